@@ -1,0 +1,15 @@
+# sotto_sanitizers: compile and link options of SOTTO_SANITIZE. Which source backs the arena also depends on it
+# (src/sotto/device/CMakeLists.txt): with a sanitizer each block is its own allocation, so that writes past it are seen.
+add_library(sotto_sanitizers INTERFACE)
+if(SOTTO_SANITIZE)
+  set(known address undefined thread "address,undefined")
+  if(NOT SOTTO_SANITIZE IN_LIST known)
+    message(FATAL_ERROR "SOTTO_SANITIZE=${SOTTO_SANITIZE}: expected one of address, undefined, thread, address,undefined")
+  endif()
+  set(flags -fsanitize=${SOTTO_SANITIZE} -fno-omit-frame-pointer)
+  if(SOTTO_SANITIZE MATCHES undefined)
+    list(APPEND flags -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(sotto_sanitizers INTERFACE ${flags})
+  target_link_options(sotto_sanitizers INTERFACE ${flags})
+endif()

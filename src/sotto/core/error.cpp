@@ -1,0 +1,30 @@
+#include "sotto/core/error.h"
+
+#include <filesystem>
+
+namespace sotto {
+
+namespace {
+
+std::string compose(const Problem& problem) {
+  std::string message = fmt::format("{}: {}.", problem.attempted, problem.found);
+  if (!problem.expected.empty()) message += fmt::format(" Expected {}.", problem.expected);
+  if (!problem.hint.empty()) message += fmt::format(" {}", problem.hint);
+  return message;
+}
+
+}  // namespace
+
+Error::Error(const Problem& problem) : std::runtime_error(compose(problem)) {}
+
+void detail::assertion_failed(const char* condition, const char* file, int line,
+                              const std::string& message) {
+  throw InternalError(
+      {.attempted = fmt::format("checking {} at {}:{}", condition,
+                                std::filesystem::path(file).filename().string(), line),
+       .found = message.empty() ? "it does not hold" : message,
+       .expected = "it to hold always",
+       .hint = "This is a fault of sotto's own; please report it with this line."});
+}
+
+}  // namespace sotto

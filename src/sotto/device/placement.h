@@ -1,0 +1,56 @@
+// Where blocks lie in one address range: best fit with coalescing, in offsets, over no memory at
+// all. The one placement code of sotto: the dry run, host memory and device memory go through it,
+// so that all of them fragment alike.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace sotto::device {
+
+class Placement {
+ public:
+  // Every block begins at a multiple of this and occupies a multiple of it (as LibTorch's CUDA
+  // allocator rounds).
+  static constexpr int64_t kAlignment = 512;
+
+  static constexpr int64_t rounded(int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  explicit Placement(int64_t capacity_bytes);
+
+  // Offset of a new block of rounded(bytes) > 0, in the smallest gap that holds it; nothing where
+  // none does.
+  std::optional<int64_t> allocate(int64_t bytes);
+
+  // Gives the block at `offset` back and returns its rounded size.
+  int64_t free(int64_t offset);
+
+  int64_t capacity() const { return capacity_; }
+  int64_t live() const { return live_; }
+  int64_t num_blocks() const { return static_cast<int64_t>(block_sizes_.size()); }
+  // End of the highest block placed so far: what a region must have to hold this history.
+  int64_t high_water() const { return high_water_; }
+  int64_t largest_gap() const { return gaps_by_size_.empty() ? 0 : gaps_by_size_.rbegin()->first; }
+
+  // Forgets the history: the high-water mark becomes the end of the highest block alive.
+  void reset_high_water();
+
+ private:
+  void insert_gap(int64_t offset, int64_t size);
+  void erase_gap(std::map<int64_t, int64_t>::iterator gap);
+
+  int64_t capacity_;
+  int64_t live_ = 0;
+  int64_t high_water_ = 0;
+  std::map<int64_t, int64_t> gaps_;                     // offset to size
+  std::set<std::pair<int64_t, int64_t>> gaps_by_size_;  // (size, offset)
+  std::unordered_map<int64_t, int64_t> block_sizes_;    // offset to size
+};
+
+}  // namespace sotto::device

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Makes this machine ready to build sotto: distribution packages (only the missing ones) and LibTorch's wheel in .deps/.
+# Safe to repeat; when nothing is missing it takes well under a second.
+#   tools/setup.sh           what the build and the tests need
+#   tools/setup.sh check     also the pinned formatters and linters of `make check`
+#   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
+# SOTTO_TORCH=PATH  use the torch package at PATH (a folder that holds include/ and lib/) instead of the wheel
+# SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly TORCH_VERSION=2.11.0
+# The wheel's libtorch_cpu.so loads with these two alone; the other CUDA packages are for GPU machines.
+readonly CPU_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
+readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4)
+
+readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
+readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
+                            zlib1g-dev)
+readonly OPTIONAL_TOOLS=(ccache:ccache)
+readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libbenchmark-dev)
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$@" >&2; exit 2; }
+
+# missing_packages TOOL:PACKAGE... -- PACKAGE...   prints the packages that are not there
+missing_packages() {
+  local installed entry
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' 2>/dev/null | awk '$1 == "installed" {print $2}')
+  while [ "$1" != -- ]; do
+    command -v "${1%%:*}" >/dev/null || printf '%s\n' "${1##*:}"
+    shift
+  done
+  shift
+  for entry in "$@"; do grep -qx "$entry" <<<"$installed" || printf '%s\n' "$entry"; done
+}
+
+required_missing() {
+  missing_packages "${REQUIRED_TOOLS[@]}" -- "${REQUIRED_PACKAGES[@]}"
+  python3 -c 'import ensurepip, venv' 2>/dev/null || printf 'python3-venv\n'
+}
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+can_install() { [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }; }
+
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>.deps/apt.log 2>&1
+}
+
+install_packages() {
+  local required optional
+  if ! command -v apt-get >/dev/null; then
+    say "no apt-get here: expecting these libraries to be installed: ${REQUIRED_PACKAGES[*]}"
+    return
+  fi
+  mapfile -t required < <(required_missing)
+  mapfile -t optional < <(missing_packages "${OPTIONAL_TOOLS[@]}" -- "${OPTIONAL_PACKAGES[@]}")
+  # A package that could not be had before is not asked for again at each call.
+  if [ ${#required[@]} = 0 ] && { [ ${#optional[@]} = 0 ] || [ "$(cat .deps/optional 2>/dev/null)" = "${optional[*]}" ]; }; then
+    return
+  fi
+  if ! can_install; then
+    [ ${#required[@]} = 0 ] || fail "these packages are missing and this user may not install them. As root, run:" \
+      "  apt-get install ${required[*]}"
+    say "going on without the optional ${optional[*]} (to have them: apt-get install ${optional[*]})"
+    printf '%s' "${optional[*]}" >.deps/optional
+    return
+  fi
+  say "installing packages: ${required[*]} ${optional[*]}"
+  as_root apt-get update >.deps/apt.log 2>&1 || true
+  if [ ${#required[@]} -gt 0 ] && ! apt_install "${required[@]}"; then
+    tail -n 3 .deps/apt.log >&2
+    fail "could not install the packages (no network?). When there is one, run:" "  apt-get install ${required[*]}"
+  fi
+  for package in "${optional[@]}"; do
+    apt_install "$package" || say "optional package $package could not be installed; going on without it"
+  done
+  missing_packages "${OPTIONAL_TOOLS[@]}" -- "${OPTIONAL_PACKAGES[@]}" | paste -sd ' ' | tr -d '\n' >.deps/optional
+}
+
+# make_environment NAME WHAT PIP_ARGUMENTS...   a Python environment in .deps/NAME, made anew when its list changes
+make_environment() {
+  local name=$1 what=$2 folder=.deps/$1 want="${*:3} $(python3 --version)"
+  shift 2
+  [ "$(cat "$folder/complete" 2>/dev/null)" = "$want" ] && return
+  say "installing $what into $folder"
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$@" ||
+    fail "could not install $what (no network?). It needs these Python packages: $*"
+  printf '%s' "$want" >"$folder/complete"
+}
+
+has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; }
+
+install_torch() {
+  local folder
+  if [ -n "${SOTTO_TORCH:-}" ]; then
+    [ -f "$SOTTO_TORCH/lib/libtorch_cpu.so" ] || fail "SOTTO_TORCH=$SOTTO_TORCH holds no lib/libtorch_cpu.so." \
+      "  It must be the folder of an installed torch package (python3 -c 'import torch; print(torch.__path__[0])')."
+    printf '%s' "$SOTTO_TORCH" >.deps/torch
+    return
+  fi
+  if has_gpu && [ "${SOTTO_CUDA:-AUTO}" != OFF ]; then
+    make_environment libtorch "LibTorch $TORCH_VERSION with CUDA (about 5 GB)" "torch==$TORCH_VERSION"
+  else
+    make_environment libtorch "LibTorch $TORCH_VERSION for CPU (about 1 GB)" --no-deps "${CPU_WHEELS[@]}"
+  fi
+  folder=$(echo "$PWD"/.deps/libtorch/lib/python3*/site-packages/torch)
+  [ "$(cat .deps/torch 2>/dev/null)" = "$folder" ] || printf '%s' "$folder" >.deps/torch
+}
+
+mkdir -p .deps
+install_packages
+case "${1:-build}" in
+  build) install_torch ;;
+  check)
+    install_torch
+    make_environment check "clang-format, clang-tidy and ruff" "${CHECK_WHEELS[@]}"
+    ;;
+  oracle)
+    install_torch
+    make_environment oracle "the oracle's Python packages (about 5 GB)" "${ORACLE_WHEELS[@]}"
+    ;;
+  *) fail "unknown argument '$1': expected nothing, 'check' or 'oracle'" ;;
+esac
