@@ -6,22 +6,27 @@
 
 namespace sotto::device {
 
-Placement::Placement(int64_t capacity_bytes) : capacity_(capacity_bytes / kAlignment * kAlignment) {
-  if (capacity_ > 0) insert_gap(0, capacity_);
-}
+Placement::Placement(int64_t capacity_bytes)
+    : capacity_(capacity_bytes / kAlignment * kAlignment) {}
 
 std::optional<int64_t> Placement::allocate(int64_t bytes) {
   SOTTO_ASSERT(bytes > 0, "a block of {} bytes", bytes);
   const int64_t size = rounded(bytes);
-  // The smallest gap that holds it; among equal ones the lowest, which keeps the range short.
+  int64_t offset = top_;
+  // Among gaps of equal size the lowest, which keeps the range short.
   const auto best = gaps_by_size_.lower_bound({size, 0});
-  if (best == gaps_by_size_.end()) return std::nullopt;
-  const auto [gap_size, offset] = *best;
-  erase_gap(gaps_.find(offset));
-  if (gap_size > size) insert_gap(offset + size, gap_size - size);
+  if (best != gaps_by_size_.end()) {
+    const int64_t gap_size = best->first;
+    offset = best->second;
+    erase_gap(gaps_.find(offset));
+    if (gap_size > size) insert_gap(offset + size, gap_size - size);
+  } else {
+    if (size > capacity_ - top_) return std::nullopt;
+    top_ += size;
+    high_water_ = std::max(high_water_, top_);
+  }
   block_sizes_.emplace(offset, size);
   live_ += size;
-  high_water_ = std::max(high_water_, offset + size);
   return offset;
 }
 
@@ -34,7 +39,7 @@ int64_t Placement::free(int64_t offset) {
 
   int64_t begin = offset;
   int64_t end = offset + size;
-  auto after = gaps_.lower_bound(offset);
+  const auto after = gaps_.lower_bound(offset);
   if (after != gaps_.begin()) {
     const auto before = std::prev(after);
     if (before->first + before->second == begin) {
@@ -46,14 +51,17 @@ int64_t Placement::free(int64_t offset) {
     end += after->second;
     erase_gap(after);
   }
-  insert_gap(begin, end - begin);
+  if (end == top_) {
+    top_ = begin;
+  } else {
+    insert_gap(begin, end - begin);
+  }
   return size;
 }
 
-void Placement::reset_high_water() {
-  high_water_ = 0;
-  for (const auto& [offset, size] : block_sizes_)
-    high_water_ = std::max(high_water_, offset + size);
+int64_t Placement::largest_gap() const {
+  const int64_t below = gaps_by_size_.empty() ? 0 : gaps_by_size_.rbegin()->first;
+  return std::max(below, capacity_ - top_);
 }
 
 void Placement::insert_gap(int64_t offset, int64_t size) {

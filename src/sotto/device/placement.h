@@ -1,6 +1,10 @@
 // Where blocks lie in one address range: best fit with coalescing, in offsets, over no memory at
 // all. The one placement code of sotto: the dry run, host memory and device memory go through it,
 // so that all of them fragment alike.
+//
+// The space above the highest block is used only when no gap below fits. Hence where a block lies
+// does not depend on the capacity, and a history fits into a range if and only if the range is as
+// long as the history's high-water mark.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +18,7 @@ namespace sotto::device {
 
 class Placement {
  public:
-  // Every block begins at a multiple of this and occupies a multiple of it (as LibTorch's CUDA
-  // allocator rounds).
+  // Every block begins at a multiple of this and occupies a multiple of it, as on CUDA devices.
   static constexpr int64_t kAlignment = 512;
 
   static constexpr int64_t rounded(int64_t bytes) {
@@ -34,12 +37,13 @@ class Placement {
   int64_t capacity() const { return capacity_; }
   int64_t live() const { return live_; }
   int64_t num_blocks() const { return static_cast<int64_t>(block_sizes_.size()); }
-  // End of the highest block placed so far: what a region must have to hold this history.
+  // End of the highest block placed so far: the shortest range that holds this history.
   int64_t high_water() const { return high_water_; }
-  int64_t largest_gap() const { return gaps_by_size_.empty() ? 0 : gaps_by_size_.rbegin()->first; }
+  // The largest block that could be placed now.
+  int64_t largest_gap() const;
 
   // Forgets the history: the high-water mark becomes the end of the highest block alive.
-  void reset_high_water();
+  void reset_high_water() { high_water_ = top_; }
 
  private:
   void insert_gap(int64_t offset, int64_t size);
@@ -47,8 +51,9 @@ class Placement {
 
   int64_t capacity_;
   int64_t live_ = 0;
+  int64_t top_ = 0;  // end of the highest block alive
   int64_t high_water_ = 0;
-  std::map<int64_t, int64_t> gaps_;                     // offset to size
+  std::map<int64_t, int64_t> gaps_;                     // below top_: offset to size
   std::set<std::pair<int64_t, int64_t>> gaps_by_size_;  // (size, offset)
   std::unordered_map<int64_t, int64_t> block_sizes_;    // offset to size
 };

@@ -47,6 +47,14 @@ TEST(Placement, JoinsGapsOnBothSides) {
   EXPECT_EQ(placement.allocate(1536), 0);
 }
 
+TEST(Placement, GapsGoBeforeTheSpaceAboveEvenWhereThatIsTighter) {
+  Placement placement(4096);
+  const int64_t wide = *placement.allocate(2048);
+  placement.allocate(512);
+  placement.free(wide);
+  EXPECT_EQ(placement.allocate(1536), 0) << "the space above is exactly 1536 bytes, and is kept";
+}
+
 TEST(Placement, FreeingWhatIsNotThereIsOurFault) {
   Placement placement(1024);
   EXPECT_THROW(placement.free(0), InternalError);

@@ -1,0 +1,31 @@
+// The form of sanitizer builds: a host block is its own allocation, of exactly the bytes asked for.
+#include <cstdlib>
+
+#include "sotto/core/error.h"
+#include "sotto/device/address_range.h"
+#include "sotto/device/placement.h"
+#include "sotto/device/region.h"
+
+namespace sotto::device {
+
+Region::Region(RegionKind kind, int64_t bytes) : kind_(kind), bytes_(bytes) {
+  if (kind == RegionKind::kNothing) base_ = map_range(bytes, Backing::kNone);
+}
+
+Region::~Region() {
+  if (base_ != nullptr) unmap_range(base_, bytes_);
+}
+
+void* Region::take(int64_t offset, int64_t bytes) {
+  if (kind_ == RegionKind::kNothing) return base_ + offset;
+  void* address = nullptr;
+  const int code = posix_memalign(&address, Placement::kAlignment, static_cast<size_t>(bytes));
+  SOTTO_ASSERT(code == 0, "posix_memalign of {} bytes gave {}", bytes, code);
+  return address;
+}
+
+void Region::give_back(void* address) {
+  if (kind_ == RegionKind::kHost) std::free(address);
+}
+
+}  // namespace sotto::device

@@ -1,0 +1,211 @@
+#include "sotto/device/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "sotto/core/error.h"
+
+namespace sotto::device {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+
+int64_t bytes_of(const CategoryBytes& bytes, Category category) {
+  return bytes[static_cast<size_t>(category)];
+}
+
+TEST(Arena, CountsByCategoryAndKnowsTheMomentOfItsPeak) {
+  Arena arena(RegionKind::kNothing, Arena::kUnlimited);
+  {
+    const CategoryScope category(Category::kWeights);
+    arena.allocate(4 * kKiB);
+  }
+  void* activation = nullptr;
+  {
+    const MomentScope moment({.phase = Phase::kBackward, .micro_batch = 2, .layer = 7});
+    activation = arena.allocate(3 * kKiB);
+    const CategoryScope category(Category::kWorkspace);
+    void* workspace = arena.allocate(100);
+    EXPECT_TRUE(arena.free(workspace));
+  }
+  EXPECT_TRUE(arena.free(activation));
+  arena.allocate(1 * kKiB);
+
+  const MemoryReport report = arena.report();
+  EXPECT_EQ(report.peak, 7 * kKiB + 512);
+  EXPECT_EQ(report.live, 5 * kKiB);
+  EXPECT_EQ(bytes_of(report.at_peak, Category::kWeights), 4 * kKiB);
+  EXPECT_EQ(bytes_of(report.at_peak, Category::kActivations), 3 * kKiB);
+  EXPECT_EQ(bytes_of(report.at_peak, Category::kWorkspace), 512);
+  EXPECT_EQ(bytes_of(report.live_by_category, Category::kWorkspace), 0);
+  EXPECT_EQ(report.peak_moment.to_string(), "backward of layer 7, micro-batch 2");
+  EXPECT_EQ(report.num_reservations, 4);
+}
+
+TEST(Arena, TheLimitIsHardAndTheErrorSaysWhatItKnows) {
+  Arena arena(RegionKind::kHost, 8 * kKiB);
+  void* first = arena.allocate(5 * kKiB);
+  try {
+    arena.allocate(4 * kKiB);
+    FAIL() << "the limit did not hold";
+  } catch (const OutOfMemory& error) {
+    const std::string text = error.what();
+    for (const char* part :
+         {"4.00 KiB", "activations", "8.00 KiB", "5.00 KiB", "3.00 KiB", "--memory"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+    }
+  }
+  // It goes on: what is free can be had, and what was refused left no trace.
+  EXPECT_EQ(arena.report().live, 5 * kKiB);
+  void* second = arena.allocate(3 * kKiB);
+  std::memset(second, 1, 3 * kKiB);
+  EXPECT_TRUE(arena.free(first));
+  EXPECT_NO_THROW(arena.allocate(4 * kKiB));
+}
+
+TEST(Arena, InjectedFailureStrikesOnceAtTheNthReservation) {
+  Arena arena(RegionKind::kNothing, Arena::kUnlimited);
+  arena.allocate(1);
+  arena.inject_failure(2);
+  EXPECT_NO_THROW(arena.allocate(1));
+  EXPECT_THROW(arena.allocate(1), OutOfMemory);
+  EXPECT_NO_THROW(arena.allocate(1));
+  arena.inject_failure(1);
+  EXPECT_THROW(arena.begin_library_call("product", 512), OutOfMemory);
+  EXPECT_NO_THROW(arena.begin_library_call("product", 512));
+  arena.end_library_call();
+}
+
+TEST(Arena, ForgetsAnAddressOfSomebodyElse) {
+  Arena arena(RegionKind::kHost, kKiB);
+  int elsewhere = 0;
+  EXPECT_FALSE(arena.free(&elsewhere));
+}
+
+TEST(Arena, LibraryCallLivesWithinItsReservation) {
+  Arena arena(RegionKind::kHost, 8 * kKiB);
+  arena.begin_library_call("product", 4 * kKiB);
+  EXPECT_EQ(arena.report().live, 4 * kKiB);
+  void* a = arena.allocate(1 * kKiB);
+  void* b = arena.allocate(2 * kKiB);
+  std::memset(a, 1, 1 * kKiB);
+  std::memset(b, 2, 2 * kKiB);
+  EXPECT_EQ(arena.report().live, 4 * kKiB)
+      << "what lies inside the reservation is not counted twice";
+  arena.free(a);
+  arena.free(b);
+  arena.end_library_call();
+
+  const MemoryReport report = arena.report();
+  EXPECT_EQ(report.live, 0);
+  EXPECT_EQ(report.peak, 4 * kKiB);
+  ASSERT_EQ(report.library_calls.size(), 1u);
+  EXPECT_EQ(report.library_calls[0].declared_bytes, 4 * kKiB);
+  EXPECT_EQ(report.library_calls[0].measured_bytes, 3 * kKiB);
+  EXPECT_EQ(report.library_calls[0].num_breaches, 0);
+}
+
+TEST(Arena, LibraryCallBeyondItsBoundIsServedAndReported) {
+  Arena arena(RegionKind::kHost, 2 * kKiB);
+  arena.begin_library_call("product", 1 * kKiB);
+  void* large = arena.allocate(16 * kKiB);
+  std::memset(large, 1, 16 * kKiB);
+  arena.free(large);
+  arena.end_library_call();
+  const MemoryReport report = arena.report();
+  ASSERT_EQ(report.library_calls.size(), 1u);
+  EXPECT_EQ(report.library_calls[0].measured_bytes, 16 * kKiB);
+  EXPECT_EQ(report.library_calls[0].num_breaches, 1);
+  EXPECT_EQ(report.live, 0);
+}
+
+TEST(Arena, WhatALibraryCallLeavesAliveKeepsItsReservation) {
+  Arena arena(RegionKind::kHost, 4 * kKiB);
+  arena.begin_library_call("cache", 2 * kKiB);
+  void* kept = arena.allocate(512);
+  arena.end_library_call();
+  EXPECT_EQ(arena.report().live, 2 * kKiB);
+  EXPECT_EQ(arena.report().library_calls[0].num_breaches, 1);
+  std::memset(kept, 1, 512);
+  arena.free(kept);
+  EXPECT_EQ(arena.report().live, 0);
+}
+
+TEST(Arena, LibraryCallKeepsTheCallNearestToItsBound) {
+  Arena arena(RegionKind::kNothing, Arena::kUnlimited);
+  for (const int64_t used : {1, 3, 2}) {
+    arena.begin_library_call("product", 4 * kKiB);
+    arena.free(arena.allocate(used * kKiB));
+    arena.end_library_call();
+  }
+  const LibraryUse use = arena.report().library_calls.at(0);
+  EXPECT_EQ(use.num_calls, 3);
+  EXPECT_EQ(use.measured_bytes, 3 * kKiB);
+}
+
+// The property the prediction stands on: a history takes the same places in any region that can
+// hold it, and a region as long as its high-water mark can.
+TEST(Arena, DryAndRealRunsPlaceAlikeAtEveryCapacity) {
+  const auto run = [](Arena& arena) {
+    std::mt19937 random(3);
+    std::vector<void*> alive;
+    for (int step = 0; step < 3'000; ++step) {
+      if (alive.size() < 5 || random() % 100 < 52) {
+        alive.push_back(arena.allocate(1 + static_cast<int64_t>(random() % 9'000)));
+      } else {
+        const size_t victim = random() % alive.size();
+        arena.free(alive[victim]);
+        alive.erase(alive.begin() + static_cast<int64_t>(victim));
+      }
+    }
+  };
+  Arena dry(RegionKind::kNothing, Arena::kUnlimited);
+  run(dry);
+  const int64_t needed = dry.report().high_water;
+  EXPECT_GE(needed, dry.report().peak);
+
+  Arena real(RegionKind::kHost, needed);
+  run(real);
+  EXPECT_EQ(real.report().peak, dry.report().peak);
+  EXPECT_EQ(real.report().high_water, needed);
+
+  Arena too_short(RegionKind::kHost, needed - Placement::kAlignment);
+  EXPECT_THROW(run(too_short), OutOfMemory);
+}
+
+TEST(Arena, ResetBeginsANewHistory) {
+  Arena arena(RegionKind::kNothing, Arena::kUnlimited);
+  void* early = arena.allocate(64 * kKiB);
+  void* kept = arena.allocate(kKiB);
+  arena.free(early);
+  arena.reset_peak();
+  EXPECT_EQ(arena.report().peak, kKiB);
+  EXPECT_EQ(arena.report().high_water, 65 * kKiB) << "the block alive lies there";
+  arena.free(kept);
+  arena.reset_peak();
+  EXPECT_EQ(arena.report().high_water, 0);
+}
+
+TEST(Arena, ThreadsShareIt) {
+  Arena arena(RegionKind::kHost, 4 << 20);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&arena, t] {
+      for (int i = 0; i < 500; ++i) {
+        const int64_t bytes = 1 + (i * 37 + t) % 4'000;
+        void* block = arena.allocate(bytes);
+        std::memset(block, t, static_cast<size_t>(bytes));
+        arena.free(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.report().live, 0);
+  EXPECT_EQ(arena.report().num_reservations, 2'000);
+}
+
+}  // namespace
+}  // namespace sotto::device
