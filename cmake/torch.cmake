@@ -33,9 +33,17 @@ target_include_directories(sotto_torch SYSTEM INTERFACE ${fmt_first} ${torch_fol
 # The wheel's libraries find their CUDA runtime beside them when loaded; the linker need not.
 target_link_options(sotto_torch INTERFACE -Wl,--allow-shlib-undefined)
 
+# at::parallel_for is a template over OpenMP: without it our loops would silently run on one core. At run time the
+# wheel's own libgomp.so.1 is found first and serves both.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+target_link_libraries(sotto_torch INTERFACE OpenMP::OpenMP_CXX)
+
 # sotto_cpu_level: the instruction set of the CPU kernels. On x86_64 that is AVX2, FMA and F16C (2013 and later); the
 # program checks for it at start. aarch64 has NEON in its base.
 add_library(sotto_cpu_level INTERFACE)
+# Neither flag changes a value: they allow the compiler to compute both sides of a choice. The vectors of simd.h are
+# never passed between translation units.
+target_compile_options(sotto_cpu_level INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno;-fno-trapping-math;-Wno-psabi>)
 set(SOTTO_CPU_LEVEL "baseline")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(SOTTO_CPU_LEVEL "x86-64-v3")

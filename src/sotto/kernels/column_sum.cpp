@@ -1,0 +1,22 @@
+#include "sotto/kernels/column_sum.h"
+
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void column_sum_cpu(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& partial);
+}
+
+void ColumnSum::accumulate(at::Tensor& sum, const at::Tensor& x) {
+  check_rows(x, "x");
+  check_float_vector(sum, x.size(1), "sum");
+  report_cost("column_sum", {.flops = static_cast<double>(x.numel()), .bytes = bytes_of(x)});
+  const at::Tensor partial =
+      make_workspace({num_row_slabs(x.size(0)), x.size(1)}, x.options().dtype(at::kFloat));
+  if (is_dry(x)) return;
+  require_cpu(x, "ColumnSum");
+  detail::column_sum_cpu(sum, x, partial);
+}
+
+}  // namespace sotto::kernels

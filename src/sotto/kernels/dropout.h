@@ -1,0 +1,26 @@
+// Dropout from counters: whether an element is dropped is a function of the key, the utterance and
+// the element's place in that utterance. The mask is never stored; backward applies it again. N
+// rows (frames) of a pack, D width.
+//
+// Allocates nothing: works in place.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "sotto/core/rng.h"
+#include "sotto/kernels/packing.h"
+
+namespace sotto::kernels {
+
+struct Dropout {
+  struct Mask {
+    RandomKey key;
+    double probability = 0.0;  // of being dropped, in [0, 1); taken to the nearest 1 / 65,536
+  };
+
+  // x [N, D]: each element becomes 0, or x / (1 - probability). Forward and backward are the same
+  // operation.
+  static void apply(at::Tensor& x, const Packing& packing, const Mask& mask);
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,116 @@
+#include "sotto/kernels/gemm.h"
+
+#include <algorithm>
+
+#include "sotto/device/torch_memory.h"
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result);
+void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands);
+// With workspace for kInnerRowsAtOnce inner rows of both operands.
+void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,
+                               const at::Tensor& a_rows, const at::Tensor& b_rows);
+}  // namespace detail
+
+namespace {
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+Shape checked_shape(const Gemm::Operands& operands) {
+  check_rows(operands.a, "a");
+  check_rows(operands.b, "b");
+  SOTTO_ASSERT(operands.a.scalar_type() == operands.b.scalar_type(), "a is {}, b is {}",
+               c10::toString(operands.a.scalar_type()), c10::toString(operands.b.scalar_type()));
+  const Shape shape{.m = operands.a.size(operands.transpose_a ? 1 : 0),
+                    .n = operands.b.size(operands.transpose_b ? 0 : 1),
+                    .k = operands.a.size(operands.transpose_a ? 0 : 1)};
+  const int64_t inner = operands.b.size(operands.transpose_b ? 1 : 0);
+  SOTTO_ASSERT(inner == shape.k, "inner sizes are {} and {}", shape.k, inner);
+  return shape;
+}
+
+void report(const Gemm::Operands& operands, const Shape& shape, double result_bytes) {
+  const double products =
+      static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  report_cost("gemm", {.flops = 2.0 * products,
+                       .bytes = bytes_of(operands.a) + bytes_of(operands.b) + result_bytes});
+}
+
+// The bias in the operands' type, as ATen's product wants it; a workspace copy where it has
+// another.
+at::Tensor bias_of(const Gemm::Operands& operands, int64_t n) {
+  if (operands.bias == nullptr) return {};
+  const at::Tensor& bias = *operands.bias;
+  SOTTO_ASSERT(bias.dim() == 1 && bias.size(0) == n, "a bias of {} for {} columns", bias.numel(),
+               n);
+  if (bias.scalar_type() == operands.a.scalar_type()) return bias;
+  at::Tensor converted = make_workspace({n}, operands.a.options());
+  if (!is_dry(converted)) converted.copy_(bias);
+  return converted;
+}
+
+void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Shape& shape) {
+  const int64_t rows = std::min(shape.k, Gemm::kInnerRowsAtOnce);
+  const at::Tensor a_rows = make_workspace({rows, shape.m}, sum.options());
+  const at::Tensor b_rows = make_workspace({rows, shape.n}, sum.options());
+  const device::LibraryCall call("gemm", sum.device().type(),
+                                 Gemm::library_bytes(shape.m, shape.n, rows, at::kFloat));
+  if (is_dry(sum)) return;
+  require_cpu(sum, "Gemm");
+  detail::gemm_accumulate_mixed_cpu(sum, operands, a_rows, b_rows);
+}
+
+}  // namespace
+
+at::Tensor Gemm::multiply(const Operands& operands) {
+  const Shape shape = checked_shape(operands);
+  at::Tensor result = make_result({shape.m, shape.n}, operands.a);
+  report(operands, shape, bytes_of(result));
+  const at::Tensor bias = bias_of(operands, shape.n);
+  const device::LibraryCall call("gemm", result.device().type(),
+                                 library_bytes(shape.m, shape.n, shape.k, result.scalar_type()));
+  if (is_dry(result)) return result;
+  require_cpu(result, "Gemm");
+  detail::gemm_multiply_cpu(operands, bias, result);
+  return result;
+}
+
+at::Tensor Gemm::multiply_to_float(const Operands& operands) {
+  if (operands.a.scalar_type() == at::kFloat) return multiply(operands);
+  const Shape shape = checked_shape(operands);
+  at::Tensor result = make_float_result({shape.m, shape.n}, operands.a);
+  report(operands, shape, bytes_of(result));
+  if (!is_dry(result)) {
+    result.zero_();
+    if (operands.bias != nullptr) result.add_(*operands.bias);
+  }
+  accumulate_mixed(result, operands, shape);
+  return result;
+}
+
+void Gemm::accumulate(at::Tensor& sum, const Operands& operands) {
+  const Shape shape = checked_shape(operands);
+  SOTTO_ASSERT(operands.bias == nullptr, "an accumulated product takes no bias");
+  SOTTO_ASSERT(
+      sum.dim() == 2 && sum.size(0) == shape.m && sum.size(1) == shape.n && sum.is_contiguous(),
+      "a sum of {} elements for [{}, {}]", sum.numel(), shape.m, shape.n);
+  report(operands, shape, 2.0 * bytes_of(sum));
+  if (sum.scalar_type() != operands.a.scalar_type()) {
+    SOTTO_ASSERT(sum.scalar_type() == at::kFloat, "a sum of type {}",
+                 c10::toString(sum.scalar_type()));
+    accumulate_mixed(sum, operands, shape);
+    return;
+  }
+  const device::LibraryCall call("gemm", sum.device().type(),
+                                 library_bytes(shape.m, shape.n, shape.k, sum.scalar_type()));
+  if (is_dry(sum)) return;
+  require_cpu(sum, "Gemm");
+  detail::gemm_accumulate_cpu(sum, operands);
+}
+
+}  // namespace sotto::kernels

@@ -1,0 +1,41 @@
+// Dense products of matrices, the one way to them. M rows, N columns, K inner size.
+//
+// Allocates: the result; with a 16-bit type and an fp32 bias, the bias once more in that type; on
+// the CPU, for an fp32 result of 16-bit operands, fp32 copies of kInnerRowsAtOnce rows of both. The
+// product itself is ATen's: what it takes inside is bounded by library_bytes and reserved first.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace sotto::kernels {
+
+struct Gemm {
+  struct Operands {
+    const at::Tensor& a;  // [M, K], or [K, M] when transpose_a
+    const at::Tensor& b;  // [K, N], or [N, K] when transpose_b
+    bool transpose_a = false;
+    bool transpose_b = false;
+    // [N], fp32 or of the operands' type; null: none
+    const at::Tensor* bias = nullptr;
+  };
+
+  // Rows of the inner axis that are converted at a time for an fp32 result of 16-bit operands on
+  // the CPU.
+  static constexpr int64_t kInnerRowsAtOnce = 512;
+
+  // op(a) op(b) + bias [M, N], of the operands' type.
+  static at::Tensor multiply(const Operands& operands);
+
+  // The same in fp32 from 16-bit operands, without rounding in between.
+  static at::Tensor multiply_to_float(const Operands& operands);
+
+  // sum [M, N] += op(a) op(b); sum is fp32 or of the operands' type. Takes no bias.
+  static void accumulate(at::Tensor& sum, const Operands& operands);
+
+  // Bound of what ATen's product [M, K] x [K, N] of a type allocates inside, on this architecture.
+  static int64_t library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type);
+};
+
+}  // namespace sotto::kernels

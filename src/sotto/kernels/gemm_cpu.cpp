@@ -1,0 +1,47 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "sotto/kernels/gemm.h"
+
+namespace sotto::kernels::detail {
+
+namespace {
+
+at::Tensor a_of(const Gemm::Operands& operands) {
+  return operands.transpose_a ? operands.a.t() : operands.a;
+}
+
+at::Tensor b_of(const Gemm::Operands& operands) {
+  return operands.transpose_b ? operands.b.t() : operands.b;
+}
+
+}  // namespace
+
+void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result) {
+  if (bias.defined()) {
+    at::addmm_out(result, bias, a_of(operands), b_of(operands));
+  } else {
+    at::mm_out(result, a_of(operands), b_of(operands));
+  }
+}
+
+void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands) {
+  at::addmm_out(sum, sum, a_of(operands), b_of(operands));
+}
+
+void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,
+                               const at::Tensor& a_rows, const at::Tensor& b_rows) {
+  const at::Tensor a = a_of(operands).t();  // [K, M]
+  const at::Tensor b = b_of(operands);      // [K, N]
+  for (int64_t first = 0; first < a.size(0); first += Gemm::kInnerRowsAtOnce) {
+    const int64_t count = std::min(Gemm::kInnerRowsAtOnce, a.size(0) - first);
+    const at::Tensor a_now = a_rows.narrow(0, 0, count);
+    const at::Tensor b_now = b_rows.narrow(0, 0, count);
+    a_now.copy_(a.narrow(0, first, count));
+    b_now.copy_(b.narrow(0, first, count));
+    at::addmm_out(sum, sum, a_now.t(), b_now);
+  }
+}
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,60 @@
+#include "sotto/kernels/group_norm.h"
+
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void group_norm_forward_cpu(const at::Tensor& x, const Packing& packing,
+                            const GroupNorm::Parameters& parameters,
+                            const GroupNorm::Result& result);
+void group_norm_backward_cpu(const GroupNorm::BackwardInputs& in, const Packing& packing,
+                             const at::Tensor& dx, const at::Tensor& partial);
+void group_norm_add_gradients_cpu(const at::Tensor& partial, const GroupNorm::Gradients& gradients);
+}  // namespace detail
+
+GroupNorm::Result GroupNorm::forward(const at::Tensor& x, const Packing& packing,
+                                     const Parameters& parameters) {
+  check_rows(x, "x");
+  SOTTO_ASSERT(x.size(0) == packing.num_frames(), "{} rows for {} frames", x.size(0),
+               packing.num_frames());
+  SOTTO_ASSERT(parameters.num_groups > 0 && x.size(1) % parameters.num_groups == 0,
+               "{} channels in {} groups", x.size(1), parameters.num_groups);
+  check_float_vector(parameters.gamma, x.size(1), "gamma");
+  check_float_vector(parameters.beta, x.size(1), "beta");
+  // Statistics take two passes over an utterance, which need not fit into a cache: three reads and
+  // a write.
+  report_cost("group_norm.forward",
+              {.flops = 8.0 * static_cast<double>(x.numel()), .bytes = 4.0 * bytes_of(x)});
+
+  Result result{.y = make_result(x.sizes(), x),
+                .mean = make_float_result({packing.num_utterances(), parameters.num_groups}, x),
+                .rstd = make_float_result({packing.num_utterances(), parameters.num_groups}, x)};
+  if (is_dry(x)) return result;
+  require_cpu(x, "GroupNorm");
+  detail::group_norm_forward_cpu(x, packing, parameters, result);
+  return result;
+}
+
+at::Tensor GroupNorm::backward(const BackwardInputs& in, const Packing& packing,
+                               const Gradients& gradients) {
+  check_rows(in.x, "x");
+  check_same(in.x, in.dy, "dy");
+  const int64_t width = in.x.size(1);
+  check_float_vector(in.gamma, width, "gamma");
+  check_float_vector(gradients.gamma, width, "gradient of gamma");
+  check_float_vector(gradients.beta, width, "gradient of beta");
+  report_cost("group_norm.backward",
+              {.flops = 17.0 * static_cast<double>(in.x.numel()), .bytes = 5.0 * bytes_of(in.x)});
+
+  at::Tensor dx = make_result(in.x.sizes(), in.x);
+  const at::Tensor partial =
+      make_workspace({packing.num_utterances(), 2, width}, in.x.options().dtype(at::kFloat));
+  if (is_dry(in.x)) return dx;
+  require_cpu(in.x, "GroupNorm");
+  detail::group_norm_backward_cpu(in, packing, dx, partial);
+  detail::group_norm_add_gradients_cpu(partial, gradients);
+  return dx;
+}
+
+}  // namespace sotto::kernels

@@ -1,0 +1,63 @@
+#include "sotto/kernels/kernel.h"
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include "sotto/device/memory_scope.h"
+
+namespace sotto::kernels {
+
+void require_cpu(const at::Tensor& tensor, std::string_view kernel) {
+  if (tensor.is_cpu()) return;
+  throw ConfigError({.attempted = fmt::format("running {}", kernel),
+                     .found = fmt::format("a tensor on {}", tensor.device().str()),
+                     .expected = "one on the CPU: the kernel has no version for that device yet",
+                     .hint = "Use --device cpu."});
+}
+
+CudaArray cuda_array(const at::Tensor& tensor) {
+  ElementType type = ElementType::kFloat;
+  if (tensor.scalar_type() == at::kBFloat16) type = ElementType::kBFloat16;
+  if (tensor.scalar_type() == at::kHalf) type = ElementType::kHalf;
+  return {.data = tensor.data_ptr(), .num_elements = tensor.numel(), .type = type};
+}
+
+at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  const device::CategoryScope category(device::Category::kWorkspace);
+  return at::empty(sizes, options);
+}
+
+at::Tensor make_result(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::empty(sizes, like.options());
+}
+
+at::Tensor make_float_result(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::empty(sizes, like.options().dtype(at::kFloat));
+}
+
+double bytes_of(const at::Tensor& tensor) {
+  return static_cast<double>(tensor.nbytes());
+}
+
+void check_rows(const at::Tensor& x, std::string_view name) {
+  SOTTO_ASSERT(x.dim() == 2 && x.is_contiguous(), "{} has shape [{}]", name,
+               fmt::join(x.sizes(), ", "));
+  const at::ScalarType type = x.scalar_type();
+  SOTTO_ASSERT(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "{} is {}", name,
+               c10::toString(type));
+}
+
+void check_same(const at::Tensor& a, const at::Tensor& b, std::string_view name) {
+  SOTTO_ASSERT(a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && b.is_contiguous(),
+               "{} has shape [{}] against [{}]", name, fmt::join(b.sizes(), ", "),
+               fmt::join(a.sizes(), ", "));
+}
+
+void check_float_vector(const at::Tensor& v, int64_t size, std::string_view name) {
+  SOTTO_ASSERT(
+      v.dim() == 1 && v.size(0) == size && v.scalar_type() == at::kFloat && v.is_contiguous(),
+      "{} has shape [{}] and type {}, expected fp32 [{}]", name, fmt::join(v.sizes(), ", "),
+      c10::toString(v.scalar_type()), size);
+}
+
+}  // namespace sotto::kernels

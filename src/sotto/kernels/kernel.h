@@ -1,0 +1,50 @@
+// What the shared parts of kernels (x.cpp) have in common: checks, workspace, the dry path and the
+// way to the device. The contract of a kernel is described in CONTRIBUTING.md, "Adding a kernel".
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "sotto/core/error.h"
+#include "sotto/kernels/cost.h"
+#include "sotto/kernels/cuda_array.h"
+
+namespace sotto::kernels {
+
+// A dry run: tensors without storage. Allocations happen, arithmetic does not.
+inline bool is_dry(const at::Tensor& tensor) {
+  return tensor.is_meta();
+}
+
+// Whether the device version to call is the CPU's. Throws ConfigError for a device that `kernel`
+// has no version for.
+void require_cpu(const at::Tensor& tensor, std::string_view kernel);
+
+// The tensor for a CUDA source.
+CudaArray cuda_array(const at::Tensor& tensor);
+
+// A tensor that lives as long as the kernel's call, counted as workspace.
+at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options);
+
+// A result of the type and device of `like`.
+at::Tensor make_result(at::IntArrayRef sizes, const at::Tensor& like);
+at::Tensor make_float_result(at::IntArrayRef sizes, const at::Tensor& like);
+
+// Sums over rows are taken slab by slab, then over the slabs in order: the number of slabs, and
+// with it the result and the workspace, depends on the rows alone, not on the cores.
+inline int64_t num_row_slabs(int64_t num_rows) {
+  return std::clamp<int64_t>(num_rows / 128, 1, 32);
+}
+
+double bytes_of(const at::Tensor& tensor);
+
+// Shape checks: [rows, width], contiguous, of a type that kernels know; [width] in fp32 for
+// parameters of norms.
+void check_rows(const at::Tensor& x, std::string_view name);
+void check_same(const at::Tensor& a, const at::Tensor& b, std::string_view name);
+void check_float_vector(const at::Tensor& v, int64_t size, std::string_view name);
+
+}  // namespace sotto::kernels

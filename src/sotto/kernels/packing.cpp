@@ -1,0 +1,45 @@
+#include "sotto/kernels/packing.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sotto/core/error.h"
+#include "sotto/device/memory_scope.h"
+
+namespace sotto::kernels {
+
+Packing::Packing(std::vector<int64_t> lengths, const at::Device& device,
+                 std::vector<UtteranceKey> keys)
+    : lengths_(std::move(lengths)), starts_(1, 0), keys_(std::move(keys)) {
+  SOTTO_ASSERT(!lengths_.empty(), "a pack without utterances");
+  for (const int64_t length : lengths_) {
+    SOTTO_ASSERT(length > 0, "an utterance of {} frames", length);
+    starts_.push_back(starts_.back() + length);
+    max_length_ = std::max(max_length_, length);
+  }
+  SOTTO_ASSERT(starts_.back() <= std::numeric_limits<int32_t>::max(), "{} frames in one pack",
+               starts_.back());
+  if (keys_.empty()) {
+    for (uint64_t place = 0; place < lengths_.size(); ++place)
+      keys_.push_back({.utterance = place});
+  }
+  SOTTO_ASSERT(keys_.size() == lengths_.size(), "{} keys for {} utterances", keys_.size(),
+               lengths_.size());
+
+  const device::CategoryScope category(device::Category::kData);
+  device_starts_ =
+      at::empty({num_utterances() + 1}, at::TensorOptions().dtype(at::kInt).device(device));
+  if (device.is_meta()) return;
+  // On the CPU this writes in place; elsewhere it is one small copy.
+  const std::vector<int32_t> narrow(starts_.begin(), starts_.end());
+  device_starts_.copy_(
+      at::from_blob(const_cast<int32_t*>(narrow.data()), {num_utterances() + 1}, at::kInt));
+}
+
+int64_t Packing::utterance_of(int64_t frame) const {
+  return std::upper_bound(starts_.begin(), starts_.end(), frame) - starts_.begin() - 1;
+}
+
+}  // namespace sotto::kernels

@@ -1,0 +1,43 @@
+// A micro-batch's layout: utterances one behind the other on one axis of frames, without padding.
+// Lengths stay on the host, so that no kernel has to ask the device; their running sum is on the
+// device for kernels that need it there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "sotto/core/rng.h"
+
+namespace sotto::kernels {
+
+class Packing {
+ public:
+  // `lengths`: frames of each utterance, at least one. `keys`: what random draws for them are keyed
+  // by; empty gives the place in the pack.
+  Packing(std::vector<int64_t> lengths, const at::Device& device,
+          std::vector<UtteranceKey> keys = {});
+
+  int64_t num_utterances() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t num_frames() const { return starts_.back(); }
+  int64_t max_length() const { return max_length_; }
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+  // Running sum of the lengths from 0: utterance u has the rows starts[u] .. starts[u + 1].
+  const std::vector<int64_t>& starts() const { return starts_; }
+  const std::vector<UtteranceKey>& keys() const { return keys_; }
+  // The running sum on the device, int32 [utterances + 1].
+  const at::Tensor& device_starts() const { return device_starts_; }
+
+  // The utterance that holds row `frame`.
+  int64_t utterance_of(int64_t frame) const;
+
+ private:
+  std::vector<int64_t> lengths_;
+  std::vector<int64_t> starts_;
+  std::vector<UtteranceKey> keys_;
+  int64_t max_length_ = 0;
+  at::Tensor device_starts_;
+};
+
+}  // namespace sotto::kernels

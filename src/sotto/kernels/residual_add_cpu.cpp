@@ -1,0 +1,21 @@
+#include "sotto/kernels/cpu_kernel.h"
+#include "sotto/kernels/residual_add.h"
+#include "sotto/kernels/simd.h"
+
+namespace sotto::kernels::detail {
+
+void residual_add_cpu(const at::Tensor& x, const at::Tensor& residual) {
+  with_element_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    T* to = x.mutable_data_ptr<T>();
+    const T* from = residual.const_data_ptr<T>();
+    parallel_rows(x.numel(), 1, [&](int64_t begin, int64_t end) {
+      simd::for_each_block(end - begin, [&](int64_t i, auto n) {
+        const int64_t at = begin + i;
+        simd::store(to + at, simd::load(to + at, n) + simd::load(from + at, n), n);
+      });
+    });
+  });
+}
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,35 @@
+#include "sotto/kernels/softmax.h"
+
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void softmax_forward_cpu(const at::Tensor& x, const at::Tensor& y);
+void softmax_backward_cpu(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& dx);
+}  // namespace detail
+
+at::Tensor Softmax::forward(const at::Tensor& x) {
+  check_rows(x, "x");
+  report_cost("softmax.forward",
+              {.flops = 22.0 * static_cast<double>(x.numel()), .bytes = 2.0 * bytes_of(x)});
+  at::Tensor y = make_result(x.sizes(), x);
+  if (is_dry(x)) return y;
+  require_cpu(x, "Softmax");
+  detail::softmax_forward_cpu(x, y);
+  return y;
+}
+
+at::Tensor Softmax::backward(const at::Tensor& dy, const at::Tensor& y) {
+  check_rows(y, "y");
+  check_same(y, dy, "dy");
+  report_cost("softmax.backward",
+              {.flops = 4.0 * static_cast<double>(y.numel()), .bytes = 3.0 * bytes_of(y)});
+  at::Tensor dx = make_result(y.sizes(), y);
+  if (is_dry(y)) return dx;
+  require_cpu(y, "Softmax");
+  detail::softmax_backward_cpu(dy, y, dx);
+  return dx;
+}
+
+}  // namespace sotto::kernels

@@ -1,0 +1,145 @@
+// What the table cannot say: extreme inputs, and what a kernel refuses.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sotto/core/error.h"
+#include "sotto/kernels/activation.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/embedding.h"
+#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/glu.h"
+#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/softmax.h"
+#include "support/tolerance.h"
+
+namespace sotto::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(Gelu, KeepsItsDigitsFarFromZero) {
+  const at::Tensor x = at::linspace(-12, 12, 4'801);
+  // By erfc: ATen's own formula, 1 + erf, has no digits left at -8 even in double.
+  const at::Tensor wide = x.to(at::kDouble);
+  const at::Tensor truth = 0.5 * wide * at::erfc(-wide / std::sqrt(2.0));
+  const at::Tensor ours = Gelu::forward(x).to(at::kDouble);
+  // Relative to each value, not to the largest: the tails count too, down to where fp32 ends.
+  const at::Tensor error = (ours - truth).abs() / at::clamp_min(truth.abs(), 1e-30);
+  const at::Tensor in_range = x.abs() <= 8.0;
+  EXPECT_LT(error.masked_select(in_range).max().item<double>(), 1e-5);
+  EXPECT_LT((ours - truth).abs().max().item<double>(), 1e-6);
+}
+
+TEST(Activations, PassNanAndInfinityOn) {
+  const at::Tensor x = at::tensor({kNan, kInfinity, -kInfinity, 200.0f, -200.0f});
+  for (const at::Tensor& y : {Gelu::forward(x), Relu::forward(x), Silu::forward(x)}) {
+    EXPECT_TRUE(std::isnan(y[0].item<float>()));
+    EXPECT_EQ(y[1].item<float>(), kInfinity);
+    EXPECT_EQ(y[3].item<float>(), 200.0f);
+    EXPECT_EQ(y[4].item<float>(), 0.0f);
+  }
+}
+
+TEST(Softmax, IsSafeForLargeAndForUnequalValues) {
+  const at::Tensor x = at::tensor({1e4f, 1e4f, -1e4f, 0.0f}).view({1, 4});
+  const at::Tensor y = Softmax::forward(x);
+  EXPECT_FLOAT_EQ(y[0][0].item<float>(), 0.5f);
+  EXPECT_EQ(y[0][2].item<float>(), 0.0f);
+  const at::Tensor negative = at::full({1, 19}, -3e38);
+  EXPECT_LT(testing::relative_error(Softmax::forward(negative), at::full({1, 19}, 1.0 / 19)), 1e-6);
+}
+
+TEST(LayerNorm, ConstantRowsGiveBetaAndNoNan) {
+  const at::Tensor x = at::full({3, 20}, 1e3);
+  const at::Tensor gamma = at::ones({20});
+  const at::Tensor beta = at::full({20}, 0.25);
+  const LayerNorm::Result result = LayerNorm::forward(x, {.gamma = gamma, .beta = beta});
+  EXPECT_TRUE(at::equal(result.y, at::full({3, 20}, 0.25)));
+}
+
+// As in wav2vec2's first layer: a channel is a group, statistics over the whole utterance, and long
+// ones.
+TEST(GroupNorm, OneChannelAGroupOverLongUtterances) {
+  const Packing packing({20'000, 7, 900}, at::kCPU);
+  const at::Tensor x = at::randn({packing.num_frames(), 5}) * 2.0 + 30.0;
+  const at::Tensor gamma = at::rand({5});
+  const at::Tensor beta = at::rand({5});
+  const GroupNorm::Result result =
+      GroupNorm::forward(x, packing, {.gamma = gamma, .beta = beta, .num_groups = 5});
+  for (size_t u = 0; u < 3; ++u) {
+    const auto rows = [&](const at::Tensor& all) {
+      return all.narrow(0, packing.starts()[u], packing.lengths()[u]).to(at::kDouble);
+    };
+    const at::Tensor truth = at::group_norm(rows(x).t().unsqueeze(0), 5, gamma.to(at::kDouble),
+                                            beta.to(at::kDouble), 1e-5);
+    EXPECT_LT(testing::relative_error(rows(result.y), truth.squeeze(0).t()), 2e-6)
+        << "utterance " << u;
+  }
+}
+
+TEST(Dropout, KeepsTheMeanAndItsRate) {
+  at::Tensor x = at::ones({400, 250});
+  const Packing packing({100, 300}, at::kCPU);
+  Dropout::apply(x, packing,
+                 {.key = {.seed = 3, .purpose = Purpose::kDropout}, .probability = 0.1});
+  EXPECT_NEAR(x.mean().item<float>(), 1.0, 0.005);
+  EXPECT_NEAR((x == 0).to(at::kFloat).mean().item<float>(), 0.1, 0.005);
+}
+
+// The promise behind "the budget changes speed, never the result": the mask belongs to the
+// utterance, not to its place.
+TEST(Dropout, MaskDoesNotDependOnThePack) {
+  const Dropout::Mask mask{.key = {.seed = 3, .purpose = Purpose::kDropout}, .probability = 0.5};
+  at::Tensor together = at::ones({30, 13});
+  Dropout::apply(together, Packing({10, 20}, at::kCPU, {{.utterance = 41}, {.utterance = 77}}),
+                 mask);
+  at::Tensor alone = at::ones({20, 13});
+  Dropout::apply(alone, Packing({20}, at::kCPU, {{.utterance = 77}}), mask);
+  EXPECT_TRUE(at::equal(together.narrow(0, 10, 20), alone));
+  EXPECT_FALSE(at::equal(together.narrow(0, 0, 10), together.narrow(0, 10, 10)));
+}
+
+TEST(Dropout, OfZeroChangesNothing) {
+  at::Tensor x = at::ones({4, 4});
+  Dropout::apply(x, Packing({4}, at::kCPU), {.key = {}, .probability = 0.0});
+  EXPECT_TRUE(at::equal(x, at::ones({4, 4})));
+}
+
+TEST(Gemm, FloatResultOfShortTypesIsNotRoundedInBetween) {
+  // 4,096 products of 1 and one of 2^-9: bf16 would lose the small one, fp32 keeps it.
+  at::Tensor a = at::ones({1, 4'097}, at::kBFloat16);
+  at::Tensor b = at::ones({4'097, 1}, at::kBFloat16);
+  a[0][4'096] = 0x1p-9;
+  EXPECT_EQ(Gemm::multiply_to_float({.a = a, .b = b}).item<float>(), 4'096.0f + 0x1p-9f);
+}
+
+TEST(Kernels, RefuseShapesThatDoNotFit) {
+  const at::Tensor x = at::ones({3, 4});
+  at::Tensor odd = at::ones({3, 5});
+  EXPECT_THROW(Gemm::multiply({.a = x, .b = odd}), InternalError);
+  EXPECT_THROW(Gelu::backward(odd, x), InternalError);
+  EXPECT_THROW(Glu::forward(odd), InternalError);
+  EXPECT_THROW(Softmax::forward(x.t()), InternalError);
+  EXPECT_THROW(LayerNorm::forward(x, {.gamma = at::ones({5}), .beta = at::ones({4})}),
+               InternalError);
+  EXPECT_THROW(Embedding::forward(at::tensor({7}, at::kInt), x), InternalError);
+}
+
+TEST(Packing, KnowsItsUtterances) {
+  const Packing packing({3, 1, 5}, at::kCPU);
+  EXPECT_EQ(packing.num_frames(), 9);
+  EXPECT_EQ(packing.max_length(), 5);
+  EXPECT_EQ(packing.utterance_of(0), 0);
+  EXPECT_EQ(packing.utterance_of(3), 1);
+  EXPECT_EQ(packing.utterance_of(8), 2);
+  EXPECT_TRUE(at::equal(packing.device_starts(), at::tensor({0, 3, 4, 9}, at::kInt)));
+  EXPECT_THROW(Packing({3, 0}, at::kCPU), InternalError);
+  EXPECT_THROW(Packing({}, at::kCPU), InternalError);
+}
+
+}  // namespace
+}  // namespace sotto::kernels

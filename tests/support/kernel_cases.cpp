@@ -1,0 +1,330 @@
+#include "support/kernel_cases.h"
+
+#include "sotto/kernels/activation.h"
+#include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/dropout_mask.h"
+#include "sotto/kernels/embedding.h"
+#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/glu.h"
+#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/residual_add.h"
+#include "sotto/kernels/rms_norm.h"
+#include "sotto/kernels/softmax.h"
+
+namespace sotto::testing {
+
+namespace {
+
+using namespace sotto::kernels;  // NOLINT: the table names kernels on every line
+
+at::Tensor random_values(at::IntArrayRef sizes, uint64_t seed) {
+  at::Tensor values = at::empty(sizes, at::kDouble);
+  const RandomStream stream({.seed = seed});
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    values.data_ptr<double>()[i] = stream.normal(static_cast<uint64_t>(i));
+  }
+  return values;
+}
+
+Input data(at::IntArrayRef sizes, uint64_t seed) {
+  return {Input::Kind::kData, random_values(sizes, seed)};
+}
+Input parameter(at::IntArrayRef sizes, uint64_t seed) {
+  return {Input::Kind::kFloat, random_values(sizes, seed)};
+}
+
+at::Tensor zeros(at::IntArrayRef sizes, const at::Tensor& like, at::ScalarType type) {
+  at::Tensor result = at::empty(sizes, like.options().dtype(type));
+  if (!result.is_meta()) result.zero_();
+  return result;
+}
+
+at::Tensor float_zeros(at::IntArrayRef sizes, const at::Tensor& like) {
+  return zeros(sizes, like, at::kFloat);
+}
+
+// A copy to be changed in place, allocated by the kernel's caller.
+at::Tensor copy_of(const at::Tensor& x) {
+  at::Tensor copy = at::empty_like(x);
+  if (!x.is_meta()) copy.copy_(x);
+  return copy;
+}
+
+at::Tensor leaf(const at::Tensor& x) {
+  return x.detach().clone().set_requires_grad(true);
+}
+
+std::vector<Input> two_rows(const Shape& s) {
+  return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2)};
+}
+
+// --- activations: inputs x, dy; results y, dx
+
+template <class Kernel>
+Tensors run_activation(const Tensors& in, const Packing&) {
+  at::Tensor gradient = copy_of(in[1]);
+  at::Tensor y = Kernel::forward(in[0]);
+  Kernel::backward(gradient, in[0]);
+  return {y, gradient};
+}
+
+template <class Function>
+Tensors reference_unary(const Tensors& in, Function function) {
+  const at::Tensor x = leaf(in[0]);
+  const at::Tensor y = function(x);
+  y.backward(in[1]);
+  return {y.detach(), x.grad()};
+}
+
+Tensors reference_gelu(const Tensors& in, const Packing&) {
+  return reference_unary(in, [](const at::Tensor& x) { return at::gelu(x); });
+}
+Tensors reference_relu(const Tensors& in, const Packing&) {
+  return reference_unary(in, [](const at::Tensor& x) { return at::relu(x); });
+}
+Tensors reference_silu(const Tensors& in, const Packing&) {
+  return reference_unary(in, [](const at::Tensor& x) { return at::silu(x); });
+}
+
+// --- glu and softmax
+
+std::vector<Input> glu_inputs(const Shape& s) {
+  return {data({s.rows, 2 * s.width}, 1), data({s.rows, s.width}, 2)};
+}
+Tensors run_glu(const Tensors& in, const Packing&) {
+  return {Glu::forward(in[0]), Glu::backward(in[1], in[0])};
+}
+Tensors reference_glu(const Tensors& in, const Packing&) {
+  return reference_unary(in, [](const at::Tensor& x) { return at::glu(x, 1); });
+}
+
+Tensors run_softmax(const Tensors& in, const Packing&) {
+  at::Tensor y = Softmax::forward(in[0]);
+  at::Tensor dx = Softmax::backward(in[1], y);
+  return {y, dx};
+}
+Tensors reference_softmax(const Tensors& in, const Packing&) {
+  return reference_unary(in, [](const at::Tensor& x) { return at::softmax(x, 1); });
+}
+
+// --- norms: inputs x, dy, gamma, beta; results y, dx and the parameters' gradients
+
+std::vector<Input> norm_inputs(const Shape& s) {
+  // An offset shows what a one-pass variance would lose.
+  Input x = data({s.rows, s.width}, 1);
+  x.values = x.values + 3.0;
+  return {x, data({s.rows, s.width}, 2), parameter({s.width}, 3), parameter({s.width}, 4)};
+}
+
+Tensors run_layer_norm(const Tensors& in, const Packing&) {
+  at::Tensor grad_gamma = float_zeros({in[0].size(1)}, in[0]);
+  at::Tensor grad_beta = float_zeros({in[0].size(1)}, in[0]);
+  const LayerNorm::Result result = LayerNorm::forward(in[0], {.gamma = in[2], .beta = in[3]});
+  at::Tensor dx = LayerNorm::backward(
+      {.dy = in[1], .x = in[0], .mean = result.mean, .rstd = result.rstd, .gamma = in[2]},
+      {.gamma = grad_gamma, .beta = grad_beta});
+  return {result.y, dx, grad_gamma, grad_beta};
+}
+Tensors reference_layer_norm(const Tensors& in, const Packing&) {
+  const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]), beta = leaf(in[3]);
+  const at::Tensor y = at::layer_norm(x, {x.size(1)}, gamma, beta, 1e-5);
+  y.backward(in[1]);
+  return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
+}
+
+Tensors run_rms_norm(const Tensors& in, const Packing&) {
+  at::Tensor grad_gamma = float_zeros({in[0].size(1)}, in[0]);
+  const RmsNorm::Result result = RmsNorm::forward(in[0], in[2]);
+  at::Tensor dx =
+      RmsNorm::backward({.dy = in[1], .x = in[0], .rstd = result.rstd, .gamma = in[2]}, grad_gamma);
+  return {result.y, dx, grad_gamma};
+}
+Tensors reference_rms_norm(const Tensors& in, const Packing&) {
+  const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]);
+  const at::Tensor y = x * at::rsqrt(x.pow(2).mean(1, /*keepdim=*/true) + 1e-6) * gamma;
+  y.backward(in[1]);
+  return {y.detach(), x.grad(), gamma.grad()};
+}
+
+// At least three channels a group: one channel of one frame has no variance, only noise.
+int64_t groups_for(int64_t width) {
+  if (width % 4 == 0) return width / 4;
+  return width % 3 == 0 ? width / 3 : 1;
+}
+
+Tensors run_group_norm(const Tensors& in, const Packing& packing) {
+  at::Tensor grad_gamma = float_zeros({in[0].size(1)}, in[0]);
+  at::Tensor grad_beta = float_zeros({in[0].size(1)}, in[0]);
+  const GroupNorm::Result result = GroupNorm::forward(
+      in[0], packing, {.gamma = in[2], .beta = in[3], .num_groups = groups_for(in[0].size(1))});
+  at::Tensor dx = GroupNorm::backward(
+      {.dy = in[1], .x = in[0], .mean = result.mean, .rstd = result.rstd, .gamma = in[2]}, packing,
+      {.gamma = grad_gamma, .beta = grad_beta});
+  return {result.y, dx, grad_gamma, grad_beta};
+}
+Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
+  const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]), beta = leaf(in[3]);
+  Tensors parts;
+  for (const at::Tensor& utterance : x.split_with_sizes(packing.lengths())) {
+    const at::Tensor channels_first = utterance.t().unsqueeze(0);  // [1, D, T]
+    const at::Tensor y = at::group_norm(channels_first, groups_for(x.size(1)), gamma, beta, 1e-5);
+    parts.push_back(y.squeeze(0).t());
+  }
+  const at::Tensor y = at::cat(parts);
+  y.backward(in[1]);
+  return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
+}
+
+// --- dropout, residual, column sum
+
+constexpr double kDropped = 0.3;
+const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, .layer = 2};
+
+Tensors run_dropout(const Tensors& in, const Packing& packing) {
+  at::Tensor y = copy_of(in[0]);
+  at::Tensor dx = copy_of(in[1]);
+  Dropout::apply(y, packing, {.key = kDropoutKey, .probability = kDropped});
+  Dropout::apply(dx, packing, {.key = kDropoutKey, .probability = kDropped});
+  return {y, dx};
+}
+Tensors reference_dropout(const Tensors& in, const Packing& packing) {
+  at::Tensor mask = at::empty_like(in[0]);
+  const uint32_t threshold = dropout_threshold(kDropped);
+  for (int64_t row = 0; row < mask.size(0); ++row) {
+    const auto u = static_cast<size_t>(packing.utterance_of(row));
+    for (int64_t column = 0; column < mask.size(1); ++column) {
+      const int64_t element = (row - packing.starts()[u]) * mask.size(1) + column;
+      const PhiloxCounter bits = dropout_bits(static_cast<uint64_t>(element / 8),
+                                              fold(packing.keys()[u]), fold(kDropoutKey));
+      mask[row][column] =
+          dropout_keeps(bits, element % 8, threshold) ? dropout_scale(threshold) : 0.0;
+    }
+  }
+  return {in[0] * mask, in[1] * mask};
+}
+
+Tensors run_residual_add(const Tensors& in, const Packing&) {
+  at::Tensor y = copy_of(in[0]);
+  ResidualAdd::accumulate(y, in[1]);
+  return {y};
+}
+Tensors reference_residual_add(const Tensors& in, const Packing&) {
+  return {in[0] + in[1]};
+}
+
+Tensors run_column_sum(const Tensors& in, const Packing&) {
+  at::Tensor sum = float_zeros({in[0].size(1)}, in[0]);
+  ColumnSum::accumulate(sum, in[0]);
+  ColumnSum::accumulate(sum, in[1]);
+  return {sum};
+}
+Tensors reference_column_sum(const Tensors& in, const Packing&) {
+  return {in[0].sum(0) + in[1].sum(0)};
+}
+
+// --- embedding: inputs ids, table, dy
+
+constexpr int64_t kEntries = 11;
+
+std::vector<Input> embedding_inputs(const Shape& s) {
+  at::Tensor ids = at::empty({s.rows}, at::kInt);
+  for (int64_t i = 0; i < s.rows; ++i) ids[i] = static_cast<int32_t>(i * i % kEntries);
+  return {{Input::Kind::kIndex, ids}, data({kEntries, s.width}, 1), data({s.rows, s.width}, 2)};
+}
+Tensors run_embedding(const Tensors& in, const Packing&) {
+  at::Tensor y = Embedding::forward(in[0], in[1]);
+  at::Tensor grad_table = float_zeros(in[1].sizes(), in[1]);
+  Embedding::backward(in[2], in[0], grad_table);
+  return {y, grad_table};
+}
+Tensors reference_embedding(const Tensors& in, const Packing&) {
+  const at::Tensor table = leaf(in[1]);
+  const at::Tensor y = table.index_select(0, in[0].to(at::kLong));
+  y.backward(in[2]);
+  return {y.detach(), table.grad()};
+}
+
+// --- Gemm as a linear layer: x, weight, bias, dy; results y, y in fp32, dx, the weight's gradient
+// twice over
+
+constexpr int64_t kOutputs = 24;
+
+std::vector<Input> gemm_inputs(const Shape& s) {
+  return {data({s.rows, s.width}, 1), data({kOutputs, s.width}, 2), parameter({kOutputs}, 3),
+          data({s.rows, kOutputs}, 4)};
+}
+Tensors run_gemm(const Tensors& in, const Packing&) {
+  const at::Tensor &x = in[0], &weight = in[1], &bias = in[2], &dy = in[3];
+  at::Tensor y = Gemm::multiply({.a = x, .b = weight, .transpose_b = true, .bias = &bias});
+  at::Tensor y_float =
+      Gemm::multiply_to_float({.a = x, .b = weight, .transpose_b = true, .bias = &bias});
+  at::Tensor dx = Gemm::multiply({.a = dy, .b = weight});
+  at::Tensor grad_weight = float_zeros(weight.sizes(), x);
+  Gemm::accumulate(grad_weight, {.a = dy, .b = x, .transpose_a = true});
+  Gemm::accumulate(grad_weight, {.a = dy, .b = x, .transpose_a = true});
+  at::Tensor same_type = zeros({x.size(1), kOutputs}, x, x.scalar_type());
+  Gemm::accumulate(same_type, {.a = x, .b = dy, .transpose_a = true});
+  return {y, y_float, dx, grad_weight, same_type};
+}
+Tensors reference_gemm(const Tensors& in, const Packing&) {
+  const at::Tensor x = leaf(in[0]), weight = leaf(in[1]);
+  const at::Tensor y = at::addmm(in[2], x, weight.t());
+  y.backward(in[3]);
+  return {y.detach(), y.detach(), x.grad(), 2.0 * weight.grad(), weight.grad().t()};
+}
+
+}  // namespace
+
+const std::vector<KernelCase>& kernel_cases() {
+  static const std::vector<KernelCase> cases = {
+      {"Gemm", false, gemm_inputs, run_gemm, reference_gemm},
+      {"LayerNorm", false, norm_inputs, run_layer_norm, reference_layer_norm},
+      {"RmsNorm", false, norm_inputs, run_rms_norm, reference_rms_norm},
+      {"GroupNorm", false, norm_inputs, run_group_norm, reference_group_norm},
+      {"Gelu", true, two_rows, run_activation<Gelu>, reference_gelu},
+      {"Relu", true, two_rows, run_activation<Relu>, reference_relu},
+      {"Silu", true, two_rows, run_activation<Silu>, reference_silu},
+      {"Glu", false, glu_inputs, run_glu, reference_glu},
+      {"Dropout", false, two_rows, run_dropout, reference_dropout},
+      {"ResidualAdd", false, two_rows, run_residual_add, reference_residual_add},
+      {"ColumnSum", false, two_rows, run_column_sum, reference_column_sum},
+      {"Embedding", false, embedding_inputs, run_embedding, reference_embedding},
+      {"Softmax", false, two_rows, run_softmax, reference_softmax},
+  };
+  return cases;
+}
+
+const std::vector<Shape>& kernel_shapes() {
+  static const std::vector<Shape> shapes = {{1, 3}, {5, 7}, {37, 64}, {300, 80}, {1030, 33}};
+  return shapes;
+}
+
+std::vector<int64_t> lengths_for(int64_t rows) {
+  std::vector<int64_t> lengths;
+  for (int64_t rest = rows; rest > 0; rest -= lengths.back()) lengths.push_back((rest + 2) / 3);
+  return lengths;
+}
+
+Tensors materialise(const std::vector<Input>& inputs, at::ScalarType type,
+                    const at::Device& device) {
+  Tensors result;
+  for (const Input& input : inputs) {
+    at::ScalarType as = input.kind == Input::Kind::kData ? type : at::kFloat;
+    if (input.kind == Input::Kind::kIndex) as = at::kInt;
+    result.push_back(at::empty(input.values.sizes(), at::TensorOptions().dtype(as).device(device)));
+    if (!device.is_meta()) result.back().copy_(input.values);
+  }
+  return result;
+}
+
+Tensors materialise_reference(const std::vector<Input>& inputs, at::ScalarType type) {
+  Tensors result = materialise(inputs, type, at::kCPU);
+  for (at::Tensor& tensor : result) {
+    if (tensor.scalar_type() != at::kInt) tensor = tensor.to(at::kDouble);
+  }
+  return result;
+}
+
+}  // namespace sotto::testing

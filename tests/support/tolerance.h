@@ -1,0 +1,36 @@
+// How far a result may be from the truth, relative to the largest value of the tensor. All
+// tolerances stand here.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace sotto::testing {
+
+// Of a kernel's result in its type, against double precision.
+inline double kernel_tolerance(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return 4e-6;
+    case at::kHalf:
+      return 2e-3;  // half a unit in the last place is 4.9e-4; inputs of backward are rounded too
+    case at::kBFloat16: return 1e-2;  // likewise 3.9e-3
+    default: return 0.0;
+  }
+}
+
+// Of a CUDA kernel against the CPU's in the same type: two roundings that may fall to different
+// sides.
+inline double cuda_tolerance(at::ScalarType type) {
+  return 2.0 * kernel_tolerance(type);
+}
+
+// Largest difference over largest value.
+inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
+  const at::Tensor a = ours.to(at::kCPU, at::kDouble);
+  const at::Tensor b = truth.to(at::kCPU, at::kDouble);
+  if (b.numel() == 0) return 0.0;
+  const double largest = std::max(b.abs().max().item<double>(), 1e-30);
+  const double difference = (a - b).abs().max().item<double>();
+  return difference / largest;  // a NaN stays one and fails every comparison
+}
+
+}  // namespace sotto::testing
