@@ -1,3 +1,54 @@
-int main() {
-  return 0;
+// The program `sotto`: reads the command line, runs one command, and alone turns errors into exit
+// codes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "command_line.h"
+#include "commands.h"
+#include "failure.h"
+#include "sotto/core/build_info.h"
+#include "sotto/core/log.h"
+#include "sotto/device/cpu_level.h"
+#include "sotto/device/host_info.h"
+
+namespace {
+
+std::string describe_version() {
+  const sotto::BuildInfo build = sotto::build_info();
+  return fmt::format("sotto {}\ncommit {}\ntorch {}\nCUDA {}\naudio {}", build.version,
+                     build.commit, build.torch, build.cuda, build.audio);
+}
+
+void run(int argc, char** argv) {
+  CLI::App app("Trains speech transformers inside a memory budget.", "sotto");
+  sotto::cli::GlobalOptions global;
+  app.set_version_flag("--version", describe_version, "Print versions and exit");
+  app.add_flag("--verbose", global.verbose, "Log more");
+  // Global options may stand behind the command as well.
+  app.fallthrough();
+  app.require_subcommand(0, 1);
+  app.parse_complete_callback([&global] { sotto::start_log(global.verbose); });
+
+  sotto::cli::add_profile(app, global);
+
+  app.footer(sotto::cli::example("  sotto profile"));
+  sotto::cli::run_command_line(app, argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    sotto::device::check_cpu_level(sotto::build_info().cpu_level,
+                                   sotto::device::read_cpu_features());
+    run(argc, argv);
+    return 0;
+  } catch (...) {
+    const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
+    fmt::print(stderr, "sotto: {}\n", failure.message);
+    return failure.exit_code;
+  }
 }

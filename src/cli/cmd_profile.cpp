@@ -1,0 +1,147 @@
+// `sotto profile`: what this machine is, as a table or as JSON.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "commands.h"
+#include "sotto/core/units.h"
+#include "sotto/device/hardware.h"
+#include "sotto/report/table.h"
+
+namespace sotto::cli {
+
+namespace {
+
+using report::Align;
+using report::Table;
+
+constexpr const char* kUnknown = "unknown";
+
+struct ProfileOptions {
+  bool json = false;
+};
+
+std::string or_unknown(const std::string& text) {
+  return text.empty() ? kUnknown : text;
+}
+
+std::string bytes_or_unknown(const std::optional<int64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : kUnknown;
+}
+
+std::string describe_cores(const device::HostInfo& host) {
+  if (!host.cpu_quota_cores) return fmt::format("{}", host.num_cores);
+  return fmt::format("{} (container limit: CPU time of {:.2g} cores)", host.num_cores,
+                     *host.cpu_quota_cores);
+}
+
+std::string describe_ram(const device::HostInfo& host) {
+  std::string text = format_bytes(host.total_bytes);
+  if (host.container_limit_bytes)
+    text += fmt::format(" (container limit; the machine has {})", format_bytes(host.machine_bytes));
+  return text;
+}
+
+std::string machine_table(const device::HardwareProfile& profile) {
+  const device::HostInfo& host = profile.host;
+  Table table({{}, {}});
+  table.add_row({"machine", fmt::format("{}, {}", host.operating_system, host.architecture)});
+  table.add_row({"CPU", host.cpu_model});
+  table.add_row({"cores", describe_cores(host)});
+  table.add_row({"RAM", describe_ram(host)});
+  table.add_row({"RAM free", format_bytes(host.free_bytes)});
+  if (!profile.gpu.gpus.empty()) {
+    table.add_row({"driver", or_unknown(profile.gpu.driver_version)});
+    table.add_row({"CUDA", profile.gpu.cuda_version.empty()
+                               ? kUnknown
+                               : fmt::format("up to {}", profile.gpu.cuda_version)});
+  }
+  return table.to_string();
+}
+
+std::string gpu_table(const std::vector<device::GpuInfo>& gpus) {
+  Table table({{"GPU", Align::kRight},
+               {"name"},
+               {"memory", Align::kRight},
+               {"free", Align::kRight},
+               {"capability", Align::kRight},
+               {"SMs", Align::kRight}});
+  for (const device::GpuInfo& gpu : gpus) {
+    table.add_row({fmt::format("{}", gpu.index), or_unknown(gpu.name),
+                   gpu.memory ? format_bytes(gpu.memory->total_bytes) : kUnknown,
+                   gpu.memory ? format_bytes(gpu.memory->free_bytes) : kUnknown,
+                   gpu.capability
+                       ? fmt::format("{}.{}", gpu.capability->major, gpu.capability->minor)
+                       : kUnknown,
+                   gpu.num_sms ? fmt::format("{}", *gpu.num_sms) : kUnknown});
+  }
+  return table.to_string();
+}
+
+// Who holds memory, and what is left when the processes that can be seen are taken off: the driver
+// itself, and processes outside the container. Empty where no memory is held.
+std::string holders_table(const std::vector<device::GpuInfo>& gpus) {
+  Table table(
+      {{"GPU", Align::kRight}, {"held by"}, {"pid", Align::kRight}, {"memory", Align::kRight}});
+  bool is_empty = true;
+  for (const device::GpuInfo& gpu : gpus) {
+    const std::string index = fmt::format("{}", gpu.index);
+    int64_t rest = gpu.memory ? gpu.memory->used_bytes : 0;
+    for (const device::GpuProcess& process : gpu.processes) {
+      table.add_row({index, or_unknown(process.name), fmt::format("{}", process.pid),
+                     bytes_or_unknown(process.used_bytes)});
+      rest -= process.used_bytes.value_or(0);
+    }
+    if (rest > 0) table.add_row({index, "driver and unseen processes", "", format_bytes(rest)});
+    is_empty = is_empty && gpu.processes.empty() && rest <= 0;
+    table.add_rule();
+  }
+  return is_empty ? std::string() : "\n" + table.to_string();
+}
+
+std::string render(const device::HardwareProfile& profile) {
+  std::string text = machine_table(profile);
+  std::vector<std::string> notes = profile.gpu.notes;
+  if (profile.gpu.gpus.empty()) {
+    const std::string reason = notes.empty() ? "the driver gives no reason" : notes.front();
+    text += fmt::format("\nno NVIDIA GPU found ({})\n", reason);
+    if (!notes.empty()) notes.erase(notes.begin());
+  } else {
+    text += "\n" + gpu_table(profile.gpu.gpus) + holders_table(profile.gpu.gpus);
+  }
+  if (!notes.empty()) text += "\n";
+  for (const std::string& note : notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+void run_profile(const ProfileOptions& options) {
+  const device::HardwareProfile profile = device::read_hardware();
+  if (!options.json) {
+    std::cout << render(profile);
+    return;
+  }
+  // The name of a process need not be UTF-8.
+  std::cout << device::to_json(profile).dump(2, ' ', false,
+                                             nlohmann::ordered_json::error_handler_t::replace)
+            << '\n';
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command = app.add_subcommand("profile", "What this machine is: CPU, RAM, GPUs");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<ProfileOptions>();
+  command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
+  command->footer(example("  sotto profile --json"));
+  command->callback([options] { run_profile(*options); });
+}
+
+}  // namespace sotto::cli

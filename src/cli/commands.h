@@ -1,0 +1,21 @@
+// The commands of the program: one function and one cmd_*.cpp each. To add one, declare its
+// function here and call it in main.cpp. The function adds the command with its options and, as the
+// command's callback, what it does; it does nothing else, because it runs for every command line.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace sotto::cli {
+
+// Options that every command takes, complete when a command's callback runs.
+struct GlobalOptions {
+  // Debug lines in the log.
+  bool verbose = false;
+};
+
+// `sotto profile`: what this machine is.
+void add_profile(CLI::App& app, const GlobalOptions& global);
+
+}  // namespace sotto::cli

@@ -1,0 +1,44 @@
+#include "failure.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "sotto/core/error.h"
+
+namespace sotto::cli {
+
+namespace {
+
+constexpr int kBadInput = 2;
+constexpr int kOutOfMemory = 3;
+constexpr int kOwnFault = 70;
+
+std::string one_line(std::string text) {
+  text.erase(text.find_last_not_of(" \n") + 1);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+Failure describe_current_exception() {
+  try {
+    throw;
+  } catch (const ConfigError& error) {
+    return {kBadInput, one_line(error.what())};
+  } catch (const DataError& error) {
+    return {kBadInput, one_line(error.what())};
+  } catch (const OutOfMemory& error) {
+    return {kOutOfMemory, one_line(error.what())};
+  } catch (const c10::Error& error) {
+    return {kOwnFault, one_line(error.what_without_backtrace())};
+  } catch (const std::exception& error) {
+    return {kOwnFault, one_line(error.what())};
+  } catch (...) {
+    return {kOwnFault, "something was thrown that is no exception"};
+  }
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,136 @@
+// The command line as a user meets it: the real program, its output and its exit code.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "sotto/core/build_info.h"
+#include "support/run_command.h"
+
+namespace sotto::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// What every refusal looks like: nothing on standard output, one line on standard error.
+void expect_one_line_of_refusal(const CommandResult& result) {
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(result.err.starts_with("sotto: ")) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+TEST(Cli, VersionSaysWhatItIsMadeOf) {
+  const CommandResult result = run_sotto({"--version"});
+  const BuildInfo build = build_info();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "sotto " + build.version + "\ncommit " + build.commit + "\ntorch " +
+                            build.torch + "\nCUDA " + build.cuda + "\naudio " + build.audio + "\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Cli, HelpListsTheCommandsAndGivesAnExample) {
+  const CommandResult result = run_sotto({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  for (const char* part : {"profile", "--version", "--verbose", "Example:"})
+    EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
+}
+
+TEST(Cli, HelpOfACommandGivesAnExample) {
+  const CommandResult result = run_sotto({"profile", "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.out, "sotto profile [OPTIONS]")) << result.out;
+  EXPECT_TRUE(contains(result.out, "Example:\n  sotto profile")) << result.out;
+}
+
+TEST(Cli, AnUnknownCommandNamesTheNearest) {
+  const CommandResult result = run_sotto({"profil"});
+  expect_one_line_of_refusal(result);
+  EXPECT_TRUE(contains(result.err, "'profil'")) << result.err;
+  EXPECT_TRUE(contains(result.err, "Did you mean 'profile'?")) << result.err;
+}
+
+TEST(Cli, ACommandLikeNoOtherListsThem) {
+  const CommandResult result = run_sotto({"xyzzy"});
+  expect_one_line_of_refusal(result);
+  EXPECT_FALSE(contains(result.err, "Did you mean")) << result.err;
+  EXPECT_TRUE(contains(result.err, "Expected one of profile")) << result.err;
+}
+
+TEST(Cli, AnUnknownOptionNamesTheNearest) {
+  const CommandResult result = run_sotto({"profile", "--jsno=1"});
+  expect_one_line_of_refusal(result);
+  EXPECT_TRUE(contains(result.err, "no option '--jsno'. Did you mean '--json'?")) << result.err;
+  const CommandResult global = run_sotto({"profile", "--verbos"});
+  expect_one_line_of_refusal(global);
+  EXPECT_TRUE(contains(global.err, "Did you mean '--verbose'?")) << global.err;
+}
+
+TEST(Cli, AWordTooManyIsRefused) {
+  const CommandResult result = run_sotto({"profile", "now"});
+  expect_one_line_of_refusal(result);
+  EXPECT_TRUE(contains(result.err, "'now'")) << result.err;
+  expect_one_line_of_refusal(run_sotto({"profile", "profile"}));
+}
+
+TEST(Cli, WithoutACommandTheHelpGoesToStandardError) {
+  const CommandResult result = run_sotto({});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(contains(result.err, "Usage: sotto")) << result.err;
+  EXPECT_TRUE(contains(result.err, "\nsotto: ")) << result.err;
+}
+
+TEST(Profile, PrintsATable) {
+  const CommandResult result = run_sotto({"profile"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  for (const char* part : {"machine ", "\nCPU ", "\ncores ", "\nRAM ", "\nRAM free ", "GPU"})
+    EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
+}
+
+TEST(Profile, PrintsJsonWithSaneValues) {
+  const CommandResult result = run_sotto({"profile", "--json", "--verbose"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("format_version"), 1);
+  const auto& host = json.at("host");
+  EXPECT_GE(host.at("cores").get<int64_t>(), 1);
+  EXPECT_LE(host.at("cores").get<int64_t>(), int64_t{std::thread::hardware_concurrency()});
+  EXPECT_GE(host.at("memory_total_bytes").get<int64_t>(), int64_t{256} << 20);
+  EXPECT_GT(host.at("memory_free_bytes").get<int64_t>(), 0);
+  EXPECT_LE(host.at("memory_free_bytes"), host.at("memory_total_bytes"));
+  EXPECT_FALSE(host.at("cpu").get<std::string>().empty());
+  EXPECT_TRUE(json.at("gpus").is_array());
+  EXPECT_TRUE(!json.at("gpus").empty() || !json.at("notes").empty());
+}
+
+TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {
+  const CommandResult result = run_sotto({"profile"}, {"LD_LIBRARY_PATH=" SOTTO_FAKE_NVML_FOLDER});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part :
+       {"driver    580.95.05\n", "CUDA      up to 13.1\n",
+        "GPU  name           memory      free  capability  SMs\n",
+        "  0  NVIDIA H200   140 GiB   135 GiB         9.0  132\n",
+        "  1  Tesla T4     15.0 GiB  15.0 GiB         7.5   40\n", "4242  3.00 GiB\n",
+        "4243   unknown\n", "driver and unseen processes", "note: GPU 1, compute processes: "})
+    EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
+}
+
+TEST(Profile, ADriverThatFailsIsTheReasonGiven) {
+  const CommandResult result =
+      run_sotto({"profile"}, {"LD_LIBRARY_PATH=" SOTTO_FAKE_NVML_FOLDER, "FAKE_NVML_INIT=18"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out,
+                       "no NVIDIA GPU found (libnvidia-ml.so.1 does not start: "
+                       "Driver/library version mismatch (NVML status 18))"))
+      << result.out;
+}
+
+}  // namespace
+}  // namespace sotto::test

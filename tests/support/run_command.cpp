@@ -1,0 +1,117 @@
+#include "support/run_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace sotto::test {
+
+namespace {
+
+void check(int code, const std::string& what) {
+  if (code != 0) throw std::system_error(code, std::generic_category(), what);
+}
+
+struct Pipe {
+  Pipe() { check(pipe2(ends.data(), O_CLOEXEC) == 0 ? 0 : errno, "pipe2"); }
+  ~Pipe() {
+    close_writer();
+    close(ends[0]);
+  }
+  void close_writer() {
+    if (ends[1] >= 0) close(ends[1]);
+    ends[1] = -1;
+  }
+
+  std::array<int, 2> ends = {-1, -1};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// A name that is given again replaces the inherited one.
+std::vector<std::string> with_environment(const std::vector<std::string>& added) {
+  std::vector<std::string> all = added;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    bool replaced = false;
+    for (const std::string& other : added) replaced = replaced || other.starts_with(name);
+    if (!replaced) all.emplace_back(text);
+  }
+  return all;
+}
+
+pid_t start(std::vector<std::string> words, const std::vector<std::string>& environment,
+            const Pipe& out, const Pipe& err) {
+  std::vector<std::string> variables = with_environment(environment);
+  posix_spawn_file_actions_t actions;
+  check(posix_spawn_file_actions_init(&actions), "preparing the child");
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.ends[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, err.ends[1], 2);
+  pid_t child = 0;
+  const int code = posix_spawnp(&child, words.front().c_str(), &actions, nullptr,
+                                pointers(words).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  check(code, "starting " + words.front());
+  return child;
+}
+
+// Both at once: a child that fills one pipe while we wait for the other would never end.
+void read_both(const Pipe& out, const Pipe& err, CommandResult& result) {
+  std::array<pollfd, 2> polled = {pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
+  const std::array<std::string*, 2> texts = {&result.out, &result.err};
+  std::array<char, 4096> part = {};
+  while (polled[0].fd >= 0 || polled[1].fd >= 0) {
+    if (poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) check(errno, "poll");
+    for (size_t i = 0; i < polled.size(); ++i) {
+      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      const ssize_t count = read(polled[i].fd, part.data(), part.size());
+      if (count > 0) texts[i]->append(part.data(), static_cast<size_t>(count));
+      if (count == 0 || (count < 0 && errno != EINTR)) polled[i].fd = -1;
+    }
+  }
+}
+
+}  // namespace
+
+CommandResult run_command(const std::vector<std::string>& words,
+                          const std::vector<std::string>& environment) {
+  Pipe out;
+  Pipe err;
+  const pid_t child = start(words, environment, out, err);
+  out.close_writer();
+  err.close_writer();
+  CommandResult result;
+  read_both(out, err, result);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return result;
+}
+
+CommandResult run_sotto(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& environment) {
+  const char* binary = std::getenv("SOTTO_BINARY");
+  if (binary == nullptr) throw std::runtime_error("SOTTO_BINARY is not set: run this by ctest");
+  std::vector<std::string> words = {binary};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_command(words, environment);
+}
+
+}  // namespace sotto::test

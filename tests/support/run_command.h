@@ -1,0 +1,26 @@
+// Runs a program as a child process and returns all it said: how the tests of the command line see
+// the program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sotto::test {
+
+struct CommandResult {
+  // The exit code; minus the signal's number where a signal ended it.
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+// Runs `words` (the program's path first) to its end with nothing on standard input. `environment`
+// holds NAME=VALUE and is added to this process's own. Throws where the program cannot be started.
+CommandResult run_command(const std::vector<std::string>& words,
+                          const std::vector<std::string>& environment = {});
+
+// The built program with `arguments`; its path is in the environment, SOTTO_BINARY, set by CTest.
+CommandResult run_sotto(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& environment = {});
+
+}  // namespace sotto::test

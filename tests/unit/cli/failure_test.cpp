@@ -1,0 +1,46 @@
+#include "cli/failure.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "sotto/core/error.h"
+
+namespace sotto::cli {
+namespace {
+
+template <typename Thrown>
+Failure failure_of(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return describe_current_exception();
+  }
+}
+
+const Problem kProblem = {.attempted = "doing it", .found = "it is\nbroken"};
+
+TEST(Failure, EachErrorHasItsExitCode) {
+  EXPECT_EQ(failure_of(ConfigError(kProblem)).exit_code, 2);
+  EXPECT_EQ(failure_of(DataError(kProblem)).exit_code, 2);
+  EXPECT_EQ(failure_of(OutOfMemory(kProblem)).exit_code, 3);
+  EXPECT_EQ(failure_of(InternalError(kProblem)).exit_code, 70);
+  EXPECT_EQ(failure_of(std::runtime_error("x")).exit_code, 70);
+  EXPECT_EQ(failure_of(7).exit_code, 70);
+}
+
+TEST(Failure, TheMessageIsOneLine) {
+  EXPECT_EQ(failure_of(DataError(kProblem)).message, "doing it: it is broken.");
+  EXPECT_EQ(failure_of(std::runtime_error("a\nb\n")).message, "a b");
+}
+
+TEST(Failure, LibTorchsErrorsComeWithoutTheirBacktrace) {
+  const c10::Error error({"function", "file.cpp", 1}, "shapes differ");
+  const Failure failure = failure_of(error);
+  EXPECT_EQ(failure.exit_code, 70);
+  EXPECT_EQ(failure.message, "shapes differ");
+}
+
+}  // namespace
+}  // namespace sotto::cli
