@@ -184,9 +184,8 @@ const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, 
 
 Tensors run_dropout(const Tensors& in, const Packing& packing) {
   at::Tensor y = copy_of(in[0]);
-  at::Tensor dx = copy_of(in[1]);
   Dropout::apply(y, packing, {.key = kDropoutKey, .probability = kDropped});
-  Dropout::apply(dx, packing, {.key = kDropoutKey, .probability = kDropped});
+  at::Tensor dx = Dropout::applied(in[1], packing, {.key = kDropoutKey, .probability = kDropped});
   return {y, dx};
 }
 Tensors reference_dropout(const Tensors& in, const Packing& packing) {

@@ -2,7 +2,7 @@
 // the element's place in that utterance. The mask is never stored; backward applies it again. N
 // rows (frames) of a pack, D width.
 //
-// Allocates nothing: works in place.
+// Allocates: apply nothing, applied its result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +21,9 @@ struct Dropout {
   // x [N, D]: each element becomes 0, or x / (1 - probability). Forward and backward are the same
   // operation.
   static void apply(at::Tensor& x, const Packing& packing, const Mask& mask);
+
+  // The same into a new tensor, for a gradient that the residual connection still needs.
+  static at::Tensor applied(const at::Tensor& x, const Packing& packing, const Mask& mask);
 };
 
 }  // namespace sotto::kernels

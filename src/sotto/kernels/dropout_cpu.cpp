@@ -6,39 +6,49 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Elements [begin, end) of an utterance that lies contiguously at `x`.
+// A run of elements of one utterance, counted from its first.
+struct Range {
+  uint64_t utterance;
+  int64_t begin;
+  int64_t end;
+};
+
+// `x` and `y` are the utterance's first elements; its rows lie one behind the other.
 template <class T>
-void drop_range(T* x, int64_t begin, int64_t end, const auto& bits_of, uint32_t threshold) {
-  const float scale = dropout_scale(threshold);
-  for (int64_t block = begin / kDropoutBlock; block * kDropoutBlock < end; ++block) {
-    const PhiloxCounter bits = bits_of(static_cast<uint64_t>(block));
+void drop_range(const T* x, T* y, const Range& range, const DropoutRule& rule) {
+  const float scale = dropout_scale(rule.threshold);
+  for (int64_t block = range.begin / kDropoutBlock; block * kDropoutBlock < range.end; ++block) {
+    const PhiloxCounter bits =
+        dropout_bits(static_cast<uint64_t>(block), range.utterance, rule.key);
     const int64_t first = block * kDropoutBlock;
-    const int64_t from = std::max(begin, first);
-    const int64_t to = std::min(end, first + kDropoutBlock);
+    const int64_t from = std::max(range.begin, first);
+    const int64_t to = std::min(range.end, first + kDropoutBlock);
     for (int64_t i = from; i < to; ++i) {
-      const float kept = dropout_keeps(bits, i - first, threshold) ? scale : 0.0f;
-      x[i] = static_cast<T>(static_cast<float>(x[i]) * kept);
+      const float factor = dropout_keeps(bits, i - first, rule.threshold) ? scale : 0.0f;
+      y[i] = static_cast<T>(static_cast<float>(x[i]) * factor);
     }
   }
 }
 
 }  // namespace
 
-void dropout_cpu(const at::Tensor& x, const Packing& packing, PhiloxKey key, uint32_t threshold) {
-  const int64_t width = x.size(1);
+void dropout_cpu(const at::Tensor& x, const at::Tensor& y, const Packing& packing,
+                 const DropoutRule& rule) {
   constexpr int64_t kWorkAnElement = 4;
+  const int64_t width = x.size(1);
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
-    T* data = x.mutable_data_ptr<T>();
+    const T* from = x.const_data_ptr<T>();
+    T* to = y.mutable_data_ptr<T>();
     parallel_rows(x.size(0), width * kWorkAnElement, [&](int64_t begin, int64_t end) {
-      for (int64_t u = packing.utterance_of(begin); begin < end; ++u) {
-        const int64_t start = packing.starts()[static_cast<size_t>(u)];
-        const int64_t stop = std::min(end, packing.starts()[static_cast<size_t>(u) + 1]);
-        const uint64_t utterance = fold(packing.keys()[static_cast<size_t>(u)]);
-        const auto bits_of = [&](uint64_t block) { return dropout_bits(block, utterance, key); };
-        drop_range(data + start * width, (begin - start) * width, (stop - start) * width, bits_of,
-                   threshold);
-        begin = stop;
+      auto u = static_cast<size_t>(packing.utterance_of(begin));
+      for (int64_t row = begin; row < end; row = packing.starts()[++u]) {
+        const int64_t start = packing.starts()[u];
+        const int64_t stop = std::min(end, packing.starts()[u + 1]);
+        const Range range{.utterance = fold(packing.keys()[u]),
+                          .begin = (row - start) * width,
+                          .end = (stop - start) * width};
+        drop_range(from + start * width, to + start * width, range, rule);
       }
     });
   });

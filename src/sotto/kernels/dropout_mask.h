@@ -11,6 +11,12 @@ namespace sotto::kernels {
 
 inline constexpr int64_t kDropoutBlock = 8;
 
+// What decides a mask, apart from the utterance.
+struct DropoutRule {
+  PhiloxKey key = {};
+  uint32_t threshold = 0;
+};
+
 // The 128 bits of elements 8 * block .. 8 * block + 7 of an utterance (counted row by row from its
 // first frame).
 constexpr PhiloxCounter dropout_bits(uint64_t block, uint64_t utterance, PhiloxKey key) {
