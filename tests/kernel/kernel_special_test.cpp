@@ -50,7 +50,7 @@ TEST(Softmax, IsSafeForLargeAndForUnequalValues) {
   EXPECT_FLOAT_EQ(y[0][0].item<float>(), 0.5f);
   EXPECT_EQ(y[0][2].item<float>(), 0.0f);
   const at::Tensor negative = at::full({1, 19}, -3e38);
-  EXPECT_LT(testing::relative_error(Softmax::forward(negative), at::full({1, 19}, 1.0 / 19)), 1e-6);
+  EXPECT_LT(test::relative_error(Softmax::forward(negative), at::full({1, 19}, 1.0 / 19)), 1e-6);
 }
 
 TEST(LayerNorm, ConstantRowsGiveBetaAndNoNan) {
@@ -76,7 +76,7 @@ TEST(GroupNorm, OneChannelAGroupOverLongUtterances) {
     };
     const at::Tensor truth = at::group_norm(rows(x).t().unsqueeze(0), 5, gamma.to(at::kDouble),
                                             beta.to(at::kDouble), 1e-5);
-    EXPECT_LT(testing::relative_error(rows(result.y), truth.squeeze(0).t()), 2e-6)
+    EXPECT_LT(test::relative_error(rows(result.y), truth.squeeze(0).t()), 2e-6)
         << "utterance " << u;
   }
 }

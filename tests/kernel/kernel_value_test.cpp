@@ -5,7 +5,7 @@
 #include "support/kernel_cases.h"
 #include "support/tolerance.h"
 
-namespace sotto::testing {
+namespace sotto::test {
 namespace {
 
 class KernelValues : public ::testing::TestWithParam<std::tuple<KernelCase, at::ScalarType>> {};
@@ -53,4 +53,4 @@ INSTANTIATE_TEST_SUITE_P(Table, KernelValues,
                          name_of_case);
 
 }  // namespace
-}  // namespace sotto::testing
+}  // namespace sotto::test

@@ -7,7 +7,7 @@
 #include "sotto/kernels/gemm.h"
 #include "support/kernel_cases.h"
 
-namespace sotto::testing {
+namespace sotto::test {
 namespace {
 
 struct Observed {
@@ -101,4 +101,4 @@ TEST(GemmMemory, LibraryStaysWithinItsBoundAtRealShapes) {
 }
 
 }  // namespace
-}  // namespace sotto::testing
+}  // namespace sotto::test

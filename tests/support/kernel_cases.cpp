@@ -13,7 +13,7 @@
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
 
-namespace sotto::testing {
+namespace sotto::test {
 
 namespace {
 
@@ -326,4 +326,4 @@ Tensors materialise_reference(const std::vector<Input>& inputs, at::ScalarType t
   return result;
 }
 
-}  // namespace sotto::testing
+}  // namespace sotto::test

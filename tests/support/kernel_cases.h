@@ -11,7 +11,7 @@
 
 #include "sotto/kernels/packing.h"
 
-namespace sotto::testing {
+namespace sotto::test {
 
 struct Shape {
   int64_t rows;
@@ -57,4 +57,4 @@ Tensors materialise(const std::vector<Input>& inputs, at::ScalarType type,
 // The inputs for the reference: what materialise() rounded them to, in double.
 Tensors materialise_reference(const std::vector<Input>& inputs, at::ScalarType type);
 
-}  // namespace sotto::testing
+}  // namespace sotto::test

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-namespace sotto::testing {
+namespace sotto::test {
 
 // Of a kernel's result in its type, against double precision.
 inline double kernel_tolerance(at::ScalarType type) {
@@ -33,4 +33,4 @@ inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
   return difference / largest;  // a NaN stays one and fails every comparison
 }
 
-}  // namespace sotto::testing
+}  // namespace sotto::test

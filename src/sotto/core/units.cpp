@@ -65,6 +65,16 @@ std::optional<double> take_unit(std::string_view& text, const std::array<Unit, N
                      .hint = "GB is 1e9 bytes, GiB is 2^30."});
 }
 
+// The fewest decimals of the percentage that parse back to the same share: 0.07 * 100 is not 7.
+std::string format_share(double share) {
+  for (int decimals = 0; decimals < 17; ++decimals) {
+    const std::string text = fmt::format("{:.{}f}", share * 100.0, decimals);
+    std::string_view rest = text;
+    if (take_number(rest).value_or(0) / 100.0 == share) return text + "%";
+  }
+  return fmt::format("{}%", share * 100.0);
+}
+
 }  // namespace
 
 int64_t parse_bytes(std::string_view text) {
@@ -143,7 +153,7 @@ MemorySize MemorySize::parse(std::string_view text) {
 std::string MemorySize::to_string() const {
   switch (kind) {
     case Kind::kAuto: return "auto";
-    case Kind::kShare: return fmt::format("{}%", share * 100.0);
+    case Kind::kShare: return format_share(share);
     case Kind::kBytes: break;
   }
   for (size_t power = 4; power > 0; --power) {

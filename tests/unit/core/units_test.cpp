@@ -56,6 +56,13 @@ TEST(MemorySize, ReadsWhatItWrites) {
   EXPECT_EQ(MemorySize::parse("90%").share, 0.9);
 }
 
+TEST(MemorySize, EveryWholePercentageSurvivesWriting) {
+  for (int percent = 1; percent <= 100; ++percent) {
+    const std::string text = std::to_string(percent) + "%";
+    EXPECT_EQ(MemorySize::parse(text).to_string(), text);
+  }
+}
+
 TEST(MemorySize, RefusesZeroAndMoreThanAll) {
   for (const char* text : {"0GiB", "0%", "101%", "-5%", "%", "8", "automatic", "all"}) {
     EXPECT_THROW(MemorySize::parse(text), ConfigError) << text;
