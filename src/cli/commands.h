@@ -15,6 +15,9 @@ struct GlobalOptions {
   bool verbose = false;
 };
 
+// `sotto prove memory`: predicted against measured memory of training steps.
+void add_prove(CLI::App& app, const GlobalOptions& global);
+
 // `sotto profile`: what this machine is.
 void add_profile(CLI::App& app, const GlobalOptions& global);
 

@@ -33,6 +33,7 @@ void run(int argc, char** argv) {
   app.parse_complete_callback([&global] { sotto::start_log(global.verbose); });
 
   sotto::cli::add_profile(app, global);
+  sotto::cli::add_prove(app, global);
 
   app.footer(sotto::cli::example("  sotto profile"));
   sotto::cli::run_command_line(app, argc, argv);

@@ -1,9 +1,12 @@
 #include "sotto/core/rng.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 #include <utility>
+
+#include "sotto/core/error.h"
 
 namespace sotto {
 
@@ -55,14 +58,30 @@ float RandomStream::uniform(uint64_t n) const {
   return static_cast<float>(bits(n) >> 8) * 0x1p-24f;
 }
 
+std::array<float, 4> RandomStream::normal_block(uint64_t index) const {
+  const PhiloxCounter words = block(index);
+  std::array<float, 4> normals = {};
+  // Two words give two numbers. (word + 1) / 2^32 lies in (0, 1]: the logarithm is finite.
+  for (size_t pair = 0; pair < 4; pair += 2) {
+    const double radius = std::sqrt(-2.0 * std::log((words[pair] + 1.0) * 0x1p-32));
+    const double angle = 2.0 * std::numbers::pi * (words[pair + 1] * 0x1p-32);
+    normals[pair] = static_cast<float>(radius * std::cos(angle));
+    normals[pair + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return normals;
+}
+
 float RandomStream::normal(uint64_t n) const {
-  // Numbers 2m and 2m + 1 are the two of one Box-Muller pair. (bits + 1) / 2^32 lies in (0, 1]: the
-  // logarithm is finite.
-  const PhiloxCounter words = block(n / 4);
-  const size_t pair = n % 4 / 2 * 2;
-  const double radius = std::sqrt(-2.0 * std::log((words[pair] + 1.0) * 0x1p-32));
-  const double angle = 2.0 * std::numbers::pi * (words[pair + 1] * 0x1p-32);
-  return static_cast<float>(radius * (n % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  return normal_block(n / 4)[n % 4];
+}
+
+void RandomStream::fill_normal(std::span<float> values, uint64_t first) const {
+  SOTTO_ASSERT(first % 4 == 0, "normal numbers from {}", first);
+  for (size_t i = 0; i < values.size(); i += 4) {
+    const std::array<float, 4> normals = normal_block((first + i) / 4);
+    std::copy_n(normals.begin(), std::min<size_t>(4, values.size() - i),
+                values.begin() + static_cast<int64_t>(i));
+  }
 }
 
 bool RandomStream::bernoulli(uint64_t n, double probability) const {

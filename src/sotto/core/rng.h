@@ -6,7 +6,9 @@
 //   utterance_key); float u = stream.uniform(n);
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sotto/core/philox.h"
@@ -53,6 +55,8 @@ class RandomStream {
   float uniform(uint64_t n) const;
   // Standard normal (Box-Muller).
   float normal(uint64_t n) const;
+  // Numbers first, first + 1, ... of normal(), four at a time; `first` is a multiple of four.
+  void fill_normal(std::span<float> values, uint64_t first) const;
   // True with the given probability, to 2^-32.
   bool bernoulli(uint64_t n, double probability) const;
   // A uniformly random order of 0 .. size - 1.
@@ -60,6 +64,8 @@ class RandomStream {
 
  private:
   PhiloxCounter block(uint64_t index) const;
+  // Numbers 4 * index .. 4 * index + 3 of normal().
+  std::array<float, 4> normal_block(uint64_t index) const;
 
   PhiloxKey key_;
   uint64_t utterance_;

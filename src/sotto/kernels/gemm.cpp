@@ -58,7 +58,7 @@ void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Sha
   const int64_t rows = std::min(shape.k, Gemm::kInnerRowsAtOnce);
   const at::Tensor a_rows = make_workspace({rows, shape.m}, sum.options());
   const at::Tensor b_rows = make_workspace({rows, shape.n}, sum.options());
-  const device::LibraryCall call("gemm", sum.device().type(),
+  const device::LibraryCall call("gemm to fp32", sum.device().type(),
                                  Gemm::library_bytes(shape.m, shape.n, rows, at::kFloat));
   if (is_dry(sum)) return;
   require_cpu(sum, "Gemm");

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -41,11 +43,16 @@ class ParameterMaker {
     if (device_.is_meta()) return parameter;
     const RandomStream stream({.seed = options_.seed, .layer = ++count_});
     const float scale = 1.0f / std::sqrt(static_cast<float>(columns));
-    at::Tensor values = at::empty({rows, columns}, at::kFloat);
-    float* to = values.mutable_data_ptr<float>();
-    for (int64_t i = 0; i < values.numel(); ++i)
-      to[i] = scale * stream.normal(static_cast<uint64_t>(i));
-    parameter.value.copy_(values);
+    // Through a buffer on the stack: a tensor here would be an allocation that the dry run does not
+    // see.
+    std::array<float, 1024> buffer = {};
+    at::Tensor flat = parameter.value.view(-1);
+    for (int64_t first = 0; first < flat.numel(); first += std::ssize(buffer)) {
+      const int64_t count = std::min<int64_t>(std::ssize(buffer), flat.numel() - first);
+      stream.fill_normal({buffer.data(), static_cast<size_t>(count)}, static_cast<uint64_t>(first));
+      for (float& value : buffer) value *= scale;
+      flat.narrow(0, first, count).copy_(at::from_blob(buffer.data(), {count}, at::kFloat));
+    }
     return parameter;
   }
 

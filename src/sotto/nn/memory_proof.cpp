@@ -3,12 +3,15 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <memory>
 #include <numeric>
 
 #include "sotto/core/error.h"
-#include "sotto/core/units.h"
+#include "sotto/core/rng.h"
 #include "sotto/device/torch_memory.h"
 
 namespace sotto::nn {
@@ -20,14 +23,13 @@ using device::Category;
 using device::CategoryScope;
 
 // One step, the same on every device: set-up, forward, backward.
-void run_step(const FeedForwardOptions& options, const std::vector<int64_t>& lengths,
-              const at::Device& device) {
-  FeedForwardStack stack(options, device);
-  const kernels::Packing packing(lengths, device);
-  const auto type = at::TensorOptions().dtype(options.type).device(device);
+void run_step(const MemoryProofCase& step, const at::Device& device) {
+  FeedForwardStack stack(step.stack, device);
+  const kernels::Packing packing(step.lengths, device);
+  const auto type = at::TensorOptions().dtype(step.stack.type).device(device);
   const auto make_data = [&] {
     const CategoryScope category(Category::kData);
-    at::Tensor data = at::empty({packing.num_frames(), options.width}, type);
+    at::Tensor data = at::empty({packing.num_frames(), step.stack.width}, type);
     if (!device.is_meta()) data.fill_(0.01);
     return data;
   };
@@ -40,17 +42,51 @@ struct Observed {
   double seconds = 0.0;
 };
 
-Observed observe(const FeedForwardOptions& options, const std::vector<int64_t>& lengths,
-                 const at::Device& device, int64_t capacity_bytes) {
+Observed observe(const MemoryProofCase& step, const at::Device& device, int64_t capacity_bytes) {
   const auto kind = device.is_meta() ? device::RegionKind::kNothing : device::RegionKind::kHost;
   const auto arena = std::make_shared<Arena>(kind, capacity_bytes);
   const auto start = std::chrono::steady_clock::now();
   {
     const device::ArenaGuard guard(device.type(), arena);
-    run_step(options, lengths, device);
+    run_step(step, device);
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return {arena->report(), elapsed.count()};
+}
+
+constexpr std::array kTypes = {Named{"fp32", at::kFloat}, Named{"bf16", at::kBFloat16},
+                               Named{"fp16", at::kHalf}};
+
+struct StackSize {
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t frames = 0;
+};
+
+StackSize parse_stack(const std::string& text) {
+  StackSize size;
+  int used = 0;
+  const int found = std::sscanf(text.c_str(), "%4" SCNd64 "x%5" SCNd64 "x%7" SCNd64 "%n",
+                                &size.layers, &size.width, &size.frames, &used);
+  const bool whole = found == 3 && static_cast<size_t>(used) == text.size();
+  if (!whole || size.layers < 1 || size.width < 1 || size.frames < 1) {
+    throw ConfigError({.attempted = "reading the stacks to prove",
+                       .found = fmt::format("'{}'", text),
+                       .expected = "layers x width x frames, such as 4x256x1000"});
+  }
+  return size;
+}
+
+// Utterances of 40 to 800 frames that fill the pack: as uneven as speech is.
+std::vector<int64_t> draw_lengths(int64_t frames, int64_t seed) {
+  const RandomStream stream({.seed = static_cast<uint64_t>(seed), .purpose = Purpose::kShuffle});
+  std::vector<int64_t> lengths;
+  for (uint64_t n = 0; frames > 0; ++n) {
+    const auto length = static_cast<int64_t>(40 + 760 * stream.uniform(n));
+    lengths.push_back(std::min(length, frames));
+    frames -= lengths.back();
+  }
+  return lengths;
 }
 
 }  // namespace
@@ -65,28 +101,73 @@ bool MemoryProof::holds() const {
          predicted.num_reservations == measured.num_reservations;
 }
 
-device::MemoryReport predict_memory(const FeedForwardOptions& stack,
-                                    const std::vector<int64_t>& lengths) {
-  return observe(stack, lengths, at::kMeta, Arena::kUnlimited).report;
+void MemoryProofOptions::visit(OptionVisitor& visitor) {
+  visitor.value("stacks", stacks, "stacks to run, each layers x width x frames");
+  visitor.choice("types", types, "of activations and matrices", {"fp32", "bf16", "fp16"});
+  visitor.value("hidden_factor", hidden_factor, "width inside a block over the width of the stack",
+                {.min = 1, .max = 64});
+  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
+  visitor.value("seed", seed, "of weights, dropout and lengths", {.min = 0});
+  visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
 }
 
-MemoryProof prove_memory(const FeedForwardOptions& stack, const std::vector<int64_t>& lengths,
-                         int64_t budget_bytes) {
-  const Observed dry = observe(stack, lengths, at::kMeta, Arena::kUnlimited);
+void MemoryProofOptions::validate() const {
+  for (const std::string& stack : stacks) parse_stack(stack);
+}
+
+std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options) {
+  std::vector<MemoryProofCase> cases;
+  for (const std::string& text : options.stacks) {
+    const StackSize size = parse_stack(text);
+    for (const std::string& type : options.types) {
+      for (const Keep keep : {Keep::kEverything, Keep::kBlockInputs}) {
+        cases.push_back({.stack = {.num_layers = size.layers,
+                                   .width = size.width,
+                                   .hidden = size.width * options.hidden_factor,
+                                   .dropout = options.dropout,
+                                   .type = value_of(type, kTypes),
+                                   .keep = keep,
+                                   .seed = static_cast<uint64_t>(options.seed)},
+                         .lengths = draw_lengths(size.frames, options.seed)});
+      }
+    }
+  }
+  return cases;
+}
+
+std::string MemoryProofCase::stack_name() const {
+  const int64_t frames = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  return fmt::format("{}x{}x{}", stack.num_layers, stack.width, frames);
+}
+
+std::string MemoryProofCase::type_name() const {
+  return std::string(name_of(stack.type, kTypes));
+}
+
+std::string MemoryProofCase::keep_name() const {
+  return stack.keep == Keep::kEverything ? "all" : "inputs";
+}
+
+std::string MemoryProofCase::name() const {
+  return fmt::format("{} {} keeping {}", stack_name(), type_name(), keep_name());
+}
+
+device::MemoryReport predict_memory(const MemoryProofCase& step) {
+  return observe(step, at::kMeta, Arena::kUnlimited).report;
+}
+
+MemoryProof prove_memory(const MemoryProofCase& step, int64_t budget_bytes) {
+  const Observed dry = observe(step, at::kMeta, Arena::kUnlimited);
   const int64_t needed = dry.report.high_water;
   if (needed > budget_bytes) {
     throw OutOfMemory(
-        {.attempted = fmt::format("proving the memory of {} blocks of width {} on {} frames",
-                                  stack.num_layers, stack.width,
-                                  std::accumulate(lengths.begin(), lengths.end(), int64_t{0})),
+        {.attempted = fmt::format("proving the memory of {}", step.name()),
          .found = fmt::format("the step needs {}", format_bytes(needed)),
          .expected = fmt::format("at most the budget of {}", format_bytes(budget_bytes)),
          .hint = fmt::format("--memory {}B would do.", needed)});
   }
-  const Observed real = observe(stack, lengths, at::kCPU, needed);
-  return {.stack = stack,
-          .lengths = lengths,
-          .predicted = dry.report,
+  const Observed real = observe(step, at::kCPU, needed);
+  return {.predicted = dry.report,
           .measured = real.report,
           .dry_seconds = dry.seconds,
           .real_seconds = real.seconds};

@@ -7,15 +7,49 @@
 #include <string>
 #include <vector>
 
+#include "sotto/core/options.h"
+#include "sotto/core/units.h"
 #include "sotto/device/arena.h"
 #include "sotto/nn/feed_forward_stack.h"
 
 namespace sotto::nn {
 
-struct MemoryProof {
+// The settings of `sotto prove memory`.
+struct MemoryProofOptions {
+  // Stacks to run, each "layers x width x frames".
+  std::vector<std::string> stacks = {"2x64x300", "4x128x600", "4x256x1000", "6x384x1500",
+                                     "8x512x2000"};
+  // Of activations and matrices.
+  std::vector<std::string> types = {"fp32", "bf16", "fp16"};
+  // Width inside a feed-forward block, over the width of the stack.
+  int64_t hidden_factor = 4;
+  // Share of values set to zero.
+  double dropout = 0.1;
+  // Of weights, dropout and the lengths of the utterances.
+  int64_t seed = 1;
+  // What the largest of them may take.
+  MemorySize memory = {};
+
+  void visit(OptionVisitor& visitor);
+  void validate() const;
+};
+
+// One step to prove: a stack and the utterances of its packed batch.
+struct MemoryProofCase {
   FeedForwardOptions stack;
   std::vector<int64_t> lengths;  // frames of each utterance
 
+  // "4x256x1000", "bf16", "inputs", and all of it: "4x256x1000 bf16 keeping inputs".
+  std::string stack_name() const;
+  std::string type_name() const;
+  std::string keep_name() const;
+  std::string name() const;
+};
+
+// Every stack in every type, keeping everything and keeping block inputs.
+std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options);
+
+struct MemoryProof {
   device::MemoryReport predicted;
   device::MemoryReport measured;
   double dry_seconds = 0.0;
@@ -26,13 +60,11 @@ struct MemoryProof {
   bool holds() const;
 };
 
-// What one step needs, without taking any of it.
-device::MemoryReport predict_memory(const FeedForwardOptions& stack,
-                                    const std::vector<int64_t>& lengths);
+// What the step needs, without taking any of it.
+device::MemoryReport predict_memory(const MemoryProofCase& step);
 
 // Runs the step dry and for real. Throws OutOfMemory, before anything is taken, where it does not
 // fit into `budget_bytes`; the message names the budget that would do.
-MemoryProof prove_memory(const FeedForwardOptions& stack, const std::vector<int64_t>& lengths,
-                         int64_t budget_bytes);
+MemoryProof prove_memory(const MemoryProofCase& step, int64_t budget_bytes);
 
 }  // namespace sotto::nn

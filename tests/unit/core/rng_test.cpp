@@ -83,6 +83,13 @@ TEST(RandomStream, NormalHasItsMomentsAndTails) {
   EXPECT_NEAR(product, 0, 0.02) << "the two of a pair must be independent";
 }
 
+TEST(RandomStream, FillingGivesTheSameNumbers) {
+  const RandomStream stream({.seed = 6});
+  std::vector<float> values(23);
+  stream.fill_normal(values, 8);
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], stream.normal(8 + i));
+}
+
 TEST(RandomStream, BernoulliKeepsItsProbability) {
   const RandomStream stream({.seed = 7});
   int count = 0;

@@ -1,0 +1,28 @@
+#include "sotto/device/budget.h"
+
+#include <fmt/format.h>
+
+#include "sotto/core/error.h"
+
+namespace sotto::device {
+
+int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& available,
+                       std::string_view device_name) {
+  const auto free = static_cast<double>(available.free_bytes);
+  switch (budget.kind) {
+    case MemorySize::Kind::kAuto: return static_cast<int64_t>(kDefaultBudgetShare * free);
+    case MemorySize::Kind::kShare: return static_cast<int64_t>(budget.share * free);
+    case MemorySize::Kind::kBytes: break;
+  }
+  if (budget.bytes <= available.free_bytes) return budget.bytes;
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  throw ConfigError(
+      {.attempted =
+           fmt::format("taking a budget of {} on {}", format_bytes(budget.bytes), device_name),
+       .found = fmt::format("{} of {} are free", format_bytes(available.free_bytes),
+                            format_bytes(available.total_bytes)),
+       .expected = "a budget of at most what is free",
+       .hint = fmt::format("Try --memory {}MiB or --memory auto.", available.free_bytes / kMiB)});
+}
+
+}  // namespace sotto::device

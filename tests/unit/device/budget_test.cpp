@@ -1,0 +1,33 @@
+#include "sotto/device/budget.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "support/thrown.h"
+
+namespace sotto::device {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr MemoryAvailable kSome{.total_bytes = 16 * kGiB, .free_bytes = 10 * kGiB};
+
+TEST(Budget, BytesAreTakenWhole) {
+  EXPECT_EQ(resolve_budget(MemorySize::parse("10GiB"), kSome, "cpu"), 10 * kGiB);
+  EXPECT_EQ(resolve_budget(MemorySize::parse("1B"), kSome, "cpu"), 1);
+}
+
+TEST(Budget, SharesAreOfWhatIsFree) {
+  EXPECT_EQ(resolve_budget(MemorySize::parse("50%"), kSome, "cpu"), 5 * kGiB);
+  EXPECT_EQ(resolve_budget({}, kSome, "cpu"), static_cast<int64_t>(0.85 * 10 * kGiB));
+}
+
+TEST(Budget, MoreThanIsFreeSaysWhatIsAndWhatToType) {
+  const std::string message = test::message_of<ConfigError>(
+      [] { resolve_budget(MemorySize::parse("11GiB"), kSome, "cpu"); });
+  for (const char* part : {"11.0 GiB", "10.0 GiB", "16.0 GiB", "--memory 10240MiB", "cpu"}) {
+    EXPECT_PRED2(test::contains, message, part);
+  }
+}
+
+}  // namespace
+}  // namespace sotto::device
