@@ -101,9 +101,16 @@ at::Tensor FeedForwardStack::forward(at::Tensor x, const Packing& packing, uint6
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
     const auto number = static_cast<int64_t>(layer);
     const MomentScope moment({.phase = Phase::kForward, .layer = number});
+    const Block& block = blocks_[layer];
     Kept kept{.x = std::move(x)};
-    x = forward_block(blocks_[layer], kept, packing, dropout_key(number, step));
-    if (options_.keep == Keep::kBlockInputs) kept = {.x = std::move(kept.x)};
+    compute_inside(block, options_.keep, kept);
+    x = Gemm::multiply({.a = kept.activated,
+                        .b = block.weight2.value,
+                        .transpose_b = true,
+                        .bias = &block.bias2.value});
+    if (options_.keep == Keep::kBlockInputs) kept.activated.reset();
+    Dropout::apply(x, packing, {.key = dropout_key(number, step), .probability = options_.dropout});
+    ResidualAdd::accumulate(x, kept.x);
     kept_.push_back(std::move(kept));
   }
   return x;
@@ -116,7 +123,8 @@ at::Tensor FeedForwardStack::backward(at::Tensor dy, const Packing& packing, uin
     const MomentScope moment({.phase = Phase::kBackward, .layer = number});
     Kept kept = std::move(kept_.back());
     kept_.pop_back();
-    if (options_.keep == Keep::kBlockInputs) compute_inside(blocks_[layer], kept);
+    if (options_.keep == Keep::kBlockInputs)
+      compute_inside(blocks_[layer], Keep::kEverything, kept);
     at::Tensor masked_dy = Dropout::applied(
         dy, packing, {.key = dropout_key(number, step), .probability = options_.dropout});
     dy = backward_block(blocks_[layer], std::move(kept), std::move(dy), std::move(masked_dy));
@@ -124,25 +132,15 @@ at::Tensor FeedForwardStack::backward(at::Tensor dy, const Packing& packing, uin
   return dy;
 }
 
-void FeedForwardStack::compute_inside(const Block& block, Kept& kept) const {
+void FeedForwardStack::compute_inside(const Block& block, Keep keep, Kept& kept) const {
   kept.norm = LayerNorm::forward(kept.x, {.gamma = block.gamma.value, .beta = block.beta.value});
   kept.hidden = Gemm::multiply({.a = kept.norm.y,
                                 .b = block.weight1.value,
                                 .transpose_b = true,
                                 .bias = &block.bias1.value});
+  if (keep == Keep::kBlockInputs) kept.norm = {};
   kept.activated = Gelu::forward(kept.hidden);
-}
-
-at::Tensor FeedForwardStack::forward_block(const Block& block, Kept& kept, const Packing& packing,
-                                           const RandomKey& key) const {
-  compute_inside(block, kept);
-  at::Tensor y = Gemm::multiply({.a = kept.activated,
-                                 .b = block.weight2.value,
-                                 .transpose_b = true,
-                                 .bias = &block.bias2.value});
-  Dropout::apply(y, packing, {.key = key, .probability = options_.dropout});
-  ResidualAdd::accumulate(y, kept.x);
-  return y;
+  if (keep == Keep::kBlockInputs) kept.hidden.reset();
 }
 
 // Each tensor is released where it was used last: the peak is what is alive, and that is written

@@ -46,6 +46,8 @@ class FeedForwardStack {
   at::Tensor backward(at::Tensor dy, const kernels::Packing& packing, uint64_t step);
 
   void zero_gradients();
+  // Lets go of what a forward without its backward has kept: after an out-of-memory error.
+  void drop_kept() { kept_.clear(); }
 
   const FeedForwardOptions& options() const { return options_; }
   std::vector<Parameter*> parameters();
@@ -65,10 +67,9 @@ class FeedForwardStack {
     at::Tensor activated = {};             // [N, H]
   };
 
-  // Fills `kept` (whose x is given) up to the activation.
-  void compute_inside(const Block& block, Kept& kept) const;
-  at::Tensor forward_block(const Block& block, Kept& kept, const kernels::Packing& packing,
-                           const RandomKey& key) const;
+  // The inside of a block up to the activation, from kept.x. What `keep` does not keep is let go at
+  // its last use.
+  void compute_inside(const Block& block, Keep keep, Kept& kept) const;
   at::Tensor backward_block(Block& block, Kept kept, at::Tensor dy, at::Tensor masked_dy) const;
   RandomKey dropout_key(int64_t layer, uint64_t step) const;
 

@@ -1,0 +1,48 @@
+// Every kernel of the table that has a CUDA version: against the CPU's in the same type.
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+#include "support/kernel_cases.h"
+#include "support/tolerance.h"
+
+namespace sotto::test {
+namespace {
+
+class CudaKernels : public ::testing::TestWithParam<std::tuple<KernelCase, at::ScalarType>> {};
+
+TEST_P(CudaKernels, AgreeWithTheCpu) {
+  const auto& [row, type] = GetParam();
+  if (!at::hasCUDA()) GTEST_SKIP() << "no GPU, or a build without CUDA";
+  for (const Shape& shape : kernel_shapes()) {
+    const std::vector<Input> inputs = row.make_inputs(shape);
+    const Tensors on_cpu = row.run(materialise(inputs, type, at::kCPU),
+                                   kernels::Packing(lengths_for(shape.rows), at::kCPU));
+    const Tensors on_gpu = row.run(materialise(inputs, type, at::kCUDA),
+                                   kernels::Packing(lengths_for(shape.rows), at::kCUDA));
+    for (size_t i = 0; i < on_cpu.size(); ++i) {
+      EXPECT_LE(relative_error(on_gpu[i], on_cpu[i]), cuda_tolerance(type))
+          << row.kernel << " result " << i << " at [" << shape.rows << ", " << shape.width << "]";
+    }
+  }
+}
+
+std::vector<KernelCase> cases_with_cuda() {
+  std::vector<KernelCase> cases;
+  for (const KernelCase& row : kernel_cases()) {
+    if (row.has_cuda) cases.push_back(row);
+  }
+  return cases;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<CudaKernels::ParamType>& info) {
+  return std::get<0>(info.param).kernel + "_" + c10::toString(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CudaKernels,
+                         ::testing::Combine(::testing::ValuesIn(cases_with_cuda()),
+                                            ::testing::Values(at::kFloat, at::kBFloat16,
+                                                              at::kHalf)),
+                         name_of_case);
+
+}  // namespace
+}  // namespace sotto::test
