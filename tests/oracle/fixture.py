@@ -70,11 +70,12 @@ def _compare(committed: Any, made: Any, path: str, scale: float | None, result: 
     if type(committed) is not type(made):
         result.fail(path, committed, made)
     elif isinstance(committed, dict):
-        if list(committed) != list(made):
-            result.fail(f"{path} (names)", list(committed), list(made))
-            return
+        only_committed, only_made = committed.keys() - made.keys(), made.keys() - committed.keys()
+        if only_committed or only_made:
+            result.fail(f"{path} (names)", sorted(only_committed), sorted(only_made))
         for key, value in committed.items():
-            _compare(value, made[key], f"{path}.{key}" if path else key, None, result)
+            if key in made:
+                _compare(value, made[key], f"{path}.{key}" if path else key, None, result)
     elif isinstance(committed, list):
         if len(committed) != len(made):
             result.fail(f"{path} (length)", len(committed), len(made))
