@@ -108,7 +108,7 @@ install_torch() {
   else
     make_environment libtorch "LibTorch $TORCH_VERSION for CPU (about 1 GB)" --no-deps "${CPU_WHEELS[@]}"
   fi
-  folder=$(echo "$PWD"/.deps/libtorch/lib/python3*/site-packages/torch)
+  folder=$(echo "$(cd .deps && pwd -P)"/libtorch/lib/python3*/site-packages/torch)
   [ "$(cat .deps/torch 2>/dev/null)" = "$folder" ] || printf '%s' "$folder" >.deps/torch
 }
 

@@ -1,0 +1,247 @@
+// Every kernel against PyTorch in double precision, by way of tests/fixtures/kernels.json, which
+// make_kernels.py makes. Its inputs are exact in every type, so that the same truth holds for all.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "oracle/random_json.h"
+#include "sotto/kernels/activation.h"
+#include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/embedding.h"
+#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/glu.h"
+#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/residual_add.h"
+#include "sotto/kernels/rms_norm.h"
+#include "sotto/kernels/softmax.h"
+#include "support/fixture.h"
+#include "support/tolerance.h"
+
+namespace sotto::test {
+namespace {
+
+using namespace sotto::kernels;  // NOLINT: the table names kernels on every line
+using nlohmann::json;
+
+// Results by their names in the fixture.
+using Results = std::map<std::string, at::Tensor>;
+
+// One case of the fixture, in the type under test.
+class Case {
+ public:
+  Case(const json& values, at::ScalarType type) : values_(values), type_(type) {}
+
+  // A fresh tensor each time: kernels may work in place.
+  at::Tensor data(const char* name) const { return input(name, type_); }
+  at::Tensor parameter(const char* name) const { return input(name, at::kFloat); }
+  at::Tensor index(const char* name) const { return input(name, at::kInt); }
+
+  template <class T>
+  T option(const char* name) const {
+    return values_.at(name).get<T>();
+  }
+  double epsilon() const { return option<double>("epsilon"); }
+
+  Packing packing(std::vector<UtteranceKey> keys = {}) const {
+    return Packing(option<std::vector<int64_t>>("lengths"), at::kCPU, std::move(keys));
+  }
+
+ private:
+  at::Tensor input(const char* name, at::ScalarType type) const {
+    return fixture_tensor(values_.at("inputs").at(name)).to(type);
+  }
+
+  const json& values_;
+  at::ScalarType type_;
+};
+
+at::Tensor float_zeros_like(const at::Tensor& tensor) {
+  return at::zeros(tensor.sizes(), at::kFloat);
+}
+
+Results run_gemm(const Case& in) {
+  const at::Tensor x = in.data("x"), weight = in.data("weight"), dy = in.data("dy");
+  const at::Tensor bias = in.parameter("bias");
+  at::Tensor grad_weight = float_zeros_like(weight);
+  Gemm::accumulate(grad_weight, {.a = dy, .b = x, .transpose_a = true});
+  at::Tensor grad_bias = float_zeros_like(bias);
+  ColumnSum::accumulate(grad_bias, dy);
+  return {{"y", Gemm::multiply({.a = x, .b = weight, .transpose_b = true, .bias = &bias})},
+          {"dx", Gemm::multiply({.a = dy, .b = weight})},
+          {"grad_weight", grad_weight},
+          {"grad_bias", grad_bias}};
+}
+
+Results run_layer_norm(const Case& in) {
+  const at::Tensor x = in.data("x"), gamma = in.parameter("gamma"), beta = in.parameter("beta");
+  at::Tensor grad_gamma = float_zeros_like(gamma), grad_beta = float_zeros_like(beta);
+  const LayerNorm::Result result =
+      LayerNorm::forward(x, {.gamma = gamma, .beta = beta, .epsilon = in.epsilon()});
+  const at::Tensor dx = LayerNorm::backward(
+      {.dy = in.data("dy"), .x = x, .mean = result.mean, .rstd = result.rstd, .gamma = gamma},
+      {.gamma = grad_gamma, .beta = grad_beta});
+  return {{"y", result.y}, {"mean", result.mean},      {"rstd", result.rstd},
+          {"dx", dx},      {"grad_gamma", grad_gamma}, {"grad_beta", grad_beta}};
+}
+
+Results run_rms_norm(const Case& in) {
+  const at::Tensor x = in.data("x"), gamma = in.parameter("gamma");
+  at::Tensor grad_gamma = float_zeros_like(gamma);
+  const RmsNorm::Result result = RmsNorm::forward(x, gamma, in.epsilon());
+  const at::Tensor dx = RmsNorm::backward(
+      {.dy = in.data("dy"), .x = x, .rstd = result.rstd, .gamma = gamma}, grad_gamma);
+  return {{"y", result.y}, {"rstd", result.rstd}, {"dx", dx}, {"grad_gamma", grad_gamma}};
+}
+
+Results run_group_norm(const Case& in) {
+  const Packing packing = in.packing();
+  const at::Tensor x = in.data("x"), gamma = in.parameter("gamma"), beta = in.parameter("beta");
+  at::Tensor grad_gamma = float_zeros_like(gamma), grad_beta = float_zeros_like(beta);
+  const GroupNorm::Result result = GroupNorm::forward(x, packing,
+                                                      {.gamma = gamma,
+                                                       .beta = beta,
+                                                       .num_groups = in.option<int64_t>("groups"),
+                                                       .epsilon = in.epsilon()});
+  const at::Tensor dx = GroupNorm::backward(
+      {.dy = in.data("dy"), .x = x, .mean = result.mean, .rstd = result.rstd, .gamma = gamma},
+      packing, {.gamma = grad_gamma, .beta = grad_beta});
+  return {{"y", result.y}, {"mean", result.mean},      {"rstd", result.rstd},
+          {"dx", dx},      {"grad_gamma", grad_gamma}, {"grad_beta", grad_beta}};
+}
+
+template <class Activation>
+Results run_activation(const Case& in) {
+  const at::Tensor x = in.data("x");
+  at::Tensor gradient = in.data("dy");
+  Activation::backward(gradient, x);
+  return {{"y", Activation::forward(x)}, {"dx", gradient}};
+}
+
+Results run_glu(const Case& in) {
+  const at::Tensor x = in.data("x");
+  return {{"y", Glu::forward(x)}, {"dx", Glu::backward(in.data("dy"), x)}};
+}
+
+Results run_dropout(const Case& in) {
+  std::vector<UtteranceKey> keys;
+  for (const json& key : in.option<json>("utterances")) keys.push_back(utterance_key(key));
+  const Packing packing = in.packing(keys);
+  const Dropout::Mask mask{.key = random_key(in.option<json>("key")),
+                           .probability = in.option<double>("probability")};
+  Results results = {
+      {"mask", at::ones_like(in.data("x"))}, {"y", in.data("x")}, {"dx", in.data("dy")}};
+  for (auto& [name, tensor] : results) Dropout::apply(tensor, packing, mask);
+  return results;
+}
+
+Results run_residual_add(const Case& in) {
+  at::Tensor y = in.data("x");
+  ResidualAdd::accumulate(y, in.data("residual"));
+  return {{"y", y}};
+}
+
+Results run_column_sum(const Case& in) {
+  const at::Tensor x = in.data("x");
+  at::Tensor sum = at::zeros({x.size(1)}, at::kFloat);
+  ColumnSum::accumulate(sum, x);
+  return {{"sum", sum}};
+}
+
+Results run_embedding(const Case& in) {
+  const at::Tensor ids = in.index("ids"), table = in.data("table");
+  at::Tensor grad_table = float_zeros_like(table);
+  Embedding::backward(in.data("dy"), ids, grad_table);
+  return {{"y", Embedding::forward(ids, table)}, {"grad_table", grad_table}};
+}
+
+Results run_softmax(const Case& in) {
+  const at::Tensor y = Softmax::forward(in.data("x"));
+  return {{"y", y}, {"dx", Softmax::backward(in.data("dy"), y)}};
+}
+
+using Run = Results (*)(const Case&);
+
+const std::map<std::string, Run>& runs() {
+  static const std::map<std::string, Run> table = {
+      {"Gemm", run_gemm},
+      {"LayerNorm", run_layer_norm},
+      {"RmsNorm", run_rms_norm},
+      {"GroupNorm", run_group_norm},
+      {"Gelu", run_activation<Gelu>},
+      {"Relu", run_activation<Relu>},
+      {"Silu", run_activation<Silu>},
+      {"Glu", run_glu},
+      {"Dropout", run_dropout},
+      {"ResidualAdd", run_residual_add},
+      {"ColumnSum", run_column_sum},
+      {"Embedding", run_embedding},
+      {"Softmax", run_softmax},
+  };
+  return table;
+}
+
+class KernelOracle : public ::testing::TestWithParam<std::tuple<std::string, at::ScalarType>> {};
+
+TEST_P(KernelOracle, AgreesWithPyTorch) {
+  const auto& [kernel, type] = GetParam();
+  const json fixture = read_fixture("kernels");
+  const json& cases = fixture.at("kernels").at(kernel);
+  ASSERT_GE(cases.size(), 3u);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Results ours = runs().at(kernel)(Case(cases[i], type));
+    const json& truths = cases[i].at("results");
+    EXPECT_EQ(ours.size(), truths.size()) << kernel << " case " << i;
+    for (const auto& [name, tensor] : ours) {
+      SCOPED_TRACE(kernel + "[" + std::to_string(i) + "]." + name);
+      const at::Tensor truth = fixture_tensor(truths.at(name));
+      ASSERT_EQ(tensor.sizes(), truth.sizes());
+      EXPECT_LE(relative_error(tensor, truth), kernel_tolerance(type));
+    }
+  }
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<KernelOracle::ParamType>& info) {
+  return std::get<0>(info.param) + "_" + c10::toString(std::get<1>(info.param));
+}
+
+std::vector<std::string> kernels_run() {
+  std::vector<std::string> names;
+  for (const auto& [name, run] : runs()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixture, KernelOracle,
+                         ::testing::Combine(::testing::ValuesIn(kernels_run()),
+                                            ::testing::Values(at::kFloat, at::kBFloat16,
+                                                              at::kHalf)),
+                         name_of_case);
+
+TEST(KernelOracleFixture, HasNoKernelThatIsNotRun) {
+  const json fixture = read_fixture("kernels");
+  std::vector<std::string> in_fixture;
+  for (const auto& [name, cases] : fixture.at("kernels").items()) in_fixture.push_back(name);
+  std::sort(in_fixture.begin(), in_fixture.end());
+  EXPECT_EQ(in_fixture, kernels_run());
+}
+
+// Of 16-bit operands too, the fp32 result is as good as one of fp32 operands.
+TEST(GemmOracle, FloatResultsAreNotRounded) {
+  const json fixture = read_fixture("kernels");
+  for (const json& row : fixture.at("kernels").at("Gemm")) {
+    const at::Tensor truth = fixture_tensor(row.at("results").at("y"));
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const Case in(row, type);
+      const at::Tensor x = in.data("x"), weight = in.data("weight"), bias = in.parameter("bias");
+      const at::Tensor y =
+          Gemm::multiply_to_float({.a = x, .b = weight, .transpose_b = true, .bias = &bias});
+      EXPECT_LE(relative_error(y, truth), kernel_tolerance(at::kFloat)) << type;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sotto::test

@@ -1,0 +1,235 @@
+"""The fixture of the kernels: inputs, results and gradients by PyTorch in double precision; random streams.
+
+T frames of an utterance, D width. Inputs are multiples of 1/32 up to 6, which bf16 and fp16 hold exactly, so
+that one truth serves all types.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from philox import KNOWN_ANSWERS, WORD, Key, Stream, Utterance, dropout_factors, philox
+from torch import Tensor
+from torch.nn import functional
+
+Case = dict[str, Any]
+
+# Rows and width: the CPU works on sixteen elements at a time, so two are all rest and one has a whole vector.
+SHAPES = [(5, 7), (8, 12), (9, 24)]
+# By rows: the utterances of the pack, one of a single frame among them.
+LENGTHS = {5: [2, 1, 2], 8: [1, 4, 3], 9: [4, 2, 3]}
+# By width. Large ones too: the usual ones would vanish below the tolerance.
+EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
+# By width: one group, several, and a channel a group as in wav2vec2.
+GROUPS = {7: 1, 12: 4, 24: 24}
+# By rows.
+PROBABILITY = {5: 0.1, 8: 0.5, 9: 0.3}
+DROPOUT_KEYS = {
+    5: Key(seed=1, purpose="dropout"),
+    8: Key(seed=2**40 + 3, purpose="dropout", step=17, layer=5),
+    9: Key(seed=7, purpose="dropout", step=2**33 + 1, layer=11),
+}
+DROPOUT_UTTERANCES = [Utterance(6), Utterance(2**35 + 9), Utterance(6, segment=2, copy=1)]
+
+
+class Draw:
+    """Inputs of one case. Python promises the sequence of random() for a seed in all its versions."""
+
+    def __init__(self, seed: str) -> None:
+        self.source = random.Random(seed)
+
+    def whole(self, below: int) -> int:
+        return int(self.source.random() * below)
+
+    def tensor(self, *shape: int, offset: float = 0.0) -> Tensor:
+        """Multiples of 1/32 in [-3, 3], moved by an offset."""
+        count = torch.Size(shape).numel()
+        values = [(self.whole(193) - 96) / 32 + offset for _ in range(count)]
+        return torch.tensor(values, dtype=torch.float64).view(shape).requires_grad_()
+
+
+def gradients(y: Tensor, dy: Tensor, **of: Tensor) -> dict[str, Tensor]:
+    """The gradients of sum(y * dy) by autograd, under the given names."""
+    return dict(zip(of, torch.autograd.grad(y, list(of.values()), dy), strict=True))
+
+
+def gemm(draw: Draw, rows: int, width: int) -> Case:
+    x, weight, bias = draw.tensor(rows, width), draw.tensor(6, width), draw.tensor(6)
+    dy = draw.tensor(rows, 6)
+    y = functional.linear(x, weight, bias)
+    return {
+        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
+    }
+
+
+def layer_norm(draw: Draw, rows: int, width: int) -> Case:
+    x, dy = draw.tensor(rows, width, offset=3.0), draw.tensor(rows, width)
+    gamma, beta = draw.tensor(width), draw.tensor(width)
+    epsilon = EPSILON[width]
+    y = functional.layer_norm(x, (width,), gamma, beta, epsilon)
+    mean, rstd = x.mean(1), (x.var(1, correction=0) + epsilon).rsqrt()
+    return {
+        "epsilon": epsilon,
+        "inputs": {"x": x, "gamma": gamma, "beta": beta, "dy": dy},
+        "results": {"y": y, "mean": mean, "rstd": rstd}
+        | gradients(y, dy, dx=x, grad_gamma=gamma, grad_beta=beta),
+    }
+
+
+def rms_norm(draw: Draw, rows: int, width: int) -> Case:
+    x, dy, gamma = draw.tensor(rows, width), draw.tensor(rows, width), draw.tensor(width)
+    epsilon = EPSILON[width]
+    y = functional.rms_norm(x, (width,), gamma, epsilon)
+    rstd = (x.square().mean(1) + epsilon).rsqrt()
+    return {
+        "epsilon": epsilon,
+        "inputs": {"x": x, "gamma": gamma, "dy": dy},
+        "results": {"y": y, "rstd": rstd} | gradients(y, dy, dx=x, grad_gamma=gamma),
+    }
+
+
+def group_norm(draw: Draw, rows: int, width: int) -> Case:
+    x, dy = draw.tensor(rows, width, offset=3.0), draw.tensor(rows, width)
+    gamma, beta = draw.tensor(width), draw.tensor(width)
+    epsilon, groups, lengths = EPSILON[width], GROUPS[width], LENGTHS[rows]
+    y, mean, rstd = [], [], []
+    for utterance in x.split(lengths):  # [T, D]
+        channels = utterance.t().unsqueeze(0)  # [1, D, T]
+        y.append(functional.group_norm(channels, groups, gamma, beta, epsilon).squeeze(0).t())
+        grouped = channels.reshape(groups, -1)
+        mean.append(grouped.mean(1))
+        rstd.append((grouped.var(1, correction=0) + epsilon).rsqrt())
+    packed = torch.cat(y)
+    return {
+        "epsilon": epsilon,
+        "groups": groups,
+        "lengths": lengths,
+        "inputs": {"x": x, "gamma": gamma, "beta": beta, "dy": dy},
+        "results": {"y": packed, "mean": torch.stack(mean), "rstd": torch.stack(rstd)}
+        | gradients(packed, dy, dx=x, grad_gamma=gamma, grad_beta=beta),
+    }
+
+
+def elementwise(function: Callable[[Tensor], Tensor]) -> Callable[[Draw, int, int], Case]:
+    def make_case(draw: Draw, rows: int, width: int) -> Case:
+        x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
+        y = function(x)
+        return {"inputs": {"x": x, "dy": dy}, "results": {"y": y} | gradients(y, dy, dx=x)}
+
+    return make_case
+
+
+def glu(draw: Draw, rows: int, width: int) -> Case:
+    x, dy = draw.tensor(rows, 2 * width), draw.tensor(rows, width)
+    y = functional.glu(x, 1)
+    return {"inputs": {"x": x, "dy": dy}, "results": {"y": y} | gradients(y, dy, dx=x)}
+
+
+def dropout(draw: Draw, rows: int, width: int) -> Case:
+    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
+    key, probability, lengths = DROPOUT_KEYS[rows], PROBABILITY[rows], LENGTHS[rows]
+    factors = []
+    for utterance, length in zip(DROPOUT_UTTERANCES, lengths, strict=True):
+        factors += dropout_factors(key, utterance, length * width, probability)
+    mask = torch.tensor(factors, dtype=torch.float64).view(rows, width)
+    y = x * mask
+    return {
+        "key": asdict(key),
+        "utterances": [asdict(utterance) for utterance in DROPOUT_UTTERANCES],
+        "probability": probability,
+        "lengths": lengths,
+        "inputs": {"x": x, "dy": dy},
+        "results": {"mask": mask, "y": y} | gradients(y, dy, dx=x),
+    }
+
+
+def residual_add(draw: Draw, rows: int, width: int) -> Case:
+    x, residual = draw.tensor(rows, width), draw.tensor(rows, width)
+    return {"inputs": {"x": x, "residual": residual}, "results": {"y": x + residual}}
+
+
+def column_sum(draw: Draw, rows: int, width: int) -> Case:
+    x = draw.tensor(rows, width)
+    return {"inputs": {"x": x}, "results": {"sum": x.sum(0)}}
+
+
+def embedding(draw: Draw, rows: int, width: int) -> Case:
+    entries = 6  # fewer than the tokens of the larger cases: some occur twice
+    ids = torch.tensor([draw.whole(entries) for _ in range(rows)])
+    table, dy = draw.tensor(entries, width), draw.tensor(rows, width)
+    y = functional.embedding(ids, table)
+    return {
+        "inputs": {"ids": ids, "table": table, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, grad_table=table),
+    }
+
+
+KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
+    "Gemm": gemm,
+    "LayerNorm": layer_norm,
+    "RmsNorm": rms_norm,
+    "GroupNorm": group_norm,
+    "Gelu": elementwise(functional.gelu),
+    "Relu": elementwise(functional.relu),
+    "Silu": elementwise(functional.silu),
+    "Glu": glu,
+    "Dropout": dropout,
+    "ResidualAdd": residual_add,
+    "ColumnSum": column_sum,
+    "Embedding": embedding,
+    "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
+}
+
+STREAMS = [
+    (Key(), Utterance()),
+    (Key(seed=1, purpose="shuffle", step=3), Utterance()),
+    (Key(seed=2**63 + 12345, purpose="dropout", step=40, layer=3), Utterance(2**32 + 7)),
+    (Key(seed=5, purpose="layer_drop", step=2**32, layer=2**32 + 1), Utterance(12, segment=3)),
+    (Key(seed=5, purpose="augmentation", step=1), Utterance(2**40, segment=1, copy=WORD - 1)),
+]
+# Within a block, across blocks, and where the number of the block needs its second word.
+PLACES = [0, 1, 2, 3, 4, 5, 6, 7, 30, 31, 1000, 4 * WORD - 1, 4 * WORD, 4 * WORD + 6, 2**62 + 5]
+CHANCE = 0.375
+
+
+def philox_values() -> list[dict[str, Any]]:
+    for counter, key, answer in KNOWN_ANSWERS:
+        assert philox(counter, key) == answer, "Philox in Python does not give its authors' known answers"
+    draw = Draw("philox")
+    drawn = [[draw.whole(WORD) for _ in range(6)] for _ in range(8)]
+    pairs = [(counter, key) for counter, key, _ in KNOWN_ANSWERS] + [(d[:4], d[4:]) for d in drawn]
+    return [
+        {"counter": list(counter), "key": list(key), "words": list(philox(tuple(counter), tuple(key)))}
+        for counter, key in pairs
+    ]
+
+
+def stream_values(key: Key, utterance: Utterance) -> dict[str, Any]:
+    stream = Stream(key, utterance)
+    return {
+        "key": asdict(key),
+        "utterance": asdict(utterance),
+        "folded_key": list(stream.key),
+        "folded_utterance": stream.utterance,
+        "places": PLACES,
+        "bits": [stream.bits(n) for n in PLACES],
+        "uniform": [stream.uniform(n) for n in PLACES],
+        "normal": [stream.normal(n) for n in PLACES],
+        "chance": CHANCE,
+        "bernoulli": [stream.bernoulli(n, CHANCE) for n in PLACES],
+        "permutations": [stream.permutation(size) for size in (0, 1, 2, 10, 33)],
+    }
+
+
+def make() -> dict[str, Any]:
+    return {
+        "kernels": {
+            name: [make_case(Draw(f"{name} {rows} {width}"), rows, width) for rows, width in SHAPES]
+            for name, make_case in KERNELS.items()
+        },
+        "philox": philox_values(),
+        "streams": [stream_values(key, utterance) for key, utterance in STREAMS],
+    }

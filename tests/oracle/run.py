@@ -1,0 +1,130 @@
+"""Makes every fixture anew and compares it with the committed one; then checks constants against their fit.
+
+    .deps/oracle/bin/python tests/oracle/run.py             what `make oracle` does
+    .deps/oracle/bin/python tests/oracle/run.py --write     replaces the committed fixtures
+    .deps/oracle/bin/python tests/oracle/run.py kernels     this one only
+
+One line a check, then `N passed, N failed`; exit status 1 if any failed.
+"""
+
+import argparse
+import importlib
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import fixture
+
+ORACLE = Path(__file__).resolve().parent
+ROOT = ORACLE.parent.parent
+MAX_SHOWN = 5
+VECTOR_MATH = "vector_math"
+
+# The polynomials of simd_math.h, by the letter of their variable there.
+FITTED = {"f": "exp2", "t": "erfcx"}
+
+
+def fixture_names() -> list[str]:
+    return sorted(path.stem.removeprefix("make_") for path in ORACLE.glob("make_*.py"))
+
+
+def make_fixture(name: str, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
+    fixture.write(path, f"tests/oracle/make_{name}.py", importlib.import_module(f"make_{name}").make())
+    return path
+
+
+def report(name: str, passed: bool, text: str, differences: list[str]) -> bool:
+    print(f"{'ok  ' if passed else 'FAIL'} {name}: {text}")
+    for line in differences[:MAX_SHOWN]:
+        print(f"     {line}")
+    if len(differences) > MAX_SHOWN:
+        print(f"     and {len(differences) - MAX_SHOWN} more")
+    return passed
+
+
+def check_fixture(name: str, folder: Path) -> bool:
+    committed = fixture.FOLDER / f"{name}.json"
+    if not committed.exists():
+        return report(name, False, f"{committed.relative_to(ROOT)} is not there: make it with --write", [])
+    result = fixture.compare(fixture.read(committed), fixture.read(make_fixture(name, folder)))
+    passed = report(
+        name,
+        not result.differences,
+        f"{result.num_values} values, largest difference {result.largest:.1e}",
+        result.differences,
+    )
+    for note in result.notes:
+        print(f"     note: {note}")
+    return passed
+
+
+def header_polynomials(text: str) -> dict[str, list[float]]:
+    """The coefficients of the Horner schemes in simd_math.h, constant term first."""
+    found: dict[str, list[float]] = {}
+    scheme = re.compile(r"Lanes p = broadcast\((\S+)f\);\n((?:\s*p = p \* \w+ [+-] \S+f;\n)+)")
+    for first, rest in scheme.findall(text):
+        steps = re.findall(r"p = p \* (\w+) ([+-]) (\S+)f;", rest)
+        coefficients = [float(first)] + [float(sign + value) for _, sign, value in steps]
+        found[FITTED.get(steps[0][0], steps[0][0])] = coefficients[::-1]
+    return found
+
+
+def fitted_polynomials(text: str) -> dict[str, list[float]]:
+    """The coefficients that tools/fit_vector_math.py prints."""
+    found: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        if match := re.fullmatch(r"(\w+): .*", line):
+            found[match[1]] = []
+        else:
+            found[list(found)[-1]].append(float(line.strip().removesuffix("f")))
+    return found
+
+
+def check_vector_math() -> bool:
+    command = [sys.executable, ROOT / "tools" / "fit_vector_math.py"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        return report(
+            VECTOR_MATH, False, "tools/fit_vector_math.py failed", run.stderr.splitlines()[-MAX_SHOWN:]
+        )
+    fitted = fitted_polynomials(run.stdout)
+    header = header_polynomials((ROOT / "src/sotto/kernels/simd_math.h").read_text())
+    # fp32 constants printed in full: one unit in the last place is beyond the tolerance of fixtures.
+    result = fixture.compare(header, fitted)
+    if missing := set(FITTED.values()) - header.keys():
+        result.differences.append(f"simd_math.h: no polynomial of {', '.join(sorted(missing))} was found")
+    text = f"{result.num_values} coefficients, largest difference {result.largest:.1e}"
+    return report(VECTOR_MATH, not result.differences, text, result.differences)
+
+
+def main() -> int:
+    known = [*fixture_names(), VECTOR_MATH]
+    parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
+    parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(known):
+        parser.error(f"unknown {', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
+    names = arguments.names or known
+
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            try:
+                if arguments.write and name != VECTOR_MATH:
+                    make_fixture(name, fixture.FOLDER)
+                outcomes.append(
+                    check_vector_math() if name == VECTOR_MATH else check_fixture(name, Path(folder))
+                )
+            except Exception as error:  # one that cannot be made or read must not hide the others
+                outcomes.append(report(name, False, f"{type(error).__name__}: {error}", []))
+    print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
