@@ -8,13 +8,10 @@
 
 #include "sotto/core/build_info.h"
 #include "support/run_command.h"
+#include "support/thrown.h"
 
 namespace sotto::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // What every refusal looks like: nothing on standard output, one line on standard error.
 void expect_one_line_of_refusal(const CommandResult& result) {
