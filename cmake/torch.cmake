@@ -30,6 +30,9 @@ set(fmt_first ${CMAKE_BINARY_DIR}/fmt_first)
 file(MAKE_DIRECTORY ${fmt_first})
 file(CREATE_LINK ${FMT_INCLUDE}/fmt ${fmt_first}/fmt SYMBOLIC)
 target_include_directories(sotto_torch SYSTEM INTERFACE ${fmt_first} ${torch_folder}/include)
+# LibTorch and we must share one C++ library. Where a compiler's own link to it is broken, the static one would be taken
+# without a word, and the program would abort at exit.
+target_link_libraries(sotto_torch INTERFACE -l:libstdc++.so.6)
 # The wheel's libraries find their CUDA runtime beside them when loaded; the linker need not.
 target_link_options(sotto_torch INTERFACE -Wl,--allow-shlib-undefined)
 
