@@ -38,8 +38,8 @@ target_link_options(sotto_torch INTERFACE -Wl,--allow-shlib-undefined)
 
 # at::parallel_for is a template over OpenMP: without it our loops would silently run on one core. At run time the
 # wheel's own libgomp.so.1 is found first and serves both.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-target_link_libraries(sotto_torch INTERFACE OpenMP::OpenMP_CXX)
+target_compile_options(sotto_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_options(sotto_torch INTERFACE -fopenmp)
 
 # sotto_cpu_level: the instruction set of the CPU kernels. On x86_64 that is AVX2, FMA and F16C (2013 and later); the
 # program checks for it at start. aarch64 has NEON in its base.
