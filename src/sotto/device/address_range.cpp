@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -10,9 +11,8 @@
 
 namespace sotto::device {
 
-std::byte* map_range(int64_t bytes, Backing backing) {
-  const int protection = backing == Backing::kMemory ? PROT_READ | PROT_WRITE : PROT_NONE;
-  void* base = mmap(nullptr, static_cast<size_t>(bytes), protection,
+std::byte* map_memory(int64_t bytes) {
+  void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     throw OutOfMemory({.attempted = fmt::format("reserving {} of addresses", format_bytes(bytes)),
@@ -20,14 +20,18 @@ std::byte* map_range(int64_t bytes, Backing backing) {
                        .expected = "the system to grant them",
                        .hint = "A limit on address space (ulimit -v) must be above the budget."});
   }
-  // Huge pages save most of the page faults of a first step; where the system has none, nothing is
-  // lost.
-  if (backing == Backing::kMemory) madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  // Huge pages save most of the page faults of a first step; where the system has none, nothing is lost.
+  madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return static_cast<std::byte*>(base);
 }
 
-void unmap_range(std::byte* base, int64_t bytes) {
-  munmap(base, static_cast<size_t>(bytes));
+void unmap_memory(std::byte* base, int64_t bytes) { munmap(base, static_cast<size_t>(bytes)); }
+
+std::byte* addresses_of_nothing() {
+  // Above what any processor gives a process, 16 TiB for each dry arena. The counter is the one thing dry runs share.
+  static std::atomic<uint64_t> count{0};
+  constexpr uint64_t kFirst = uint64_t{1} << 60;
+  return reinterpret_cast<std::byte*>(kFirst + (count++ << 44));
 }
 
 }  // namespace sotto::device

@@ -1,4 +1,4 @@
-// A range of addresses from the operating system, with or without memory behind it.
+// Ranges of addresses: of memory from the operating system, and of nothing.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,11 @@
 
 namespace sotto::device {
 
-enum class Backing { kMemory, kNone };
+// Host memory, taken page by page when touched. Throws OutOfMemory where the system refuses the range.
+std::byte* map_memory(int64_t bytes);
+void unmap_memory(std::byte* base, int64_t bytes);
 
-// Throws OutOfMemory where the system refuses. Memory is taken page by page when touched.
-std::byte* map_range(int64_t bytes, Backing backing);
-void unmap_range(std::byte* base, int64_t bytes);
+// The first of 2^44 addresses that no memory has and no other call returns: names for the blocks of a dry run.
+std::byte* addresses_of_nothing();
 
 }  // namespace sotto::device

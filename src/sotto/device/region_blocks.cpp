@@ -9,12 +9,10 @@
 namespace sotto::device {
 
 Region::Region(RegionKind kind, int64_t bytes) : kind_(kind), bytes_(bytes) {
-  if (kind == RegionKind::kNothing) base_ = map_range(bytes, Backing::kNone);
+  if (kind == RegionKind::kNothing) base_ = addresses_of_nothing();
 }
 
-Region::~Region() {
-  if (base_ != nullptr) unmap_range(base_, bytes_);
-}
+Region::~Region() = default;
 
 void* Region::take(int64_t offset, int64_t bytes) {
   if (kind_ == RegionKind::kNothing) return base_ + offset;

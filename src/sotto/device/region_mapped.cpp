@@ -6,15 +6,13 @@ namespace sotto::device {
 Region::Region(RegionKind kind, int64_t bytes)
     : kind_(kind),
       bytes_(bytes),
-      base_(map_range(bytes, kind == RegionKind::kHost ? Backing::kMemory : Backing::kNone)) {}
+      base_(kind == RegionKind::kHost ? map_memory(bytes) : addresses_of_nothing()) {}
 
 Region::~Region() {
-  unmap_range(base_, bytes_);
+  if (kind_ == RegionKind::kHost) unmap_memory(base_, bytes_);
 }
 
-void* Region::take(int64_t offset, int64_t /*bytes*/) {
-  return base_ + offset;
-}
+void* Region::take(int64_t offset, int64_t /*bytes*/) { return base_ + offset; }
 
 void Region::give_back(void* /*address*/) {}
 
