@@ -1,4 +1,4 @@
-"""Fits the polynomials of src/sotto/kernels/simd_math.h and prints their coefficients and largest relative errors.
+"""Fits the polynomials of src/sotto/kernels/simd_math.h; prints coefficients and largest relative errors.
 
 Needs numpy (the oracle's environment has it): .deps/oracle/bin/python tools/fit_vector_math.py
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def minimax(basis: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """Coefficients that make basis @ c close to target in the largest relative error (Lawson's reweighting)."""
+    """Coefficients that make basis @ c close to target in the largest relative error (Lawson reweighting)."""
     rows = basis / target[:, None]
     weights = np.full(len(target), 1.0 / len(target))
     for _ in range(400):

@@ -116,7 +116,7 @@ std::string render(const device::HardwareProfile& profile) {
   } else {
     text += "\n" + gpu_table(profile.gpu.gpus) + holders_table(profile.gpu.gpus);
   }
-  if (!notes.empty()) text += "\n";
+  if (!notes.empty()) text += '\n';
   for (const std::string& note : notes) text += fmt::format("note: {}\n", note);
   return text;
 }

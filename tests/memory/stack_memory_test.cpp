@@ -88,7 +88,7 @@ std::vector<double> read_durations(const std::filesystem::path& path) {
   gzFile file = gzopen(path.c_str(), "rb");
   char line[64];
   while (file != nullptr && gzgets(file, line, sizeof(line)) != nullptr)
-    durations.push_back(std::atof(line));
+    durations.push_back(std::strtod(line, nullptr));
   if (file != nullptr) gzclose(file);
   return durations;
 }

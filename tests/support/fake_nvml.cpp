@@ -19,9 +19,9 @@ constexpr int kUnknownError = 999;
 
 struct ProcessInfo {
   unsigned int pid;
-  unsigned long long usedGpuMemory;
-  unsigned int gpuInstanceId;
-  unsigned int computeInstanceId;
+  unsigned long long used_gpu_memory;
+  unsigned int gpu_instance_id;
+  unsigned int compute_instance_id;
 };
 
 struct MemoryInfo {
@@ -75,7 +75,7 @@ extern "C" {
 
 int nvmlInit_v2() {
   const char* status = std::getenv("FAKE_NVML_INIT");
-  return status == nullptr ? kSuccess : std::atoi(status);
+  return status == nullptr ? kSuccess : static_cast<int>(std::strtol(status, nullptr, 10));
 }
 
 int nvmlShutdown() {

@@ -19,7 +19,7 @@ constexpr unsigned int kTextBytes = 256;
 
 std::string process_name(const std::filesystem::path& root, int64_t pid) {
   const std::filesystem::path folder = root / "proc" / std::to_string(pid);
-  const std::string name(trimmed(read_text(folder / "comm").value_or("")));
+  std::string name(trimmed(read_text(folder / "comm").value_or("")));
   if (!name.empty()) return name;
   // The words of a command line end in a zero byte; the first is the program.
   const std::string words = read_text(folder / "cmdline").value_or("");

@@ -65,7 +65,7 @@ std::optional<std::string_view> name_of(std::string_view code, const std::array<
 }
 
 std::string find_cpu_model(const Fields& cpu, const std::string& architecture) {
-  const std::string model = field_or_empty(cpu, "model name");
+  std::string model = field_or_empty(cpu, "model name");
   if (!model.empty()) return model;
   const std::string implementer = field_or_empty(cpu, "CPU implementer");
   const std::string part = field_or_empty(cpu, "CPU part");

@@ -27,6 +27,7 @@ constexpr PhiloxCounter dropout_bits(uint64_t block, uint64_t utterance, PhiloxK
 
 // Dropped where the 16 bits of the element are below this.
 constexpr uint32_t dropout_threshold(double probability) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): not negative, and lround is not constexpr
   return static_cast<uint32_t>(probability * 65536.0 + 0.5);
 }
 

@@ -37,7 +37,7 @@ void scatter(G* gradient, const T* dy, const at::Tensor& ids, const at::Tensor& 
 }  // namespace
 
 void embedding_forward_cpu(const at::Tensor& ids, const at::Tensor& table, const at::Tensor& y) {
-  const int64_t row_bytes = table.size(1) * table.itemsize();
+  const int64_t row_bytes = table.size(1) * static_cast<int64_t>(table.itemsize());
   const auto* from = static_cast<const std::byte*>(table.const_data_ptr());
   auto* to = static_cast<std::byte*>(y.mutable_data_ptr());
   const int32_t* id = ids.const_data_ptr<int32_t>();

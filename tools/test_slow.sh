@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# `make test-slow`: the tests under sanitizers, the slow tests, clang-tidy over everything. All run even where one
+# fails; the table at the end is for docs/verification.md.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tools/steps.sh
+
+readonly SANITIZED='^(unit|kernel|memory|equivalence)$'
+rows=()
+failed=0
+
+# row NAME COMMAND...   runs it and keeps name, seconds and result for the table; the result is its last line
+row() {
+  local name=$1 start status=0 last log
+  shift
+  start=$(now)
+  log=$(mktemp)
+  printf '\n== %s\n' "$name"
+  "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  last=$(tail -n 1 "$log")
+  rm -f "$log"
+  [ "$status" = 0 ] || { failed=1; last="FAILED: $last"; }
+  rows+=("| $name | $(seconds_since "$start") | $last |")
+  return "$status"
+}
+
+build() { tools/build.sh "$1" && echo built; }
+
+# Our code and LibTorch's OpenMP library: what is known to be no fault of ours is listed with its reason.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/tools/tsan.supp}
+
+for preset in asan tsan; do
+  row "$preset: build" build "$preset" &&
+    row "$preset: unit, kernel, memory, equivalence" tools/run_tests.sh "build-$preset" label "$SANITIZED"
+done
+if row "dev: build" build dev; then
+  if [ "$(ctest --test-dir build -L slow --show-only=json-v1 | grep -c '"command"')" = 0 ]; then
+    row "dev: slow" echo "there are none"
+  else
+    row "dev: slow" tools/run_tests.sh build label slow
+  fi
+fi
+row "clang-tidy: everything" bash -c 'tools/setup.sh check && python3 tools/tidy.py --all'
+
+changes=
+[ -z "$(git status --porcelain --untracked-files=no)" ] || changes=' and uncommitted changes'
+printf '\nCommit %s%s, %s, %s processors.\n\n' "$(git rev-parse --short=12 HEAD)" "$changes" "$(uname -m)" "$(nproc)"
+printf '| what | seconds | result |\n| --- | ---: | --- |\n'
+printf '%s\n' "${rows[@]}"
+exit "$failed"
