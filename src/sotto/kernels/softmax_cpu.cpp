@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 float largest_of(const T* x, int64_t width) {
-  Lanes largest = simd::broadcast(-std::numeric_limits<float>::infinity());
+  Lanes largest = -std::numeric_limits<float>::infinity();
   float tail = -std::numeric_limits<float>::infinity();
   const int64_t whole = width / simd::kLanes * simd::kLanes;
   for (int64_t i = 0; i < whole; i += simd::kLanes)
@@ -34,13 +34,13 @@ void softmax_forward_cpu(const at::Tensor& x, const at::Tensor& y) {
         const float largest = largest_of(from, width);
         Lanes sums = {};
         simd::for_each_block(width, [&](int64_t i, auto n) {
-          sums += simd::masked(simd::exp(simd::load(from + i, n) - largest), n);
+          sums += simd::masked(simd::exp_of_negative(simd::load(from + i, n) - largest), n);
         });
         const float scale = 1.0f / simd::sum(sums);
         // The exponential again rather than a rounded intermediate: in 16 bits the row then still
         // sums to one.
         simd::for_each_block(width, [&](int64_t i, auto n) {
-          simd::store(to + i, simd::exp(simd::load(from + i, n) - largest) * scale, n);
+          simd::store(to + i, simd::exp_of_negative(simd::load(from + i, n) - largest) * scale, n);
         });
       }
     });
