@@ -26,7 +26,7 @@ template <class Body>
   if (i < n) body(i, n - i);
 }
 
-// Asks for the memory of a block that is needed soon: a row's last pass fetches the next row.
+// Asks for the memory of a block that is needed soon. An address past the end is no error.
 template <class T>
 [[gnu::always_inline]] inline void prefetch(const T* from) {
   __builtin_prefetch(from);
@@ -68,15 +68,24 @@ template <size_t kBy, class Register, size_t... kPlaces>
 
 }  // namespace detail
 
-[[gnu::always_inline]] inline Lanes load(const c10::BFloat16* from, Full) {
-  Lanes lanes;
+// Sixteen of 16 bits, each in the upper half of 32.
+[[gnu::always_inline]] inline UintLanes load_upper_halves(const void* from) {
+  UintLanes lanes;
   for_each_register([&](int r) {
     ShortHalf halves;
-    std::memcpy(&halves, from + r * kRegisterLanes, sizeof(halves));
+    std::memcpy(&halves, static_cast<const uint16_t*>(from) + r * kRegisterLanes, sizeof(halves));
     const auto places = std::make_index_sequence<2 * kRegisterLanes>();
-    lanes.at[r] = (Lanes::Register)detail::widened(halves, places);
+    lanes.at[r] = (UintLanes::Register)detail::widened(halves, places);
   });
   return lanes;
+}
+
+[[gnu::always_inline]] inline Lanes load(const c10::BFloat16* from, Full) {
+  return load_upper_halves(from).bits_as<float>();
+}
+
+[[gnu::always_inline]] inline IntLanes load_unsigned(const uint16_t* from) {
+  return (load_upper_halves(from) >> 16).bits_as<int32_t>();
 }
 
 [[gnu::always_inline]] inline Lanes load(const c10::Half* from, Full) {
@@ -163,6 +172,23 @@ template <class F>
 
 [[gnu::always_inline]] inline float sum(const Lanes& lanes) {
   return detail::fold(lanes, [](auto a, auto b) { return a + b; });
+}
+
+// sums[16] += lanes, in double.
+[[gnu::always_inline]] inline void add_to(double* sums, const Lanes& lanes) {
+  using Half __attribute__((vector_size(kRegisterBytes / 2))) = float;
+  using Wide __attribute__((vector_size(kRegisterBytes))) = double;
+  float values[kLanes];
+  store(values, lanes, Full{});
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kLanes; i += kRegisterLanes / 2) {
+    Half half;
+    Wide sum;
+    std::memcpy(&half, values + i, sizeof(half));
+    std::memcpy(&sum, sums + i, sizeof(sum));
+    sum += __builtin_convertvector(half, Wide);
+    std::memcpy(sums + i, &sum, sizeof(sum));
+  }
 }
 
 // Sum over an array of n of term(i, Full{}) and term(i, rest), which has zeros behind the rest. Two
