@@ -12,7 +12,7 @@
 namespace {
 
 // Before the user's flags, which therefore win.
-constexpr const char* kDefaults[] = {"--benchmark_repetitions=9", "--benchmark_min_time=0.04",
+constexpr const char* kDefaults[] = {"--benchmark_repetitions=21", "--benchmark_min_time=0.015",
                                      "--benchmark_enable_random_interleaving=true",
                                      "--benchmark_report_aggregates_only=true"};
 
