@@ -97,6 +97,12 @@ Sides mixed_weight_gradient(const Layer& layer, const Memory& arena) {
           }};
 }
 
+// ATen's product on both sides: how far such a ratio is from 1 is what chance does to the others.
+Sides same_twice(const Layer& layer) {
+  const Sides sides = input_gradient(layer, nullptr);
+  return {.ours = sides.theirs, .theirs = sides.theirs};
+}
+
 struct Form {
   const char* name;
   Sides (*make)(const Layer& layer, const Memory& arena);
@@ -149,6 +155,14 @@ std::vector<Pair> gemm_pairs() {
     pairs.push_back({.topic = "gemm_mixed", .shape = shape_of(layer, kMixed), .make = [=] {
                        return mixed_weight_gradient(layer, new_arena());
                      }});
+  }
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const Layer& layer : layers(type)) {
+      if (layer.name != "ffn" || layer.inputs != 512) continue;
+      pairs.push_back({.topic = "gemm_chance",
+                       .shape = shape_of(layer, {"dx_twice", input_gradient}),
+                       .make = [=] { return same_twice(layer); }});
+    }
   }
   return pairs;
 }
