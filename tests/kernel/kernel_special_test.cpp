@@ -7,6 +7,7 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/dropout.h"
+#include "sotto/kernels/dropout_bits.h"
 #include "sotto/kernels/embedding.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/glu.h"
@@ -81,6 +82,23 @@ TEST(GroupNorm, OneChannelAGroupOverLongUtterances) {
   }
 }
 
+// Groups wider than what a core takes at once, and groups that fill it unevenly.
+TEST(GroupNorm, AgreesWithDoublePrecisionForWideGroups) {
+  const Packing packing({70, 13}, at::kCPU);
+  for (const int64_t groups : {1, 2, 31, 310}) {
+    const at::Tensor x = at::randn({83, 310}) * 2.0 + 30.0;
+    const at::Tensor gamma = at::rand({310});
+    const at::Tensor beta = at::rand({310});
+    const GroupNorm::Result result =
+        GroupNorm::forward(x, packing, {.gamma = gamma, .beta = beta, .num_groups = groups});
+    const at::Tensor first = x.narrow(0, 0, 70).to(at::kDouble).t().unsqueeze(0);
+    const at::Tensor truth =
+        at::group_norm(first, groups, gamma.to(at::kDouble), beta.to(at::kDouble), 1e-5);
+    EXPECT_LT(test::relative_error(result.y.narrow(0, 0, 70), truth.squeeze(0).t()), 2e-6)
+        << groups << " groups";
+  }
+}
+
 TEST(Dropout, KeepsTheMeanAndItsRate) {
   at::Tensor x = at::ones({400, 250});
   const Packing packing({100, 300}, at::kCPU);
@@ -101,6 +119,23 @@ TEST(Dropout, MaskDoesNotDependOnThePack) {
   Dropout::apply(alone, Packing({20}, at::kCPU, {{.utterance = 77}}), mask);
   EXPECT_TRUE(at::equal(together.narrow(0, 10, 20), alone));
   EXPECT_FALSE(at::equal(together.narrow(0, 0, 10), together.narrow(0, 10, 10)));
+}
+
+// Many blocks at once are the blocks of the rule, also where a block's number leaves 32 bits.
+TEST(Dropout, BitsAtOnceAreThoseOfTheRule) {
+  constexpr uint64_t kUtterance = 0x0123456789abcdef;
+  const PhiloxKey key = {0xdeadbeef, 0x12345678};
+  for (const uint64_t first : {uint64_t{0}, uint64_t{37}, (uint64_t{1} << 32) - 3}) {
+    uint16_t bits[detail::kDropoutElementsAtOnce];
+    detail::fill_dropout_bits(first, kUtterance, key, bits);
+    for (int64_t i = 0; i < detail::kDropoutElementsAtOnce; ++i) {
+      const uint64_t block = first + static_cast<uint64_t>(i / kDropoutBlock);
+      const PhiloxCounter one = dropout_bits(block, kUtterance, key);
+      const uint32_t drawn = bits[i];
+      EXPECT_TRUE(dropout_keeps(one, i % kDropoutBlock, drawn));
+      EXPECT_FALSE(dropout_keeps(one, i % kDropoutBlock, drawn + 1));
+    }
+  }
 }
 
 TEST(Dropout, OfZeroChangesNothing) {

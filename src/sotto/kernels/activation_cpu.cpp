@@ -11,8 +11,10 @@ using simd::Lanes;
 
 // For each kind: the value, and the derivative at x.
 struct GeluMath {
-  static Lanes value(const Lanes& x) { return x * simd::normal_distribution(x).cumulative; }
-  static Lanes derivative(const Lanes& x) {
+  [[gnu::always_inline]] static Lanes value(const Lanes& x) {
+    return x * simd::normal_distribution(x).cumulative;
+  }
+  [[gnu::always_inline]] static Lanes derivative(const Lanes& x) {
     const simd::NormalDistribution normal = simd::normal_distribution(x);
     return normal.cumulative + x * normal.density;
   }
@@ -20,13 +22,17 @@ struct GeluMath {
 
 struct ReluMath {
   // A NaN stays a NaN: it must reach the loss, not vanish.
-  static Lanes value(const Lanes& x) { return x <= 0.0f ? Lanes{} : x; }
-  static Lanes derivative(const Lanes& x) { return x <= 0.0f ? Lanes{} : simd::broadcast(1.0f); }
+  [[gnu::always_inline]] static Lanes value(const Lanes& x) {
+    return select<float>(x <= 0.0f, 0.0f, x);
+  }
+  [[gnu::always_inline]] static Lanes derivative(const Lanes& x) {
+    return select<float>(x <= 0.0f, 0.0f, 1.0f);
+  }
 };
 
 struct SiluMath {
-  static Lanes value(const Lanes& x) { return x * simd::sigmoid(x); }
-  static Lanes derivative(const Lanes& x) {
+  [[gnu::always_inline]] static Lanes value(const Lanes& x) { return x * simd::sigmoid(x); }
+  [[gnu::always_inline]] static Lanes derivative(const Lanes& x) {
     const Lanes s = simd::sigmoid(x);
     return s + x * s * (1.0f - s);
   }

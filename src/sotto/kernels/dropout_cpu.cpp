@@ -1,10 +1,13 @@
 #include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/dropout.h"
-#include "sotto/kernels/dropout_mask.h"
+#include "sotto/kernels/dropout_bits.h"
+#include "sotto/kernels/simd.h"
 
 namespace sotto::kernels::detail {
 
 namespace {
+
+using simd::Lanes;
 
 // A run of elements of one utterance, counted from its first.
 struct Range {
@@ -17,16 +20,19 @@ struct Range {
 template <class T>
 void drop_range(const T* x, T* y, const Range& range, const DropoutRule& rule) {
   const float scale = dropout_scale(rule.threshold);
-  for (int64_t block = range.begin / kDropoutBlock; block * kDropoutBlock < range.end; ++block) {
-    const PhiloxCounter bits =
-        dropout_bits(static_cast<uint64_t>(block), range.utterance, rule.key);
-    const int64_t first = block * kDropoutBlock;
+  const auto threshold = static_cast<int32_t>(rule.threshold);
+  uint16_t bits[kDropoutElementsAtOnce + simd::kLanes];  // the tail is read as a whole block
+  int64_t first = range.begin / kDropoutBlock * kDropoutBlock;
+  for (; first < range.end; first += kDropoutElementsAtOnce) {
+    fill_dropout_bits(static_cast<uint64_t>(first / kDropoutBlock), range.utterance, rule.key,
+                      bits);
     const int64_t from = std::max(range.begin, first);
-    const int64_t to = std::min(range.end, first + kDropoutBlock);
-    for (int64_t i = from; i < to; ++i) {
-      const float factor = dropout_keeps(bits, i - first, rule.threshold) ? scale : 0.0f;
-      y[i] = static_cast<T>(static_cast<float>(x[i]) * factor);
-    }
+    const int64_t to = std::min(range.end, first + kDropoutElementsAtOnce);
+    simd::for_each_block(to - from, [&](int64_t i, auto n) {
+      const simd::IntLanes drawn = simd::load_unsigned(bits + (from - first) + i);
+      const Lanes factor = simd::select<float>(drawn < threshold, 0.0f, scale);
+      simd::store(y + from + i, simd::load(x + from + i, n) * factor, n);
+    });
   }
 }
 

@@ -10,6 +10,7 @@ namespace sotto::kernels {
 namespace detail {
 void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result);
 void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands);
+void gemm_convert_bias_cpu(const at::Tensor& bias, const at::Tensor& converted);
 // With workspace for kInnerRowsAtOnce inner rows of both operands.
 void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,
                                const at::Tensor& a_rows, const at::Tensor& b_rows);
@@ -46,11 +47,16 @@ void report(const Gemm::Operands& operands, const Shape& shape, double result_by
 at::Tensor bias_of(const Gemm::Operands& operands, int64_t n) {
   if (operands.bias == nullptr) return {};
   const at::Tensor& bias = *operands.bias;
-  SOTTO_ASSERT(bias.dim() == 1 && bias.size(0) == n, "a bias of {} for {} columns", bias.numel(),
-               n);
+  SOTTO_ASSERT(bias.dim() == 1 && bias.size(0) == n && bias.is_contiguous(),
+               "a bias of {} for {} columns", bias.numel(), n);
   if (bias.scalar_type() == operands.a.scalar_type()) return bias;
   at::Tensor converted = make_workspace({n}, operands.a.options());
-  if (!is_dry(converted)) converted.copy_(bias);
+  if (is_dry(converted)) return converted;
+  if (converted.is_cpu()) {
+    detail::gemm_convert_bias_cpu(bias, converted);
+  } else {
+    converted.copy_(bias);
+  }
   return converted;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/gemm.h"
+#include "sotto/kernels/simd.h"
 
 namespace sotto::kernels::detail {
 
@@ -28,6 +30,19 @@ void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, a
 
 void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands) {
   at::addmm_out(sum, sum, a_of(operands), b_of(operands));
+}
+
+// A loop rather than ATen's copy, whose set-up would cost as much as a small product.
+void gemm_convert_bias_cpu(const at::Tensor& bias, const at::Tensor& converted) {
+  with_element_type(bias, [&](auto from_type) {
+    with_element_type(converted, [&](auto to_type) {
+      const auto* from = bias.const_data_ptr<decltype(from_type)>();
+      auto* to = converted.mutable_data_ptr<decltype(to_type)>();
+      simd::for_each_block(bias.size(0), [&](int64_t i, auto n) {
+        simd::store(to + i, simd::load(from + i, n), n);
+      });
+    });
+  });
 }
 
 void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,

@@ -1,5 +1,5 @@
-// Elementary functions on sixteen floats, without branches. tools/fit_vector_math.py fits the
-// polynomials.
+// Elementary functions on sixteen floats, without branches, always inlined: a call would pass its
+// sixteen floats through memory. tools/fit_vector_math.py fits the polynomials.
 #pragma once
 
 #include <limits>
@@ -8,34 +8,39 @@
 
 namespace sotto::kernels::simd {
 
-// e^x to about 2 units in the last place; 0 below -87.3, infinite above 88.37.
-inline Lanes exp(const Lanes& x) {
+// e^x for x <= 0 to about 2 units in the last place; 0 below -87.7. A NaN stays one.
+[[gnu::always_inline]] inline Lanes exp_of_negative(const Lanes& x) {
   constexpr float kLog2e = 1.44269504088896341f;
   // ln 2 in two parts: x - n ln2_high is exact for the n that occur.
   constexpr float kLn2High = 0.693145751953125f;
   constexpr float kLn2Low = 1.42860682030941723212e-6f;
   // Adding and taking away 1.5 x 2^23 rounds to an integer.
   constexpr float kRounder = 12582912.0f;
-  Lanes bounded = x < -87.3f ? broadcast(-87.3f) : x;
-  bounded = bounded > 88.37f ? broadcast(88.37f) : bounded;
+  // At the bound n is -127, for which the power of two below has the bits of 0.
+  constexpr float kLeast = -88.0f;
+  const Lanes bounded = select<float>(x < kLeast, kLeast, x);
   const Lanes n = (bounded * kLog2e + kRounder) - kRounder;
   const Lanes f = ((bounded - n * kLn2High) - n * kLn2Low) * kLog2e;
-  Lanes p = broadcast(0.00015345816791523248f);
+  Lanes p = 0.00015345816791523248f;
   p = p * f + 0.0013399934396147728f;
   p = p * f + 0.009618489071726799f;
   p = p * f + 0.05550328642129898f;
   p = p * f + 0.24022646248340607f;
   p = p * f + 0.6931471824645996f;
   p = p * f + 1.0f;
-  const IntLanes exponent = (__builtin_convertvector(n, IntLanes) + 127) << 23;
-  const Lanes result = p * bits_as<Lanes>(exponent);
-  const Lanes infinity = broadcast(std::numeric_limits<float>::infinity());
-  const Lanes in_range = x < -87.3f ? Lanes{} : (x > 88.37f ? infinity : result);
-  return x != x ? x : in_range;
+  const IntLanes exponent = (n.to<int32_t>() + 127) << 23;
+  return p * exponent.bits_as<float>();
+}
+
+// e^x for any x; infinite above 88.37.
+[[gnu::always_inline]] inline Lanes exp(const Lanes& x) {
+  // There n is 128, for which the power of two has the bits of infinity.
+  constexpr float kMost = 89.0f;
+  return exp_of_negative(select<float>(x > kMost, kMost, x));
 }
 
 // 1 / (1 + e^-x)
-inline Lanes sigmoid(const Lanes& x) {
+[[gnu::always_inline]] inline Lanes sigmoid(const Lanes& x) {
   return 1.0f / (1.0f + exp(-x));
 }
 
@@ -46,13 +51,14 @@ struct NormalDistribution {
 
 // Both at once, since they share the exponential. The cumulative one is half of erfc(-x / sqrt 2),
 // with erfc(z) = exp(-z^2) * polynomial(1 / (1 + 0.3 z)) for z >= 0.
-inline NormalDistribution normal_distribution(const Lanes& x) {
+[[gnu::always_inline]] inline NormalDistribution normal_distribution(const Lanes& x) {
   constexpr float kInverseSqrt2 = 0.70710678118654752f;
   constexpr float kInverseSqrt2Pi = 0.39894228040143268f;
-  const Lanes z = (x < 0.0f ? -x : x) * kInverseSqrt2;
-  const Lanes gaussian = exp(-z * z);
+  const UintLanes sign = x.bits_as<uint32_t>() & 0x80000000u;
+  const Lanes z = (x.bits_as<uint32_t>() ^ sign).bits_as<float>() * kInverseSqrt2;
+  const Lanes gaussian = exp_of_negative(-z * z);
   const Lanes t = 1.0f / (1.0f + 0.3f * z);
-  Lanes p = broadcast(-0.1295221596956253f);
+  Lanes p = -0.1295221596956253f;
   p = p * t + 0.4855596721172333f;
   p = p * t - 0.5122708678245544f;
   p = p * t + 0.5477119088172913f;
@@ -62,7 +68,7 @@ inline NormalDistribution normal_distribution(const Lanes& x) {
   p = p * t + 0.17071513831615448f;
   p = p * t + 0.1691880077123642f;
   const Lanes tail = 0.5f * gaussian * p * t;
-  return {.density = gaussian * kInverseSqrt2Pi, .cumulative = x < 0.0f ? tail : 1.0f - tail};
+  return {.density = gaussian * kInverseSqrt2Pi, .cumulative = select(x < 0.0f, tail, 1.0f - tail)};
 }
 
 }  // namespace sotto::kernels::simd

@@ -1,4 +1,5 @@
 #include <limits>
+#include <type_traits>
 
 #include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/simd_math.h"
@@ -12,7 +13,7 @@ namespace {
 
 template <class T>
 float largest_of(const T* x, int64_t width) {
-  Lanes largest = simd::broadcast(-std::numeric_limits<float>::infinity());
+  Lanes largest = -std::numeric_limits<float>::infinity();
   float tail = -std::numeric_limits<float>::infinity();
   const int64_t whole = width / simd::kLanes * simd::kLanes;
   for (int64_t i = 0; i < whole; i += simd::kLanes)
@@ -21,28 +22,41 @@ float largest_of(const T* x, int64_t width) {
   return std::max(tail, simd::max(largest));
 }
 
+template <class T>
+void softmax_row(const T* from, T* to, int64_t width) {
+  const float largest = largest_of(from, width);
+  const auto value = [&](int64_t i, auto n) {
+    return simd::exp_of_negative(simd::load(from + i, n) - largest);
+  };
+  // In fp32 the exponentials wait in the result. In 16 bits they are computed again rather than
+  // rounded in between: the row then still sums to one.
+  constexpr bool kWaits = std::is_same_v<T, float>;
+  const float total = simd::sum_of_blocks(width, [&](int64_t i, auto n) {
+    const Lanes now = value(i, n);
+    if constexpr (kWaits) simd::store(to + i, now, n);
+    return simd::masked(now, n);
+  });
+  const float scale = 1.0f / total;
+  simd::for_each_block(width, [&](int64_t i, auto n) {
+    if constexpr (kWaits) {
+      simd::store(to + i, simd::load(to + i, n) * scale, n);
+    } else {
+      simd::store(to + i, value(i, n) * scale, n);
+    }
+  });
+}
+
 }  // namespace
 
 void softmax_forward_cpu(const at::Tensor& x, const at::Tensor& y) {
   const int64_t width = x.size(1);
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
+    const T* in = x.const_data_ptr<T>();
+    T* out = y.mutable_data_ptr<T>();
     parallel_rows(x.size(0), width, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* from = x.const_data_ptr<T>() + row * width;
-        T* to = y.mutable_data_ptr<T>() + row * width;
-        const float largest = largest_of(from, width);
-        Lanes sums = {};
-        simd::for_each_block(width, [&](int64_t i, auto n) {
-          sums += simd::masked(simd::exp(simd::load(from + i, n) - largest), n);
-        });
-        const float scale = 1.0f / simd::sum(sums);
-        // The exponential again rather than a rounded intermediate: in 16 bits the row then still
-        // sums to one.
-        simd::for_each_block(width, [&](int64_t i, auto n) {
-          simd::store(to + i, simd::exp(simd::load(from + i, n) - largest) * scale, n);
-        });
-      }
+      for (int64_t row = begin; row < end; ++row)
+        softmax_row(in + row * width, out + row * width, width);
     });
   });
 }
@@ -56,11 +70,9 @@ void softmax_backward_cpu(const at::Tensor& dy, const at::Tensor& y, const at::T
         const T* probability = y.const_data_ptr<T>() + row * width;
         const T* gradient = dy.const_data_ptr<T>() + row * width;
         T* to = dx.mutable_data_ptr<T>() + row * width;
-        Lanes sums = {};
-        simd::for_each_block(width, [&](int64_t i, auto n) {
-          sums += simd::load(probability + i, n) * simd::load(gradient + i, n);
+        const float mean = simd::sum_of_blocks(width, [&](int64_t i, auto n) {
+          return simd::load(probability + i, n) * simd::load(gradient + i, n);
         });
-        const float mean = simd::sum(sums);
         simd::for_each_block(width, [&](int64_t i, auto n) {
           simd::store(to + i, simd::load(probability + i, n) * (simd::load(gradient + i, n) - mean),
                       n);

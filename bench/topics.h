@@ -1,0 +1,16 @@
+// The topics of sotto_bench: one function a file, which lists its pairs.
+#pragma once
+
+#include <vector>
+
+#include "ratio.h"
+
+namespace sotto::bench {
+
+std::vector<Pair> gemm_pairs();
+std::vector<Pair> layer_norm_pairs();
+std::vector<Pair> arena_pairs();
+std::vector<Pair> elementwise_pairs();
+std::vector<Pair> utterance_pairs();
+
+}  // namespace sotto::bench
