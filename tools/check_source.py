@@ -20,7 +20,7 @@ KERNEL_VERBS = "forward|backward|apply|accumulate|multiply"
 VERBATIM = ("tests/fixtures/", "tests/oracle/fixtures/", "shared/")
 
 NO_AUTOGRAD = re.compile(r"torch::nn|requires_grad|autograd")
-CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
+CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b")
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 PRINTS = re.compile(
     r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(?:std::)?v?f?printf\s*\(|(?<![\w.>])(?:std::)?f?puts\s*\("

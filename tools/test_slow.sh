@@ -27,14 +27,15 @@ row() {
 
 build() { tools/build.sh "$1" && echo built; }
 
-# Our code and LibTorch's OpenMP library: what is known to be no fault of ours is listed with its reason.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$PWD/tools/tsan.supp}
-
-for preset in asan tsan; do
-  row "$preset: build" build "$preset" &&
-    row "$preset: unit, kernel, memory, equivalence" tools/run_tests.sh "build-$preset" label "$SANITIZED"
-done
+# sanitized PRESET NAME=VALUE...   builds it and runs its tests with those variables
+sanitized() {
+  row "$1: build" build "$1" &&
+    row "$1: unit, kernel, memory, equivalence" env "${@:2}" tools/run_tests.sh "build-$1" label "$SANITIZED"
+}
+sanitized asan
+# The thread sanitizer takes every parallel loop of OpenMP for a race (tools/tsan.supp says why). With one thread a
+# loop it watches the threads we start ourselves. A long history lets it name both sides, so that the list applies.
+sanitized tsan OMP_NUM_THREADS=1 TSAN_OPTIONS="history_size=7 suppressions=$PWD/tools/tsan.supp"
 if row "dev: build" build dev; then
   if [ "$(ctest --test-dir build -L slow --show-only=json-v1 | grep -c '"command"')" = 0 ]; then
     row "dev: slow" echo "there are none"
