@@ -20,15 +20,19 @@ std::byte* map_memory(int64_t bytes) {
                        .expected = "the system to grant them",
                        .hint = "A limit on address space (ulimit -v) must be above the budget."});
   }
-  // Huge pages save most of the page faults of a first step; where the system has none, nothing is lost.
+  // Huge pages save most of the page faults of a first step; where the system has none, nothing is
+  // lost.
   madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return static_cast<std::byte*>(base);
 }
 
-void unmap_memory(std::byte* base, int64_t bytes) { munmap(base, static_cast<size_t>(bytes)); }
+void unmap_memory(std::byte* base, int64_t bytes) {
+  munmap(base, static_cast<size_t>(bytes));
+}
 
 std::byte* addresses_of_nothing() {
-  // Above what any processor gives a process, 16 TiB for each dry arena. The counter is the one thing dry runs share.
+  // Above what any processor gives a process, 16 TiB for each dry arena. The counter is the one
+  // thing dry runs share.
   static std::atomic<uint64_t> count{0};
   constexpr uint64_t kFirst = uint64_t{1} << 60;
   return reinterpret_cast<std::byte*>(kFirst + (count++ << 44));

@@ -12,7 +12,9 @@ Region::~Region() {
   if (kind_ == RegionKind::kHost) unmap_memory(base_, bytes_);
 }
 
-void* Region::take(int64_t offset, int64_t /*bytes*/) { return base_ + offset; }
+void* Region::take(int64_t offset, int64_t /*bytes*/) {
+  return base_ + offset;
+}
 
 void Region::give_back(void* /*address*/) {}
 
