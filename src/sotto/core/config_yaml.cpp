@@ -232,7 +232,7 @@ std::string format_entries(const ConfigNode& map, size_t indent) {
         result += entry.children.empty() ? " {}" : "\n" + format_entries(entry, indent + 2);
         break;
     }
-    if (!result.ends_with('\n')) result += "\n";
+    if (!result.ends_with('\n')) result += '\n';
   }
   return result;
 }

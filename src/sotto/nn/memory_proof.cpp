@@ -66,6 +66,7 @@ struct StackSize {
 StackSize parse_stack(const std::string& text) {
   StackSize size;
   int used = 0;
+  // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the widths keep it in range
   const int found = std::sscanf(text.c_str(), "%4" SCNd64 "x%5" SCNd64 "x%7" SCNd64 "%n",
                                 &size.layers, &size.width, &size.frames, &used);
   const bool whole = found == 3 && static_cast<size_t>(used) == text.size();
