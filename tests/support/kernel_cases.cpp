@@ -1,6 +1,7 @@
 #include "support/kernel_cases.h"
 
 #include "sotto/kernels/activation.h"
+#include "sotto/kernels/attention.h"
 #include "sotto/kernels/column_sum.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/dropout_mask.h"
@@ -12,6 +13,7 @@
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
+#include "support/attention_reference.h"
 
 namespace sotto::test {
 
@@ -177,6 +179,31 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
+// --- attention: inputs qkv, dy; results y, dqkv
+
+std::vector<Input> attention_inputs(const Shape& s) {
+  return {data({s.rows, 3 * s.width}, 1), data({s.rows, s.width}, 2)};
+}
+
+Attention::Options attention_options(int64_t width, Attention::Variant variant) {
+  const int64_t heads = width % 4 == 0 ? 4 : width % 3 == 0 ? 3 : 1;
+  return {.num_heads = heads, .variant = variant};
+}
+
+template <Attention::Variant kVariant>
+Tensors run_attention(const Tensors& in, const Packing& packing) {
+  const Attention::Options options = attention_options(in[1].size(1), kVariant);
+  const Attention::Result result = Attention::forward(in[0], packing, options);
+  at::Tensor dqkv = Attention::backward(
+      {.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax}, packing, options);
+  return {result.y, dqkv};
+}
+Tensors reference_attention(const Tensors& in, const Packing& packing) {
+  const AttentionTruth truth = attention_truth(
+      in[0], in[1], packing, attention_options(in[1].size(1), Attention::Variant::kTiled));
+  return {truth.y, truth.dqkv};
+}
+
 // --- dropout, residual, column sum
 
 constexpr double kDropped = 0.3;
@@ -282,6 +309,10 @@ const std::vector<KernelCase>& kernel_cases() {
       {"LayerNorm", false, norm_inputs, run_layer_norm, reference_layer_norm},
       {"RmsNorm", false, norm_inputs, run_rms_norm, reference_rms_norm},
       {"GroupNorm", false, norm_inputs, run_group_norm, reference_group_norm},
+      {"Attention", false, attention_inputs, run_attention<Attention::Variant::kTiled>,
+       reference_attention},
+      {"AttentionPlain", false, attention_inputs, run_attention<Attention::Variant::kPlain>,
+       reference_attention},
       {"Gelu", true, two_rows, run_activation<Gelu>, reference_gelu},
       {"Relu", true, two_rows, run_activation<Relu>, reference_relu},
       {"Silu", true, two_rows, run_activation<Silu>, reference_silu},

@@ -1,0 +1,63 @@
+// Self-attention over a pack: every frame sees the frames of its own utterance, all of them or
+// those in a window around it. N frames of a pack, H heads of head size D / H, T_u frames of
+// utterance u. Scores are scaled by 1 / sqrt(head size); arithmetic is fp32 for every type.
+//
+// Allocates, kTiled: forward y and the logsumexp; backward dqkv, and as workspace fp32 [H, N] and,
+// for 16-bit types, fp32 [N, D]. Scores exist only as tiles on the stack.
+// Allocates, kPlain: forward y and the probabilities, and as workspace the scores of the longest
+// utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "sotto/kernels/packing.h"
+
+namespace sotto::kernels {
+
+struct Attention {
+  enum class Variant {
+    kTiled,  // the normal one: memory grows with N
+    kPlain,  // holds all scores, the baseline to compare with: memory grows with the squares of T_u
+  };
+
+  struct Options {
+    int64_t num_heads = 1;
+    // How many frames before and after itself a frame sees; absent: all of its utterance.
+    std::optional<int64_t> left = std::nullopt;
+    std::optional<int64_t> right = std::nullopt;
+    Variant variant = Variant::kTiled;
+  };
+
+  // Largest head size: tiles on the stack are made for it.
+  static constexpr int64_t kMaxHeadSize = 256;
+
+  struct Result {
+    at::Tensor y;  // [N, D], type of qkv
+    // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32.
+    // kPlain: the probabilities, [sum over utterances of H T_u T_u], type of qkv; utterance by
+    // utterance, each [H, T_u, T_u] with a row a query.
+    at::Tensor softmax;
+  };
+
+  struct BackwardInputs {
+    const at::Tensor& dy;       // [N, D]
+    const at::Tensor& qkv;      // [N, 3 D]
+    const at::Tensor& y;        // [N, D]; kPlain does not read it
+    const at::Tensor& softmax;  // as in Result
+  };
+
+  // qkv [N, 3 D]: a row holds q, k and v of a frame, each [H, D / H].
+  static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options);
+
+  // dqkv [N, 3 D], of the options that forward had.
+  static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
+                             const Options& options);
+
+  // Pairs of a query and a key that it sees, in the whole pack: what the cost grows with.
+  static int64_t num_pairs(const Packing& packing, const Options& options);
+};
+
+}  // namespace sotto::kernels

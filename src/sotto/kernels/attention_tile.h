@@ -1,0 +1,165 @@
+// Tiles of attention: pieces of q, k, v and of the scores as fp32 in small buffers, to be
+// multiplied by tile_product.h. Internal to the CPU versions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "sotto/kernels/attention_cpu.h"
+#include "sotto/kernels/simd.h"
+#include "sotto/kernels/tile_product.h"
+
+namespace sotto::kernels::detail {
+
+// Frames in a tile. The side that stays while tiles of the other pass by is wide: the other is then
+// fetched less often.
+inline constexpr int64_t kTile = 64;
+inline constexpr int64_t kWideTile = 128;
+
+// body(tile) for tiles of kFrames, the last one shorter.
+template <int64_t kFrames, class Body>
+void for_each_tile(const Span& frames, Body body) {
+  for (int64_t first = frames.begin; first < frames.end; first += kFrames) {
+    body(Span{first, std::min(first + kFrames, frames.end)});
+  }
+}
+
+// The frames of all tiles of an utterance that have one in common with the span.
+template <int64_t kFrames>
+Span whole_tiles(const Span& frames, int64_t length) {
+  return {frames.begin / kFrames * kFrames,
+          std::min((frames.end + kFrames - 1) / kFrames * kFrames, length)};
+}
+
+// Rows of a tile are whole blocks of sixteen.
+inline int64_t padded(int64_t count) {
+  return (count + simd::kLanes - 1) / simd::kLanes * simd::kLanes;
+}
+
+// kFrames of one head, [frames, head size], or transposed.
+template <int64_t kFrames>
+struct alignas(64) HeadTile {
+  float at[kFrames * Attention::kMaxHeadSize];
+  int64_t stride = 0;
+
+  Matrix matrix() { return {at, stride}; }
+
+  void set_zero(int64_t num_frames, int64_t head_size) {
+    stride = padded(head_size);
+    std::fill_n(at, num_frames * stride, 0.0f);
+  }
+};
+
+// Scores of a tile with a wide one.
+struct alignas(64) ScoreTile {
+  float at[kTile * kWideTile];
+
+  Matrix matrix() { return {at, kWideTile}; }
+};
+
+// A row for each frame of an utterance: one head of q, k, v, y or of a gradient; or some columns of
+// its scores.
+template <class T>
+struct Rows {
+  T* first;
+  int64_t stride;
+  int64_t width;
+
+  T* row(int64_t frame) const { return first + frame * stride; }
+};
+
+// The head of a piece in a tensor [N, D], or its q, k and v in one [N, 3 D].
+template <class T>
+Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
+  const int64_t width = shape.width();
+  return {.first = x + shape.start_of(piece.utterance) * width + piece.head * shape.head_size,
+          .stride = width,
+          .width = shape.head_size};
+}
+
+template <class T>
+struct QkvRows {
+  Rows<T> q;
+  Rows<T> k;
+  Rows<T> v;
+};
+
+template <class T>
+QkvRows<T> qkv_rows(T* qkv, const AttentionShape& shape, const Piece& piece) {
+  const int64_t width = shape.width();
+  T* first = qkv + shape.start_of(piece.utterance) * 3 * width + piece.head * shape.head_size;
+  return {.q = {first, 3 * width, shape.head_size},
+          .k = {first + width, 3 * width, shape.head_size},
+          .v = {first + 2 * width, 3 * width, shape.head_size}};
+}
+
+// tile = rows times `scale`, zeros in the padding.
+template <int64_t kFrames, class T>
+void load_tile(HeadTile<kFrames>& tile, const Rows<T>& rows, const Span& frames,
+               float scale = 1.0f) {
+  tile.stride = padded(rows.width);
+  float* to = tile.at;
+  for (int64_t frame = frames.begin; frame < frames.end; ++frame, to += tile.stride) {
+    const T* from = rows.row(frame);
+    simd::for_each_block(rows.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(from + i, n) * scale, simd::Full{});
+    });
+  }
+}
+
+// rows = tile times `scale`.
+template <int64_t kFrames, class T>
+void store_tile(const Rows<T>& rows, const Span& frames, const HeadTile<kFrames>& tile,
+                float scale = 1.0f) {
+  const float* from = tile.at;
+  for (int64_t frame = frames.begin; frame < frames.end; ++frame, from += tile.stride) {
+    T* to = rows.row(frame);
+    simd::for_each_block(rows.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(from + i, simd::Full{}) * scale, n);
+    });
+  }
+}
+
+// transposed [head size, frames] of tile [frames, head size], zeros in the padding.
+template <int64_t kFrames>
+void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile,
+                    int64_t num_frames, int64_t head_size) {
+  transposed.stride = kFrames;
+  for (int64_t i = 0; i < head_size; ++i) {
+    float* to = transposed.at + i * kFrames;
+    for (int64_t frame = 0; frame < num_frames; ++frame) {
+      to[frame] = tile.at[frame * tile.stride + i];
+    }
+    std::fill(to + num_frames, to + padded(num_frames), 0.0f);
+  }
+}
+
+// Which scores count: a row's columns from `before` frames before its own frame to `after` behind.
+struct ScoreMask {
+  Span rows;
+  Span columns;
+  int64_t before;
+  int64_t after;
+
+  // Minus infinity at all others.
+  void apply(const Matrix& scores) const {
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      const int64_t frame = rows.begin + i - columns.begin;
+      const int64_t first = std::clamp<int64_t>(frame - before, 0, columns.size());
+      const int64_t end = std::clamp<int64_t>(frame + after + 1, first, columns.size());
+      std::fill(scores.row(i), scores.row(i) + first, kNever);
+      std::fill(scores.row(i) + end, scores.row(i) + columns.size(), kNever);
+    }
+  }
+};
+
+// What scores are multiplied by. It is applied to k when a tile of it is loaded, in forward as in
+// backward, so that both compute the same scores to the bit.
+inline float score_scale(int64_t head_size) {
+  return 1.0f / std::sqrt(static_cast<float>(head_size));
+}
+
+}  // namespace sotto::kernels::detail
