@@ -129,8 +129,9 @@ class Walk {
   // Probabilities of the labels and of the blank in a frame.
   void read_emissions(int64_t frame) {
     constexpr float kLog2e = 1.44269504088896341f;
-    constexpr float kLn2High = 0.693145751953125f;
-    constexpr float kLn2Low = 1.42860682030941723212e-6f;
+    // ln 2 in two parts, the first of 9 bits: its products are exact up to logarithms of 22,000.
+    constexpr float kLn2High = 0.693359375f;
+    constexpr float kLn2Low = -2.12194440054690583e-4f;
     // Adding and taking away 1.5 x 2^23 rounds to an integer, up to 2^22 of them.
     constexpr float kRounder = 12582912.0f;
     constexpr float kSmallestLog = -2.9e6f;
