@@ -194,7 +194,8 @@ def ctc(draw: Draw, rows: int, width: int) -> Case:
         "blank": blank,
         "weights": weights,
         "inputs": {"logits": logits},
-        "results": {"loss": loss} | gradients(loss, torch.tensor(weights, dtype=torch.float64), gradient=logits),
+        "results": {"loss": loss}
+        | gradients(loss, torch.tensor(weights, dtype=torch.float64), gradient=logits),
     }
 
 
