@@ -4,6 +4,7 @@
 
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/cost.h"
+#include "sotto/kernels/ctc.h"
 #include "sotto/kernels/gemm.h"
 #include "support/kernel_cases.h"
 
@@ -64,6 +65,29 @@ INSTANTIATE_TEST_SUITE_P(Table, KernelMemory,
                                             ::testing::Values(at::kFloat, at::kBFloat16,
                                                               at::kHalf)),
                          name_of_case);
+
+// CTC of a long utterance holds neither its probabilities nor all of its states.
+TEST(CtcMemory, WorkspaceGrowsWithTheRootOfTheFrames) {
+  const int64_t frames = 3'000, labels = 500, vocabulary = 4'000;
+  const auto workspace_bytes = [&](bool with_gradient) {
+    const auto arena =
+        std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
+    const device::ArenaGuard guard(at::kMeta, arena);
+    const kernels::Packing packing({frames}, at::kMeta);
+    const kernels::Labels of_pack({std::vector<int32_t>(labels, 1)}, at::kMeta);
+    const kernels::Ctc::Targets targets{.packing = packing, .labels = of_pack};
+    at::Tensor logits = at::empty({frames, vocabulary}, at::device(at::kMeta).dtype(at::kBFloat16));
+    if (with_gradient) {
+      kernels::Ctc::forward(logits, targets, std::vector<float>{1.0f});
+    } else {
+      kernels::Ctc::evaluate(logits, targets);
+    }
+    return arena->report().at_peak[static_cast<size_t>(device::Category::kWorkspace)];
+  };
+  const int64_t all_states_bytes = frames * (2 * labels + 1) * 4;
+  EXPECT_LT(workspace_bytes(true), all_states_bytes / 12);
+  EXPECT_LT(workspace_bytes(false), all_states_bytes / 100);
+}
 
 // The product's bound at the shapes of real models, every transposition, first call and second.
 TEST(GemmMemory, LibraryStaysWithinItsBoundAtRealShapes) {

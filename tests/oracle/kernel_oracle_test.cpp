@@ -9,6 +9,7 @@
 #include "oracle/random_json.h"
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/ctc.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/embedding.h"
 #include "sotto/kernels/gemm.h"
@@ -163,6 +164,16 @@ Results run_softmax(const Case& in) {
   return {{"y", y}, {"dx", Softmax::backward(in.data("dy"), y)}};
 }
 
+Results run_ctc(const Case& in) {
+  const Packing packing = in.packing();
+  const Labels labels(in.option<std::vector<std::vector<int32_t>>>("labels"), at::kCPU);
+  at::Tensor gradient = in.data("logits");
+  const Ctc::Result result = Ctc::forward(
+      gradient, {.packing = packing, .labels = labels, .blank = in.option<int64_t>("blank")},
+      in.option<std::vector<float>>("weights"));
+  return {{"loss", result.loss}, {"gradient", gradient}};
+}
+
 using Run = Results (*)(const Case&);
 
 const std::map<std::string, Run>& runs() {
@@ -180,6 +191,7 @@ const std::map<std::string, Run>& runs() {
       {"ColumnSum", run_column_sum},
       {"Embedding", run_embedding},
       {"Softmax", run_softmax},
+      {"Ctc", run_ctc},
   };
   return table;
 }

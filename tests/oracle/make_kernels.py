@@ -33,6 +33,10 @@ DROPOUT_KEYS = {
 }
 DROPOUT_UTTERANCES = [Utterance(6), Utterance(2**35 + 9), Utterance(6, segment=2, copy=1)]
 
+# By rows, for the utterances of LENGTHS: repeats, none, as many as frames, and more, which cannot be aligned.
+LABELS = {5: [[1, 2], [3], []], 8: [[1, 2], [2, 2, 1], [5]], 9: [[3, 3], [7, 7], [1, 23, 1]]}
+BLANK = {5: 0, 8: 4, 9: 6}
+
 
 class Draw:
     """Inputs of one case. Python promises the sequence of random() for a seed in all its versions."""
@@ -167,6 +171,34 @@ def embedding(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def ctc(draw: Draw, rows: int, width: int) -> Case:
+    logits = draw.tensor(rows, width)
+    lengths, labels, blank = LENGTHS[rows], LABELS[rows], BLANK[rows]
+    weights = [(1 + draw.whole(16)) / 16 for _ in lengths]
+    losses = [
+        functional.ctc_loss(
+            utterance.log_softmax(1).unsqueeze(1),  # [T, 1, V]
+            torch.tensor([targets], dtype=torch.long),
+            [len(utterance)],
+            [len(targets)],
+            blank,
+            reduction="none",
+            zero_infinity=True,
+        )
+        for utterance, targets in zip(logits.split(lengths), labels, strict=True)
+    ]
+    loss = torch.cat(losses)
+    return {
+        "lengths": lengths,
+        "labels": labels,
+        "blank": blank,
+        "weights": weights,
+        "inputs": {"logits": logits},
+        "results": {"loss": loss}
+        | gradients(loss, torch.tensor(weights, dtype=torch.float64), gradient=logits),
+    }
+
+
 KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Gemm": gemm,
     "LayerNorm": layer_norm,
@@ -181,6 +213,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "ColumnSum": column_sum,
     "Embedding": embedding,
     "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
+    "Ctc": ctc,
 }
 
 STREAMS = [

@@ -3,6 +3,8 @@
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/attention.h"
 #include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/ctc.h"
+#include "sotto/kernels/ctc_greedy.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/dropout_mask.h"
 #include "sotto/kernels/embedding.h"
@@ -272,6 +274,86 @@ Tensors reference_embedding(const Tensors& in, const Packing&) {
   return {y.detach(), table.grad()};
 }
 
+// --- CTC: inputs logits; results losses and the gradient of their weighted sum
+
+constexpr int64_t kBlank = 1;
+
+std::vector<Input> logits_inputs(const Shape& s) {
+  Input logits = data({s.rows, s.width}, 1);
+  logits.values = logits.values * 3.0;
+  return {logits};
+}
+
+// A label in every second frame, repeats among them; one utterance in three has too many.
+std::vector<std::vector<int32_t>> labels_for(const Packing& packing, int64_t vocabulary) {
+  std::vector<std::vector<int32_t>> labels;
+  for (const int64_t frames : packing.lengths()) {
+    const bool too_many = labels.size() % 3 == 2;
+    labels.emplace_back();
+    for (int64_t i = 0; i < (too_many ? frames + 1 : frames / 2); ++i) {
+      const int64_t other = i * i / 2 % (vocabulary - 1);  // of all but the blank
+      labels.back().push_back(static_cast<int32_t>(other < kBlank ? other : other + 1));
+    }
+  }
+  return labels;
+}
+
+std::vector<float> weights_for(const Packing& packing) {
+  std::vector<float> weights;
+  for (int64_t u = 0; u < packing.num_utterances(); ++u)
+    weights.push_back(1.0f / static_cast<float>(1 + u));
+  return weights;
+}
+
+Tensors run_ctc(const Tensors& in, const Packing& packing) {
+  const Labels labels(labels_for(packing, in[0].size(1)), in[0].device());
+  const Ctc::Targets targets{.packing = packing, .labels = labels, .blank = kBlank};
+  at::Tensor gradient = copy_of(in[0]);
+  const Ctc::Result evaluated = Ctc::evaluate(in[0], targets);
+  const Ctc::Result result = Ctc::forward(gradient, targets, weights_for(packing));
+  return {evaluated.loss, result.loss, gradient};
+}
+Tensors reference_ctc(const Tensors& in, const Packing& packing) {
+  const at::Tensor logits = leaf(in[0]);
+  const std::vector<std::vector<int32_t>> labels = labels_for(packing, logits.size(1));
+  const std::vector<at::Tensor> utterances = logits.split_with_sizes(packing.lengths());
+  Tensors losses;
+  for (size_t u = 0; u < utterances.size(); ++u) {
+    const at::Tensor log_probabilities = at::log_softmax(utterances[u], 1).unsqueeze(1);
+    const at::Tensor targets = at::tensor(labels[u], at::kLong).unsqueeze(0);
+    losses.push_back(at::ctc_loss(log_probabilities, targets, {packing.lengths()[u]},
+                                  {targets.size(1)}, kBlank, at::Reduction::None,
+                                  /*zero_infinity=*/true));
+  }
+  const at::Tensor loss = at::cat(losses);
+  loss.backward(at::tensor(weights_for(packing), at::kDouble));
+  return {loss.detach(), loss.detach(), logits.grad()};
+}
+
+// What was decoded, as one tensor [N]: a label at its frame, -1 at the others.
+Tensors run_ctc_greedy(const Tensors& in, const Packing& packing) {
+  const auto decoded = CtcGreedy::decode(in[0], packing, kBlank);
+  at::Tensor by_frame = at::empty({in[0].size(0)}, in[0].options().dtype(at::kInt));
+  if (by_frame.is_meta()) return {by_frame};
+  by_frame.fill_(-1);
+  for (size_t u = 0; u < decoded.size(); ++u) {
+    for (const CtcGreedy::Label& label : decoded[u])
+      by_frame[packing.starts()[u] + label.frame] = label.label;
+  }
+  return {by_frame};
+}
+Tensors reference_ctc_greedy(const Tensors& in, const Packing& packing) {
+  const at::Tensor best = in[0].argmax(1);
+  at::Tensor by_frame = best.clone();
+  for (int64_t row = 0; row < best.size(0); ++row) {
+    const bool is_first = row == packing.starts()[static_cast<size_t>(packing.utterance_of(row))];
+    const auto label = best[row].item<int64_t>();
+    const bool is_repeat = !is_first && label == best[row - 1].item<int64_t>();
+    if (label == kBlank || is_repeat) by_frame[row] = -1;
+  }
+  return {by_frame};
+}
+
 // --- Gemm as a linear layer: x, weight, bias, dy; results y, y in fp32, dx, the weight's gradient
 // twice over
 
@@ -322,6 +404,8 @@ const std::vector<KernelCase>& kernel_cases() {
       {"ColumnSum", false, two_rows, run_column_sum, reference_column_sum},
       {"Embedding", false, embedding_inputs, run_embedding, reference_embedding},
       {"Softmax", false, two_rows, run_softmax, reference_softmax},
+      {"Ctc", false, logits_inputs, run_ctc, reference_ctc},
+      {"CtcGreedy", false, logits_inputs, run_ctc_greedy, reference_ctc_greedy},
   };
   return cases;
 }

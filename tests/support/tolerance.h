@@ -33,4 +33,11 @@ inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
   return difference / largest;  // a NaN stays one and fails every comparison
 }
 
+// Largest difference of losses, each over its own value or 1: one near 0 is as good as 0.
+inline double loss_error(const at::Tensor& ours, const at::Tensor& truth) {
+  const at::Tensor a = ours.to(at::kCPU, at::kDouble);
+  const at::Tensor b = truth.to(at::kCPU, at::kDouble);
+  return ((a - b).abs() / at::clamp_min(b.abs(), 1.0)).max().item<double>();
+}
+
 }  // namespace sotto::test

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 
@@ -26,11 +27,12 @@ void with_element_type(const at::Tensor& tensor, Body body) {
   }
 }
 
+// Below that many elements, waking a thread costs more than the work.
+inline constexpr int64_t kElementsATask = 16 * 1024;
+
 // body(begin, end) over ranges of rows on all cores. Rows must not depend on each other.
 template <class Body>
 void parallel_rows(int64_t num_rows, int64_t width, Body body) {
-  constexpr int64_t kElementsATask =
-      16 * 1024;  // below that, waking a thread costs more than the work
   const int64_t grain = std::max<int64_t>(1, kElementsATask / std::max<int64_t>(1, width));
   at::parallel_for(0, num_rows, grain, body);
 }
@@ -43,6 +45,18 @@ void parallel_slabs(int64_t num_rows, Body body) {
     for (int64_t slab = begin; slab < end; ++slab) {
       body(slab, num_rows * slab / slabs, num_rows * (slab + 1) / slabs);
     }
+  });
+}
+
+// body(task) for every task, each on whichever core is free: for tasks of unequal size, the largest
+// first. `num_elements` is what all of them work on. Tasks must not depend on each other.
+template <class Body>
+void parallel_tasks(int64_t num_tasks, int64_t num_elements, Body body) {
+  std::atomic<int64_t> next = 0;
+  const int64_t num_workers =
+      std::min({num_tasks, int64_t{at::get_num_threads()}, num_elements / kElementsATask + 1});
+  at::parallel_for(0, num_workers, 1, [&](int64_t, int64_t) {
+    for (int64_t task = next++; task < num_tasks; task = next++) body(task);
   });
 }
 

@@ -1,0 +1,37 @@
+#include "sotto/kernels/ctc_greedy.h"
+
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void ctc_greedy_cpu(const at::Tensor& logits, int64_t blank, const at::Tensor& best);
+}  // namespace detail
+
+std::vector<std::vector<CtcGreedy::Label>> CtcGreedy::decode(const at::Tensor& logits,
+                                                             const Packing& packing,
+                                                             int64_t blank) {
+  check_rows(logits, "logits");
+  SOTTO_ASSERT(logits.size(0) == packing.num_frames(), "{} rows for {} frames", logits.size(0),
+               packing.num_frames());
+  SOTTO_ASSERT(blank >= 0 && blank < logits.size(1), "blank {} of {} entries", blank,
+               logits.size(1));
+  report_cost("ctc_greedy.decode",
+              {.flops = static_cast<double>(logits.numel()), .bytes = bytes_of(logits)});
+
+  const at::Tensor best = make_workspace({logits.size(0)}, logits.options().dtype(at::kInt));
+  std::vector<std::vector<Label>> decoded(static_cast<size_t>(packing.num_utterances()));
+  if (is_dry(logits)) return decoded;
+  require_cpu(logits, "CtcGreedy");
+  detail::ctc_greedy_cpu(logits, blank, best);
+  for (size_t u = 0; u < decoded.size(); ++u) {
+    const int32_t* labels = best.const_data_ptr<int32_t>() + packing.starts()[u];
+    for (int64_t frame = 0; frame < packing.lengths()[u]; ++frame) {
+      if (labels[frame] == blank || (frame > 0 && labels[frame] == labels[frame - 1])) continue;
+      decoded[u].push_back({.label = labels[frame], .frame = frame});
+    }
+  }
+  return decoded;
+}
+
+}  // namespace sotto::kernels
