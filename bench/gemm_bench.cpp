@@ -128,12 +128,12 @@ std::string shape_of(const Layer& layer, const Form& form) {
 
 std::vector<Pair> gemm_pairs() {
   constexpr double kWithinThreePercent = 0.97;
-  const Form kForward{"forward", forward};
-  const Form kMixed{"dW_into_fp32", mixed_weight_gradient};
+  const Form forward_form{"forward", forward};
+  const Form mixed_form{"dW_into_fp32", mixed_weight_gradient};
   std::vector<Pair> pairs;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const Layer& layer : layers(type)) {
-      for (const Form& form : {kForward, {"dx", input_gradient}, {"dW", weight_gradient}}) {
+      for (const Form& form : {forward_form, {"dx", input_gradient}, {"dW", weight_gradient}}) {
         pairs.push_back({.topic = "gemm",
                          .shape = shape_of(layer, form),
                          .at_least = kWithinThreePercent,
@@ -145,14 +145,14 @@ std::vector<Pair> gemm_pairs() {
     for (const Layer& layer : layers(type)) {
       if (layer.name != "ffn") continue;
       pairs.push_back({.topic = "gemm_without_arena",
-                       .shape = shape_of(layer, kForward),
+                       .shape = shape_of(layer, forward_form),
                        .at_least = kWithinThreePercent,
                        .make = [=] { return forward(layer, nullptr); }});
     }
   }
   for (const Layer& layer : layers(at::kBFloat16)) {
     if (layer.name != "ffn") continue;
-    pairs.push_back({.topic = "gemm_mixed", .shape = shape_of(layer, kMixed), .make = [=] {
+    pairs.push_back({.topic = "gemm_mixed", .shape = shape_of(layer, mixed_form), .make = [=] {
                        return mixed_weight_gradient(layer, new_arena());
                      }});
   }

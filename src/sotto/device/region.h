@@ -17,6 +17,8 @@ class Region {
  public:
   // Throws OutOfMemory where the system refuses the address range.
   Region(RegionKind kind, int64_t bytes);
+  // One of the two forms has memory to give back.
+  // NOLINTNEXTLINE(performance-trivially-destructible)
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;

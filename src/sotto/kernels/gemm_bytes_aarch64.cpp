@@ -8,7 +8,7 @@
 namespace sotto::kernels {
 
 int64_t Gemm::library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type) {
-  const int64_t bytes_a_thread = (type == at::kHalf ? 1024 : 256) * 1024;
+  const int64_t bytes_a_thread = type == at::kHalf ? 1024 * 1024 : 256 * 1024;
   const int64_t buffers = bytes_a_thread * at::get_num_threads();
   if (type == at::kFloat) return 4 * (m * k + k * n) + buffers;
   return 2 * (m * k + k * n) + 4 * m * n + buffers;

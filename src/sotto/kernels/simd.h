@@ -34,8 +34,9 @@ template <class T>
 
 [[gnu::always_inline]] inline Lanes load(const float* from, Full) {
   Lanes lanes;
-  for_each_register(
-      [&](int r) { std::memcpy(&lanes.at[r], from + r * kRegisterLanes, sizeof(lanes.at[r])); });
+  for_each_register([&](int64_t r) {
+    std::memcpy(&lanes.at[r], from + r * kRegisterLanes, sizeof(lanes.at[r]));
+  });
   return lanes;
 }
 
@@ -71,7 +72,7 @@ template <size_t kBy, class Register, size_t... kPlaces>
 // Sixteen of 16 bits, each in the upper half of 32.
 [[gnu::always_inline]] inline UintLanes load_upper_halves(const void* from) {
   UintLanes lanes;
-  for_each_register([&](int r) {
+  for_each_register([&](int64_t r) {
     ShortHalf halves;
     std::memcpy(&halves, static_cast<const uint16_t*>(from) + r * kRegisterLanes, sizeof(halves));
     const auto places = std::make_index_sequence<2 * kRegisterLanes>();
@@ -96,7 +97,7 @@ template <size_t kBy, class Register, size_t... kPlaces>
 
 [[gnu::always_inline]] inline void store(float* to, const Lanes& lanes, Full) {
   for_each_register(
-      [&](int r) { std::memcpy(to + r * kRegisterLanes, &lanes.at[r], sizeof(lanes.at[r])); });
+      [&](int64_t r) { std::memcpy(to + r * kRegisterLanes, &lanes.at[r], sizeof(lanes.at[r])); });
 }
 
 [[gnu::always_inline]] inline void store(c10::BFloat16* to, const Lanes& lanes, Full) {
@@ -106,7 +107,7 @@ template <size_t kBy, class Register, size_t... kPlaces>
   const UintLanes up = 0x7fffu + (bits >> 16 & 1u);
   const UintLanes rounded = (bits | (is_nan & 0x400000u)) + (up & (is_nan ^ 0xffffffffu));
 #pragma GCC unroll 2
-  for (int r = 0; r < kRegisters; r += 2) {
+  for (int64_t r = 0; r < kRegisters; r += 2) {
     const ShortRegister packed =
         detail::upper_halves((ShortRegister)rounded.at[r], (ShortRegister)rounded.at[r + 1],
                              std::make_index_sequence<2 * kRegisterLanes>());
