@@ -157,7 +157,7 @@ struct ScoreMask {
 };
 
 // What scores are multiplied by. It is applied to k when a tile of it is loaded, in forward as in
-// backward, so that both compute the same scores to the bit.
+// backward, so that both round the scores alike.
 inline float score_scale(int64_t head_size) {
   return 1.0f / std::sqrt(static_cast<float>(head_size));
 }

@@ -1,6 +1,5 @@
 // Products of small fp32 matrices that lie in a cache, with sums in registers. Every element is one
-// chain of multiply-adds along the inner axis: no value depends on the instruction set, nor on how
-// the product is cut into blocks. Internal to the CPU kernels.
+// chain of multiply-adds in the order of the inner axis. Internal to the CPU kernels.
 #pragma once
 
 #include <cstdint>
