@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/run_command.h"
@@ -60,8 +61,9 @@ TEST(ProveMemory, ReadsAConfigurationAndLetsTheCommandLineWin) {
 }
 
 TEST(ProveMemory, TheShippedConfigurationIsTheDefault) {
-  const CommandResult result = prove({"--config", SOTTO_CONFIGS "/prove_memory.yaml", "--set",
-                                      "stacks=[1x16x50]", "--set", "types=[fp32]"});
+  const std::filesystem::path file = std::filesystem::path(SOTTO_CONFIGS) / "prove_memory.yaml";
+  const CommandResult result =
+      prove({"--config", file, "--set", "stacks=[1x16x50]", "--set", "types=[fp32]"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
