@@ -32,7 +32,8 @@ AttentionTruth attention_truth(const at::Tensor& qkv, const at::Tensor& dy,
     const at::Tensor y = at::scaled_dot_product_attention(
         parts[0].unsqueeze(0), parts[1].unsqueeze(0), parts[2].unsqueeze(0), mask);
     ys.push_back(y.squeeze(0).transpose(0, 1).reshape({length, width}));
-    const double scale = std::sqrt(static_cast<double>(width / options.num_heads));
+    const int64_t head_size = width / options.num_heads;
+    const double scale = std::sqrt(static_cast<double>(head_size));
     const at::Tensor scores = at::matmul(parts[0], parts[1].transpose(1, 2)) / scale;
     const at::Tensor seen = scores.masked_fill(mask.logical_not(), -INFINITY);
     sums.push_back(seen.logsumexp(2).detach());
