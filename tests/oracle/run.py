@@ -65,7 +65,7 @@ def check_fixture(name: str, folder: Path) -> bool:
 def header_polynomials(text: str) -> dict[str, list[float]]:
     """The coefficients of the Horner schemes in simd_math.h, constant term first."""
     found: dict[str, list[float]] = {}
-    scheme = re.compile(r"Lanes p = broadcast\((\S+)f\);\n((?:\s*p = p \* \w+ [+-] \S+f;\n)+)")
+    scheme = re.compile(r"Lanes p = (\S+)f;\n((?:\s*p = p \* \w+ [+-] \S+f;\n)+)")
     for first, rest in scheme.findall(text):
         steps = re.findall(r"p = p \* (\w+) ([+-]) (\S+)f;", rest)
         coefficients = [float(first)] + [float(sign + value) for _, sign, value in steps]
