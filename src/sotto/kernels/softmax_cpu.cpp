@@ -1,7 +1,7 @@
-#include <limits>
 #include <type_traits>
 
 #include "sotto/kernels/cpu_kernel.h"
+#include "sotto/kernels/row_largest.h"
 #include "sotto/kernels/simd_math.h"
 #include "sotto/kernels/softmax.h"
 
@@ -10,17 +10,6 @@ namespace sotto::kernels::detail {
 using simd::Lanes;
 
 namespace {
-
-template <class T>
-float largest_of(const T* x, int64_t width) {
-  Lanes largest = -std::numeric_limits<float>::infinity();
-  float tail = -std::numeric_limits<float>::infinity();
-  const int64_t whole = width / simd::kLanes * simd::kLanes;
-  for (int64_t i = 0; i < whole; i += simd::kLanes)
-    largest = simd::max(largest, simd::load(x + i, simd::Full{}));
-  for (int64_t i = whole; i < width; ++i) tail = std::max(tail, static_cast<float>(x[i]));
-  return std::max(tail, simd::max(largest));
-}
 
 template <class T>
 void softmax_row(const T* from, T* to, int64_t width) {
