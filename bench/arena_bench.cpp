@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "bench_data.h"
-#include "sotto/nn/feed_forward_stack.h"
+#include "sotto/nn/transformer_stack.h"
 #include "topics.h"
 
 namespace sotto::bench {
@@ -15,20 +15,25 @@ using device::Arena;
 class Training {
  public:
   Training()
-      : stack_({.num_layers = 4, .width = 256, .hidden = 1024, .dropout = 0.1}, at::kCPU),
+      : stack_(store_, "blocks", {.width = 256, .hidden = 1024, .num_layers = 4}),
         packing_({420, 310, 260, 205, 130, 95, 60, 20}, at::kCPU),
         x_(random_values({packing_.num_frames(), 256}, at::kFloat)),
-        dy_(random_values({packing_.num_frames(), 256}, at::kFloat)) {}
+        dy_(random_values({packing_.num_frames(), 256}, at::kFloat)) {
+    store_.allocate({});
+  }
 
   void step() {
     ++step_;
-    stack_.zero_gradients();
-    keep(stack_.forward(x_, packing_, step_));
-    keep(stack_.backward(dy_, packing_, step_));
+    store_.zero_gradients();
+    nn::Tape tape;
+    const nn::Context context{.step = {.step = step_}, .packing = packing_};
+    keep(stack_.forward(x_, context, tape));
+    keep(stack_.backward(dy_, context, tape));
   }
 
  private:
-  nn::FeedForwardStack stack_;
+  nn::ParameterStore store_;
+  nn::TransformerStack stack_;
   kernels::Packing packing_;
   at::Tensor x_;
   at::Tensor dy_;

@@ -13,11 +13,10 @@
 #include "command_line.h"
 #include "commands.h"
 #include "progress.h"
+#include "run_budget.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
-#include "sotto/device/budget.h"
-#include "sotto/device/host_info.h"
 #include "sotto/nn/memory_proof.h"
 #include "sotto/report/table.h"
 
@@ -53,9 +52,9 @@ nn::MemoryProofOptions read_options(const ProveOptions& options) {
 
 std::vector<Row> run_cases(const std::vector<MemoryProofCase>& cases, int64_t budget_bytes) {
   std::vector<Row> rows;
-  Progress progress("proving", static_cast<int64_t>(cases.size()));
+  Progress progress("proving");
   for (const MemoryProofCase& step : cases) {
-    progress.advance(step.name());
+    progress.show(std::ssize(rows), std::ssize(cases), step.name());
     rows.push_back({step, nn::prove_memory(step, budget_bytes)});
   }
   return rows;
@@ -69,7 +68,7 @@ std::string in_mib(int64_t bytes) {
 std::string proof_table(const std::vector<Row>& rows) {
   Table table({{"stack"},
                {"type"},
-               {"keeps"},
+               {"tier"},
                {"predicted", Align::kRight},
                {"measured", Align::kRight},
                {"weights", Align::kRight},
@@ -83,7 +82,7 @@ std::string proof_table(const std::vector<Row>& rows) {
       return in_mib(measured.at_peak[static_cast<size_t>(category)]);
     };
     const device::Moment& moment = measured.peak_moment;
-    table.add_row({row.step.stack_name(), row.step.type_name(), row.step.keep_name(),
+    table.add_row({row.step.stack_name(), row.step.type_name(), row.step.tier_name(),
                    fmt::format("{}", row.proof.predicted.peak), fmt::format("{}", measured.peak),
                    at_peak(Category::kWeights), at_peak(Category::kGradients),
                    at_peak(Category::kActivations), at_peak(Category::kWorkspace),
@@ -147,7 +146,7 @@ nlohmann::ordered_json to_json(const std::vector<Row>& rows, int64_t budget_byte
     }
     steps.push_back({{"stack", row.step.stack_name()},
                      {"type", row.step.type_name()},
-                     {"keeps", row.step.keep_name()},
+                     {"tier", row.step.tier_name()},
                      {"holds", row.proof.holds()},
                      {"predicted", to_json(row.proof.predicted)},
                      {"measured", to_json(row.proof.measured)},
@@ -174,10 +173,7 @@ std::string summary(const std::vector<Row>& rows) {
 
 void run_prove_memory(const ProveOptions& options) {
   const nn::MemoryProofOptions settings = read_options(options);
-  const device::HostInfo host = device::read_host();
-  const int64_t budget = device::resolve_budget(
-      settings.memory, {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
-      "this machine's RAM");
+  const int64_t budget = host_budget(settings.memory);
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
     std::cout << to_json(rows, budget).dump(2) << '\n';

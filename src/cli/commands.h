@@ -15,6 +15,18 @@ struct GlobalOptions {
   bool verbose = false;
 };
 
+// `sotto train`: a run inside a budget.
+void add_train(CLI::App& app, const GlobalOptions& global);
+
+// `sotto eval`: error rates of a checkpoint.
+void add_eval(CLI::App& app, const GlobalOptions& global);
+
+// `sotto transcribe`: the text of audio files.
+void add_transcribe(CLI::App& app, const GlobalOptions& global);
+
+// `sotto data demo`: a corpus made by this program itself.
+void add_data(CLI::App& app, const GlobalOptions& global);
+
 // `sotto prove memory`: predicted against measured memory of training steps.
 void add_prove(CLI::App& app, const GlobalOptions& global);
 

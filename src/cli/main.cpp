@@ -33,6 +33,10 @@ void run(int argc, char** argv) {
   app.parse_complete_callback([&global] { sotto::start_log(global.verbose); });
 
   sotto::cli::add_profile(app, global);
+  sotto::cli::add_data(app, global);
+  sotto::cli::add_train(app, global);
+  sotto::cli::add_eval(app, global);
+  sotto::cli::add_transcribe(app, global);
   sotto::cli::add_prove(app, global);
 
   app.footer(sotto::cli::example("  sotto profile"));

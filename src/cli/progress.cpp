@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "sotto/report/table.h"
@@ -17,18 +18,22 @@ constexpr int64_t kLineWidth = 79;
 
 }  // namespace
 
-Progress::Progress(std::string what, int64_t total)
-    : what_(std::move(what)), total_(total), is_shown_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string what)
+    : what_(std::move(what)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (is_shown_) fmt::print(stderr, "{}", kClearLine);
+  clear();
 }
 
-void Progress::advance(std::string_view part) {
-  if (!is_shown_) return;
-  const int64_t filled = kBarWidth * done_ / total_;
+void Progress::clear() {
+  if (is_terminal_) fmt::print(stderr, "{}", kClearLine);
+}
+
+void Progress::show(int64_t done, int64_t total, std::string_view about) {
+  if (!is_terminal_) return;
+  const int64_t filled = kBarWidth * done / std::max<int64_t>(1, total);
   const std::string line = fmt::format("{} [{:#<{}}{:.<{}}] {}/{} {}", what_, "", filled, "",
-                                       kBarWidth - filled, ++done_, total_, part);
+                                       kBarWidth - filled, done, total, about);
   fmt::print(stderr, "{}{}", kClearLine, report::shorten(line, kLineWidth));
   std::fflush(stderr);
 }

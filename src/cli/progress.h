@@ -10,20 +10,21 @@ namespace sotto::cli {
 
 class Progress {
  public:
-  Progress(std::string what, int64_t total);
+  explicit Progress(std::string what);
   // Clears the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Says that another part begins.
-  void advance(std::string_view part);
+  // Shows `done` of `total` parts and something to say about them.
+  void show(int64_t done, int64_t total, std::string_view about);
+
+  // Takes the line away, for another to be printed in its place.
+  void clear();
 
  private:
   std::string what_;
-  int64_t total_;
-  int64_t done_ = 0;
-  bool is_shown_;
+  bool is_terminal_;
 };
 
 }  // namespace sotto::cli

@@ -2,11 +2,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "sotto/nn/feed_forward_stack.h"
+#include "support/block_fixture.h"
 #include "support/tolerance.h"
 
 namespace sotto::nn {
 namespace {
+
+using test::BlockFixture;
 
 struct Step {
   at::Tensor y;
@@ -16,20 +18,28 @@ struct Step {
 
 constexpr int64_t kWidth = 48;
 
+TransformerBlockOptions blocks(bool norm_first) {
+  return {.width = kWidth,
+          .hidden = 100,
+          .attention = {.num_heads = 4},
+          .dropout = 0.2,
+          .norm_first = norm_first,
+          .num_layers = 3};
+}
+
 // One step over utterances 7, 8, 9, ... of the given lengths, packed as `packs` says (utterances a
 // pack).
-Step run(const FeedForwardOptions& options, const std::vector<int64_t>& lengths,
+Step run(BlockFixture& fixture, const std::vector<Tier>& tiers, const std::vector<int64_t>& lengths,
          const std::vector<size_t>& packs) {
-  FeedForwardStack stack(options, at::kCPU);
+  const at::ScalarType type = fixture.store.ranges().front().values.scalar_type();
+  fixture.store.zero_gradients();
   std::vector<at::Tensor> ys, dxs;
   size_t next = 0;
   int64_t first = 0;
   int64_t total = 0;
   for (const int64_t length : lengths) total += length;
-  const at::Tensor x =
-      at::linspace(-2, 3, total * kWidth).sin().view({total, kWidth}).to(options.type);
-  const at::Tensor dy =
-      at::linspace(1, -4, total * kWidth).cos().view({total, kWidth}).to(options.type);
+  const at::Tensor x = at::linspace(-2, 3, total * kWidth).sin().view({total, kWidth}).to(type);
+  const at::Tensor dy = at::linspace(1, -4, total * kWidth).cos().view({total, kWidth}).to(type);
   for (const size_t count : packs) {
     std::vector<int64_t> pack;
     std::vector<UtteranceKey> keys;
@@ -38,38 +48,45 @@ Step run(const FeedForwardOptions& options, const std::vector<int64_t>& lengths,
       keys.push_back({.utterance = 7 + next});
     }
     const kernels::Packing packing(pack, at::kCPU, keys);
-    ys.push_back(stack.forward(x.narrow(0, first, packing.num_frames()).clone(), packing, 3));
-    dxs.push_back(stack.backward(dy.narrow(0, first, packing.num_frames()).clone(), packing, 3));
-    first += packing.num_frames();
+    const Context context{.step = {.step = 3}, .packing = packing};
+    Tape tape(tiers);
+    const int64_t frames = packing.num_frames();
+    ys.push_back(fixture.stack.forward(x.narrow(0, first, frames).clone(), context, tape));
+    dxs.push_back(fixture.stack.backward(dy.narrow(0, first, frames).clone(), context, tape));
+    first += frames;
   }
-  Step step{.y = at::cat(ys), .dx = at::cat(dxs), .gradients = {}};
-  for (Parameter* parameter : stack.parameters()) step.gradients.push_back(parameter->gradient);
-  return step;
+  return {.y = at::cat(ys), .dx = at::cat(dxs), .gradients = test::gradients_of(fixture.store)};
 }
 
-FeedForwardOptions options_with(Keep keep, at::ScalarType type) {
-  return {
-      .num_layers = 3, .width = kWidth, .hidden = 100, .dropout = 0.2, .type = type, .keep = keep};
+void expect_same_bits(const Step& a, const Step& b, const std::string& what) {
+  EXPECT_TRUE(at::equal(a.y, b.y)) << what;
+  EXPECT_TRUE(at::equal(a.dx, b.dx)) << what;
+  for (size_t i = 0; i < a.gradients.size(); ++i)
+    EXPECT_TRUE(at::equal(a.gradients[i], b.gradients[i])) << what << ", parameter " << i;
 }
 
-TEST(Recompute, GivesTheSameBits) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const Step kept = run(options_with(Keep::kEverything, type), {40, 13, 90}, {3});
-    const Step recomputed = run(options_with(Keep::kBlockInputs, type), {40, 13, 90}, {3});
-    EXPECT_TRUE(at::equal(kept.y, recomputed.y)) << c10::toString(type);
-    EXPECT_TRUE(at::equal(kept.dx, recomputed.dx)) << c10::toString(type);
-    for (size_t i = 0; i < kept.gradients.size(); ++i) {
-      EXPECT_TRUE(at::equal(kept.gradients[i], recomputed.gradients[i])) << "parameter " << i;
+TEST(Recompute, GivesTheSameBitsAtEveryTier) {
+  for (const bool norm_first : {true, false}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      BlockFixture fixture(blocks(norm_first), type);
+      const Step kept = run(fixture, {}, {40, 13, 90}, {3});
+      for (const auto& [name, tier] : kTiers) {
+        const Step step = run(fixture, test::tiers_of(3, tier), {40, 13, 90}, {3});
+        expect_same_bits(step, kept, std::string(name) + " " + c10::toString(type));
+      }
+      const Step mixed =
+          run(fixture, {Tier::kBlock, Tier::kNorms, Tier::kQkv}, {40, 13, 90}, {3});
+      expect_same_bits(mixed, kept, "a tier for each layer");
     }
   }
 }
 
 // The budget decides how many utterances go together; with dropout on, that must not show.
 TEST(Split, GivesTheSameGradients) {
-  const FeedForwardOptions options = options_with(Keep::kEverything, at::kFloat);
-  const Step whole = run(options, {40, 13, 90, 1}, {4});
+  BlockFixture fixture(blocks(/*norm_first=*/true));
+  const Step whole = run(fixture, {}, {40, 13, 90, 1}, {4});
   for (const std::vector<size_t>& packs : {std::vector<size_t>{1, 1, 1, 1}, {2, 2}, {1, 3}}) {
-    const Step split = run(options, {40, 13, 90, 1}, packs);
+    const Step split = run(fixture, {}, {40, 13, 90, 1}, packs);
     EXPECT_LT(test::relative_error(split.y, whole.y), 1e-5);
     EXPECT_LT(test::relative_error(split.dx, whole.dx), 1e-5);
     for (size_t i = 0; i < whole.gradients.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/nn/memory_proof.h"
+#include "support/block_fixture.h"
 
 namespace sotto::nn {
 namespace {
@@ -29,10 +30,15 @@ TEST(MemoryProof, HoldsForEveryTypeAndWhateverIsKept) {
   }
 }
 
-TEST(MemoryProof, RecomputingTakesLess) {
-  const std::vector<MemoryProofCase> cases = cases_of({.stacks = {"4x64x300"}, .types = {"fp32"}});
-  EXPECT_LT(predict_memory(cases[1]).peak,
-            0.7 * static_cast<double>(predict_memory(cases[0]).peak));
+TEST(MemoryProof, EachTierTakesLessThanTheOneBefore) {
+  const std::vector<MemoryProofCase> cases = cases_of({.stacks = {"6x64x300"}, .types = {"fp32"}});
+  ASSERT_EQ(cases.size(), 5u);
+  int64_t before = predict_memory(cases.front()).peak;
+  for (size_t i = 1; i < cases.size(); ++i) {
+    const int64_t peak = predict_memory(cases[i]).peak;
+    EXPECT_LT(peak, before) << cases[i].name();
+    before = peak;
+  }
 }
 
 TEST(MemoryProof, RefusesWhatDoesNotFitBeforeItRuns) {
@@ -43,44 +49,51 @@ TEST(MemoryProof, RefusesWhatDoesNotFitBeforeItRuns) {
 }
 
 // One step of a stack inside an arena, as the memory proof runs it.
-void run_step(FeedForwardStack& stack, const kernels::Packing& packing) {
-  const at::Tensor x = at::full({packing.num_frames(), stack.options().width}, 0.01);
-  stack.forward(x.clone(), packing, 1);
-  stack.backward(x.clone(), packing, 1);
+void run_step(test::BlockFixture& fixture, const kernels::Packing& packing, Tier tier) {
+  fixture.store.zero_gradients();
+  const at::Tensor x = at::full({packing.num_frames(), 16}, 0.01);
+  const Context context{.step = {.step = 1}, .packing = packing};
+  Tape tape(test::tiers_of(fixture.stack.num_layers(), tier));
+  fixture.stack.forward(x.clone(), context, tape);
+  fixture.stack.backward(x.clone(), context, tape);
 }
+
+TransformerBlockOptions small_blocks() {
+  return {.width = 16, .hidden = 32, .attention = {.num_heads = 2}, .num_layers = 2};
+}
+
+class StepAtTier : public ::testing::TestWithParam<Tier> {};
 
 // Out of memory injected at every reservation of a step: always our error, never a block left
 // behind, and afterwards the step gives the same bits as in an undisturbed run.
-TEST(Step, SurvivesAFailureAtEveryReservation) {
+TEST_P(StepAtTier, SurvivesAFailureAtEveryReservation) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 16 << 20);
   const ArenaGuard guard(at::kCPU, arena);
-  FeedForwardStack stack({.num_layers = 2, .width = 16, .hidden = 32, .type = at::kFloat},
-                         at::kCPU);
+  test::BlockFixture fixture(small_blocks());
   const kernels::Packing packing({10, 20}, at::kCPU);
   arena->reset_peak();
-  run_step(stack, packing);
+  run_step(fixture, packing, GetParam());
   const int64_t num_reservations = arena->report().num_reservations;
+  const std::vector<at::Tensor> truth = test::gradients_of(fixture.store);
   const int64_t live = arena->report().live;
-  std::vector<at::Tensor> truth;
-  for (const Parameter* parameter : stack.parameters())
-    truth.push_back(parameter->gradient.clone());
-  const int64_t live_with_truth = arena->report().live;
   ASSERT_GT(num_reservations, 20);
-  ASSERT_GT(live_with_truth, live);
 
   for (int64_t n = 1; n <= num_reservations; ++n) {
-    stack.zero_gradients();
     arena->inject_failure(n);
-    EXPECT_THROW(run_step(stack, packing), OutOfMemory) << "reservation " << n;
-    stack.drop_kept();
-    ASSERT_EQ(arena->report().live, live_with_truth) << "reservation " << n;
-    stack.zero_gradients();
-    run_step(stack, packing);
-    const std::vector<Parameter*> parameters = stack.parameters();
+    EXPECT_THROW(run_step(fixture, packing, GetParam()), OutOfMemory) << "reservation " << n;
+    ASSERT_EQ(arena->report().live, live) << "reservation " << n;
+    run_step(fixture, packing, GetParam());
     for (size_t i = 0; i < truth.size(); ++i)
-      ASSERT_TRUE(at::equal(parameters[i]->gradient, truth[i]));
+      ASSERT_TRUE(at::equal(fixture.store.parameters()[i].gradient, truth[i]));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Tiers, StepAtTier,
+                         ::testing::Values(Tier::kNone, Tier::kNorms, Tier::kFfn, Tier::kQkv,
+                                           Tier::kBlock),
+                         [](const auto& test) {
+                           return std::string(name_of(test.param, kTiers));
+                         });
 
 // Durations in seconds of a list of LibriSpeech, one a line.
 std::vector<double> read_durations(const std::filesystem::path& path) {
@@ -105,10 +118,10 @@ TEST(Placement, WastesLittleOnRealLengths) {
   const std::vector<int64_t> order = RandomStream({.seed = 1, .purpose = Purpose::kShuffle})
                                          .permutation(static_cast<int64_t>(durations.size()));
 
-  for (const Keep keep : {Keep::kEverything, Keep::kBlockInputs}) {
+  for (const auto& [name, tier] : kTiers) {
     const auto arena = std::make_shared<Arena>(RegionKind::kNothing, Arena::kUnlimited);
     const ArenaGuard guard(at::kMeta, arena);
-    FeedForwardStack stack({.num_layers = 4, .keep = keep}, at::kMeta);
+    const test::BlockFixture fixture({.num_layers = 4}, at::kFloat, at::kMeta);
     size_t next = 0;
     int64_t high_water_halfway = 0;
     for (int pack = 0; pack < 400; ++pack) {
@@ -122,16 +135,17 @@ TEST(Placement, WastesLittleOnRealLengths) {
       const auto make = [&] {
         return at::empty({packing.num_frames(), 256}, at::TensorOptions().device(at::kMeta));
       };
-      stack.forward(make(), packing, 1);
-      stack.backward(make(), packing, 1);
+      const Context context{.step = {.step = 1}, .packing = packing};
+      Tape tape(test::tiers_of(4, tier));
+      fixture.stack.forward(make(), context, tape);
+      fixture.stack.backward(make(), context, tape);
       if (pack == 199) high_water_halfway = arena->report().high_water;
     }
     const device::MemoryReport report = arena->report();
     const double waste =
         static_cast<double>(report.high_water) / static_cast<double>(report.peak) - 1.0;
-    RecordProperty(keep == Keep::kEverything ? "waste_everything" : "waste_inputs",
-                   std::to_string(waste));
-    EXPECT_LT(waste, 0.02) << (keep == Keep::kEverything ? "everything kept" : "inputs kept");
+    RecordProperty("waste_" + std::string(name), std::to_string(waste));
+    EXPECT_LT(waste, 0.02) << "tier " << name;
     EXPECT_LT(static_cast<double>(report.high_water),
               1.02 * static_cast<double>(high_water_halfway));
   }

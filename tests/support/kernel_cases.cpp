@@ -8,10 +8,12 @@
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/dropout_mask.h"
 #include "sotto/kernels/embedding.h"
+#include "sotto/kernels/frame_windows.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/glu.h"
 #include "sotto/kernels/group_norm.h"
 #include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/position_add.h"
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
@@ -274,6 +276,80 @@ Tensors reference_embedding(const Tensors& in, const Packing&) {
   return {y.detach(), table.grad()};
 }
 
+// --- windows of frames: inputs x, and dy that is folded to the windows of 3 frames, stride 2
+
+constexpr FrameWindows::Options kWindows{.size = 3, .stride = 2, .before = 1};
+
+std::vector<Input> windows_inputs(const Shape& s) {
+  const std::vector<int64_t> lengths = lengths_for(s.rows);
+  int64_t windows = 0;
+  for (const int64_t length : FrameWindows::windowed_lengths(lengths, kWindows.stride))
+    windows += length;
+  return {data({s.rows, s.width}, 1), data({windows, kWindows.size * s.width}, 2)};
+}
+Tensors run_frame_windows(const Tensors& in, const Packing& packing) {
+  const Packing to(FrameWindows::windowed_lengths(packing.lengths(), kWindows.stride),
+                   in[0].device());
+  const FrameWindows::Packings packings{.from = packing, .to = to};
+  at::Tensor y = FrameWindows::forward(in[0], packings, kWindows);
+  return {y, FrameWindows::backward(in[1], packings, kWindows)};
+}
+Tensors reference_frame_windows(const Tensors& in, const Packing& packing) {
+  const at::Tensor x = leaf(in[0]);
+  Tensors parts;
+  for (const at::Tensor& utterance : x.split_with_sizes(packing.lengths())) {
+    const at::Tensor zero = at::zeros({1, x.size(1)}, x.options());
+    const at::Tensor padded = at::cat({zero, utterance, zero});
+    const at::Tensor windows = padded.unfold(0, kWindows.size, kWindows.stride);  // [M, D, W]
+    parts.push_back(windows.transpose(1, 2).reshape({windows.size(0), -1}));
+  }
+  const at::Tensor y = at::cat(parts);
+  y.backward(in[1]);
+  return {y.detach(), x.grad()};
+}
+
+// --- positions: inputs x, dy, a table
+
+constexpr int64_t kPositions = 400;
+
+std::vector<Input> position_inputs(const Shape& s) {
+  return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2), data({kPositions, s.width}, 3)};
+}
+at::Tensor places_of(const Packing& packing) {
+  Tensors parts;
+  for (const int64_t length : packing.lengths()) parts.push_back(at::arange(length, at::kLong));
+  return at::cat(parts);
+}
+Tensors run_position_add(const Tensors& in, const Packing& packing) {
+  at::Tensor y = copy_of(in[0]);
+  PositionAdd::accumulate(y, in[2], packing);
+  at::Tensor grad_table = float_zeros(in[2].sizes(), in[2]);
+  PositionAdd::backward(in[1], packing, grad_table);
+  return {y, grad_table};
+}
+Tensors reference_position_add(const Tensors& in, const Packing& packing) {
+  const at::Tensor table = leaf(in[2]);
+  const at::Tensor y = in[0] + table.index_select(0, places_of(packing));
+  y.backward(in[1]);
+  return {y.detach(), table.grad()};
+}
+
+std::vector<Input> sinusoid_inputs(const Shape& s) {
+  return {data({s.rows, 2 * s.width}, 1)};
+}
+Tensors run_sinusoid_add(const Tensors& in, const Packing& packing) {
+  at::Tensor y = copy_of(in[0]);
+  SinusoidAdd::accumulate(y, packing);
+  return {y};
+}
+Tensors reference_sinusoid_add(const Tensors& in, const Packing& packing) {
+  const int64_t width = in[0].size(1);
+  const at::Tensor place = places_of(packing).to(at::kDouble).unsqueeze(1);
+  const at::Tensor exponent = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
+  const at::Tensor angle = place / at::pow(10'000.0, exponent);
+  return {in[0] + at::stack({angle.sin(), angle.cos()}, 2).reshape({-1, width})};
+}
+
 // --- CTC: inputs logits; results losses and the gradient of their weighted sum
 
 constexpr int64_t kBlank = 1;
@@ -403,6 +479,9 @@ const std::vector<KernelCase>& kernel_cases() {
       {"ResidualAdd", false, two_rows, run_residual_add, reference_residual_add},
       {"ColumnSum", false, two_rows, run_column_sum, reference_column_sum},
       {"Embedding", false, embedding_inputs, run_embedding, reference_embedding},
+      {"FrameWindows", false, windows_inputs, run_frame_windows, reference_frame_windows},
+      {"PositionAdd", false, position_inputs, run_position_add, reference_position_add},
+      {"SinusoidAdd", false, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},
       {"Softmax", false, two_rows, run_softmax, reference_softmax},
       {"Ctc", false, logits_inputs, run_ctc, reference_ctc},
       {"CtcGreedy", false, logits_inputs, run_ctc_greedy, reference_ctc_greedy},

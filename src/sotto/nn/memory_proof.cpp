@@ -13,6 +13,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/nn/transformer_stack.h"
 
 namespace sotto::nn {
 
@@ -24,17 +25,21 @@ using device::CategoryScope;
 
 // One step, the same on every device: set-up, forward, backward.
 void run_step(const MemoryProofCase& step, const at::Device& device) {
-  FeedForwardStack stack(step.stack, device);
+  ParameterStore store;
+  const TransformerStack stack(store, "blocks", step.blocks);
+  store.allocate({.device = device, .weights = step.type, .seed = step.seed});
   const kernels::Packing packing(step.lengths, device);
-  const auto type = at::TensorOptions().dtype(step.stack.type).device(device);
+  const auto type = at::TensorOptions().dtype(step.type).device(device);
   const auto make_data = [&] {
     const CategoryScope category(Category::kData);
-    at::Tensor data = at::empty({packing.num_frames(), step.stack.width}, type);
+    at::Tensor data = at::empty({packing.num_frames(), step.blocks.width}, type);
     if (!device.is_meta()) data.fill_(0.01);
     return data;
   };
-  stack.forward(make_data(), packing, /*step=*/1);
-  stack.backward(make_data(), packing, /*step=*/1);
+  Tape tape(std::vector<Tier>(static_cast<size_t>(step.blocks.num_layers), step.tier));
+  const Context context{.step = {.seed = step.seed, .step = 1}, .packing = packing};
+  stack.forward(make_data(), context, tape);
+  stack.backward(make_data(), context, tape);
 }
 
 struct Observed {
@@ -90,6 +95,11 @@ std::vector<int64_t> draw_lengths(int64_t frames, int64_t seed) {
   return lengths;
 }
 
+// Heads of 64 values where the width allows, else one head.
+int64_t heads_of(int64_t width) {
+  return width % 64 == 0 ? width / 64 : 1;
+}
+
 }  // namespace
 
 bool MemoryProof::holds() const {
@@ -105,7 +115,9 @@ bool MemoryProof::holds() const {
 void MemoryProofOptions::visit(OptionVisitor& visitor) {
   visitor.value("stacks", stacks, "stacks to run, each layers x width x frames");
   visitor.choice("types", types, "of activations and matrices", {"fp32", "bf16", "fp16"});
-  visitor.value("hidden_factor", hidden_factor, "width inside a block over the width of the stack",
+  visitor.choice("tiers", tiers, "what is kept for backward",
+                 {"none", "norms", "ffn", "qkv", "block"});
+  visitor.value("hidden_factor", hidden_factor, "width inside the feed-forward part over the width of the stack",
                 {.min = 1, .max = 64});
   visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
   visitor.value("seed", seed, "of weights, dropout and lengths", {.min = 0});
@@ -121,14 +133,15 @@ std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options) {
   for (const std::string& text : options.stacks) {
     const StackSize size = parse_stack(text);
     for (const std::string& type : options.types) {
-      for (const Keep keep : {Keep::kEverything, Keep::kBlockInputs}) {
-        cases.push_back({.stack = {.num_layers = size.layers,
-                                   .width = size.width,
-                                   .hidden = size.width * options.hidden_factor,
-                                   .dropout = options.dropout,
-                                   .type = value_of(type, kTypes),
-                                   .keep = keep,
-                                   .seed = static_cast<uint64_t>(options.seed)},
+      for (const std::string& tier : options.tiers) {
+        cases.push_back({.blocks = {.width = size.width,
+                                    .hidden = size.width * options.hidden_factor,
+                                    .attention = {.num_heads = heads_of(size.width)},
+                                    .dropout = options.dropout,
+                                    .num_layers = size.layers},
+                         .type = value_of(type, kTypes),
+                         .tier = value_of(tier, kTiers),
+                         .seed = static_cast<uint64_t>(options.seed),
                          .lengths = draw_lengths(size.frames, options.seed)});
       }
     }
@@ -138,19 +151,19 @@ std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options) {
 
 std::string MemoryProofCase::stack_name() const {
   const int64_t frames = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  return fmt::format("{}x{}x{}", stack.num_layers, stack.width, frames);
+  return fmt::format("{}x{}x{}", blocks.num_layers, blocks.width, frames);
 }
 
 std::string MemoryProofCase::type_name() const {
-  return std::string(name_of(stack.type, kTypes));
+  return std::string(name_of(type, kTypes));
 }
 
-std::string MemoryProofCase::keep_name() const {
-  return stack.keep == Keep::kEverything ? "all" : "inputs";
+std::string MemoryProofCase::tier_name() const {
+  return std::string(name_of(tier, kTiers));
 }
 
 std::string MemoryProofCase::name() const {
-  return fmt::format("{} {} keeping {}", stack_name(), type_name(), keep_name());
+  return fmt::format("{} {} tier {}", stack_name(), type_name(), tier_name());
 }
 
 device::MemoryReport predict_memory(const MemoryProofCase& step) {

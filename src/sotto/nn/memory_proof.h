@@ -10,7 +10,8 @@
 #include "sotto/core/options.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
-#include "sotto/nn/feed_forward_stack.h"
+#include "sotto/nn/tape.h"
+#include "sotto/nn/transformer_block.h"
 
 namespace sotto::nn {
 
@@ -21,7 +22,9 @@ struct MemoryProofOptions {
                                      "8x512x2000"};
   // Of activations and matrices.
   std::vector<std::string> types = {"fp32", "bf16", "fp16"};
-  // Width inside a feed-forward block, over the width of the stack.
+  // What is kept for backward.
+  std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block"};
+  // Width inside the feed-forward part, over the width of the stack.
   int64_t hidden_factor = 4;
   // Share of values set to zero.
   double dropout = 0.1;
@@ -34,19 +37,22 @@ struct MemoryProofOptions {
   void validate() const;
 };
 
-// One step to prove: a stack and the utterances of its packed batch.
+// One step to prove: a stack of blocks and the utterances of its packed batch.
 struct MemoryProofCase {
-  FeedForwardOptions stack;
+  TransformerBlockOptions blocks;
+  at::ScalarType type = at::kFloat;
+  Tier tier = Tier::kNone;
+  uint64_t seed = 1;
   std::vector<int64_t> lengths;  // frames of each utterance
 
-  // "4x256x1000", "bf16", "inputs", and all of it: "4x256x1000 bf16 keeping inputs".
+  // "4x256x1000", "bf16", "norms", and all of it: "4x256x1000 bf16 tier norms".
   std::string stack_name() const;
   std::string type_name() const;
-  std::string keep_name() const;
+  std::string tier_name() const;
   std::string name() const;
 };
 
-// Every stack in every type, keeping everything and keeping block inputs.
+// Every stack in every type at every tier.
 std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options);
 
 struct MemoryProof {

@@ -1,0 +1,108 @@
+// `sotto eval`: word and character error rates of a checkpoint on a manifest.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command_line.h"
+#include "commands.h"
+#include "progress.h"
+#include "run_budget.h"
+#include "sotto/core/units.h"
+#include "sotto/data/manifest.h"
+#include "sotto/train/recogniser.h"
+#include "train_view.h"
+
+namespace sotto::cli {
+
+namespace {
+
+struct EvalOptions {
+  std::string checkpoint;
+  std::string manifest;
+  std::string memory = "auto";
+  int64_t show = 0;
+  bool json = false;
+};
+
+nlohmann::ordered_json to_json(const train::ErrorCounts& counts) {
+  return {{"rate", counts.rate()},
+          {"insertions", counts.insertions},
+          {"deletions", counts.deletions},
+          {"substitutions", counts.substitutions},
+          {"reference", counts.reference_length}};
+}
+
+nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
+  nlohmann::ordered_json sentences = nlohmann::ordered_json::array();
+  for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
+    sentences.push_back({{"utterance", sentence.utterance},
+                         {"reference", sentence.reference},
+                         {"hypothesis", sentence.hypothesis}});
+  }
+  return {{"format_version", 1},
+          {"checkpoint", checkpoint},
+          {"wer", to_json(evaluation.words)},
+          {"cer", to_json(evaluation.characters)},
+          {"loss", evaluation.loss},
+          {"utterances", evaluation.num_utterances},
+          {"skipped", evaluation.skipped.size()},
+          {"audio_seconds", evaluation.audio_seconds},
+          {"seconds", evaluation.seconds},
+          {"sentences", std::move(sentences)}};
+}
+
+std::string render(const train::Evaluation& evaluation, int64_t num_shown, int64_t peak_bytes) {
+  std::string text;
+  for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
+    if (num_shown-- <= 0) break;
+    text += fmt::format("said   {}\nheard  {}\n\n", sentence.reference, sentence.hypothesis);
+  }
+  text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
+                      describe(evaluation.characters));
+  text += fmt::format("{} utterances, {} of audio in {} ({:.0f} a second), peak {}\n",
+                      evaluation.num_utterances, format_duration(evaluation.audio_seconds),
+                      format_duration(evaluation.seconds),
+                      evaluation.audio_seconds / evaluation.seconds, format_bytes(peak_bytes));
+  for (const data::SkippedUtterance& skipped : evaluation.skipped)
+    text += fmt::format("left out: {}\n", skipped.reason);
+  return text;
+}
+
+void run_eval(const EvalOptions& options) {
+  train::Recogniser recogniser(options.checkpoint, host_budget(MemorySize::parse(options.memory)));
+  Progress progress("recognising");
+  const int64_t total = data::Manifest::read(options.manifest).size();
+  const train::Evaluation evaluation = recogniser.evaluate(
+      options.manifest, [&](int64_t done) { progress.show(done, total, "utterances"); });
+  progress.clear();
+  if (options.json) {
+    std::cout << to_json(evaluation, recogniser.folder().string()).dump(2) << '\n';
+  } else {
+    std::cout << render(evaluation, options.show, recogniser.peak_bytes());
+  }
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command = app.add_subcommand("eval", "Word and character error rates of a checkpoint");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<EvalOptions>();
+  command->add_option("--checkpoint", options->checkpoint,
+                      "Folder of a run (its best is taken) or of a checkpoint")
+      ->required();
+  command->add_option("--data", options->manifest, "Manifest to evaluate on")->required();
+  command->add_option("--memory", options->memory,
+                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--show", options->show, "Sentences to print with what was heard")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", options->json, "Print JSON, with all sentences");
+  command->footer(example("  sotto eval --checkpoint runs/digits --data test.jsonl --show 3"));
+  command->callback([options] { run_eval(*options); });
+}
+
+}  // namespace sotto::cli

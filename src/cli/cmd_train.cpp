@@ -1,0 +1,192 @@
+// `sotto train`: a run inside a budget, from its beginning or from its newest checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "commands.h"
+#include "run_budget.h"
+#include "sotto/core/config.h"
+#include "sotto/core/error.h"
+#include "sotto/core/log.h"
+#include "sotto/core/units.h"
+#include "sotto/train/checkpoint.h"
+#include "sotto/train/trainer.h"
+#include "train_view.h"
+
+namespace sotto::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string train;
+  std::string dev;
+  std::string memory;
+  std::string device = "cpu";
+  std::string out;
+  int64_t max_steps = 0;
+  int64_t log_every = 50;
+  bool resume = false;
+  bool json = false;
+};
+
+// Set by the signals that ask for an end. Signal handlers can reach nothing but globals.
+std::atomic<int> signals_received = 0;
+
+void on_signal(int) {
+  // The first asks the run to save and end; the second does not wait for it.
+  if (signals_received.fetch_add(1) > 0) std::_Exit(130);
+}
+
+// The newest checkpoint that can be read; those that cannot are named and passed over.
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  const std::vector<fs::path> all = train::list_checkpoints(folder);
+  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+    try {
+      train::check_checkpoint(*path);
+      return *path;
+    } catch (const DataError& error) {
+      spdlog::warn("{} cannot be used: {}", path->string(), error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+train::RunConfig read_run_config(const TrainOptions& options,
+                                 const std::optional<fs::path>& checkpoint) {
+  train::RunConfig config;
+  if (!options.config.empty()) {
+    config = read_config<train::RunConfig>(options.config, options.overrides);
+  } else if (checkpoint) {
+    config = read_config<train::RunConfig>(*checkpoint / "config.yaml", options.overrides);
+  } else {
+    config = read_overrides<train::RunConfig>(options.overrides);
+  }
+  if (!options.train.empty()) config.data.train = options.train;
+  if (!options.dev.empty()) config.data.dev = options.dev;
+  if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
+  if (options.max_steps > 0) config.max_steps = options.max_steps;
+  if (config.data.train.empty()) {
+    throw ConfigError({.attempted = "starting a run",
+                       .found = "no training manifest was named",
+                       .hint = "Name one with --train, or as data.train in the configuration."});
+  }
+  return config;
+}
+
+void check_device(const std::string& device) {
+  if (device == "cpu") return;
+  throw ConfigError({.attempted = "choosing the device to train on",
+                     .found = fmt::format("--device {}", device),
+                     .expected = "cpu",
+                     .hint = "This version trains on the CPU."});
+}
+
+void check_folder_is_free(const fs::path& folder) {
+  if (train::list_checkpoints(folder).empty()) return;
+  throw ConfigError({.attempted = fmt::format("starting a run in {}", folder.string()),
+                     .found = "checkpoints of a run that was there before",
+                     .hint = "--resume goes on with it; --out or another name begins a new one."});
+}
+
+nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"folder", folder.string()},
+                                 {"steps", summary.steps},
+                                 {"stopped", summary.was_stopped},
+                                 {"loss", summary.loss},
+                                 {"peak_bytes", summary.peak_bytes},
+                                 {"restarts", summary.num_restarts},
+                                 {"audio_seconds", summary.audio_seconds},
+                                 {"seconds", summary.seconds}};
+  if (summary.last_evaluation) {
+    json["wer"] = summary.last_evaluation->words.rate();
+    json["cer"] = summary.last_evaluation->characters.rate();
+    json["best_wer"] = summary.best_wer;
+    json["best_step"] = summary.best_step;
+  }
+  return json;
+}
+
+std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
+  std::string text = fmt::format(
+      "{} after step {}: loss {:.4f}, peak {}, {} of audio in {} ({:.0f} a second)\n",
+      summary.was_stopped ? "Stopped and saved" : "Done", summary.steps, summary.loss,
+      format_bytes(summary.peak_bytes), format_duration(summary.audio_seconds),
+      format_duration(summary.seconds), summary.audio_seconds / summary.seconds);
+  if (summary.last_evaluation)
+    text += fmt::format("WER {}; best {:.2f} % at step {}\n",
+                        describe(summary.last_evaluation->words), 100.0 * summary.best_wer,
+                        summary.best_step);
+  return text + fmt::format("Files: {}\n", folder.string());
+}
+
+void run_train(const TrainOptions& options) {
+  check_device(options.device);
+  // Where a run without a configuration is resumed, its folder says what it is.
+  std::optional<fs::path> checkpoint;
+  if (options.resume && !options.out.empty()) checkpoint = newest_checkpoint(options.out);
+  train::RunConfig config = read_run_config(options, checkpoint);
+  const fs::path folder = options.out.empty() ? fs::path("runs") / config.name : options.out;
+  if (!options.resume) check_folder_is_free(folder);
+  if (options.resume && options.out.empty()) checkpoint = newest_checkpoint(folder);
+  if (options.resume && !checkpoint)
+    spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
+
+  TrainView view(options.log_every);
+  train::RunEvents events = view.events();
+  events.should_stop = [] { return signals_received.load() > 0; };
+  const int64_t budget = host_budget(config.memory);
+  train::Trainer trainer(
+      {.config = config, .folder = folder, .budget_bytes = budget, .resume_from = checkpoint},
+      std::move(events));
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  const train::RunSummary summary = trainer.run();
+  if (options.json) {
+    std::cout << to_json(summary, folder).dump(2) << '\n';
+  } else {
+    std::cout << summary_text(summary, folder);
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command = app.add_subcommand("train", "Train inside a memory budget");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<TrainOptions>();
+  command->add_option("--config", options->config, "Configuration, YAML or JSON");
+  command->add_option("--set", options->overrides, "Override a setting: key.sub=value (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--train", options->train, "Manifest to train on (data.train)");
+  command->add_option("--dev", options->dev, "Manifest to evaluate on (data.dev)");
+  command->add_option("--memory", options->memory,
+                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--device", options->device, "What to train on: cpu");
+  command->add_option("--out", options->out, "Folder of the run (runs/NAME)");
+  command->add_option("--max-steps", options->max_steps, "Updates at most")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--log-every", options->log_every, "Updates between lines of the log")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint");
+  command->add_flag("--json", options->json, "Print the summary as JSON");
+  command->footer(example("  sotto train --config configs/digits.yaml --memory 300MiB"));
+  command->callback([options] { run_train(*options); });
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,136 @@
+#include "train_view.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "sotto/core/log.h"
+#include "sotto/core/units.h"
+#include "sotto/report/table.h"
+
+namespace sotto::cli {
+
+namespace {
+
+using device::Category;
+using report::Align;
+using report::Table;
+
+// Categories that a training step on this device has bytes of.
+constexpr std::array kCategories = {Category::kWeights,     Category::kGradients,
+                                    Category::kOptimizer,   Category::kActivations,
+                                    Category::kWorkspace,   Category::kData};
+
+int64_t at_peak(const device::MemoryReport& report, Category category) {
+  return report.at_peak[static_cast<size_t>(category)];
+}
+
+void print(const std::string& text) {
+  fmt::print(stderr, "{}", text);
+}
+
+std::string limit_text(const MicroBatchLimits& limits) {
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "a step in one micro-batch";
+  return fmt::format("at most {} frames a micro-batch", limits.max_frames);
+}
+
+}  // namespace
+
+std::string describe(const train::ErrorCounts& counts) {
+  return fmt::format("{:.2f} % (ins {}, del {}, sub {} of {})", 100.0 * counts.rate(),
+                     counts.insertions, counts.deletions, counts.substitutions,
+                     counts.reference_length);
+}
+
+train::RunEvents TrainView::events() {
+  return {
+      .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
+      .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
+      .stepped = [this](const train::StepReport& report) { show_step(report); },
+      .restarted =
+          [this](const train::Restart& restart) {
+            bar_.clear();
+            spdlog::warn("step {}: out of memory; again, {}", restart.step,
+                         limit_text(restart.limits));
+          },
+      .evaluated = [this](int64_t step,
+                          const train::Evaluation& evaluation) { show_evaluation(step, evaluation); },
+      .saved =
+          [this](const std::filesystem::path& path) {
+            bar_.clear();
+            spdlog::debug("saved {}", path.string());
+          },
+      .warned =
+          [this](const std::string& message) {
+            bar_.clear();
+            spdlog::warn("{}", message);
+          }};
+}
+
+void TrainView::show_plan(const train::RunPlan& plan) {
+  Table table({{"plan"}, {}});
+  table.add_row({"parameters", fmt::format("{:.2f} million", plan.num_parameters / 1e6)});
+  table.add_row({"data", fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
+                                     format_duration(plan.audio_seconds), plan.skipped.size())});
+  table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
+                                        plan.steps_an_epoch, plan.first_step)});
+  table.add_row({"budget", format_bytes(plan.budget_bytes)});
+  table.add_row({"largest", fmt::format("{} in {}", format_bytes(plan.fit.worst.high_water),
+                                        plan.fit.worst.peak_moment.to_string())});
+  table.add_row({"limit", limit_text(plan.fit.limits)});
+  print(table.to_string());
+}
+
+void TrainView::show_comparison(const train::MemoryComparison& comparison) {
+  Table table({{"memory of the first step"}, {"planned", Align::kRight}, {"measured", Align::kRight}});
+  for (const Category category : kCategories) {
+    table.add_row({std::string(device::name_of(category)),
+                   fmt::format("{}", at_peak(comparison.planned, category)),
+                   fmt::format("{}", at_peak(comparison.measured, category))});
+  }
+  table.add_rule();
+  table.add_row({"peak, in bytes", fmt::format("{}", comparison.planned.peak),
+                 fmt::format("{}", comparison.measured.peak)});
+  print("\n" + table.to_string());
+  print(comparison.is_equal ? "equal to the byte\n\n" : "NOT equal: a fault of sotto's own\n\n");
+}
+
+void TrainView::show_step(const train::StepReport& report) {
+  if (report.epoch != epoch_) {
+    finish_epoch();
+    epoch_ = report.epoch;
+  }
+  ++epoch_steps_;
+  epoch_loss_ += report.result.loss;
+  epoch_seconds_ += report.seconds;
+  epoch_audio_ += report.audio_seconds;
+  const std::string line = fmt::format(
+      "step {}/{}  loss {:.4f}  rate {:.2e}  {} utterances in {}  memory {} peak {} reserved {}",
+      report.step, report.total_steps, report.result.loss, report.result.rate,
+      report.num_utterances, report.result.num_micro_batches, format_bytes(report.live_bytes),
+      format_bytes(report.peak_bytes), format_bytes(report.reserved_bytes));
+  if (report.step % log_every_ == 0) {
+    bar_.clear();
+    spdlog::info("{}", line);
+  }
+  bar_.show(report.step, report.total_steps, fmt::format("loss {:.4f}", report.result.loss));
+  if (report.step == report.total_steps) finish_epoch();
+}
+
+void TrainView::finish_epoch() {
+  if (epoch_steps_ == 0) return;
+  bar_.clear();
+  spdlog::info("epoch {}: mean loss {:.4f}, {}, {:.0f} seconds of audio a second", epoch_ + 1,
+               epoch_loss_ / static_cast<double>(epoch_steps_), format_duration(epoch_seconds_),
+               epoch_audio_ / epoch_seconds_);
+  epoch_steps_ = 0;
+  epoch_loss_ = epoch_seconds_ = epoch_audio_ = 0.0;
+}
+
+void TrainView::show_evaluation(int64_t step, const train::Evaluation& evaluation) {
+  bar_.clear();
+  spdlog::info("step {}: WER {}, CER {:.2f} %, loss {:.4f}", step, describe(evaluation.words),
+               100.0 * evaluation.characters.rate(), evaluation.loss);
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,68 @@
+#include "sotto/data/micro_batch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/device/memory_scope.h"
+
+namespace sotto::data {
+
+namespace {
+
+const Example& at_place(std::span<const Example> examples, int64_t place) {
+  return examples[static_cast<size_t>(place)];
+}
+
+at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_t> places,
+                       const at::Device& device) {
+  const int64_t width = at_place(examples, places.front()).feature_dim;
+  int64_t rows = 0;
+  for (const int64_t place : places) {
+    SOTTO_ASSERT(at_place(examples, place).feature_dim == width, "features of two widths");
+    rows += at_place(examples, place).rows;
+  }
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  at::Tensor values =
+      width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
+  if (device.is_meta()) return values;
+  SOTTO_ASSERT(device.is_cpu(), "micro-batches are packed in host memory");
+  float* to = values.mutable_data_ptr<float>();
+  for (const int64_t place : places) {
+    const std::vector<float>& from = at_place(examples, place).values;
+    to = std::copy(from.begin(), from.end(), to);
+  }
+  SOTTO_ASSERT(to == values.const_data_ptr<float>() + values.numel(),
+               "examples hold other values than their rows say");
+  return values;
+}
+
+}  // namespace
+
+MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
+                            const at::Device& device) {
+  const device::CategoryScope category(device::Category::kData);
+  std::vector<int64_t> lengths;
+  std::vector<UtteranceKey> keys;
+  std::vector<std::vector<int32_t>> labels;
+  for (const int64_t place : places) {
+    const Example& example = at_place(examples, place);
+    lengths.push_back(example.rows);
+    keys.push_back({.utterance = static_cast<uint64_t>(example.utterance)});
+    labels.push_back(example.labels);
+  }
+  return {.values = pack_values(examples, places, device),
+          .packing = kernels::Packing(std::move(lengths), device, std::move(keys)),
+          .labels = kernels::Labels(labels, device)};
+}
+
+Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) {
+  // Any label but the blank, which is entry 0 of every vocabulary that we make.
+  return {.rows = rows,
+          .feature_dim = feature_dim,
+          .labels = std::vector<int32_t>(static_cast<size_t>(num_labels), 1)};
+}
+
+}  // namespace sotto::data

@@ -1,0 +1,31 @@
+// What one forward sees: some utterances of a step, packed, on the device of the step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sotto/data/dataset.h"
+#include "sotto/kernels/labels.h"
+#include "sotto/kernels/packing.h"
+
+namespace sotto::data {
+
+struct MicroBatch {
+  // Utterances one behind the other: samples fp32 [S], or stored features fp32 [N, F].
+  at::Tensor values;
+  // Of samples or of frames; keyed by the place in the manifest.
+  kernels::Packing packing;
+  kernels::Labels labels;
+};
+
+// The examples at `places`, packed in that order. On Meta a dry one, for which values are not read.
+MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
+                            const at::Device& device);
+
+// An example without values, for dry runs: what they allocate follows from the sizes alone.
+Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels);
+
+}  // namespace sotto::data

@@ -1,0 +1,63 @@
+#include "sotto/kernels/position_add.h"
+
+#include "sotto/kernels/kernel.h"
+
+namespace sotto::kernels {
+
+namespace detail {
+void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packing& packing);
+void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
+                               const at::Tensor& grad_table);
+void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing);
+}  // namespace detail
+
+namespace {
+
+void check(const at::Tensor& x, const Packing& packing) {
+  check_rows(x, "x");
+  SOTTO_ASSERT(x.size(0) == packing.num_frames(), "{} rows for {} frames", x.size(0),
+               packing.num_frames());
+}
+
+void check_table(const at::Tensor& table, const at::Tensor& x, const Packing& packing) {
+  check_rows(table, "table");
+  SOTTO_ASSERT(table.size(1) == x.size(1), "a table of width {} for {}", table.size(1), x.size(1));
+  SOTTO_ASSERT(table.size(0) >= packing.max_length(), "a table of {} positions for {} frames",
+               table.size(0), packing.max_length());
+}
+
+}  // namespace
+
+void PositionAdd::accumulate(at::Tensor& x, const at::Tensor& table, const Packing& packing) {
+  check(x, packing);
+  check_table(table, x, packing);
+  SOTTO_ASSERT(table.scalar_type() == x.scalar_type(), "a table of another type");
+  report_cost("position_add",
+              {.flops = static_cast<double>(x.numel()), .bytes = 3.0 * bytes_of(x)});
+  if (is_dry(x)) return;
+  require_cpu(x, "PositionAdd");
+  detail::position_add_cpu(x, table, packing);
+}
+
+void PositionAdd::backward(const at::Tensor& dy, const Packing& packing, at::Tensor& grad_table) {
+  check(dy, packing);
+  check_table(grad_table, dy, packing);
+  SOTTO_ASSERT(grad_table.scalar_type() == at::kFloat, "a gradient that is not fp32");
+  report_cost("position_add.backward",
+              {.flops = static_cast<double>(dy.numel()), .bytes = 3.0 * bytes_of(dy)});
+  if (is_dry(dy)) return;
+  require_cpu(dy, "PositionAdd");
+  detail::position_add_backward_cpu(dy, packing, grad_table);
+}
+
+void SinusoidAdd::accumulate(at::Tensor& x, const Packing& packing) {
+  check(x, packing);
+  SOTTO_ASSERT(x.size(1) % 2 == 0, "sinusoids for a width of {}", x.size(1));
+  report_cost("sinusoid_add",
+              {.flops = 20.0 * static_cast<double>(x.numel()), .bytes = 2.0 * bytes_of(x)});
+  if (is_dry(x)) return;
+  require_cpu(x, "SinusoidAdd");
+  detail::sinusoid_add_cpu(x, packing);
+}
+
+}  // namespace sotto::kernels

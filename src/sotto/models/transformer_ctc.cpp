@@ -1,0 +1,233 @@
+#include "sotto/models/transformer_ctc.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/kernels/group_norm.h"
+
+namespace sotto::models {
+
+namespace {
+
+using device::Category;
+using device::CategoryScope;
+using device::MomentScope;
+using device::Phase;
+using kernels::Ctc;
+using kernels::CtcGreedy;
+using kernels::Dropout;
+using kernels::GroupNorm;
+using kernels::LogMel;
+using kernels::Packing;
+using nn::Context;
+
+struct Preset {
+  std::string_view name;
+  int64_t layers, width, heads, hidden;
+};
+
+constexpr std::array kPresets = {
+    Preset{.name = "tiny", .layers = 4, .width = 144, .heads = 4, .hidden = 576},
+    Preset{.name = "small", .layers = 8, .width = 256, .heads = 4, .hidden = 1024},
+};
+
+constexpr int64_t kInputDropout = 0;
+
+void apply_preset(TransformerCtcOptions& options) {
+  for (const Preset& preset : kPresets) {
+    if (preset.name != options.preset) continue;
+    options.layers = preset.layers;
+    options.width = preset.width;
+    options.heads = preset.heads;
+    options.hidden = preset.hidden;
+  }
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
+std::optional<int64_t> window_of(int64_t frames) {
+  return frames < 0 ? std::nullopt : std::optional(frames);
+}
+
+int64_t num_features(const TransformerCtcOptions& options, const DataShape& shape) {
+  return shape.feature_dim > 0 ? shape.feature_dim : options.features.num_mels;
+}
+
+nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) {
+  return {.width = options.width,
+          .hidden = options.hidden,
+          .attention = {.num_heads = options.heads,
+                        .left = window_of(options.attention_left),
+                        .right = window_of(options.attention_right)},
+          .dropout = options.dropout,
+          .activation = options.activation,
+          .norm = options.norm,
+          .norm_first = options.norm_first,
+          .num_layers = options.layers};
+}
+
+at::Tensor constant(int64_t size, double value, const at::Device& device) {
+  const CategoryScope category(Category::kWeights);
+  at::Tensor result = at::empty({size}, at::TensorOptions().dtype(at::kFloat).device(device));
+  if (!result.is_meta()) result.fill_(value);
+  return result;
+}
+
+std::optional<LogMel::Tables> tables_for(const TransformerCtcOptions& options,
+                                         const DataShape& shape, const at::Device& device) {
+  if (shape.feature_dim > 0) return std::nullopt;
+  const CategoryScope category(Category::kWeights);
+  return LogMel::Tables(options.features, device);
+}
+
+}  // namespace
+
+void TransformerCtcOptions::visit(OptionVisitor& visitor) {
+  const std::string before = preset;
+  visitor.choice("preset", preset, "sizes of the network; keys below change single ones",
+                 preset_names());
+  // A reader meets the preset first: its sizes are then the defaults of what follows.
+  if (preset != before) apply_preset(*this);
+  visitor.group("features", features, "log-mel features of the waveform");
+  visitor.choice("subsampling", subsampling, "convolutions over time, or frames stacked",
+                 nn::kSubsamplingKinds);
+  visitor.value("subsampling_factor", subsampling_factor, "frames that become one; 2 or 4 for conv",
+                {.min = 1, .max = 16});
+  visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
+  visitor.value("width", width, "of a frame in the encoder", {.min = 2, .max = 16'384});
+  visitor.value("heads", heads, "of attention; divides the width", {.min = 1, .max = 256});
+  visitor.value("hidden", hidden, "width inside the feed-forward part", {.min = 1, .max = 65'536});
+  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
+  visitor.choice("activation", activation, "of convolutions and feed-forward parts",
+                 nn::kActivations);
+  visitor.choice("norm", norm, "kind of normalisation", nn::kNormKinds);
+  visitor.value("norm_first", norm_first, "norms before both parts of a block, or behind them");
+  visitor.choice("positions", positions, "of frames in their utterance", nn::kPositionKinds);
+  visitor.value("max_frames", max_frames, "of learned positions: longest utterance in frames",
+                {.min = 1, .max = 1'000'000});
+  visitor.value("attention_left", attention_left, "frames seen before each frame; -1: all",
+                {.min = -1});
+  visitor.value("attention_right", attention_right, "frames seen behind each frame; -1: all",
+                {.min = -1});
+}
+
+void TransformerCtcOptions::validate() const {
+  const auto refuse = [](std::string found, std::string expected) {
+    throw ConfigError({.attempted = "checking the model's settings",
+                       .found = std::move(found),
+                       .expected = std::move(expected)});
+  };
+  if (width % heads != 0)
+    refuse(fmt::format("a width of {} with {} heads", width, heads), "heads that divide the width");
+  if (width / heads > kernels::Attention::kMaxHeadSize)
+    refuse(fmt::format("heads of {} values", width / heads),
+           fmt::format("at most {}", kernels::Attention::kMaxHeadSize));
+  if (width % 2 != 0 && positions == nn::PositionKind::kSinusoidal)
+    refuse(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
+  if (subsampling == nn::SubsamplingKind::kConvolution && subsampling_factor != 2 &&
+      subsampling_factor != 4)
+    refuse(fmt::format("convolutions with a subsampling_factor of {}", subsampling_factor),
+           "2 or 4, or subsampling: stack");
+}
+
+TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
+                               const nn::ParameterAllocation& allocation)
+    : options_(options),
+      log_mel_(tables_for(options, shape, allocation.device)),
+      normalisation_{.gamma = constant(num_features(options, shape), 1.0, allocation.device),
+                     .beta = constant(num_features(options, shape), 0.0, allocation.device)},
+      subsampling_(store_, "subsampling",
+                   {.kind = options.subsampling,
+                    .factor = options.subsampling_factor,
+                    .num_features = num_features(options, shape),
+                    .width = options.width,
+                    .activation = options.activation}),
+      positions_(store_, "positions",
+                 {.kind = options.positions,
+                  .width = options.width,
+                  .max_frames = options.max_frames}),
+      blocks_(store_, "layers", block_options(options)),
+      head_(store_, "head",
+            {.width = options.width,
+             .vocabulary = shape.vocabulary,
+             .blank = shape.blank,
+             .norm = options.norm,
+             .has_norm = options.norm_first}) {
+  store_.allocate(allocation);
+}
+
+int64_t TransformerCtc::num_frames(int64_t rows) const {
+  return subsampling_.num_frames(log_mel_ ? LogMel::num_frames(rows, options_.features) : rows);
+}
+
+Ctc::Result TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                                    std::span<const float> weights, nn::Tape& tape) {
+  at::Tensor x = encode(batch, step, tape);
+  const Context context{.step = step, .packing = tape.packings().back(), .layer = head_layer()};
+  return head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape);
+}
+
+void TransformerCtc::backward(const data::MicroBatch&, const nn::StepContext& step,
+                              nn::Tape& tape) {
+  const Packing& packing = tape.packings().back();
+  const Context context{.step = step, .packing = packing, .layer = head_layer()};
+  at::Tensor dx = head_.backward(context, tape);
+  dx = blocks_.backward(std::move(dx), context, tape);
+  const Context front = context.at_layer(front_layer());
+  const MomentScope moment(front.moment(Phase::kBackward));
+  Dropout::apply(dx, packing, front.dropout(kInputDropout, options_.dropout));
+  positions_.accumulate(dx, packing);
+  subsampling_.backward(std::move(dx), tape.packings(), front, tape);
+}
+
+Model::Recognised TransformerCtc::recognise(const data::MicroBatch& batch) {
+  nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(head_layer()), nn::Tier::kBlock));
+  const at::Tensor x = encode(batch, {.is_training = false}, tape);
+  const Packing& packing = tape.packings().back();
+  const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = head_layer()});
+  const at::Tensor logits = head_.logits(x);
+  const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
+  return {.loss = Ctc::evaluate(logits, targets),
+          .labels = CtcGreedy::decode(logits, packing, head_.blank())};
+}
+
+Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
+  if (!log_mel_) return batch.packing;
+  return {LogMel::frame_lengths(batch.packing, options_.features), batch.values.device(),
+          batch.packing.keys()};
+}
+
+at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch,
+                                       const Packing& frames) const {
+  const at::Tensor raw =
+      log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
+  return GroupNorm::forward(raw, frames,
+                            {.gamma = normalisation_.gamma,
+                             .beta = normalisation_.beta,
+                             .num_groups = raw.size(1)})
+      .y;
+}
+
+at::Tensor TransformerCtc::encode(const data::MicroBatch& batch, const nn::StepContext& step,
+                                  nn::Tape& tape) const {
+  tape.put_packings(subsampling_.packings_from(frames_of(batch)));
+  const std::vector<Packing>& packings = tape.packings();
+  const Context context{.step = step, .packing = packings.back(), .layer = front_layer()};
+  at::Tensor x;
+  {
+    const MomentScope moment(context.moment(Phase::kForward));
+    x = subsampling_.forward(features_of(batch, packings.front()), packings, context, tape);
+    positions_.add(x, context.packing);
+    Dropout::apply(x, context.packing, context.dropout(kInputDropout, options_.dropout));
+  }
+  return blocks_.forward(std::move(x), context, tape);
+}
+
+}  // namespace sotto::models

@@ -1,0 +1,100 @@
+// The network `transformer_ctc`: features normalised by utterance, subsampling, positions,
+// transformer blocks, a CTC head.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sotto/core/options.h"
+#include "sotto/kernels/log_mel.h"
+#include "sotto/models/model.h"
+#include "sotto/nn/ctc_head.h"
+#include "sotto/nn/positions.h"
+#include "sotto/nn/subsampling.h"
+#include "sotto/nn/transformer_stack.h"
+
+namespace sotto::models {
+
+struct TransformerCtcOptions {
+  // Sets all below but `features`; what is written besides it is then changed.
+  std::string preset = "small";
+  // Of the waveform; ignored where the data has stored features.
+  kernels::LogMelOptions features;
+  nn::SubsamplingKind subsampling = nn::SubsamplingKind::kConvolution;
+  int64_t subsampling_factor = 4;
+  int64_t layers = 8;
+  int64_t width = 256;
+  int64_t heads = 4;
+  // Width inside the feed-forward part.
+  int64_t hidden = 1024;
+  double dropout = 0.1;
+  nn::Activation activation = nn::Activation::kGelu;
+  nn::NormKind norm = nn::NormKind::kLayer;
+  // Norms before both parts of a block, or behind them.
+  bool norm_first = true;
+  nn::PositionKind positions = nn::PositionKind::kSinusoidal;
+  // Of learned positions: the longest utterance, in frames behind subsampling.
+  int64_t max_frames = 1500;
+  // Frames that a frame sees before and behind itself; -1: all.
+  int64_t attention_left = -1;
+  int64_t attention_right = -1;
+
+  void visit(OptionVisitor& visitor);
+  void validate() const;
+};
+
+// What of the data decides shapes.
+struct DataShape {
+  // Entries of the vocabulary; the blank among them.
+  int64_t vocabulary = 0;
+  int64_t blank = 0;
+  // Width of stored features; 0 for audio.
+  int64_t feature_dim = 0;
+};
+
+class TransformerCtc : public Model {
+ public:
+  // Declares all parameters and allocates them; on Meta a dry one.
+  TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
+                 const nn::ParameterAllocation& allocation);
+
+  nn::ParameterStore& parameters() override { return store_; }
+  int64_t num_layers() const override { return blocks_.num_layers(); }
+  int64_t num_frames(int64_t rows) const override;
+  kernels::Ctc::Result forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                               std::span<const float> weights, nn::Tape& tape) override;
+  void backward(const data::MicroBatch& batch, const nn::StepContext& step,
+                nn::Tape& tape) override;
+  Recognised recognise(const data::MicroBatch& batch) override;
+
+ private:
+  // Constants of the features' normalisation: that of each utterance and dimension by itself.
+  struct Normalisation {
+    at::Tensor gamma;  // [F], ones
+    at::Tensor beta;   // [F], zeros
+  };
+
+  // Frames [N, F] of the micro-batch, normalised.
+  at::Tensor features_of(const data::MicroBatch& batch, const kernels::Packing& frames) const;
+  kernels::Packing frames_of(const data::MicroBatch& batch) const;
+  // From the values to the last block's result [M, D]; puts the packings on the tape.
+  at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
+                    nn::Tape& tape) const;
+
+  int64_t front_layer() const { return blocks_.num_layers(); }
+  int64_t head_layer() const { return blocks_.num_layers() + 1; }
+
+  TransformerCtcOptions options_;
+  std::optional<kernels::LogMel::Tables> log_mel_;  // absent with stored features
+  Normalisation normalisation_;
+  nn::ParameterStore store_;
+  nn::Subsampling subsampling_;
+  nn::Positions positions_;
+  nn::TransformerStack blocks_;
+  nn::CtcHead head_;
+};
+
+}  // namespace sotto::models

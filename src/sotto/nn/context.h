@@ -1,0 +1,48 @@
+// What a layer has to know besides its tensors: the pack, where random numbers come from, and
+// whether this is training.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/core/rng.h"
+#include "sotto/device/memory_scope.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/packing.h"
+
+namespace sotto::nn {
+
+// The part of a context that does not change from layer to layer.
+struct StepContext {
+  uint64_t seed = 1;
+  // The update that this forward belongs to: with the seed, the utterance and the place in the
+  // model it decides every dropout mask, however the step is split.
+  uint64_t step = 0;
+  int64_t micro_batch = 0;
+  // Evaluation drops nothing and keeps nothing.
+  bool is_training = true;
+};
+
+struct Context {
+  StepContext step;
+  const kernels::Packing& packing;
+  // Of the layer in the model; keys its random numbers and names its moments.
+  int64_t layer = 0;
+
+  Context at_layer(int64_t number) const { return {step, packing, number}; }
+
+  // The dropout at one of up to kPlacesALayer places of this layer.
+  static constexpr int64_t kPlacesALayer = 8;
+  kernels::Dropout::Mask dropout(int64_t place, double probability) const {
+    return {.key = {.seed = step.seed,
+                    .purpose = Purpose::kDropout,
+                    .step = step.step,
+                    .layer = static_cast<uint64_t>(layer * kPlacesALayer + place)},
+            .probability = step.is_training ? probability : 0.0};
+  }
+
+  device::Moment moment(device::Phase phase) const {
+    return {.phase = phase, .micro_batch = step.micro_batch, .layer = layer};
+  }
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,69 @@
+#include "sotto/nn/ctc_head.h"
+
+#include <array>
+#include <utility>
+
+namespace sotto::nn {
+
+namespace {
+
+using device::MomentScope;
+using device::Phase;
+using kernels::Ctc;
+
+enum Slot : size_t { kInput, kNormed, kGradient, kNumSlots };
+
+constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
+    {.name = "input"},
+    {.name = "normed", .dropped_from = Tier::kNorms},
+    {.name = "gradient of the logits"},
+}};
+
+}  // namespace
+
+CtcHead::CtcHead(ParameterStore& store, const std::string& name, const CtcHeadOptions& options)
+    : options_(options),
+      norm_(options.has_norm
+                ? std::optional<Norm>(std::in_place, store, name + ".norm", options.width,
+                                      options.norm)
+                : std::nullopt),
+      linear_(store, name, options.width, options.vocabulary) {}
+
+at::Tensor CtcHead::logits(const at::Tensor& x) const {
+  return linear_.forward(norm_ ? norm_->forward(x).front() : x);
+}
+
+Ctc::Result CtcHead::forward(at::Tensor x, const Objective& objective, const Context& context,
+                             Tape& tapes) const {
+  const MomentScope moment(context.moment(Phase::kForward));
+  LayerTape& tape = tapes.open(context.layer, kSlots);
+  tape.put(kInput, {std::move(x)});
+  at::Tensor logits = linear_.forward(normed(tape).front());
+  tape.settle(kNormed);
+  Ctc::Result result = Ctc::forward(
+      logits,
+      {.packing = context.packing, .labels = objective.labels, .blank = options_.blank},
+      objective.weights);
+  tape.put(kGradient, {std::move(logits)});
+  return result;
+}
+
+at::Tensor CtcHead::backward(const Context& context, Tape& tapes) const {
+  const MomentScope moment(context.moment(Phase::kBackward));
+  LayerTape& tape = tapes.layer(context.layer);
+  tape.begin_backward();
+  const at::Tensor& gradient = tape.kept(kGradient).front();
+  linear_.accumulate(gradient, normed(tape).front());
+  at::Tensor dx = linear_.input_gradient(gradient);
+  tape.release(kGradient);
+  if (norm_) dx = norm_->backward(dx, tape.kept(kInput).front(), normed(tape));
+  tapes.close(context.layer);
+  return dx;
+}
+
+const LayerTape::Tensors& CtcHead::normed(LayerTape& tape) const {
+  if (!norm_) return tape.kept(kInput);
+  return tape.get(kNormed, [&] { return norm_->forward(tape.kept(kInput).front()); });
+}
+
+}  // namespace sotto::nn

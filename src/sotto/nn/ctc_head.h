@@ -1,0 +1,59 @@
+// The end of an encoder that is trained with CTC: a norm (behind pre-norm blocks), a product with
+// the vocabulary, the loss. N frames, D width, V entries.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "sotto/kernels/ctc.h"
+#include "sotto/kernels/labels.h"
+#include "sotto/nn/context.h"
+#include "sotto/nn/linear.h"
+#include "sotto/nn/norm.h"
+#include "sotto/nn/parameters.h"
+#include "sotto/nn/tape.h"
+
+namespace sotto::nn {
+
+struct CtcHeadOptions {
+  int64_t width = 256;
+  int64_t vocabulary = 32;
+  int64_t blank = 0;
+  NormKind norm = NormKind::kLayer;
+  // Post-norm blocks end with a norm of their own.
+  bool has_norm = true;
+};
+
+class CtcHead {
+ public:
+  CtcHead(ParameterStore& store, const std::string& name, const CtcHeadOptions& options);
+
+  // Logits [N, V] of x [N, D]: for decoding.
+  at::Tensor logits(const at::Tensor& x) const;
+
+  // What is to be said, and how much each utterance counts in the step's loss.
+  struct Objective {
+    const kernels::Labels& labels;
+    std::span<const float> weights;
+  };
+
+  // The loss of each utterance of x [N, D]. The gradient of their weighted sum is formed here.
+  kernels::Ctc::Result forward(at::Tensor x, const Objective& objective, const Context& context,
+                               Tape& tape) const;
+
+  // dx [N, D] of that weighted sum; adds to the parameters' gradients and closes the layer's tape.
+  at::Tensor backward(const Context& context, Tape& tape) const;
+
+ private:
+  const LayerTape::Tensors& normed(LayerTape& tape) const;
+
+  CtcHeadOptions options_;
+  std::optional<Norm> norm_;
+  Linear linear_;
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,42 @@
+#include "sotto/nn/linear.h"
+
+#include <cmath>
+
+#include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/gemm.h"
+
+namespace sotto::nn {
+
+using kernels::ColumnSum;
+using kernels::Gemm;
+
+namespace {
+
+double deviation_or_default(double deviation, int64_t inputs) {
+  return deviation > 0.0 ? deviation : 1.0 / std::sqrt(static_cast<double>(inputs));
+}
+
+}  // namespace
+
+Linear::Linear(ParameterStore& store, const std::string& name, int64_t inputs, int64_t outputs,
+               double deviation)
+    : weight_(store.declare({.name = name + ".weight",
+                             .shape = {outputs, inputs},
+                             .deviation = deviation_or_default(deviation, inputs)})),
+      bias_(store.declare({.name = name + ".bias", .shape = {outputs}})) {}
+
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  return Gemm::multiply(
+      {.a = x, .b = weight_.value, .transpose_b = true, .bias = &bias_.value});
+}
+
+void Linear::accumulate(const at::Tensor& dy, const at::Tensor& x) const {
+  Gemm::accumulate(weight_.gradient, {.a = dy, .b = x, .transpose_a = true});
+  ColumnSum::accumulate(bias_.gradient, dy);
+}
+
+at::Tensor Linear::input_gradient(const at::Tensor& dy) const {
+  return Gemm::multiply({.a = dy, .b = weight_.value});
+}
+
+}  // namespace sotto::nn

@@ -1,0 +1,34 @@
+// A dense layer: y = x weight^T + bias. N rows, I inputs, O outputs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "sotto/nn/parameters.h"
+
+namespace sotto::nn {
+
+class Linear {
+ public:
+  // Weights begin normal with the given deviation; 0 stands for 1 / sqrt(inputs).
+  Linear(ParameterStore& store, const std::string& name, int64_t inputs, int64_t outputs,
+         double deviation = 0.0);
+
+  // y [N, O] of x [N, I].
+  at::Tensor forward(const at::Tensor& x) const;
+
+  // Adds to the gradients of weight and bias: dy [N, O], and x [N, I] of forward.
+  void accumulate(const at::Tensor& dy, const at::Tensor& x) const;
+
+  // dx [N, I] of dy [N, O].
+  at::Tensor input_gradient(const at::Tensor& dy) const;
+
+ private:
+  // Of the store, which outlives its layers.
+  Parameter& weight_;  // [O, I]
+  Parameter& bias_;    // [O]
+};
+
+}  // namespace sotto::nn

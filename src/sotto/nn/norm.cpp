@@ -1,0 +1,43 @@
+#include "sotto/nn/norm.h"
+
+#include <utility>
+
+#include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/rms_norm.h"
+
+namespace sotto::nn {
+
+using kernels::LayerNorm;
+using kernels::RmsNorm;
+
+Norm::Norm(ParameterStore& store, const std::string& name, int64_t width, NormKind kind)
+    : kind_(kind),
+      gamma_(store.declare({.name = name + ".weight", .shape = {width}, .mean = 1.0})),
+      beta_(kind == NormKind::kLayer ? &store.declare({.name = name + ".bias", .shape = {width}})
+                                     : nullptr) {}
+
+LayerTape::Tensors Norm::forward(const at::Tensor& x) const {
+  if (kind_ == NormKind::kRms) {
+    RmsNorm::Result result = RmsNorm::forward(x, gamma_.value);
+    return {std::move(result.y), std::move(result.rstd)};
+  }
+  LayerNorm::Result result =
+      LayerNorm::forward(x, {.gamma = gamma_.value, .beta = beta_->value});
+  return {std::move(result.y), std::move(result.mean), std::move(result.rstd)};
+}
+
+at::Tensor Norm::backward(const at::Tensor& dy, const at::Tensor& x,
+                          const LayerTape::Tensors& result) const {
+  if (kind_ == NormKind::kRms) {
+    return RmsNorm::backward({.dy = dy, .x = x, .rstd = result.at(1), .gamma = gamma_.value},
+                             gamma_.gradient);
+  }
+  return LayerNorm::backward({.dy = dy,
+                              .x = x,
+                              .mean = result.at(1),
+                              .rstd = result.at(2),
+                              .gamma = gamma_.value},
+                             {.gamma = gamma_.gradient, .beta = beta_->gradient});
+}
+
+}  // namespace sotto::nn

@@ -1,0 +1,40 @@
+// A normalisation layer: LayerNorm or RmsNorm with its parameters. N rows, D width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sotto/core/options.h"
+#include "sotto/nn/parameters.h"
+#include "sotto/nn/tape.h"
+
+namespace sotto::nn {
+
+enum class NormKind { kLayer, kRms };
+
+inline constexpr std::array kNormKinds = {Named{"layer", NormKind::kLayer},
+                                          Named{"rms", NormKind::kRms}};
+
+class Norm {
+ public:
+  Norm(ParameterStore& store, const std::string& name, int64_t width, NormKind kind);
+
+  // y [N, D] of x [N, D], and behind it the statistics that backward takes.
+  LayerTape::Tensors forward(const at::Tensor& x) const;
+
+  // dx [N, D] of dy [N, D]; `result` is forward's, whose y is not read. Adds to the parameters'
+  // gradients.
+  at::Tensor backward(const at::Tensor& dy, const at::Tensor& x,
+                      const LayerTape::Tensors& result) const;
+
+ private:
+  NormKind kind_;
+  // Of the store, which outlives its layers; RmsNorm has no beta.
+  Parameter& gamma_;  // [D]
+  Parameter* beta_;   // [D]
+};
+
+}  // namespace sotto::nn

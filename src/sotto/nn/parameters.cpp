@@ -1,0 +1,151 @@
+#include "sotto/nn/parameters.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/rng.h"
+#include "sotto/device/memory_scope.h"
+
+namespace sotto::nn {
+
+namespace {
+
+using device::Category;
+using device::CategoryScope;
+
+// FNV-1a: the stream of a parameter is keyed by its name.
+uint64_t hash_of(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : name) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+int64_t aligned(int64_t num_values) {
+  constexpr int64_t kStep = ParameterStore::kAlignedValues;
+  return (num_values + kStep - 1) / kStep * kStep;
+}
+
+void initialise(Parameter& parameter, uint64_t seed) {
+  const ParameterSpec& spec = parameter.spec;
+  if (spec.deviation == 0.0) {
+    parameter.value.fill_(spec.mean);
+    return;
+  }
+  const RandomStream stream({.seed = seed, .layer = hash_of(spec.name)});
+  // Through a buffer on the stack: a tensor here would be an allocation that the dry run does not
+  // see.
+  std::array<float, 1024> buffer = {};
+  at::Tensor flat = parameter.value.view(-1);
+  for (int64_t first = 0; first < flat.numel(); first += std::ssize(buffer)) {
+    const int64_t count = std::min<int64_t>(std::ssize(buffer), flat.numel() - first);
+    stream.fill_normal({buffer.data(), static_cast<size_t>(count)}, static_cast<uint64_t>(first));
+    for (float& value : buffer) {
+      value = static_cast<float>(spec.mean) + value * static_cast<float>(spec.deviation);
+    }
+    flat.narrow(0, first, count).copy_(at::from_blob(buffer.data(), {count}, at::kFloat));
+  }
+}
+
+struct RangeKind {
+  std::string_view name;
+  bool decays;
+  bool in_weight_type;
+};
+
+constexpr std::array kRangeKinds = {RangeKind{"matrices", true, true},
+                                    RangeKind{"small matrices", true, false},
+                                    RangeKind{"vectors", false, false}};
+
+bool belongs(const Parameter& parameter, const RangeKind& kind, int64_t small_below) {
+  const bool is_large =
+      parameter.spec.decays() && parameter.spec.num_values() >= small_below;
+  return parameter.spec.decays() == kind.decays && is_large == kind.in_weight_type;
+}
+
+// A buffer of `size` values, zeroed: the space between views takes part in sums.
+at::Tensor make_flat(int64_t size, Category category, const at::TensorOptions& options) {
+  const CategoryScope scope(category);
+  at::Tensor flat = at::empty({size}, options);
+  if (!flat.is_meta()) flat.zero_();
+  return flat;
+}
+
+// Allocates a range and cuts it into the views of its members.
+void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
+                const ParameterAllocation& allocation, at::ScalarType type) {
+  const auto on_device = at::TensorOptions().device(allocation.device);
+  int64_t size = 0;
+  for (const Parameter* parameter : members) size += aligned(parameter->spec.num_values());
+  range.values = make_flat(size, Category::kWeights, on_device.dtype(type));
+  if (allocation.trains)
+    range.gradients = make_flat(size, Category::kGradients, on_device.dtype(at::kFloat));
+  int64_t first = 0;
+  for (Parameter* parameter : members) {
+    const int64_t count = parameter->spec.num_values();
+    parameter->value = range.values.narrow(0, first, count).view(parameter->spec.shape);
+    if (allocation.trains)
+      parameter->gradient = range.gradients.narrow(0, first, count).view(parameter->spec.shape);
+    first += aligned(count);
+  }
+}
+
+}  // namespace
+
+int64_t ParameterSpec::num_values() const {
+  int64_t product = 1;
+  for (const int64_t size : shape) product *= size;
+  return product;
+}
+
+Parameter& ParameterStore::declare(ParameterSpec spec) {
+  SOTTO_ASSERT(ranges_.empty(), "'{}' is declared after allocate()", spec.name);
+  SOTTO_ASSERT(find(spec.name) == nullptr, "'{}' is declared twice", spec.name);
+  return parameters_.emplace_back(Parameter{.spec = std::move(spec), .value = {}, .gradient = {}});
+}
+
+void ParameterStore::allocate(const ParameterAllocation& allocation) {
+  SOTTO_ASSERT(ranges_.empty(), "parameters are allocated twice");
+  for (const RangeKind& kind : kRangeKinds) {
+    std::vector<Parameter*> members;
+    for (Parameter& parameter : parameters_) {
+      if (belongs(parameter, kind, allocation.small_below)) members.push_back(&parameter);
+    }
+    if (members.empty()) continue;
+    ParameterRange range;
+    range.name = kind.name;
+    range.decays = kind.decays;
+    const at::ScalarType type = kind.in_weight_type ? allocation.weights : at::kFloat;
+    make_range(range, members, allocation, type);
+    ranges_.push_back(std::move(range));
+  }
+  if (allocation.device.is_meta()) return;
+  for (Parameter& parameter : parameters_) initialise(parameter, allocation.seed);
+}
+
+void ParameterStore::zero_gradients() {
+  for (ParameterRange& range : ranges_) {
+    if (!range.gradients.is_meta()) range.gradients.zero_();
+  }
+}
+
+Parameter* ParameterStore::find(std::string_view name) {
+  const auto found =
+      std::find_if(parameters_.begin(), parameters_.end(),
+                   [&](const Parameter& parameter) { return parameter.spec.name == name; });
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
+int64_t ParameterStore::num_values() const {
+  int64_t sum = 0;
+  for (const Parameter& parameter : parameters_) sum += parameter.spec.num_values();
+  return sum;
+}
+
+}  // namespace sotto::nn

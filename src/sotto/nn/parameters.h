@@ -1,0 +1,90 @@
+// All parameters of a model in one store: flat buffers for values and for gradients, cut into named
+// views. Layers declare what they need; allocate() then makes the buffers at once, so that the
+// gradient norm and the optimizer walk a few long ranges instead of many tensors.
+//
+//   ParameterStore store;
+//   Parameter& weight = store.declare({.name = "head.weight", .shape = {V, D}, .deviation = 0.02});
+//   store.allocate({.device = at::kCPU, .seed = 1});
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sotto::nn {
+
+struct ParameterSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  // Initial values are normal with this mean and deviation; a deviation of 0 is a constant.
+  double mean = 0.0;
+  double deviation = 0.0;
+
+  int64_t num_values() const;
+  // Matrices do, vectors (norms, biases) do not, as is usual.
+  bool decays() const { return shape.size() > 1; }
+};
+
+struct Parameter {
+  ParameterSpec spec;
+  at::Tensor value;
+  at::Tensor gradient;  // fp32, added to by backward
+};
+
+// Parameters one behind the other that are updated alike.
+struct ParameterRange {
+  std::string name;
+  at::Tensor values;     // [n]
+  at::Tensor gradients;  // [n] fp32; undefined without training
+  bool decays = false;
+};
+
+// How a store is allocated.
+struct ParameterAllocation {
+  at::Device device = at::kCPU;
+  // Of weights with at least `small_below` values and two dimensions; all others are fp32.
+  at::ScalarType weights = at::kFloat;
+  int64_t small_below = 4096;
+  // Of the initial values.
+  uint64_t seed = 1;
+  // Without training there are no gradients.
+  bool trains = true;
+};
+
+class ParameterStore {
+ public:
+  // Each view begins at a multiple of this many values of its range, so that vector loads are
+  // aligned.
+  static constexpr int64_t kAlignedValues = 64;
+
+  ParameterStore() = default;
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+
+  // Adds a parameter, before allocate(). The reference lasts as long as the store.
+  Parameter& declare(ParameterSpec spec);
+
+  // Makes all values and zeroed gradients. Initial values follow from seed and name alone, whatever
+  // else the model holds.
+  void allocate(const ParameterAllocation& allocation);
+
+  void zero_gradients();
+
+  const std::vector<ParameterRange>& ranges() const { return ranges_; }
+  std::deque<Parameter>& parameters() { return parameters_; }
+  const std::deque<Parameter>& parameters() const { return parameters_; }
+  // nullptr where there is none of that name.
+  Parameter* find(std::string_view name);
+  int64_t num_values() const;
+
+ private:
+  std::deque<Parameter> parameters_;  // a deque: references stay valid while it grows
+  std::vector<ParameterRange> ranges_;
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,36 @@
+#include "sotto/nn/positions.h"
+
+#include "sotto/core/error.h"
+#include "sotto/kernels/position_add.h"
+
+namespace sotto::nn {
+
+using kernels::PositionAdd;
+using kernels::SinusoidAdd;
+
+Positions::Positions(ParameterStore& store, const std::string& name,
+                     const PositionOptions& options)
+    : options_(options),
+      table_(options.kind == PositionKind::kLearned
+                 ? &store.declare({.name = name + ".weight",
+                                   .shape = {options.max_frames, options.width},
+                                   .deviation = 0.02})
+                 : nullptr) {}
+
+void Positions::add(at::Tensor& x, const kernels::Packing& packing) const {
+  if (table_ == nullptr) return SinusoidAdd::accumulate(x, packing);
+  if (packing.max_length() > options_.max_frames) {
+    throw DataError({.attempted = "adding learned positions",
+                     .found = fmt::format("an utterance of {} frames", packing.max_length()),
+                     .expected = fmt::format("at most {}", options_.max_frames),
+                     .hint = "Raise model.max_frames, or leave out longer utterances with "
+                             "data.max_seconds."});
+  }
+  PositionAdd::accumulate(x, table_->value, packing);
+}
+
+void Positions::accumulate(const at::Tensor& dy, const kernels::Packing& packing) const {
+  if (table_ != nullptr) PositionAdd::backward(dy, packing, table_->gradient);
+}
+
+}  // namespace sotto::nn

@@ -1,0 +1,44 @@
+// Where in its utterance a frame is, added to the encoder's input. N frames, D width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sotto/core/options.h"
+#include "sotto/kernels/packing.h"
+#include "sotto/nn/parameters.h"
+
+namespace sotto::nn {
+
+enum class PositionKind { kSinusoidal, kLearned };
+
+inline constexpr std::array kPositionKinds = {Named{"sinusoidal", PositionKind::kSinusoidal},
+                                              Named{"learned", PositionKind::kLearned}};
+
+struct PositionOptions {
+  PositionKind kind = PositionKind::kSinusoidal;
+  int64_t width = 256;
+  // Learned positions: the longest utterance, in frames of the encoder.
+  int64_t max_frames = 1500;
+};
+
+class Positions {
+ public:
+  Positions(ParameterStore& store, const std::string& name, const PositionOptions& options);
+
+  // x [N, D] += positions. Throws DataError for an utterance longer than the learned ones.
+  void add(at::Tensor& x, const kernels::Packing& packing) const;
+
+  // Adds to the parameters' gradients; dy [N, D] itself is the gradient of x.
+  void accumulate(const at::Tensor& dy, const kernels::Packing& packing) const;
+
+ private:
+  PositionOptions options_;
+  // Of the store; absent for sinusoids.
+  Parameter* table_;  // [max_frames, D]
+};
+
+}  // namespace sotto::nn

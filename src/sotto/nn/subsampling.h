@@ -1,0 +1,75 @@
+// The front of an encoder: fewer frames, each of the encoder's width. Either convolutions over time
+// (3 frames, stride 2, an activation behind each; one of them for a factor of 2, two for 4), or
+// frames stacked side by side and projected. An utterance of T frames has ceil(T / factor) behind
+// it. N frames before, M behind, F features, D width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sotto/kernels/frame_windows.h"
+#include "sotto/nn/activation.h"
+#include "sotto/nn/context.h"
+#include "sotto/nn/linear.h"
+#include "sotto/nn/parameters.h"
+#include "sotto/nn/tape.h"
+
+namespace sotto::nn {
+
+enum class SubsamplingKind { kConvolution, kStacking };
+
+inline constexpr std::array kSubsamplingKinds = {
+    Named{"conv", SubsamplingKind::kConvolution}, Named{"stack", SubsamplingKind::kStacking}};
+
+struct SubsamplingOptions {
+  SubsamplingKind kind = SubsamplingKind::kConvolution;
+  // 2 or 4 for convolutions, any for stacking.
+  int64_t factor = 4;
+  int64_t num_features = 80;
+  int64_t width = 256;
+  Activation activation = Activation::kGelu;
+};
+
+class Subsampling {
+ public:
+  using Packings = std::span<const kernels::Packing>;
+
+  Subsampling(ParameterStore& store, const std::string& name, const SubsamplingOptions& options);
+
+  // The pack of frames and what it becomes behind each stage; the last is that of M frames.
+  std::vector<kernels::Packing> packings_from(kernels::Packing frames) const;
+
+  // Frames behind it for `frames` before it.
+  int64_t num_frames(int64_t frames) const;
+
+  // y [M, D] of x [N, F]; `packings` are those of packings_from().
+  at::Tensor forward(at::Tensor x, Packings packings, const Context& context, Tape& tape) const;
+
+  // Adds to the parameters' gradients; features have none of their own. Closes the layer's tape.
+  void backward(at::Tensor dy, Packings packings, const Context& context, Tape& tape) const;
+
+ private:
+  // Windows of frames and the product with them.
+  struct Stage {
+    kernels::FrameWindows::Options windows;
+    Linear linear;
+  };
+
+  static kernels::FrameWindows::Packings ends_of(size_t stage, Packings packings);
+  bool has_activation() const { return options_.kind == SubsamplingKind::kConvolution; }
+
+  // What forward and recomputation share: stage by stage, its input, windows and product.
+  const at::Tensor& input(size_t stage, Packings packings, LayerTape& tape) const;
+  const at::Tensor& windows(size_t stage, Packings packings, LayerTape& tape) const;
+  const at::Tensor& product(size_t stage, Packings packings, LayerTape& tape) const;
+
+  SubsamplingOptions options_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,52 @@
+#include "sotto/nn/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sotto::nn {
+
+LayerTape::LayerTape(std::span<const SlotSpec> slots, Tier tier)
+    : slots_(slots), tier_(tier), values_(slots.size()) {}
+
+void LayerTape::put(size_t slot, Tensors tensors) {
+  SOTTO_ASSERT(!tensors.empty() && values_.at(slot).empty(), "slot '{}' is filled twice or empty",
+               slots_[slot].name);
+  values_[slot] = std::move(tensors);
+}
+
+const LayerTape::Tensors& LayerTape::kept(size_t slot) const {
+  SOTTO_ASSERT(!values_.at(slot).empty(), "slot '{}' is empty: backward without its forward",
+               slots_[slot].name);
+  return values_[slot];
+}
+
+LayerTape::Tensors LayerTape::take(size_t slot) {
+  kept(slot);
+  return std::exchange(values_[slot], {});
+}
+
+void LayerTape::settle(size_t slot) {
+  const std::optional<Tier> dropped_from = slots_[slot].dropped_from;
+  const Tier tier = is_backward_ ? std::min(tier_, Tier::kNorms) : tier_;
+  if (dropped_from && *dropped_from <= tier) release(slot);
+}
+
+LayerTape& Tape::open(int64_t layer, std::span<const SlotSpec> slots) {
+  const auto index = static_cast<size_t>(layer);
+  const Tier tier = index < tiers_.size() ? tiers_[index] : Tier::kNone;
+  const auto [entry, is_new] = layers_.try_emplace(layer, slots, tier);
+  SOTTO_ASSERT(is_new, "forward of layer {} twice without a backward", layer);
+  return entry->second;
+}
+
+LayerTape& Tape::layer(int64_t layer) {
+  const auto entry = layers_.find(layer);
+  SOTTO_ASSERT(entry != layers_.end(), "backward of layer {} without its forward", layer);
+  return entry->second;
+}
+
+void Tape::close(int64_t layer) {
+  layers_.erase(layer);
+}
+
+}  // namespace sotto::nn

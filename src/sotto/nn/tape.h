@@ -1,0 +1,115 @@
+// What forward keeps for backward. A layer has named slots for the tensors that its backward can
+// use, and one function for each that computes it from the others; forward and backward call the
+// same functions. A slot holds its tensors from their computation to their last use in forward
+// (settle): there the layer's tier keeps them or lets them go. In backward a slot that is empty is
+// computed again.
+//
+//   const at::Tensor& hidden = tape.get(kHidden, [&] { return linear.forward(norm()); });
+//   ...
+//   tape.settle(kHidden);    // last use in forward
+//   tape.release(kHidden);   // last use in backward
+//
+// A tier is a set of slots that are kept: each slot names the first tier that lets it go.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sotto/core/error.h"
+#include "sotto/core/options.h"
+#include "sotto/kernels/packing.h"
+
+namespace sotto::nn {
+
+// From keeping everything to keeping inputs alone; docs/memory.md has the table.
+enum class Tier { kNone, kNorms, kFfn, kQkv, kBlock };
+
+inline constexpr std::array kTiers = {Named{"none", Tier::kNone}, Named{"norms", Tier::kNorms},
+                                      Named{"ffn", Tier::kFfn}, Named{"qkv", Tier::kQkv},
+                                      Named{"block", Tier::kBlock}};
+
+struct SlotSpec {
+  std::string_view name;
+  // The first tier that does not keep it; absent: every tier keeps it (a layer's input).
+  std::optional<Tier> dropped_from = std::nullopt;
+};
+
+// The slots of one layer in one micro-batch.
+class LayerTape {
+ public:
+  // Tensors that are computed together: a norm's result and its statistics.
+  using Tensors = std::vector<at::Tensor>;
+
+  // `slots` must outlive the tape: a constant of the layer.
+  LayerTape(std::span<const SlotSpec> slots, Tier tier);
+
+  // Puts what is not computed by the layer: its input.
+  void put(size_t slot, Tensors tensors);
+
+  // The slot's tensors, from `compute()` where it is empty. The reference lasts until the slot is
+  // settled or released.
+  template <class Compute>
+  const Tensors& get(size_t slot, Compute compute) {
+    if (values_.at(slot).empty()) put(slot, compute());
+    return values_[slot];
+  }
+
+  // What must be there: an input.
+  const Tensors& kept(size_t slot) const;
+
+  // After the last use in forward. A slot that was computed again in backward goes here only where
+  // it is cheap to have once more (dropped from kNorms on): others are about to be used.
+  void settle(size_t slot);
+
+  // After the last use in backward.
+  void release(size_t slot) { values_.at(slot).clear(); }
+
+  // The tensors of a filled slot, for a caller that lets them go one by one.
+  Tensors take(size_t slot);
+
+  // Backward begins: what is computed from now on is computed again.
+  void begin_backward() { is_backward_ = true; }
+
+  Tier tier() const { return tier_; }
+
+ private:
+  std::span<const SlotSpec> slots_;
+  Tier tier_;
+  bool is_backward_ = false;
+  std::vector<Tensors> values_;
+};
+
+// The tapes of all layers of a model for one micro-batch, filled by forward and emptied by
+// backward. It belongs to the step, so that an exception frees all that was kept.
+class Tape {
+ public:
+  // The tier of each layer by its number; kNone for those behind the last.
+  explicit Tape(std::vector<Tier> tiers = {}) : tiers_(std::move(tiers)) {}
+
+  // The empty tape of a layer whose forward begins.
+  LayerTape& open(int64_t layer, std::span<const SlotSpec> slots);
+  // The tape that the layer's forward filled.
+  LayerTape& layer(int64_t layer);
+  // The layer's backward is done.
+  void close(int64_t layer);
+  // The packs that the micro-batch goes through, from the first to the last.
+  void put_packings(std::vector<kernels::Packing> packings) { packings_ = std::move(packings); }
+  const std::vector<kernels::Packing>& packings() const { return packings_; }
+
+  int64_t num_open() const { return static_cast<int64_t>(layers_.size()); }
+
+ private:
+  std::vector<Tier> tiers_;
+  std::vector<kernels::Packing> packings_;
+  std::map<int64_t, LayerTape> layers_;
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,265 @@
+#include "sotto/nn/transformer_block.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "sotto/kernels/residual_add.h"
+
+namespace sotto::nn {
+
+namespace {
+
+using device::MomentScope;
+using device::Phase;
+using kernels::Attention;
+using kernels::Dropout;
+using kernels::ResidualAdd;
+
+enum Slot : size_t {
+  kInput,
+  kNorm1,
+  kQkv,
+  kAttention,
+  kMiddle,
+  kNorm2,
+  kHidden,
+  kActivated,
+  kSum,
+  kNumSlots
+};
+
+// In the order of Slot. `norms` and those after it let the norms go as well, `ffn` and those after
+// it the first product of the feed-forward part, and so on.
+constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
+    {.name = "input"},
+    {.name = "norm1", .dropped_from = Tier::kNorms},
+    {.name = "qkv", .dropped_from = Tier::kQkv},
+    {.name = "attention", .dropped_from = Tier::kBlock},
+    {.name = "middle", .dropped_from = Tier::kBlock},
+    {.name = "norm2", .dropped_from = Tier::kNorms},
+    {.name = "hidden", .dropped_from = Tier::kFfn},
+    {.name = "activated", .dropped_from = Tier::kNorms},
+    {.name = "sum", .dropped_from = Tier::kBlock},  // post-norm: what norm2 normalises
+}};
+
+// Places of dropout in a block.
+constexpr int64_t kAttentionDropout = 0;
+constexpr int64_t kActivationDropout = 1;
+constexpr int64_t kFfnDropout = 2;
+
+double result_deviation(int64_t inputs, int64_t num_layers) {
+  return 1.0 / std::sqrt(static_cast<double>(inputs) * 2.0 * static_cast<double>(num_layers));
+}
+
+// dy under a mask: a new tensor, because the residual connection needs dy as it is; dy itself where
+// nothing is dropped.
+at::Tensor masked(const at::Tensor& dy, const Context& context, const Dropout::Mask& mask) {
+  return mask.probability > 0.0 ? Dropout::applied(dy, context.packing, mask) : dy;
+}
+
+}  // namespace
+
+TransformerBlock::TransformerBlock(ParameterStore& store, const std::string& name,
+                                   const TransformerBlockOptions& options)
+    : options_(options),
+      norm1_(store, name + ".norm1", options.width, options.norm),
+      qkv_(store, name + ".attention.qkv", options.width, 3 * options.width),
+      out_(store, name + ".attention.out", options.width, options.width,
+           result_deviation(options.width, options.num_layers)),
+      norm2_(store, name + ".norm2", options.width, options.norm),
+      ffn1_(store, name + ".ffn.in", options.width, options.hidden),
+      ffn2_(store, name + ".ffn.out", options.hidden, options.width,
+            result_deviation(options.hidden, options.num_layers)) {}
+
+at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape& tapes) const {
+  const MomentScope moment(context.moment(Phase::kForward));
+  LayerTape& tape = tapes.open(context.layer, kSlots);
+  tape.put(kInput, {std::move(x)});
+  at::Tensor y = sum(context, tape);
+  if (!options_.norm_first) {
+    // What is normed is an input of backward, its result the input of the next layer.
+    const at::Tensor& before = tape.get(kSum, [&] { return Tensors{std::move(y)}; }).front();
+    y = tape.get(kNorm2, [&] { return norm2_.forward(before); }).front();
+    tape.settle(kNorm2);
+    tape.settle(kSum);
+  }
+  if (!context.step.is_training) tapes.close(context.layer);
+  return y;
+}
+
+at::Tensor TransformerBlock::backward(at::Tensor dy, const Context& context, Tape& tapes) const {
+  const MomentScope moment(context.moment(Phase::kBackward));
+  LayerTape& tape = tapes.layer(context.layer);
+  tape.begin_backward();
+  at::Tensor dx = options_.norm_first ? backward_norm_first(std::move(dy), context, tape)
+                                      : backward_norm_last(std::move(dy), context, tape);
+  tapes.close(context.layer);
+  return dx;
+}
+
+const at::Tensor& TransformerBlock::attention_input(LayerTape& tape) const {
+  const at::Tensor& x = tape.kept(kInput).front();
+  if (!options_.norm_first) return x;
+  return tape.get(kNorm1, [&] { return norm1_.forward(x); }).front();
+}
+
+const at::Tensor& TransformerBlock::qkv(LayerTape& tape) const {
+  return tape
+      .get(kQkv,
+           [&] {
+             at::Tensor result = qkv_.forward(attention_input(tape));
+             if (options_.norm_first) tape.settle(kNorm1);
+             return Tensors{std::move(result)};
+           })
+      .front();
+}
+
+const LayerTape::Tensors& TransformerBlock::attention(const Context& context,
+                                                      LayerTape& tape) const {
+  return tape.get(kAttention, [&] {
+    Attention::Result result = Attention::forward(qkv(tape), context.packing, options_.attention);
+    tape.settle(kQkv);
+    return Tensors{std::move(result.y), std::move(result.softmax)};
+  });
+}
+
+const at::Tensor& TransformerBlock::middle(const Context& context, LayerTape& tape) const {
+  return tape
+      .get(kMiddle,
+           [&] {
+             at::Tensor result = out_.forward(attention(context, tape).front());
+             tape.settle(kAttention);
+             Dropout::apply(result, context.packing,
+                            context.dropout(kAttentionDropout, options_.dropout));
+             ResidualAdd::accumulate(result, tape.kept(kInput).front());
+             return Tensors{std::move(result)};
+           })
+      .front();
+}
+
+const LayerTape::Tensors& TransformerBlock::normed_middle(const Context& context,
+                                                          LayerTape& tape) const {
+  const Norm& norm = options_.norm_first ? norm2_ : norm1_;
+  return tape.get(options_.norm_first ? kNorm2 : kNorm1,
+                  [&] { return norm.forward(middle(context, tape)); });
+}
+
+const at::Tensor& TransformerBlock::hidden(const Context& context, LayerTape& tape) const {
+  return tape
+      .get(kHidden,
+           [&] {
+             at::Tensor result = ffn1_.forward(normed_middle(context, tape).front());
+             if (options_.norm_first) tape.settle(kNorm2);
+             return Tensors{std::move(result)};
+           })
+      .front();
+}
+
+const at::Tensor& TransformerBlock::activated(const Context& context, LayerTape& tape) const {
+  return tape
+      .get(kActivated,
+           [&] {
+             at::Tensor result = activate(options_.activation, hidden(context, tape));
+             tape.settle(kHidden);
+             Dropout::apply(result, context.packing,
+                            context.dropout(kActivationDropout, options_.dropout));
+             return Tensors{std::move(result)};
+           })
+      .front();
+}
+
+at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const {
+  at::Tensor result = ffn2_.forward(activated(context, tape));
+  tape.settle(kActivated);
+  Dropout::apply(result, context.packing, context.dropout(kFfnDropout, options_.dropout));
+  ResidualAdd::accumulate(result, options_.norm_first ? middle(context, tape)
+                                                      : normed_middle(context, tape).front());
+  if (!options_.norm_first) tape.settle(kNorm1);
+  tape.settle(kMiddle);
+  return result;
+}
+
+at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const Context& context,
+                                                   LayerTape& tape, Tensors& normed) const {
+  at::Tensor d_result = masked(dy, context, context.dropout(kFfnDropout, options_.dropout));
+  ffn2_.accumulate(d_result, activated(context, tape));
+  tape.release(kActivated);
+  at::Tensor d_hidden = ffn2_.input_gradient(d_result);  // [N, H]
+  d_result.reset();
+  Dropout::apply(d_hidden, context.packing, context.dropout(kActivationDropout, options_.dropout));
+  activation_backward(options_.activation, d_hidden, hidden(context, tape));
+  tape.release(kHidden);
+
+  const size_t slot = options_.norm_first ? kNorm2 : kNorm1;
+  normed_middle(context, tape);
+  normed = tape.take(slot);
+  ffn1_.accumulate(d_hidden, normed.front());
+  normed.front().reset();
+  return ffn1_.input_gradient(d_hidden);
+}
+
+at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Context& context,
+                                                LayerTape& tape) const {
+  at::Tensor d_result = masked(dy, context, context.dropout(kAttentionDropout, options_.dropout));
+  out_.accumulate(d_result, attention(context, tape).front());
+  at::Tensor d_attention = out_.input_gradient(d_result);  // [N, D]
+  d_result.reset();
+  const at::Tensor& qkv_rows = qkv(tape);
+  const Tensors& kept = attention(context, tape);
+  const at::Tensor dqkv = Attention::backward(
+      {.dy = d_attention, .qkv = qkv_rows, .y = kept.at(0), .softmax = kept.at(1)},
+      context.packing, options_.attention);  // [N, 3 D]
+  d_attention.reset();
+  tape.release(kAttention);
+  tape.release(kQkv);
+  qkv_.accumulate(dqkv, attention_input(tape));
+  return qkv_.input_gradient(dqkv);
+}
+
+// Each tensor is let go where it was used last: the peak is what is alive, and that is written here.
+at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& context,
+                                                 LayerTape& tape) const {
+  Tensors normed;
+  at::Tensor d_normed = feed_forward_backward(dy, context, tape, normed);
+  at::Tensor d_middle = norm2_.backward(d_normed, middle(context, tape), normed);
+  d_normed.reset();
+  normed.clear();
+  tape.release(kMiddle);
+  ResidualAdd::accumulate(d_middle, dy);
+  dy.reset();
+
+  at::Tensor d_input = attention_backward(d_middle, context, tape);
+  at::Tensor dx = norm1_.backward(d_input, tape.kept(kInput).front(), tape.kept(kNorm1));
+  tape.release(kNorm1);
+  tape.release(kInput);
+  ResidualAdd::accumulate(dx, d_middle);
+  return dx;
+}
+
+at::Tensor TransformerBlock::backward_norm_last(at::Tensor dy, const Context& context,
+                                                LayerTape& tape) const {
+  const at::Tensor& before =
+      tape.get(kSum, [&] { return Tensors{sum(context, tape)}; }).front();
+  const Tensors& result = tape.get(kNorm2, [&] { return norm2_.forward(before); });
+  at::Tensor d_sum = norm2_.backward(dy, before, result);
+  dy.reset();
+  tape.release(kNorm2);
+  tape.release(kSum);
+
+  Tensors normed;
+  at::Tensor d_normed = feed_forward_backward(d_sum, context, tape, normed);
+  ResidualAdd::accumulate(d_normed, d_sum);
+  d_sum.reset();
+  at::Tensor d_middle = norm1_.backward(d_normed, middle(context, tape), normed);
+  d_normed.reset();
+  normed.clear();
+  tape.release(kMiddle);
+
+  at::Tensor dx = attention_backward(d_middle, context, tape);
+  tape.release(kInput);
+  ResidualAdd::accumulate(dx, d_middle);
+  return dx;
+}
+
+}  // namespace sotto::nn

@@ -1,0 +1,220 @@
+#include "sotto/train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "sotto/core/atomic_folder.h"
+#include "sotto/core/config.h"
+#include "sotto/core/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/run_record.h"
+#include "sotto/core/safetensors.h"
+#include "sotto/core/text_file.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kConfig = "config.yaml";
+constexpr const char* kVocabulary = "vocab.json";
+constexpr const char* kState = "state.json";
+constexpr std::string_view kPrefix = "step-";
+constexpr size_t kMaxListed = 6;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+SafetensorsEntry entry_of(const std::string& name, const at::Tensor& tensor) {
+  SOTTO_ASSERT(tensor.is_cpu() && tensor.is_contiguous() && tensor.scalar_type() == at::kFloat,
+               "'{}' cannot be written as it lies", name);
+  return {.name = name,
+          .type = TensorType::kFloat32,
+          .shape = tensor.sizes().vec(),
+          .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}};
+}
+
+// A tensor with the name that it has in a file.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// What differs between a file and what is there, each in one phrase.
+std::vector<std::string> differences(const SafetensorsFile& file,
+                                     const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> found;
+  std::vector<std::string> names = file.names();
+  for (const NamedTensor& ours : tensors) {
+    std::erase(names, ours.name);
+    const TensorView* theirs = file.find(ours.name);
+    const std::vector<int64_t> shape = ours.tensor.sizes().vec();
+    if (theirs == nullptr) {
+      found.push_back(fmt::format("{} {} is not in it", ours.name, shape_text(shape)));
+    } else if (theirs->shape != shape) {
+      found.push_back(fmt::format("{} is {} there and {} here", ours.name,
+                                  shape_text(theirs->shape), shape_text(shape)));
+    } else if (theirs->type != TensorType::kFloat32) {
+      found.push_back(fmt::format("{} is not fp32", ours.name));
+    }
+  }
+  for (const std::string& name : names)
+    found.push_back(fmt::format("{} is only in it", name));
+  return found;
+}
+
+void load(const fs::path& path, std::vector<NamedTensor> tensors) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  std::vector<std::string> found = differences(file, tensors);
+  if (!found.empty()) {
+    const size_t num_found = found.size();
+    if (num_found > kMaxListed) {
+      found.resize(kMaxListed);
+      found.push_back(fmt::format("and {} more", num_found - kMaxListed));
+    }
+    throw DataError({.attempted = fmt::format("loading {}", path.string()),
+                     .found = fmt::format("a network of another shape: {}", fmt::join(found, "; ")),
+                     .expected = "the shapes of this run's configuration",
+                     .hint = "Use the configuration beside it (config.yaml), or another --out."});
+  }
+  for (NamedTensor& ours : tensors) {
+    const TensorView* theirs = file.find(ours.name);
+    std::memcpy(ours.tensor.mutable_data_ptr(), theirs->bytes.data(), theirs->bytes.size());
+  }
+}
+
+std::vector<NamedTensor> tensors_of(nn::ParameterStore& store) {
+  std::vector<NamedTensor> tensors;
+  for (nn::Parameter& parameter : store.parameters())
+    tensors.push_back({parameter.spec.name, parameter.value});
+  return tensors;
+}
+
+std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
+  std::vector<NamedTensor> tensors;
+  for (const optim::Optimizer::State& state : optimizer.states()) {
+    tensors.push_back({state.name + ".first_moment", state.first_moment});
+    tensors.push_back({state.name + ".second_moment", state.second_moment});
+  }
+  return tensors;
+}
+
+void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+  std::vector<SafetensorsEntry> entries;
+  for (const NamedTensor& tensor : tensors) entries.push_back(entry_of(tensor.name, tensor.tensor));
+  write_safetensors(path, entries, {{"format", "pt"}});
+}
+
+nlohmann::json state_json(const RunState& state) {
+  nlohmann::json json = {{"format_version", kCheckpointFormatVersion},
+                         {"step", state.step},
+                         {"epoch", state.next.epoch},
+                         {"epoch_step", state.next.step},
+                         {"limits", to_json(state.limits)},
+                         {"best_step", state.best_step},
+                         {"manifest_fingerprint", state.manifest_fingerprint},
+                         {"vocabulary", state.shape.vocabulary},
+                         {"blank", state.shape.blank},
+                         {"feature_dim", state.shape.feature_dim}};
+  if (state.best_step > 0) json["best_wer"] = state.best_wer;
+  return json;
+}
+
+RunState state_from(const nlohmann::json& json, const fs::path& path) {
+  try {
+    if (json.at("format_version").get<int64_t>() > kCheckpointFormatVersion) {
+      throw DataError({.attempted = fmt::format("reading {}", path.string()),
+                       .found = "a checkpoint of a newer format",
+                       .expected = fmt::format("format_version {}", kCheckpointFormatVersion),
+                       .hint = "Use the version of sotto that wrote it."});
+    }
+    RunState state{.step = json.at("step"),
+                   .next = {.epoch = json.at("epoch"), .step = json.at("epoch_step")},
+                   .limits = limits_from_json(json.at("limits")),
+                   .best_step = json.at("best_step"),
+                   .manifest_fingerprint = json.at("manifest_fingerprint"),
+                   .shape = {.vocabulary = json.at("vocabulary"),
+                             .blank = json.at("blank"),
+                             .feature_dim = json.at("feature_dim")}};
+    if (state.best_step > 0) state.best_wer = json.at("best_wer");
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError({.attempted = fmt::format("reading {}", path.string()),
+                     .found = error.what(),
+                     .expected = "the state of a run, as sotto writes it",
+                     .hint = "Use another checkpoint of the run."});
+  }
+}
+
+}  // namespace
+
+void write_checkpoint(const fs::path& folder, const Learner& learner,
+                      const Checkpoint& checkpoint) {
+  AtomicFolder aside(folder);
+  write_tensors(aside.path() / kWeights, tensors_of(learner.model->parameters()));
+  write_tensors(aside.path() / kOptimizer, tensors_of(learner.optimizer));
+  checkpoint.vocabulary.write(aside.path() / kVocabulary);
+  write_file_synced(aside.path() / kConfig,
+                    bytes_of(format_yaml(write_options(checkpoint.config))));
+  write_file_synced(aside.path() / kState, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
+  aside.commit();
+}
+
+Checkpoint read_checkpoint(const fs::path& folder) {
+  const fs::path state_path = folder / kState;
+  const nlohmann::json json = nlohmann::json::parse(read_text_file(state_path), nullptr,
+                                                    /*allow_exceptions=*/false);
+  return {.state = state_from(json, state_path),
+          .config = read_config<RunConfig>(folder / kConfig),
+          .vocabulary = data::Vocabulary::read(folder / kVocabulary)};
+}
+
+void check_checkpoint(const fs::path& folder) {
+  read_checkpoint(folder);
+  SafetensorsFile::open(folder / kWeights);
+  SafetensorsFile::open(folder / kOptimizer);
+}
+
+void load_weights(const fs::path& folder, nn::ParameterStore& store) {
+  load(folder / kWeights, tensors_of(store));
+}
+
+void load_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
+  load(folder / kOptimizer, tensors_of(optimizer));
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    int64_t step = 0;
+    const char* end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+    if (error == std::errc() && rest == end) found.emplace_back(step, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+fs::path checkpoint_path(const fs::path& run_folder, int64_t step) {
+  return run_folder / "checkpoints" / fmt::format("{}{}", kPrefix, step);
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,50 @@
+#include "sotto/train/dry_run.h"
+
+#include <numeric>
+#include <vector>
+
+#include "sotto/core/error.h"
+#include "sotto/data/micro_batch.h"
+#include "sotto/device/torch_memory.h"
+
+namespace sotto::train {
+
+using device::Arena;
+using device::ArenaGuard;
+
+DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose)
+    : arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
+  const ArenaGuard guard(at::kMeta, arena_);
+  if (purpose == Purpose::kTraining) {
+    learner_ = std::make_unique<Learner>(config, shape, at::kMeta);
+    model_ = learner_->model.get();
+  } else {
+    recogniser_ = make_model(config, shape, at::kMeta, /*trains=*/false);
+    model_ = recogniser_.get();
+  }
+}
+
+DryRun::~DryRun() = default;
+
+device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
+                                      const StepSettings& settings) {
+  SOTTO_ASSERT(learner_ != nullptr, "a step of a network that does not train");
+  return observe([&] { train::run_step(*learner_, examples, settings); });
+}
+
+device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) {
+  return observe([&] {
+    std::vector<int64_t> places(examples.size());
+    std::iota(places.begin(), places.end(), int64_t{0});
+    model_->recognise(data::make_micro_batch(examples, places, at::kMeta));
+  });
+}
+
+device::MemoryReport DryRun::observe(const std::function<void()>& action) {
+  const ArenaGuard guard(at::kMeta, arena_);
+  arena_->reset_peak();
+  action();
+  return arena_->report();
+}
+
+}  // namespace sotto::train

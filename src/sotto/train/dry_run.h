@@ -1,0 +1,46 @@
+// The training step on tensors without storage, through an arena over nothing: how much memory it
+// takes, by category and to the byte. The only memory model there is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "sotto/data/dataset.h"
+#include "sotto/device/arena.h"
+#include "sotto/train/step.h"
+
+namespace sotto::train {
+
+class DryRun {
+ public:
+  // A run without storage: the network and the optimizer, or the network alone.
+  enum class Purpose { kTraining, kRecognition };
+
+  DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose);
+  ~DryRun();
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+
+  const models::Model& model() const { return *model_; }
+
+  // What one step takes, all of its micro-batches one after the other; values of examples are not
+  // read.
+  device::MemoryReport run_step(std::span<const data::Example> examples,
+                                const StepSettings& settings);
+
+  // What recognising these examples in one micro-batch takes.
+  device::MemoryReport recognise(std::span<const data::Example> examples);
+
+ private:
+  device::MemoryReport observe(const std::function<void()>& action);
+
+  // Shared, because tensors that outlive this object hold blocks of it.
+  std::shared_ptr<device::Arena> arena_;
+  std::unique_ptr<Learner> learner_;            // of kTraining
+  std::unique_ptr<models::Model> recogniser_;  // of kRecognition
+  models::Model* model_ = nullptr;             // of either
+};
+
+}  // namespace sotto::train

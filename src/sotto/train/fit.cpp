@@ -1,0 +1,233 @@
+#include "sotto/train/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
+#include "sotto/data/micro_batch.h"
+#include "sotto/train/evaluation.h"
+
+namespace sotto::train {
+
+namespace {
+
+using data::Example;
+
+// Micro-batches of an epoch that are dry-run, the largest by frames and the largest by labels: all
+// of them in a small corpus.
+constexpr size_t kAudited = 64;
+
+int64_t num_labels(const Example& example) {
+  return std::ssize(example.labels);
+}
+
+int64_t frames_of(const models::Model& model, std::span<const Example> examples) {
+  int64_t frames = 0;
+  for (const Example& example : examples) frames += model.num_frames(example.rows);
+  return frames;
+}
+
+// The first of `examples` that reach max_frames together, the last of them cut to end there.
+std::vector<Example> fill(const models::Model& model, std::span<const Example> examples,
+                          int64_t max_frames) {
+  std::vector<Example> filled;
+  int64_t left = max_frames;
+  for (const Example& example : examples) {
+    const int64_t frames = model.num_frames(example.rows);
+    if (frames > left) {
+      // Below that, what is left would be too short for an utterance of its own.
+      if (left > 8) {
+        const double share = static_cast<double>(left) / static_cast<double>(frames);
+        const auto rows = static_cast<int64_t>(static_cast<double>(example.rows) * share);
+        filled.push_back(data::make_dry_example(rows, example.feature_dim, num_labels(example)));
+      }
+      break;
+    }
+    filled.push_back(example);
+    left -= frames;
+  }
+  return filled;
+}
+
+}  // namespace
+
+Sizes::Sizes(const data::Dataset& dataset) : durations_s(dataset.durations_s()) {
+  for (const int64_t place : dataset.utterances()) {
+    const data::Utterance& utterance = dataset.manifest().at(place);
+    const double samples =
+        std::ceil(utterance.duration_s * static_cast<double>(dataset.options().sample_rate));
+    const int64_t rows =
+        utterance.feature_dim > 0 ? utterance.num_frames : static_cast<int64_t>(samples);
+    examples.push_back(data::make_dry_example(rows, utterance.feature_dim,
+                                              std::ssize(dataset.labels_of(place))));
+    examples.back().utterance = place;
+  }
+}
+
+BudgetFit::BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes)
+    : dry_(dry), sizes_(sizes), budget_bytes_(budget_bytes) {
+  SOTTO_ASSERT(!sizes.examples.empty(), "nothing to fit");
+}
+
+Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
+  const std::vector<Example> step = largest_step(batch);
+  const device::MemoryReport whole = run_one(step, settings.tier);
+  if (fits(whole)) return {.limits = {}, .worst = whole};
+
+  device::MemoryReport worst = run_one({step.front()}, settings.tier);
+  if (!fits(worst)) refuse(step.front(), worst.high_water, settings);
+  int64_t good = frames_of(dry_.model(), {&step.front(), 1});
+  int64_t bad = frames_of(dry_.model(), step);
+  while (bad - good > std::max<int64_t>(1, good / 200)) {
+    const int64_t middle = good + (bad - good) / 2;
+    const device::MemoryReport report = run_one(fill(dry_.model(), step, middle), settings.tier);
+    if (fits(report)) {
+      good = middle;
+      worst = report;
+    } else {
+      bad = middle;
+    }
+  }
+  // Labels may lie denser in other utterances: their number is limited too, to no less than one
+  // utterance has.
+  int64_t labels = 0;
+  for (const Example& example : fill(dry_.model(), step, good)) labels += num_labels(example);
+  return {.limits = {.max_frames = good, .max_labels = std::max(labels, num_labels(step.front()))},
+          .worst = worst};
+}
+
+int64_t BudgetFit::longest_fitting(const StepSettings& settings) {
+  std::vector<Example> sorted = sizes_.examples;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Example& a, const Example& b) { return a.rows < b.rows; });
+  int64_t most_labels = 0;
+  for (const Example& example : sorted) most_labels = std::max(most_labels, num_labels(example));
+  const auto first_bad =
+      std::partition_point(sorted.begin(), sorted.end(), [&](const Example& example) {
+        return fits(run_one(
+            {data::make_dry_example(example.rows, example.feature_dim, most_labels)},
+            settings.tier));
+      });
+  return first_bad == sorted.begin() ? 0 : std::prev(first_bad)->rows;
+}
+
+Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
+  for (MicroBatchLimits limits = settings.limits;;) {
+    std::vector<Candidate> candidates = candidates_of(epoch, limits);
+    std::vector<Candidate> chosen;
+    choose_largest(candidates, &Candidate::frames, chosen);
+    choose_largest(candidates, &Candidate::labels, chosen);
+    device::MemoryReport worst;
+    int64_t worst_frames = 0;
+    for (const Candidate& candidate : chosen) {
+      device::MemoryReport report = run_one(candidate.examples, settings.tier);
+      if (report.high_water <= worst.high_water) continue;
+      worst = std::move(report);
+      worst_frames = candidate.frames;
+    }
+    if (fits(worst)) return {.limits = limits, .worst = worst};
+    // Where one utterance alone is too much, split_step() refuses it in the next round.
+    limits.max_frames = std::min(limits.max_frames, worst_frames) * 19 / 20;
+  }
+}
+
+std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrder& epoch,
+                                                           const MicroBatchLimits& limits) const {
+  std::vector<Candidate> candidates;
+  for (int64_t step = 0; step < epoch.num_steps(); ++step) {
+    std::vector<Example> examples;
+    for (const int64_t place : epoch.utterances(step))
+      examples.push_back(sizes_.examples[static_cast<size_t>(place)]);
+    for (const std::vector<int64_t>& places : split_step(dry_.model(), examples, limits)) {
+      Candidate& candidate = candidates.emplace_back();
+      for (const int64_t place : places) {
+        candidate.examples.push_back(examples[static_cast<size_t>(place)]);
+        candidate.labels += num_labels(candidate.examples.back());
+      }
+      candidate.frames = frames_of(dry_.model(), candidate.examples);
+    }
+  }
+  return candidates;
+}
+
+void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::*size,
+                               std::vector<Candidate>& chosen) {
+  const auto end = candidates.begin() +
+                   static_cast<std::ptrdiff_t>(std::min(kAudited, candidates.size()));
+  std::partial_sort(candidates.begin(), end, candidates.end(),
+                    [&](const Candidate& a, const Candidate& b) { return a.*size > b.*size; });
+  chosen.insert(chosen.end(), candidates.begin(), end);
+}
+
+device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples, nn::Tier tier) {
+  return dry_.run_step(examples, {.tier = tier});
+}
+
+std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) const {
+  std::vector<int64_t> rows;
+  std::vector<int64_t> labels;
+  for (const Example& example : sizes_.examples) {
+    rows.push_back(example.rows);
+    labels.push_back(num_labels(example));
+  }
+  std::vector<double> durations = sizes_.durations_s;
+  std::sort(rows.begin(), rows.end(), std::greater<>());
+  std::sort(labels.begin(), labels.end(), std::greater<>());
+  std::sort(durations.begin(), durations.end(), std::greater<>());
+  const bool counts_seconds = batch.kind == data::EffectiveBatch::Kind::kSeconds;
+  const int64_t feature_dim = sizes_.examples.front().feature_dim;
+  std::vector<Example> step;
+  double seconds = 0.0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    // A step of seconds may end behind them, by less than an utterance.
+    const bool is_full = counts_seconds ? seconds > batch.seconds
+                                        : std::ssize(step) >= batch.utterances;
+    if (is_full) break;
+    step.push_back(data::make_dry_example(rows[i], feature_dim, labels[i]));
+    seconds += durations[i];
+  }
+  return step;
+}
+
+void BudgetFit::refuse(const Example& longest, int64_t needed_bytes,
+                       const StepSettings& settings) {
+  std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
+  if (settings.tier != nn::Tier::kBlock) {
+    const int64_t with_block = run_one({longest}, nn::Tier::kBlock).high_water;
+    if (with_block < needed_bytes)
+      hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);
+  }
+  hint += " Or leave long utterances out: data.too_large: skip.";
+  throw ConfigError(
+      {.attempted = "fitting the run into its budget",
+       .found = fmt::format("the longest utterance alone needs {}", format_bytes(needed_bytes)),
+       .expected = fmt::format("at most the budget of {}", format_bytes(budget_bytes_)),
+       .hint = hint});
+}
+
+MicroBatchLimits fit_recognition(DryRun& dry, std::vector<Example> examples,
+                                 const RecognitionBudget& budget) {
+  std::sort(examples.begin(), examples.end(),
+            [](const Example& a, const Example& b) { return a.rows > b.rows; });
+  if (std::ssize(examples) > kLoadedAtOnce) examples.resize(kLoadedAtOnce);
+  const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
+  int64_t frames =
+      std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));
+  while (true) {
+    const int64_t needed = dry.recognise(fill(dry.model(), examples, frames)).high_water;
+    if (needed <= budget.bytes) return {.max_frames = frames};
+    if (frames == longest) {
+      throw ConfigError(
+          {.attempted = "fitting the recognition into the budget",
+           .found = fmt::format("the longest utterance alone needs {}", format_bytes(needed)),
+           .expected = fmt::format("at most the budget of {}", format_bytes(budget.bytes)),
+           .hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1)});
+    }
+    frames = std::max(longest, frames / 2);
+  }
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,84 @@
+// From a budget to limits of micro-batches, by dry runs of the worst that can come; and the audit
+// of an epoch before it starts. Nothing is estimated by a formula.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sotto/core/limits.h"
+#include "sotto/data/dataset.h"
+#include "sotto/data/sampler.h"
+#include "sotto/device/arena.h"
+#include "sotto/train/dry_run.h"
+
+namespace sotto::train {
+
+// The utterances that take part, by their sizes alone: rows as the manifest says, labels, no
+// values.
+struct Sizes {
+  explicit Sizes(const data::Dataset& dataset);
+  Sizes(std::vector<data::Example> of_examples, std::vector<double> of_durations_s)
+      : examples(std::move(of_examples)), durations_s(std::move(of_durations_s)) {}
+
+  std::vector<data::Example> examples;
+  std::vector<double> durations_s;
+};
+
+struct Fit {
+  MicroBatchLimits limits;
+  // Of the worst micro-batch under them, with everything that is there besides it.
+  device::MemoryReport worst;
+};
+
+class BudgetFit {
+ public:
+  // The dry run is of the run's own network; all three must outlive this.
+  BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes);
+
+  // Limits under which every step of `batch` fits into the budget. Throws ConfigError where the
+  // longest utterance does not fit alone; the message names the smallest budget that would do.
+  Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
+
+  // The longest utterance, in rows, that fits alone; 0 where none does.
+  int64_t longest_fitting(const StepSettings& settings);
+
+  // Dry-runs the largest micro-batches of every step of an epoch, as they will be, and lowers the
+  // limits where one would not fit. Returns what the largest takes.
+  Fit audit(const data::EpochOrder& epoch, const StepSettings& settings);
+
+ private:
+  // A candidate is one micro-batch of an epoch as it will be.
+  struct Candidate {
+    std::vector<data::Example> examples;
+    int64_t frames = 0;
+    int64_t labels = 0;
+  };
+  std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
+                                       const MicroBatchLimits& limits) const;
+  static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::*size,
+                             std::vector<Candidate>& chosen);
+  // One micro-batch as a step of its own.
+  device::MemoryReport run_one(const std::vector<data::Example>& examples, nn::Tier tier);
+  bool fits(const device::MemoryReport& report) const { return report.high_water <= budget_bytes_; }
+  // As large in every respect as a step can be: the i-th longest has the i-th most labels.
+  std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
+  [[noreturn]] void refuse(const data::Example& longest, int64_t needed_bytes,
+                           const StepSettings& settings);
+
+  DryRun& dry_;
+  const Sizes& sizes_;
+  int64_t budget_bytes_;
+};
+
+// Limits for recognising the examples, at most those given; the dry run may be of either purpose.
+// Throws ConfigError where the longest does not fit into the budget alone.
+struct RecognitionBudget {
+  int64_t bytes = 0;
+  MicroBatchLimits limits;
+};
+MicroBatchLimits fit_recognition(DryRun& dry, std::vector<data::Example> examples,
+                                 const RecognitionBudget& budget);
+
+}  // namespace sotto::train

@@ -1,0 +1,36 @@
+// What happens when a step runs out of memory: it is unwound and run again, first as it was, then
+// with halved limits. No weight has changed when OutOfMemory is thrown, and what a step draws at
+// random is keyed by utterance; so the first retry gives the same bits, and the others the same to
+// rounding.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "sotto/train/step.h"
+
+namespace sotto::train {
+
+inline constexpr int64_t kMaxRetries = 3;
+
+// One restart, as it is logged.
+struct Restart {
+  int64_t step = 0;
+  int64_t attempt = 0;  // from 1
+  MicroBatchLimits limits;
+  std::string reason;
+};
+
+// Runs the step. Limits that were learned are left in `settings`, and told to `on_restart` before
+// they are used. Throws OutOfMemory after kMaxRetries.
+StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
+                                 StepSettings& settings,
+                                 const std::function<void(const Restart&)>& on_restart);
+
+// Limits under which the largest micro-batch of the step is half as large, as far as utterances can
+// be divided.
+MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
+                        const MicroBatchLimits& limits);
+
+}  // namespace sotto::train

@@ -1,0 +1,59 @@
+#include "sotto/train/run_config.h"
+
+#include <algorithm>
+
+#include "sotto/core/error.h"
+
+namespace sotto::train {
+
+void DataOptions::visit(OptionVisitor& visitor) {
+  visitor.value("train", train, "manifest of the training utterances");
+  visitor.value("dev", dev, "manifest of the utterances to evaluate on");
+  visitor.value("vocabulary", vocabulary, "a vocab.json; empty: made from the training texts");
+  utterances.visit(visitor);
+  visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
+                 data::kPolicies);
+  visitor.value("loader_threads", loader_threads, "threads that decode ahead",
+                {.min = 1, .max = 256});
+}
+
+void RunConfig::visit(OptionVisitor& visitor) {
+  visitor.value("name", name, "of the run; its files go to runs/NAME");
+  visitor.group("model", model, "the network");
+  visitor.group("data", data, "what to train and evaluate on");
+  visitor.group("optimizer", optimizer, "AdamW and its schedule");
+  visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
+  visitor.choice("tier", tier, "what is kept for backward", nn::kTiers);
+  std::string batch = effective_batch.to_string();
+  visitor.value("effective_batch", batch, "utterances of one update, or seconds: 32, 120s");
+  effective_batch = data::EffectiveBatch::parse(batch);
+  visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
+  visitor.value("epochs", epochs, "times that every utterance is seen", {.min = 1});
+  visitor.value("max_steps", max_steps, "updates at most; 0: all of the epochs", {.min = 0});
+  visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
+  visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",
+                {.min = 0});
+  visitor.value("checkpoint_every", checkpoint_every,
+                "updates between checkpoints; 0: each epoch", {.min = 0});
+  visitor.duration("checkpoint_seconds", checkpoint_seconds,
+                   "time after which a checkpoint is due in any case", {.above = 0});
+  visitor.value("keep_checkpoints", keep_checkpoints, "checkpoints kept, besides the best",
+                {.min = 1, .max = 10'000});
+}
+
+void RunConfig::validate() const {
+  const bool is_plain = !name.empty() && name != "." && name != ".." &&
+                        name.find('/') == std::string::npos;
+  if (!is_plain) {
+    throw ConfigError({.attempted = "checking the run's name",
+                       .found = fmt::format("'{}'", name),
+                       .expected = "the name of a folder below runs/, such as digits"});
+  }
+}
+
+int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch) {
+  const int64_t all = config.epochs * steps_an_epoch;
+  return config.max_steps > 0 ? std::min(all, config.max_steps) : all;
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,76 @@
+// The configuration of a run: one YAML or JSON file, everything that decides the result and the
+// budget that does not.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "sotto/core/options.h"
+#include "sotto/core/units.h"
+#include "sotto/data/dataset.h"
+#include "sotto/data/sampler.h"
+#include "sotto/kernels/ctc.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/nn/tape.h"
+#include "sotto/optim/optimizer.h"
+
+namespace sotto::train {
+
+inline constexpr std::array kReductions = {
+    Named{"sum", kernels::Reduction::kSum}, Named{"tokens", kernels::Reduction::kTokens},
+    Named{"utterances", kernels::Reduction::kUtterances},
+    Named{"ctc_mean", kernels::Reduction::kCtcMean}};
+
+struct DataOptions {
+  // Manifests.
+  std::filesystem::path train;
+  std::filesystem::path dev;
+  // A vocab.json; without one, the characters of the training transcripts.
+  std::filesystem::path vocabulary;
+  // What becomes of utterances that are broken, too long and so on.
+  data::DatasetOptions utterances;
+  // An utterance that does not fit into the budget alone.
+  data::Policy too_large = data::Policy::kError;
+  // Threads that decode ahead.
+  int64_t loader_threads = 1;
+
+  void visit(OptionVisitor& visitor);
+};
+
+struct RunConfig {
+  // Of the run's folder, runs/NAME.
+  std::string name = "run";
+  models::TransformerCtcOptions model;
+  DataOptions data;
+  optim::OptimizerOptions optimizer;
+  // What the run may take.
+  MemorySize memory;
+  // What is kept for backward, in every layer.
+  nn::Tier tier = nn::Tier::kNorms;
+  // Utterances of one update, or seconds of them.
+  data::EffectiveBatch effective_batch;
+  // What the loss of a step is.
+  kernels::Reduction reduction = kernels::Reduction::kCtcMean;
+  int64_t epochs = 10;
+  // Ends the run earlier; 0: after its epochs.
+  int64_t max_steps = 0;
+  // Of weights, order and dropout.
+  int64_t seed = 1;
+  // Steps between evaluations; 0: at the end of each epoch.
+  int64_t evaluate_every = 0;
+  // Steps between checkpoints; 0: at the end of each epoch.
+  int64_t checkpoint_every = 0;
+  // Seconds after which a checkpoint is due in any case.
+  double checkpoint_seconds = 600.0;
+  // Checkpoints that are kept; the best one besides.
+  int64_t keep_checkpoints = 2;
+
+  void visit(OptionVisitor& visitor);
+  void validate() const;
+};
+
+// The learning rate's schedule and the end of the run need the number of updates.
+int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch);
+
+}  // namespace sotto::train

@@ -1,0 +1,134 @@
+#include "sotto/train/run_files.h"
+
+#include <algorithm>
+#include <string>
+
+#include "sotto/core/atomic_folder.h"
+#include "sotto/core/config.h"
+#include "sotto/core/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/text_file.h"
+#include "sotto/train/trainer.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLimitsFile = "limits.json";
+constexpr int64_t kFormatVersion = 1;
+
+void write_text(const fs::path& path, const std::string& text) {
+  write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+nlohmann::json counts_json(const ErrorCounts& counts) {
+  return {{"rate", counts.rate()},
+          {"insertions", counts.insertions},
+          {"deletions", counts.deletions},
+          {"substitutions", counts.substitutions},
+          {"reference", counts.reference_length}};
+}
+
+}  // namespace
+
+void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw DataError({.attempted = fmt::format("making the run's folder {}", folder.string()),
+                     .found = error.message(),
+                     .expected = "a place that can be written to",
+                     .hint = "Choose another with --out."});
+  }
+  remove_leftovers(folder);
+  remove_leftovers(folder / "checkpoints");
+  write_text(folder / "config.yaml", format_yaml(write_options(config)));
+}
+
+nlohmann::json step_record(const StepReport& report) {
+  return {{"kind", "step"},
+          {"step", report.step},
+          {"epoch", report.epoch},
+          {"loss", report.result.loss},
+          {"rate", report.result.rate},
+          {"gradient_norm", report.result.gradient_norm},
+          {"updated", report.result.is_updated},
+          {"utterances", report.num_utterances},
+          {"micro_batches", report.result.num_micro_batches},
+          {"frames", report.result.num_frames},
+          {"audio_seconds", report.audio_seconds},
+          {"seconds", report.seconds},
+          {"memory_bytes", report.live_bytes},
+          {"peak_bytes", report.peak_bytes},
+          {"reserved_bytes", report.reserved_bytes},
+          {"infeasible", report.result.infeasible}};
+}
+
+nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
+  return {{"kind", "evaluation"},
+          {"step", step},
+          {"words", counts_json(evaluation.words)},
+          {"characters", counts_json(evaluation.characters)},
+          {"loss", evaluation.loss},
+          {"utterances", evaluation.num_utterances},
+          {"audio_seconds", evaluation.audio_seconds},
+          {"seconds", evaluation.seconds},
+          {"skipped", evaluation.skipped.size()}};
+}
+
+nlohmann::json restart_record(const Restart& restart) {
+  return {{"kind", "out_of_memory"},
+          {"step", restart.step},
+          {"attempt", restart.attempt},
+          {"limits", to_json(restart.limits)},
+          {"reason", restart.reason}};
+}
+
+nlohmann::json memory_json(const device::MemoryReport& report) {
+  nlohmann::json categories;
+  for (int i = 0; i < device::kNumCategories; ++i) {
+    categories[std::string(device::name_of(static_cast<device::Category>(i)))] =
+        report.at_peak[static_cast<size_t>(i)];
+  }
+  return {{"peak_bytes", report.peak},
+          {"high_water_bytes", report.high_water},
+          {"bytes_at_peak", std::move(categories)},
+          {"peak_moment", report.peak_moment.to_string()}};
+}
+
+void write_memory_file(const fs::path& folder, const device::MemoryReport& planned,
+                       const device::MemoryReport& measured) {
+  const nlohmann::json json = {{"format_version", kFormatVersion},
+                               {"planned", memory_json(planned)},
+                               {"measured", memory_json(measured)}};
+  write_text(folder / "memory.json", json.dump(2) + "\n");
+}
+
+void write_learned_limits(const fs::path& folder, const MicroBatchLimits& limits) {
+  const nlohmann::json json = {{"format_version", kFormatVersion}, {"limits", to_json(limits)}};
+  write_text(folder / kLimitsFile, json.dump(2) + "\n");
+}
+
+MicroBatchLimits read_learned_limits(const fs::path& folder) {
+  const fs::path path = folder / kLimitsFile;
+  if (!fs::exists(path)) return {};
+  const nlohmann::json json =
+      nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("limits")) {
+    throw DataError({.attempted = fmt::format("reading {}", path.string()),
+                     .found = "no learned limits",
+                     .expected = "what sotto writes there",
+                     .hint = "Remove the file: limits are then learned again."});
+  }
+  return limits_from_json(json.at("limits"));
+}
+
+MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b) {
+  return {.max_frames = std::min(a.max_frames, b.max_frames),
+          .max_labels = std::min(a.max_labels, b.max_labels),
+          .max_utterances = std::min(a.max_utterances, b.max_utterances)};
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,44 @@
+// The files of a run besides its checkpoints: what is written into runs/NAME, and in which form.
+//
+//   config.yaml     the configuration that was used
+//   metrics.jsonl   one line a step, an evaluation, a restart
+//   memory.json     the first step as it was planned and as it was measured
+//   limits.json     limits that were learned from running out of memory
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sotto/core/limits.h"
+#include "sotto/device/arena.h"
+#include "sotto/train/evaluation.h"
+#include "sotto/train/recovery.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::train {
+
+struct StepReport;
+
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kBestFolder = "best";
+
+// Makes the folder, clears away what a killed process left in it, writes config.yaml.
+void prepare_run_folder(const std::filesystem::path& folder, const RunConfig& config);
+
+nlohmann::json step_record(const StepReport& report);
+nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
+nlohmann::json restart_record(const Restart& restart);
+
+nlohmann::json memory_json(const device::MemoryReport& report);
+void write_memory_file(const std::filesystem::path& folder, const device::MemoryReport& planned,
+                       const device::MemoryReport& measured);
+
+// Written and synced at once, so that a run that is killed right after does not learn it again.
+void write_learned_limits(const std::filesystem::path& folder, const MicroBatchLimits& limits);
+// No limits where nothing was learned.
+MicroBatchLimits read_learned_limits(const std::filesystem::path& folder);
+
+// The smaller of both in each respect.
+MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b);
+
+}  // namespace sotto::train

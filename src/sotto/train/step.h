@@ -1,0 +1,67 @@
+// One update of the weights: forward and backward of its micro-batches, clip, update. The real run
+// and the dry run go through this same code.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sotto/core/limits.h"
+#include "sotto/data/dataset.h"
+#include "sotto/models/model.h"
+#include "sotto/nn/tape.h"
+#include "sotto/optim/optimizer.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::train {
+
+// The network and its optimizer on one device: what a checkpoint holds.
+struct Learner {
+  // On Meta a dry one.
+  Learner(const RunConfig& config, const models::DataShape& shape, const at::Device& device);
+
+  at::Device device;
+  // A pointer, because the optimizer refers to its parameters.
+  std::unique_ptr<models::Model> model;
+  optim::Optimizer optimizer;
+};
+
+// The network of a configuration. Without `trains` it has no gradients.
+std::unique_ptr<models::Model> make_model(const RunConfig& config, const models::DataShape& shape,
+                                          const at::Device& device, bool trains);
+
+// What is common to all steps of a run, and which of them this is.
+struct StepSettings {
+  kernels::Reduction reduction = kernels::Reduction::kCtcMean;
+  nn::Tier tier = nn::Tier::kNorms;
+  uint64_t seed = 1;
+  int64_t step = 1;  // from 1
+  int64_t total_steps = 1;
+  MicroBatchLimits limits;
+};
+
+struct StepResult {
+  // By the reduction, over the whole step.
+  double loss = 0.0;
+  double gradient_norm = 0.0;
+  double rate = 0.0;
+  // False where the gradients are not finite: the weights are as before.
+  bool is_updated = false;
+  int64_t num_micro_batches = 0;
+  // Frames of the encoder.
+  int64_t num_frames = 0;
+  // Places in the manifest of utterances with too few frames for their labels; they count as 0.
+  std::vector<int64_t> infeasible;
+};
+
+// Splits the step under the limits. Throws DataError where an utterance alone exceeds them.
+std::vector<std::vector<int64_t>> split_step(const models::Model& model,
+                                             std::span<const data::Example> examples,
+                                             const MicroBatchLimits& limits);
+
+// Throws OutOfMemory before any weight has changed.
+StepResult run_step(Learner& learner, std::span<const data::Example> examples,
+                    const StepSettings& settings);
+
+}  // namespace sotto::train

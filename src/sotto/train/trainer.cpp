@@ -1,0 +1,346 @@
+#include "sotto/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "sotto/core/atomic_folder.h"
+#include "sotto/core/config.h"
+#include "sotto/core/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/text_file.h"
+#include "sotto/train/run_files.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class Event, class... Arguments>
+void tell(const Event& event, const Arguments&... arguments) {
+  if (event) event(arguments...);
+}
+
+data::Vocabulary vocabulary_for(const RunConfig& config, const data::Manifest& train,
+                                const std::optional<Checkpoint>& checkpoint) {
+  if (checkpoint) return checkpoint->vocabulary;
+  if (!config.data.vocabulary.empty()) return data::Vocabulary::read(config.data.vocabulary);
+  return data::Vocabulary::from_texts(train.texts());
+}
+
+// The settings of utterances that follow from the model.
+data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {
+  data::DatasetOptions options = config.data.utterances;
+  options.sample_rate = config.model.features.sample_rate;
+  if (manifest.feature_dim() == 0)
+    options.min_rows = kernels::LogMel::min_samples(config.model.features);
+  return options;
+}
+
+// What must be as it was for the steps to be the same.
+void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
+                     const data::Manifest& manifest) {
+  std::vector<std::string> found;
+  if (checkpoint.state.manifest_fingerprint != manifest.fingerprint())
+    found.emplace_back("the training manifest has changed");
+  if (checkpoint.config.seed != config.seed)
+    found.push_back(fmt::format("seed was {} and is {}", checkpoint.config.seed, config.seed));
+  if (!(checkpoint.config.effective_batch == config.effective_batch))
+    found.push_back(fmt::format("effective_batch was {} and is {}",
+                                checkpoint.config.effective_batch.to_string(),
+                                config.effective_batch.to_string()));
+  if (found.empty()) return;
+  throw DataError({.attempted = "resuming a run",
+                   .found = fmt::format("{}", fmt::join(found, "; ")),
+                   .expected = "the run as it was",
+                   .hint = "Resume with the configuration in the checkpoint, or begin a new run "
+                           "with another name."});
+}
+
+models::DataShape shape_of(const data::Vocabulary& vocabulary, const data::Manifest& manifest) {
+  return {.vocabulary = vocabulary.size(),
+          .blank = vocabulary.blank(),
+          .feature_dim = manifest.feature_dim()};
+}
+
+bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
+  return a.peak == b.peak && a.high_water == b.high_water && a.at_peak == b.at_peak &&
+         a.peak_moment == b.peak_moment;
+}
+
+}  // namespace
+
+Trainer::Trainer(RunRequest request, RunEvents events)
+    : request_(std::move(request)), events_(std::move(events)) {
+  RunConfig& config = request_.config;
+  data::Manifest manifest = data::Manifest::read(config.data.train);
+  std::optional<Checkpoint> checkpoint;
+  if (request_.resume_from) {
+    checkpoint = read_checkpoint(*request_.resume_from);
+    check_resumable(*checkpoint, config, manifest);
+    state_ = checkpoint->state;
+  }
+  vocabulary_ = std::make_unique<data::Vocabulary>(vocabulary_for(config, manifest, checkpoint));
+  const models::DataShape shape = shape_of(*vocabulary_, manifest);
+  state_.shape = shape;
+  state_.manifest_fingerprint = manifest.fingerprint();
+  dry_ = std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining);
+  make_datasets(std::move(manifest));
+  fit_to_budget();
+
+  arena_ = std::make_shared<device::Arena>(device::RegionKind::kHost, request_.budget_bytes);
+  guard_ = std::make_unique<device::ArenaGuard>(at::kCPU, arena_);
+  learner_ = std::make_unique<Learner>(config, shape, at::kCPU);
+  if (request_.resume_from) {
+    load_weights(*request_.resume_from, learner_->model->parameters());
+    load_optimizer(*request_.resume_from, learner_->optimizer);
+  }
+  plan_.num_parameters = learner_->model->parameters().num_values();
+  plan_.first_step = state_.step + 1;
+}
+
+void Trainer::make_datasets(data::Manifest manifest) {
+  const RunConfig& config = request_.config;
+  data::DatasetOptions options = dataset_options(config, manifest);
+  train_ = std::make_unique<data::Dataset>(manifest, *vocabulary_, options);
+  sizes_ = std::make_unique<Sizes>(*train_);
+  if (config.data.too_large == data::Policy::kSkip) {
+    const int64_t rows = BudgetFit(*dry_, *sizes_, request_.budget_bytes)
+                             .longest_fitting(settings_for(1));
+    const int64_t rate = manifest.feature_dim() > 0 ? 100 : options.sample_rate;
+    const double fitting_s = static_cast<double>(rows) / static_cast<double>(rate);
+    if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
+      options.max_seconds = fitting_s;
+    options.too_long = data::Policy::kSkip;
+    train_ = std::make_unique<data::Dataset>(std::move(manifest), *vocabulary_, options);
+    sizes_ = std::make_unique<Sizes>(*train_);
+  }
+  sampler_ = std::make_unique<data::Sampler>(
+      data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
+                           .batch = config.effective_batch},
+      train_->durations_s());
+  if (config.data.dev.empty()) return;
+  data::Manifest dev = data::Manifest::read(config.data.dev);
+  data::DatasetOptions dev_options = dataset_options(config, dev);
+  // A character that training never saw is an error of the network, not of the data.
+  dev_ = std::make_unique<data::Dataset>(std::move(dev), *vocabulary_, dev_options);
+}
+
+void Trainer::fit_to_budget() {
+  const RunConfig& config = request_.config;
+  plan_.budget_bytes = request_.budget_bytes;
+  plan_.num_utterances = std::ssize(train_->utterances());
+  plan_.audio_seconds = std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
+  plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
+  plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
+  plan_.skipped = train_->skipped();
+  BudgetFit fit(*dry_, *sizes_, request_.budget_bytes);
+  plan_.fit = fit.find_limits(config.effective_batch, settings_for(1));
+  const MicroBatchLimits learned =
+      narrower(state_.limits, read_learned_limits(request_.folder));
+  state_.limits = narrower(plan_.fit.limits, learned);
+  plan_.fit.limits = state_.limits;
+  if (dev_) {
+    evaluation_limits_ = fit_recognition(
+        *dry_, Sizes(*dev_).examples, {.bytes = request_.budget_bytes, .limits = state_.limits});
+  }
+}
+
+StepSettings Trainer::settings_for(int64_t step) const {
+  return {.reduction = request_.config.reduction,
+          .tier = request_.config.tier,
+          .seed = static_cast<uint64_t>(request_.config.seed),
+          .step = step,
+          .total_steps = plan_.total_steps,
+          .limits = state_.limits};
+}
+
+RunSummary Trainer::run() {
+  prepare_run_folder(request_.folder, request_.config);
+  record_.emplace(RunRecord::open(request_.folder / kMetricsFile));
+  tell(events_.planned, plan_);
+  const double start = now_s();
+  last_save_s_ = start;
+  data::Loader loader(*train_, *sampler_,
+                      {.num_threads = request_.config.data.loader_threads, .start = state_.next});
+  while (state_.step < plan_.total_steps && !summary_.was_stopped) {
+    if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
+    const StepReport report = train_one(next_step(loader));
+    tell(events_.stepped, report);
+    if (is_due(request_.config.evaluate_every)) evaluate_now();
+    const bool is_late = now_s() - last_save_s_ > request_.config.checkpoint_seconds;
+    if (is_late || is_due(request_.config.checkpoint_every)) save_or_warn();
+    summary_.was_stopped = events_.should_stop && events_.should_stop();
+  }
+  if (last_saved_step_ != state_.step) save_now();
+  summary_.steps = state_.step;
+  summary_.best_wer = state_.best_wer;
+  summary_.best_step = state_.best_step;
+  summary_.seconds = now_s() - start;
+  return std::move(summary_);
+}
+
+void Trainer::begin_epoch(int64_t epoch) {
+  epoch_ = epoch;
+  epoch_order_ = sampler_->epoch(epoch);
+  BudgetFit fit(*dry_, *sizes_, request_.budget_bytes);
+  const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
+  if (!(audited.limits == state_.limits)) {
+    state_.limits = audited.limits;
+    tell(events_.warned, fmt::format("epoch {}: the limit is now {} frames a micro-batch", epoch + 1,
+                                     state_.limits.max_frames));
+  }
+}
+
+// A file that cannot be read ends the run; what was trained until then is saved.
+data::LoadedStep Trainer::next_step(data::Loader& loader) {
+  try {
+    return loader.next();
+  } catch (const DataError&) {
+    save_or_warn();
+    throw;
+  }
+}
+
+StepReport Trainer::train_one(const data::LoadedStep& loaded) {
+  const double start = now_s();
+  for (const data::SkippedUtterance& skipped : loaded.skipped)
+    tell(events_.warned, fmt::format("left out: {}", skipped.reason));
+  StepSettings settings = settings_for(state_.step + 1);
+  StepReport report{.step = settings.step,
+                    .total_steps = plan_.total_steps,
+                    .epoch = loaded.position.epoch,
+                    .num_utterances = std::ssize(loaded.examples)};
+  arena_->reset_peak();
+  if (!loaded.examples.empty()) report.result = run_saving(loaded.examples, settings);
+  const device::MemoryReport memory = arena_->report();
+  if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
+    compare_first_step(loaded.examples, settings, memory);
+  for (const data::Example& example : loaded.examples)
+    report.audio_seconds += train_->manifest().at(example.utterance).duration_s;
+  report.peak_bytes = memory.peak;
+  report.live_bytes = memory.live;
+  report.reserved_bytes = memory.high_water;
+
+  state_.limits = settings.limits;
+  state_.step = settings.step;
+  state_.next = following(loaded.position);
+  report.seconds = now_s() - start;
+  finish_step(report);
+  return report;
+}
+
+// The step, with its retries; what was trained before it is saved where it fails for good.
+StepResult Trainer::run_saving(std::span<const data::Example> examples, StepSettings& settings) {
+  try {
+    return run_step_with_retries(*learner_, examples, settings, [&](const Restart& restart) {
+      ++summary_.num_restarts;
+      learn_limits(restart);
+    });
+  } catch (const OutOfMemory&) {
+    save_or_warn();
+    throw;
+  }
+}
+
+data::StepPosition Trainer::following(const data::StepPosition& position) const {
+  if (position.step + 1 < epoch_order_.num_steps())
+    return {.epoch = position.epoch, .step = position.step + 1};
+  return {.epoch = position.epoch + 1, .step = 0};
+}
+
+void Trainer::finish_step(const StepReport& report) {
+  summary_.loss = report.result.loss;
+  summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
+  summary_.audio_seconds += report.audio_seconds;
+  if (!report.result.is_updated)
+    tell(events_.warned, fmt::format("step {}: the gradients are not finite (loss {}); the weights "
+                                     "stay as they were",
+                                     report.step, report.result.loss));
+  for (const int64_t utterance : report.result.infeasible) {
+    if (!infeasible_.insert(utterance).second) continue;
+    tell(events_.warned,
+         fmt::format("{}:{}: more labels than frames can carry; it counts as 0",
+                     train_->manifest().path().string(), train_->manifest().at(utterance).line));
+  }
+  record_->append(step_record(report));
+}
+
+void Trainer::compare_first_step(std::span<const data::Example> examples,
+                                 const StepSettings& settings,
+                                 const device::MemoryReport& measured) {
+  MemoryComparison comparison{.planned = dry_->run_step(examples, settings), .measured = measured};
+  comparison.is_equal = is_same(comparison.planned, comparison.measured);
+  write_memory_file(request_.folder, comparison.planned, comparison.measured);
+  tell(events_.compared, comparison);
+}
+
+void Trainer::evaluate_now() {
+  if (!dev_) return;
+  Evaluation evaluation =
+      evaluate(*learner_->model, *dev_,
+               {.limits = evaluation_limits_,
+                .loader_threads = request_.config.data.loader_threads});
+  record_->append(evaluation_record(state_.step, evaluation));
+  const double wer = evaluation.words.rate();
+  if (wer < state_.best_wer) {
+    state_.best_wer = wer;
+    state_.best_step = state_.step;
+    write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint());
+  }
+  tell(events_.evaluated, state_.step, evaluation);
+  summary_.last_evaluation = std::move(evaluation);
+}
+
+Checkpoint Trainer::current_checkpoint() const {
+  return {.state = state_, .config = request_.config, .vocabulary = *vocabulary_};
+}
+
+void Trainer::save_now() {
+  const fs::path path = checkpoint_path(request_.folder, state_.step);
+  record_->sync();
+  write_checkpoint(path, *learner_, current_checkpoint());
+  last_save_s_ = now_s();
+  last_saved_step_ = state_.step;
+  std::vector<fs::path> all = list_checkpoints(request_.folder);
+  while (std::ssize(all) > request_.config.keep_checkpoints) {
+    std::error_code ignored;
+    fs::remove_all(all.front(), ignored);
+    all.erase(all.begin());
+  }
+  tell(events_.saved, path);
+}
+
+// In the middle of a run a full disk does not end it: the next save may succeed.
+void Trainer::save_or_warn() {
+  try {
+    save_now();
+  } catch (const DataError& error) {
+    last_save_s_ = now_s();
+    tell(events_.warned, fmt::format("no checkpoint was written: {}", error.what()));
+  }
+}
+
+void Trainer::learn_limits(const Restart& restart) {
+  if (!(restart.limits == state_.limits)) {
+    state_.limits = restart.limits;
+    write_learned_limits(request_.folder, restart.limits);
+  }
+  record_->append(restart_record(restart));
+  tell(events_.restarted, restart);
+}
+
+bool Trainer::is_due(int64_t every) const {
+  if (state_.step == plan_.total_steps) return true;
+  return every > 0 ? state_.step % every == 0 : state_.next.step == 0;
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,160 @@
+// A run from its beginning, or from a checkpoint, to its end: load a step, run it, evaluate, save.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sotto/core/run_record.h"
+#include "sotto/data/dataset.h"
+#include "sotto/data/loader.h"
+#include "sotto/data/sampler.h"
+#include "sotto/device/arena.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/train/checkpoint.h"
+#include "sotto/train/dry_run.h"
+#include "sotto/train/evaluation.h"
+#include "sotto/train/fit.h"
+#include "sotto/train/recovery.h"
+#include "sotto/train/step.h"
+
+namespace sotto::train {
+
+// What is known before the first step.
+struct RunPlan {
+  int64_t budget_bytes = 0;
+  Fit fit;
+  int64_t num_parameters = 0;
+  int64_t num_utterances = 0;
+  double audio_seconds = 0.0;
+  int64_t steps_an_epoch = 0;
+  int64_t total_steps = 0;
+  // The first step of this process; above 1 after --resume.
+  int64_t first_step = 1;
+  std::vector<data::SkippedUtterance> skipped;
+};
+
+// The first step of this process as the dry run had it, and as it was.
+struct MemoryComparison {
+  device::MemoryReport planned;
+  device::MemoryReport measured;
+  bool is_equal = false;
+};
+
+struct StepReport {
+  int64_t step = 0;  // from 1
+  int64_t total_steps = 0;
+  int64_t epoch = 0;
+  StepResult result;
+  int64_t num_utterances = 0;
+  double audio_seconds = 0.0;
+  double seconds = 0.0;
+  // Of the arena: alive behind the step, most in it, and the length that it reached.
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;
+  int64_t reserved_bytes = 0;
+};
+
+// What a run tells whoever watches it; each may be absent.
+struct RunEvents {
+  std::function<void(const RunPlan&)> planned = {};
+  std::function<void(const MemoryComparison&)> compared = {};
+  std::function<void(const StepReport&)> stepped = {};
+  std::function<void(const Restart&)> restarted = {};
+  std::function<void(int64_t step, const Evaluation&)> evaluated = {};
+  std::function<void(const std::filesystem::path&)> saved = {};
+  // Something the user should know, in one line.
+  std::function<void(const std::string&)> warned = {};
+  // Asked after every step: true saves and ends the run.
+  std::function<bool()> should_stop = {};
+};
+
+struct RunRequest {
+  RunConfig config;
+  // runs/NAME
+  std::filesystem::path folder;
+  int64_t budget_bytes = 0;
+  // A checkpoint to go on from.
+  std::optional<std::filesystem::path> resume_from;
+};
+
+struct RunSummary {
+  int64_t steps = 0;
+  double loss = 0.0;
+  std::optional<Evaluation> last_evaluation;
+  double best_wer = 0.0;
+  int64_t best_step = 0;
+  int64_t peak_bytes = 0;
+  int64_t num_restarts = 0;
+  double audio_seconds = 0.0;
+  double seconds = 0.0;
+  bool was_stopped = false;
+};
+
+class Trainer {
+ public:
+  // Reads manifests and checkpoint, fits limits to the budget, allocates. Throws ConfigError and
+  // DataError before anything was trained.
+  Trainer(RunRequest request, RunEvents events);
+
+  const RunPlan& plan() const { return plan_; }
+  // For tests that look inside.
+  Learner& learner() { return *learner_; }
+  device::Arena& arena() { return *arena_; }
+
+  // Trains to the end, or until should_stop. After a step that ran out of memory for good, saves
+  // and throws OutOfMemory.
+  RunSummary run();
+
+ private:
+  void make_datasets(data::Manifest manifest);
+  void fit_to_budget();
+  void begin_epoch(int64_t epoch);
+  data::LoadedStep next_step(data::Loader& loader);
+  StepReport train_one(const data::LoadedStep& loaded);
+  StepResult run_saving(std::span<const data::Example> examples, StepSettings& settings);
+  void compare_first_step(std::span<const data::Example> examples, const StepSettings& settings,
+                          const device::MemoryReport& measured);
+  void finish_step(const StepReport& report);
+  void evaluate_now();
+  void save_now();
+  void save_or_warn();
+  void learn_limits(const Restart& restart);
+  Checkpoint current_checkpoint() const;
+  StepSettings settings_for(int64_t step) const;
+  data::StepPosition following(const data::StepPosition& position) const;
+  // At the end of the run, every so many updates, or, for 0, at the end of an epoch.
+  bool is_due(int64_t every) const;
+
+  RunRequest request_;
+  RunEvents events_;
+  std::unique_ptr<data::Vocabulary> vocabulary_;
+  std::unique_ptr<data::Dataset> train_;
+  std::unique_ptr<data::Dataset> dev_;  // absent without data.dev
+  std::unique_ptr<data::Sampler> sampler_;
+  std::unique_ptr<Sizes> sizes_;
+  std::unique_ptr<DryRun> dry_;
+  RunPlan plan_;
+  RunState state_;
+  RunSummary summary_;
+  MicroBatchLimits evaluation_limits_;
+  // The arena is shared, because tensors that outlive this object hold blocks of it. While the
+  // guard lives all tensors of the CPU lie in it.
+  std::shared_ptr<device::Arena> arena_;
+  std::unique_ptr<device::ArenaGuard> guard_;
+  std::unique_ptr<Learner> learner_;
+  std::optional<RunRecord> record_;
+  int64_t epoch_ = -1;
+  data::EpochOrder epoch_order_;
+  std::set<int64_t> infeasible_;
+  double last_save_s_ = 0.0;
+  int64_t last_saved_step_ = -1;
+};
+
+}  // namespace sotto::train

@@ -1,0 +1,182 @@
+// `sotto train`, `eval` and the run's files as a user meets them: a run, a kill, a resume, and the
+// mistakes that users make.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sotto/core/run_record.h"
+#include "support/run_command.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+#include "support/tiny_corpus.h"
+
+namespace sotto::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    write_tiny_corpus(folder_.path(), "train", 48, 1);
+    write_tiny_corpus(folder_.path(), "dev", 12, 2);
+    folder_.write("tiny.yaml",
+                  "name: tiny\n"
+                  "model: {preset: tiny, layers: 2, width: 32, heads: 2, hidden: 64}\n"
+                  "optimizer: {schedule: {kind: constant, rate: 0.003}}\n"
+                  "effective_batch: 8\n"
+                  "epochs: 3\n"
+                  "checkpoint_every: 2\n"
+                  "keep_checkpoints: 3\n");
+  }
+
+  std::vector<std::string> words(const std::string& out, std::vector<std::string> more) const {
+    const std::string base = folder_.path().string() + "/";
+    std::vector<std::string> all = {"train",         "--config", base + "tiny.yaml",
+                                    "--train",       base + "train.jsonl",
+                                    "--dev",         base + "dev.jsonl",
+                                    "--memory",      "100MiB",
+                                    "--out",         base + out,
+                                    "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  CommandResult train(const std::string& out, const std::vector<std::string>& more = {},
+                      const std::vector<std::string>& environment = {}) const {
+    return run_sotto(words(out, more), environment);
+  }
+  fs::path run(const std::string& out) const { return folder_.path() / out; }
+  std::string weights(const std::string& out, int64_t step) const {
+    return content_of(run(out) / "checkpoints" / ("step-" + std::to_string(step)) /
+                      "model.safetensors");
+  }
+
+  TempFolder folder_;
+};
+
+void expect_refusal(const CommandResult& result, int exit_code,
+                    const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  EXPECT_EQ(result.out, "");
+  for (const std::string& part : parts) EXPECT_PRED2(contains, result.err, part);
+}
+
+TEST_F(Train, LearnsAndLeavesItsFiles) {
+  const CommandResult result = train("run", {"--set", "epochs=25"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = nlohmann::json::parse(result.out);
+  EXPECT_EQ(summary["steps"], 150);
+  EXPECT_LT(summary["best_wer"], 0.3);
+  EXPECT_LE(summary["peak_bytes"], 100 << 20);
+  EXPECT_PRED2(contains, result.err, "equal to the byte");
+  for (const char* file : {"config.yaml", "metrics.jsonl", "memory.json", "best/model.safetensors",
+                           "best/vocab.json", "checkpoints/step-150/optimizer.safetensors"})
+    EXPECT_TRUE(fs::exists(run("run") / file)) << file;
+  const RunRecordContent record = read_run_record(run("run") / "metrics.jsonl");
+  EXPECT_EQ(std::count_if(record.records.begin(), record.records.end(),
+                          [](const nlohmann::json& line) { return line["kind"] == "step"; }),
+            150);
+
+  const CommandResult eval = run_sotto({"eval", "--checkpoint", run("run").string(), "--data",
+                                        (folder_.path() / "dev.jsonl").string(), "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  const nlohmann::json evaluated = nlohmann::json::parse(eval.out);
+  EXPECT_EQ(evaluated["wer"]["rate"], summary["best_wer"]);
+  EXPECT_EQ(evaluated["sentences"].size(), 12u);
+}
+
+TEST_F(Train, GoesOnToTheBitAfterAKill) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  // Killed inside the step after which it is to die, five times in one run.
+  for (const char* step : {"1", "4", "7", "11", "16"}) {
+    const CommandResult killed =
+        train("killed", {"--resume"}, {std::string("SOTTO_TEST_KILL_AT_STEP=") + step});
+    EXPECT_EQ(killed.exit_code, -9) << killed.err;
+  }
+  ASSERT_EQ(train("killed", {"--resume"}).exit_code, 0);
+  EXPECT_EQ(weights("killed", 18), weights("whole", 18));
+}
+
+TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  ASSERT_EQ(train("parts", {"--max-steps", "4"}).exit_code, 0);
+  // The configuration comes from the checkpoint.
+  const CommandResult resumed = run_sotto(
+      {"train", "--resume", "--out", run("parts").string(), "--set", "max_steps=0", "--json"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(weights("parts", 18), weights("whole", 18));
+}
+
+TEST_F(Train, RefusesARunThatIsThere) {
+  ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
+  expect_refusal(train("run"), 2, {"--resume"});
+}
+
+TEST_F(Train, PassesOverACheckpointThatWasCutShort) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  ASSERT_EQ(train("cut", {"--max-steps", "6"}).exit_code, 0);
+  fs::resize_file(run("cut") / "checkpoints/step-6/optimizer.safetensors", 1000);
+  const CommandResult resumed = train("cut", {"--resume"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_PRED2(contains, resumed.err, "step-6 cannot be used");
+  EXPECT_EQ(weights("cut", 18), weights("whole", 18));
+}
+
+TEST_F(Train, RefusesAnotherShapeOnResume) {
+  ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
+  expect_refusal(train("run", {"--resume", "--set", "model.width=64"}), 2,
+                 {"another shape", "layers.0.ffn.in.weight is [64, 32] there and [64, 64] here"});
+  expect_refusal(train("run", {"--resume", "--set", "seed=7"}), 2, {"seed was 1 and is 7"});
+  write_tiny_corpus(folder_.path(), "train", 50, 1);
+  expect_refusal(train("run", {"--resume"}), 2, {"manifest has changed"});
+}
+
+TEST_F(Train, RefusesABudgetThatIsTooSmallAndNamesOneThatWouldDo) {
+  const CommandResult refused = train("run", {"--memory", "300KiB"});
+  expect_refusal(refused, 2, {"--memory ", "would do", "budget of 300 KiB"});
+  const size_t at = refused.err.find("--memory ") + 9;
+  const std::string named = refused.err.substr(at, refused.err.find(' ', at) - at);
+  EXPECT_EQ(train("run", {"--memory", named, "--max-steps", "2"}).exit_code, 0) << named;
+}
+
+TEST_F(Train, LeavesOutWhatDoesNotFitWhereThatIsThePolicy) {
+  const CommandResult result = train(
+      "run", {"--memory", "700KiB", "--set", "data.too_large=skip", "--max-steps", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.err, "left out");
+}
+
+TEST_F(Train, NamesWhatIsWrongWithTheData) {
+  const auto broken = [&](const std::string& line, const std::vector<std::string>& parts) {
+    std::ofstream(folder_.path() / "train.jsonl", std::ios::app) << line << '\n';
+    expect_refusal(train("run"), 2, parts);
+    write_tiny_corpus(folder_.path(), "train", 48, 1);
+  };
+  broken("{\"feature_filepath\": ", {"train.jsonl", "49"});
+  broken(R"({"feature_filepath": "no.f16", "frame_offset": 0, "num_frames": 9, "feature_dim": 8,)"
+         R"( "duration": 0.09, "text": "a"})",
+         {"no.f16"});
+  expect_refusal(train("run", {"--set", "data.train=nowhere.jsonl", "--train", "nowhere.jsonl"}), 2,
+                 {"nowhere.jsonl"});
+  folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2, "b": 3, "c": 4})");
+  expect_refusal(train("run", {"--set", "data.vocabulary=" + (folder_.path() / "vocab.json").string()}),
+                 2, {"'d'"});
+}
+
+// More labels than frames: counted, named, and the run goes on.
+TEST_F(Train, GoesOnWithAnUtteranceThatCannotBeAligned) {
+  std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
+      << R"({"feature_filepath": "train.f16", "frame_offset": 0, "num_frames": 8, "feature_dim": 8,)"
+      << R"( "duration": 0.08, "text": "abcdabcdabcd"})" << '\n';
+  const CommandResult result = train("run");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.err, "train.jsonl:49: more labels than frames");
+}
+
+TEST_F(Train, RefusesADeviceThatItCannotUse) {
+  expect_refusal(train("run", {"--device", "cuda"}), 2, {"--device cuda", "cpu"});
+}
+
+}  // namespace
+}  // namespace sotto::test

@@ -1,0 +1,99 @@
+// Out of memory anywhere in a step: the step is run again, and nothing shows.
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/train/recovery.h"
+#include "support/training.h"
+
+namespace sotto::train {
+namespace {
+
+using device::Arena;
+using device::ArenaGuard;
+
+constexpr int64_t kBatch = 5;
+
+// Two steps; the arena throws at the given reservations of the first, one after the other.
+struct Disturbed {
+  std::vector<at::Tensor> weights;
+  MicroBatchLimits limits;
+  int64_t num_restarts = 0;
+};
+
+class Recovery : public ::testing::Test {
+ protected:
+  Recovery()
+      : arena_(std::make_shared<Arena>(device::RegionKind::kHost, int64_t{64} << 20)),
+        guard_(at::kCPU, arena_) {}
+
+  Disturbed run(const std::vector<int64_t>& failing, MicroBatchLimits limits = {}) {
+    Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
+    StepSettings settings{.limits = limits};
+    Disturbed disturbed;
+    size_t next = 0;
+    if (!failing.empty()) arena_->inject_failure(failing[next++]);
+    for (settings.step = 1; settings.step <= 2; ++settings.step) {
+      run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings,
+                            [&](const Restart&) {
+                              ++disturbed.num_restarts;
+                              if (next < failing.size()) arena_->inject_failure(failing[next++]);
+                            });
+    }
+    disturbed.weights = test::weights_of(learner);
+    disturbed.limits = settings.limits;
+    return disturbed;
+  }
+
+  int64_t reservations_of_a_step() {
+    Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
+    arena_->reset_peak();
+    run_step(learner, test::step_examples(1, kBatch), {});
+    return arena_->report().num_reservations;
+  }
+
+  std::shared_ptr<Arena> arena_;
+  ArenaGuard guard_;
+};
+
+TEST_F(Recovery, OfAnyReservationGivesTheSameBits) {
+  const Disturbed undisturbed = run({});
+  const int64_t num_reservations = reservations_of_a_step();
+  ASSERT_GT(num_reservations, 50);
+  for (int64_t n = 1; n <= num_reservations; ++n) {
+    const Disturbed disturbed = run({n});
+    ASSERT_EQ(disturbed.num_restarts, 1) << "reservation " << n;
+    ASSERT_EQ(disturbed.limits, undisturbed.limits) << "reservation " << n;
+    ASSERT_TRUE(test::same_bits(disturbed.weights, undisturbed.weights)) << "reservation " << n;
+  }
+}
+
+// The second failure halves the limits, which stay: as if they had been given from that step on.
+TEST_F(Recovery, WithHalvedLimitsIsARunWithThoseLimits) {
+  const Disturbed halved = run({3, 40});
+  EXPECT_EQ(halved.num_restarts, 2);
+  EXPECT_LT(halved.limits.max_frames, MicroBatchLimits::kUnlimited);
+  const Disturbed given = run({}, halved.limits);
+  EXPECT_TRUE(test::same_bits(halved.weights, given.weights));
+  EXPECT_EQ(given.limits, halved.limits);
+}
+
+TEST_F(Recovery, EndsAfterThreeRetries) {
+  EXPECT_THROW(run({5, 5, 5, 5}), OutOfMemory);
+}
+
+// Halving ends at the longest utterance, which cannot be divided.
+TEST_F(Recovery, HalvesNoUtterance) {
+  Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
+  const std::vector<data::Example> examples = test::step_examples(1, kBatch);
+  MicroBatchLimits limits;
+  for (int i = 0; i < 10; ++i) limits = halved(*learner.model, examples, limits);
+  int64_t longest = 0;
+  for (const data::Example& example : examples)
+    longest = std::max(longest, learner.model->num_frames(example.rows));
+  EXPECT_EQ(limits.max_frames, longest);
+  EXPECT_GE(split_step(*learner.model, examples, limits).size(), 2u);
+}
+
+}  // namespace
+}  // namespace sotto::train

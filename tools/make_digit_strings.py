@@ -1,0 +1,76 @@
+"""Joins the recordings of the Free Spoken Digit Dataset into strings of digits with pauses.
+
+    .deps/oracle/bin/python tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
+
+FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and the same three
+manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings only. With --hold-out the
+named speakers are in test alone, and the others in train and dev alone.
+"""
+
+import argparse
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import numpy
+import soundfile
+
+RATE = 16_000
+STRINGS = {"train": 1200, "dev": 120, "test": 300}
+
+
+def read_clips(manifest: Path, speakers: set[str] | None, held_out: set[str]) -> dict[str, list[dict]]:
+    """The recordings of a split by speaker."""
+    clips = defaultdict(list)
+    for line in manifest.read_text(encoding="utf-8").splitlines():
+        clip = json.loads(line)
+        if clip["speaker"] not in held_out and (speakers is None or clip["speaker"] in speakers):
+            clips[clip["speaker"]].append(clip)
+    return clips
+
+
+def join(draw: random.Random, clips: list[dict], folder: Path) -> tuple[numpy.ndarray, str]:
+    """Samples and text of one string, silence before, between and behind its digits."""
+    parts, words = [], []
+    for clip in clips:
+        samples, rate = soundfile.read(folder / clip["audio_filepath"], dtype="float32")
+        if rate != RATE:
+            raise SystemExit(f"{clip['audio_filepath']} has {rate} Hz, expected {RATE}")
+        parts += [numpy.zeros(int(RATE * draw.uniform(0.05, 0.35)), dtype="float32"), samples]
+        words.append(clip["text"])
+    parts.append(numpy.zeros(int(RATE * draw.uniform(0.05, 0.35)), dtype="float32"))
+    return numpy.concatenate(parts), " ".join(words)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, metavar="FSDD")
+    parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("--hold-out", default="", help="speakers of the test set alone, with commas between")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    held_out = {name for name in arguments.hold_out.split(",") if name}
+
+    (arguments.out / "audio").mkdir(parents=True)
+    for split, num_strings in STRINGS.items():
+        draw = random.Random(f"{arguments.seed} {split}")
+        only = held_out or None if split == "test" else None
+        clips = read_clips(arguments.source / f"{split}.jsonl", only, set() if split == "test" else held_out)
+        if not clips:
+            raise SystemExit(f"no recordings for {split}: is {arguments.hold_out} the name of a speaker?")
+        lines = []
+        for number in range(num_strings):
+            speaker = draw.choice(sorted(clips))
+            samples, text = join(draw, draw.sample(clips[speaker], draw.randint(3, 7)), arguments.source)
+            name = f"audio/{split}-{number:04}.flac"
+            soundfile.write(arguments.out / name, samples, RATE)
+            line = {"audio_filepath": name, "duration": len(samples) / RATE, "text": text, "speaker": speaker}
+            lines.append(json.dumps(line))
+        (arguments.out / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        seconds = sum(json.loads(line)["duration"] for line in lines)
+        print(f"{split}: {num_strings} strings, {seconds / 60:.1f} min, speakers {', '.join(sorted(clips))}")
+
+
+if __name__ == "__main__":
+    main()
