@@ -1,5 +1,6 @@
 // What the table cannot say of AdamW and SquareSum: ranges of any size, values that are not finite,
 // and what they refuse.
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 

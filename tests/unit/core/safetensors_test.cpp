@@ -243,23 +243,30 @@ TEST(Safetensors, EmptyTensorsMayStandAnywhereInTheData) {
   EXPECT_EQ(SafetensorsFile::open(path).names().size(), 3u);
 }
 
-// Whatever byte is changed, the file is read or refused: nothing else happens.
+// Whether a file is read, with what it holds, or refused. Anything else fails the test.
+bool is_read(const std::filesystem::path& path) {
+  try {
+    EXPECT_LE(SafetensorsFile::open(path).names().size(), 2u);
+    return true;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
 TEST(Safetensors, ABrokenByteIsNeverMoreThanADataError) {
   const TempFolder folder;
   const std::string good =
       file_of("{" + entry("a", 0, 4) + "," + entry("b", 4, 8) + "}", "01234567");
+  int num_refused = 0;
   for (size_t at = 0; at < good.size() - 8; ++at) {
-    for (const char byte : {'\0', '"', '9', '}', '\xFF'}) {
+    for (const char byte : {'"', '9', '\xFF'}) {
       std::string broken = good;
       broken[at] = byte;
-      const auto path = folder.write("a", broken);
-      try {
-        EXPECT_LE(SafetensorsFile::open(path).names().size(), 2u);
-      } catch (const DataError&) {
-      }
+      num_refused += is_read(folder.write("a", broken)) ? 0 : 1;
     }
-    EXPECT_THROW(SafetensorsFile::open(folder.write("a", good.substr(0, at))), DataError) << at;
+    EXPECT_FALSE(is_read(folder.write("a", good.substr(0, at)))) << at;
   }
+  EXPECT_GT(num_refused, 200);  // a name may change without harm, little else
 }
 
 }  // namespace
