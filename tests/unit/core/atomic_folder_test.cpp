@@ -293,6 +293,25 @@ TEST(AtomicFolder, IsWholeWheneverItsWriterIsKilled) {
   }
 }
 
+// While it is replaced again and again, somebody who looks always finds one.
+TEST(AtomicFolder, IsThereAtEveryMomentWhileItIsReplaced) {
+  const TempFolder temp;
+  const fs::path final_path = temp.path() / "last";
+  Child child([&](Child& self) {
+    for (int64_t i = 0;; ++i) {
+      AtomicFolder(final_path).commit();
+      if (i == 0) self.tell_parent();
+    }
+  });
+  child.wait_for_word();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  int64_t num_missing = 0;
+  while (std::chrono::steady_clock::now() < end) {
+    num_missing += access(final_path.c_str(), F_OK) == 0 ? 0 : 1;
+  }
+  EXPECT_EQ(num_missing, 0);
+}
+
 TEST(WriteFileSynced, ReplacesTheFile) {
   const TempFolder temp;
   const fs::path path = temp.write("limits.json", "something longer");
