@@ -103,7 +103,8 @@ Cell align(Items reference, Items hypothesis) {
 
 ErrorCounts count_errors(Items reference, Items hypothesis) {
   ErrorCounts counts{.reference_length = static_cast<int64_t>(reference.size())};
-  // What both have in common at their ends needs no table. Nor would the choice be rapidfuzz's.
+  // What both have in common at their ends needs no table; within one, the choice among equally
+  // short ways would not be rapidfuzz's, which leaves it out too.
   const auto differ =
       std::mismatch(reference.begin(), reference.end(), hypothesis.begin(), hypothesis.end());
   const auto prefix = static_cast<size_t>(differ.first - reference.begin());
