@@ -1,13 +1,16 @@
 """Writing, reading and comparing fixtures: JSON files that a C++ test reads without Python.
 
 A script make_NAME.py has a function make() that returns what the fixture NAME holds: dicts and lists of
-numbers, strings and tensors. run.py finds the scripts by their names. Tensors become nested lists; numbers
-are written with as many digits as it takes to read the same value back.
+numbers, strings and tensors; PACKAGES names what it needs besides torch. run.py finds the scripts by their
+names. Tensors become nested lists; numbers are written with as many digits as it takes to read the same value
+back.
 """
 
+import importlib.metadata
 import json
 import math
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,18 +27,18 @@ TOLERANCE = 1e-12
 SMALLEST = 1e-30
 
 
-def versions() -> dict[str, str]:
-    """What made a fixture: a difference explains one in the numbers."""
+def versions(packages: Sequence[str] = ()) -> dict[str, str]:
+    """What made a fixture, with the packages it needed besides: a difference explains one in the numbers."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__.split("+")[0],
         "numpy": numpy.__version__,
-    }
+    } | {package: importlib.metadata.version(package) for package in packages}
 
 
-def write(path: Path, script: str, content: dict[str, Any]) -> None:
+def write(path: Path, script: str, content: dict[str, Any], packages: Sequence[str] = ()) -> None:
     """Writes a fixture with the script and the versions that made it."""
-    head = {"made_by": script, "versions": versions()}
+    head = {"made_by": script, "versions": versions(packages)}
     path.write_text(_text(_plain(head | content)) + "\n", encoding="ascii")
 
 

@@ -33,7 +33,8 @@ def fixture_names() -> list[str]:
 def make_fixture(name: str, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.json"
-    fixture.write(path, f"tests/oracle/make_{name}.py", importlib.import_module(f"make_{name}").make())
+    script = importlib.import_module(f"make_{name}")
+    fixture.write(path, f"tests/oracle/make_{name}.py", script.make(), getattr(script, "PACKAGES", ()))
     return path
 
 

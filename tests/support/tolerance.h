@@ -23,6 +23,11 @@ inline double cuda_tolerance(at::ScalarType type) {
   return 2.0 * kernel_tolerance(type);
 }
 
+// Of a learning rate, relative to its peak: the same formula in double, in another order.
+inline double schedule_tolerance() {
+  return 1e-14;
+}
+
 // Largest difference over largest value.
 inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
   const at::Tensor a = ours.to(at::kCPU, at::kDouble);

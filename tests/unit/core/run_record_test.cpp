@@ -1,14 +1,13 @@
 #include "sotto/core/run_record.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
 #include "sotto/core/error.h"
+#include "support/full_disk.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -17,6 +16,7 @@ namespace {
 
 using test::contains;
 using test::content_of;
+using test::FullDisk;
 using test::message_of;
 using test::TempFolder;
 
@@ -24,26 +24,6 @@ const std::string kHeader = "{\"format_version\":1,\"kind\":\"run_record\"}\n";
 
 static_assert(!std::is_copy_constructible_v<RunRecord>);
 static_assert(std::is_nothrow_move_constructible_v<RunRecord>);
-
-// No file of this process may grow beyond a size while this lives: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(size_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 TEST(RunRecord, BeginsWithItsHeaderAndGrowsByLines) {
   const TempFolder folder;

@@ -1,0 +1,66 @@
+// Folders and files that are there whole or not at all, whatever happens: a crash, a killed
+// process, a full disk, a power failure.
+//
+//   AtomicFolder folder("runs/digits/checkpoints/step-100");
+//   write_safetensors(folder.path() / "model.safetensors", entries);
+//   folder.commit();
+//
+// Until commit() everything stands in a hidden folder beside the final one,
+// `.step-100.partial-PID`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace sotto {
+
+class AtomicFolder {
+ public:
+  // Creates the hidden folder, and the folders above it where they are missing. Throws DataError
+  // where it cannot be created, where there is a file of the final name, or where this process is
+  // writing the same folder already.
+  explicit AtomicFolder(const std::filesystem::path& final_path);
+
+  // Removes the hidden folder and what is in it, if it was not committed.
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+
+  // Where to write.
+  const std::filesystem::path& path() const { return partial_; }
+
+  // Gives the folder its final name, in place of one that has it: at every moment the old one or
+  // the new one is there. (For an instant neither, on file systems that cannot exchange two names;
+  // remove_leftovers() then puts the old one back.) Returns when it would survive a power failure.
+  // May be called once. Throws DataError; what was there before is then there still.
+  void commit();
+
+ private:
+  void lock();
+  void publish();
+
+  std::filesystem::path final_;
+  std::filesystem::path partial_;
+  // Of the hidden folder, locked as long as we write it.
+  int descriptor_ = -1;
+  bool is_committed_ = false;
+};
+
+// Clears away what processes that are no more have left in `parent`: hidden folders and files that
+// were not committed, folders that were being replaced. What cannot be removed stays. Returns how
+// many are gone.
+int64_t remove_leftovers(const std::filesystem::path& parent);
+
+// Writes one small file: aside, synced, renamed. Throws DataError; what was there before is then
+// there still.
+void write_file_synced(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+namespace detail {
+// How commit() replaces a folder where names cannot be exchanged. Here for the tests.
+void replace_in_two_renames(const std::filesystem::path& partial,
+                            const std::filesystem::path& final_path);
+}  // namespace detail
+
+}  // namespace sotto

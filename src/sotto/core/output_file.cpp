@@ -1,0 +1,86 @@
+#include "sotto/core/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "sotto/core/error.h"
+
+namespace sotto {
+
+namespace {
+
+Problem describe(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return {.attempted = {},
+              .found = {},
+              .expected = "room on that disk",
+              .hint = "Free some space, or name a folder on another disk with --out."};
+    case EFBIG:
+      return {.attempted = {},
+              .found = {},
+              .expected = "a file of that size to be allowed",
+              .hint = "Raise the limit (ulimit -f), or use a file system for large files."};
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return {.attempted = {},
+              .found = {},
+              .expected = "a place that this user may write to",
+              .hint = "Change its permissions, or name another folder with --out."};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+void throw_file_error(const char* doing, const std::filesystem::path& path) {
+  const int code = errno;
+  Problem problem = describe(code);
+  problem.attempted = fmt::format("{} {}", doing, path.string());
+  problem.found = std::generic_category().message(code);
+  throw DataError(problem);
+}
+
+OutputFile::OutputFile(std::filesystem::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+OutputFile OutputFile::create(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) throw_file_error("creating", path);
+  return {path, descriptor};
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_file_error("writing", path_);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::sync() {
+  SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
+  if (fsync(descriptor_) != 0) throw_file_error("syncing", path_);
+}
+
+void OutputFile::close() {
+  SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_file_error("writing", path_);
+}
+
+}  // namespace sotto

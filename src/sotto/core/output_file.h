@@ -1,0 +1,42 @@
+// A file being written, straight to the system, so that a full disk is noticed where it happens and
+// nothing is copied on the way.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace sotto {
+
+class OutputFile {
+ public:
+  // Creates the file, or empties it. Throws DataError where that is not possible.
+  static OutputFile create(const std::filesystem::path& path);
+
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Appends all bytes. Throws DataError where they do not fit on the disk; part of them may then
+  // stand in the file.
+  void write(std::span<const std::byte> bytes);
+
+  // Returns when all that was written would survive a power failure. Throws DataError.
+  void sync();
+
+  // Ends the writing; a file system may tell only now that there was no room. Throws DataError.
+  void close();
+
+ private:
+  OutputFile(std::filesystem::path path, int descriptor);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+// Throws DataError with what the system says of its last call (errno) and what to try.
+[[noreturn]] void throw_file_error(const char* doing, const std::filesystem::path& path);
+
+}  // namespace sotto

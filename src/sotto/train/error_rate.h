@@ -1,0 +1,39 @@
+// Word and character error rates, counted as jiwer counts them: the fewest insertions, deletions
+// and substitutions that turn the reference into the hypothesis. Of alignments with equally few,
+// the same one is taken every time, jiwer's.
+//
+//   ErrorCounts total;
+//   for (const auto& [reference, hypothesis] : pairs) total += word_errors(reference, hypothesis);
+//   total.rate();  // of the corpus: all errors over all reference words
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sotto::train {
+
+struct ErrorCounts {
+  int64_t insertions = 0;
+  int64_t deletions = 0;
+  int64_t substitutions = 0;
+  // Words or characters of the reference.
+  int64_t reference_length = 0;
+
+  int64_t errors() const { return insertions + deletions + substitutions; }
+
+  // Errors over the length of the reference: above 1 where much was inserted. For an empty
+  // reference the number of insertions, as jiwer has it: 0 where the hypothesis is empty too.
+  double rate() const;
+
+  ErrorCounts& operator+=(const ErrorCounts& other);
+  friend bool operator==(const ErrorCounts&, const ErrorCounts&) = default;
+};
+
+// Words are what stands between ASCII white space. Case and punctuation count: normalise before.
+ErrorCounts word_errors(std::string_view reference, std::string_view hypothesis);
+
+// Characters are code points of UTF-8, spaces among them but for those at both ends, which are left
+// out. A byte that is no UTF-8 is a character of its own, equal to none but itself.
+ErrorCounts character_errors(std::string_view reference, std::string_view hypothesis);
+
+}  // namespace sotto::train
