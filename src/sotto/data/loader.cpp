@@ -110,8 +110,9 @@ void Loader::work(const std::stop_token& stop) {
 
 Loader::Outcome Loader::load(int64_t utterance) const {
   try {
-    return std::visit([](auto&& loaded) -> Outcome { return std::move(loaded); },
-                      dataset_.load(utterance));
+    std::variant<Example, SkippedUtterance> loaded = dataset_.load(utterance);
+    if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
+    return std::get<SkippedUtterance>(std::move(loaded));
   } catch (...) {
     // Whatever it is, the thread goes on; next() throws it at its step.
     return std::current_exception();

@@ -29,9 +29,8 @@ bool is_full(const EffectiveBatch& batch, int64_t utterances, double seconds, do
 
 EffectiveBatch EffectiveBatch::parse(std::string_view text) {
   int64_t count = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, count);
-  if (code == std::errc{} && stop == end) {
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code == std::errc{} && stop == text.data() + text.size()) {
     if (count < 1) refuse_batch(text, "it is not at least 1");
     return {.kind = Kind::kUtterances, .utterances = count};
   }

@@ -28,7 +28,7 @@ int64_t num_frequencies(const LogMelOptions& options) {
 
 // torchaudio halves the rate in whole numbers.
 double half_rate(const LogMelOptions& options) {
-  return static_cast<double>(options.sample_rate / 2);
+  return std::floor(static_cast<double>(options.sample_rate) / 2.0);
 }
 
 double highest_frequency(const LogMelOptions& options) {
