@@ -28,7 +28,8 @@ TEST_P(KernelValues, AgreeWithDoublePrecision) {
 // The result must not depend on the number of cores.
 TEST_P(KernelValues, AreTheSameOnAnyNumberOfCores) {
   const auto& [row, type] = GetParam();
-  if (row.kernel == "Gemm") return;  // ATen's product gives no such promise
+  // ATen's product gives no such promise.
+  if (row.kernel == "Gemm" || row.kernel == "LogMel") return;
   const Shape shape{.rows = 1030, .width = 33};
   const Tensors inputs = materialise(row.make_inputs(shape), type, at::kCPU);
   const kernels::Packing packing(lengths_for(shape.rows), at::kCPU);

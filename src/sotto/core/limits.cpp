@@ -1,0 +1,58 @@
+#include "sotto/core/limits.h"
+
+#include <array>
+#include <string_view>
+
+#include "sotto/core/error.h"
+
+namespace sotto {
+
+namespace {
+
+struct Field {
+  std::string_view key;
+  int64_t MicroBatchLimits::* value;
+};
+
+constexpr std::array kFields = {Field{"max_frames", &MicroBatchLimits::max_frames},
+                                Field{"max_labels", &MicroBatchLimits::max_labels},
+                                Field{"max_utterances", &MicroBatchLimits::max_utterances}};
+
+[[noreturn]] void refuse_limits(const std::string& found, const std::string& expected) {
+  throw DataError(
+      {.attempted = "reading the limits of micro-batches", .found = found, .expected = expected});
+}
+
+}  // namespace
+
+nlohmann::json to_json(const MicroBatchLimits& limits) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const Field& field : kFields) {
+    const int64_t value = limits.*field.value;
+    const bool is_unlimited = value == MicroBatchLimits::kUnlimited;
+    json[std::string(field.key)] = is_unlimited ? nlohmann::json() : nlohmann::json(value);
+  }
+  return json;
+}
+
+MicroBatchLimits limits_from_json(const nlohmann::json& json) {
+  if (!json.is_object()) refuse_limits(json.dump(), "an object");
+  MicroBatchLimits limits;
+  for (const auto& [key, value] : json.items()) {
+    const Field* known = nullptr;
+    for (const Field& field : kFields) {
+      if (field.key == key) known = &field;
+    }
+    if (known == nullptr) {
+      refuse_limits(fmt::format("unknown key '{}'", key),
+                    "max_frames, max_labels and max_utterances");
+    }
+    if (value.is_null()) continue;
+    if (!value.is_number_integer() || value.get<int64_t>() < 1)
+      refuse_limits(fmt::format("{} is {}", key, value.dump()), "a whole number of at least 1");
+    limits.*known->value = value.get<int64_t>();
+  }
+  return limits;
+}
+
+}  // namespace sotto

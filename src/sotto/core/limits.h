@@ -1,0 +1,30 @@
+// How large a micro-batch may become: plain numbers that a plan decides, packing keeps to, and a
+// checkpoint remembers.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace sotto {
+
+struct MicroBatchLimits {
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+  // Rows on the time axis of the pack, as the packer's caller counts them.
+  int64_t max_frames = kUnlimited;
+  // Labels of all its utterances together.
+  int64_t max_labels = kUnlimited;
+  int64_t max_utterances = kUnlimited;
+
+  friend bool operator==(const MicroBatchLimits&, const MicroBatchLimits&) = default;
+};
+
+// {"max_frames": 12000, "max_labels": null, "max_utterances": 8}; null: no limit.
+nlohmann::json to_json(const MicroBatchLimits& limits);
+
+// What to_json() wrote; a missing key is no limit. Throws DataError for anything but an object of
+// whole numbers of at least 1 under the keys above.
+MicroBatchLimits limits_from_json(const nlohmann::json& json);
+
+}  // namespace sotto

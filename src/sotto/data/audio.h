@@ -1,0 +1,33 @@
+// Audio files as samples: WAV, FLAC, OGG and MP3 by libsndfile, another sample rate by soxr. A
+// build without these libraries has audio_none.cpp, where reading throws a ConfigError that names
+// the packages.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace sotto::data {
+
+// What a manifest says of an utterance's audio.
+struct AudioSegment {
+  std::filesystem::path path;
+  // Where it begins; none: it is the whole file.
+  std::optional<double> offset_s = {};
+  double duration_s = 0.0;
+};
+
+// How far decoded audio may be from the manifest's duration: encoders pad, manifests round.
+constexpr double duration_tolerance_s(double duration_s) {
+  return 0.02 * duration_s + 0.05;
+}
+
+// The samples at `sample_rate`, channels averaged; whole files as long as they are, segments as
+// long as the manifest says or to the end of the file. Throws DataError where the file is missing,
+// no audio, empty, cut short, or holds a NaN or infinite sample; where a segment begins behind its
+// end; and where it is shorter than the manifest says, or a whole file longer, by more than
+// duration_tolerance_s(). May be called from several threads at once.
+std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
+
+}  // namespace sotto::data

@@ -1,0 +1,110 @@
+// The utterances of a manifest that take part in training, and how each is loaded. What is wrong
+// with an utterance is met by a policy: `error` stops and says what to do, `skip` leaves it out and
+// lists it with its reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sotto/core/options.h"
+#include "sotto/data/manifest.h"
+#include "sotto/data/vocabulary.h"
+
+namespace sotto::data {
+
+enum class Policy { kError, kSkip, kKeep };
+
+inline constexpr std::array kPolicies = {Named<Policy>{"error", Policy::kError},
+                                         Named<Policy>{"skip", Policy::kSkip}};
+inline constexpr std::array kEmptyTextPolicies = {Named<Policy>{"keep", Policy::kKeep},
+                                                  Named<Policy>{"skip", Policy::kSkip},
+                                                  Named<Policy>{"error", Policy::kError}};
+
+struct DatasetOptions {
+  // What audio is brought to, in Hz.
+  int64_t sample_rate = 16'000;
+  // Bounds of an utterance, by the manifest's duration; a max of 0: none.
+  double min_seconds = 0.0;
+  double max_seconds = 0.0;
+  // The fewest samples or frames that the model can take; set by the program, not by the user.
+  int64_t min_rows = 1;
+  // An utterance outside the bounds. Who sets them wants the others left out.
+  Policy too_short = Policy::kSkip;
+  Policy too_long = Policy::kSkip;
+  // A file that is missing, cut short, no audio or not as long as the manifest says.
+  Policy broken = Policy::kError;
+  // A transcript with characters that the vocabulary lacks.
+  Policy unknown_text = Policy::kError;
+  // A transcript without characters; CTC learns silence from it.
+  Policy empty_text = Policy::kKeep;
+
+  void visit(OptionVisitor& visitor);
+  void validate() const;  // throws ConfigError
+};
+
+// An utterance in memory.
+struct Example {
+  // Its place in the manifest.
+  int64_t utterance = 0;
+  // Samples [rows], or features [rows, feature_dim] row after row.
+  std::vector<float> values;
+  int64_t rows = 0;
+  // 0 for audio.
+  int64_t feature_dim = 0;
+  std::vector<int32_t> labels;
+};
+
+struct SkippedUtterance {
+  int64_t utterance = 0;
+  std::string reason;
+};
+
+class Dataset {
+ public:
+  // Looks at durations and transcripts; files are opened by load(). Throws DataError where a policy
+  // says so, with the first such utterance and how many there are, and where no utterance is left.
+  Dataset(Manifest manifest, Vocabulary vocabulary, const DatasetOptions& options);
+
+  const Manifest& manifest() const { return manifest_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const DatasetOptions& options() const { return options_; }
+
+  // Places in the manifest of those that take part, in order.
+  const std::vector<int64_t>& utterances() const { return utterances_; }
+  // Those left out, in order.
+  const std::vector<SkippedUtterance>& skipped() const { return skipped_; }
+  // Seconds of utterances(), for the sampler.
+  std::vector<double> durations_s() const;
+  // The labels of an utterance that takes part, by its place in the manifest.
+  std::vector<int32_t> labels_of(int64_t utterance) const;
+
+  // Reads an utterance that takes part. One that is broken, or too short once decoded, is returned
+  // as skipped or thrown as DataError, as the policy says. May be called from several threads.
+  std::variant<Example, SkippedUtterance> load(int64_t utterance) const;
+
+ private:
+  // What is wrong with an utterance by its line in the manifest, and which setting decides.
+  struct Fault {
+    std::string found;
+    std::string expected;
+    Policy policy = Policy::kError;
+    const char* setting = "";
+  };
+
+  void select_utterances();
+  std::vector<Fault> faults_of(const Utterance& utterance) const;
+  Fault too_few_rows(int64_t rows) const;
+  DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
+  Example read(int64_t utterance) const;
+
+  Manifest manifest_;
+  Vocabulary vocabulary_;
+  DatasetOptions options_;
+  std::vector<int64_t> utterances_;
+  std::vector<SkippedUtterance> skipped_;
+};
+
+}  // namespace sotto::data

@@ -1,0 +1,122 @@
+#include "sotto/data/loader.h"
+
+#include <utility>
+
+namespace sotto::data {
+
+Loader::Loader(const Dataset& dataset, const Sampler& sampler, const LoaderOptions& options)
+    : dataset_(dataset),
+      sampler_(sampler),
+      options_(options),
+      position_(options.start),
+      order_(sampler.epoch(options.start.epoch)) {
+  SOTTO_ASSERT(options.num_threads >= 1 && options.num_steps_ahead >= 1, "{} threads, {} steps",
+               options.num_threads, options.num_steps_ahead);
+  SOTTO_ASSERT(sampler.num_utterances() == static_cast<int64_t>(dataset.utterances().size()),
+               "a sampler over {} utterances for {}", sampler.num_utterances(),
+               dataset.utterances().size());
+  // Behind the last step of an epoch stands the first of the next.
+  if (position_.step < 0 || position_.step > order_.num_steps()) {
+    throw DataError(
+        {.attempted =
+             fmt::format("continuing with {} at epoch {}, step {}",
+                         dataset.manifest().path().string(), position_.epoch, position_.step),
+         .found = fmt::format("{} steps in the epoch", order_.num_steps()),
+         .expected = "a step of it",
+         .hint = "The manifest, the bounds of utterances or the effective batch have changed."});
+  }
+  enqueue_steps();
+  for (int64_t i = 0; i < options.num_threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+}
+
+Loader::~Loader() {
+  // All at once: each would otherwise be told only when the one before it has ended.
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+Loader::PendingStep Loader::make_step() {
+  if (position_.step == order_.num_steps()) {
+    position_ = {.epoch = position_.epoch + 1, .step = 0};
+    order_ = sampler_.epoch(position_.epoch);
+  }
+  PendingStep step;
+  step.position = position_;
+  for (const int64_t place : order_.utterances(position_.step))
+    step.utterances.push_back(dataset_.utterances()[static_cast<size_t>(place)]);
+  step.outcomes.resize(step.utterances.size());
+  ++position_.step;
+  return step;
+}
+
+void Loader::enqueue_steps() {
+  std::unique_lock lock(mutex_);
+  while (static_cast<int64_t>(pending_.size()) < options_.num_steps_ahead) {
+    // Drawing the order of an epoch takes a while, in which the threads go on.
+    lock.unlock();
+    PendingStep step = make_step();
+    lock.lock();
+    pending_.push_back(std::move(step));
+    has_work_.notify_all();
+  }
+}
+
+Loader::PendingStep Loader::take_first_step() {
+  std::unique_lock lock(mutex_);
+  step_done_.wait(lock, [&] { return pending_.front().is_done(); });
+  PendingStep step = std::move(pending_.front());
+  pending_.pop_front();
+  return step;
+}
+
+LoadedStep Loader::next() {
+  PendingStep step = take_first_step();
+  enqueue_steps();
+  LoadedStep loaded{.position = step.position, .examples = {}, .skipped = {}};
+  for (Outcome& outcome : step.outcomes) {
+    if (auto* error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
+    if (auto* example = std::get_if<Example>(&outcome))
+      loaded.examples.push_back(std::move(*example));
+    if (auto* skipped = std::get_if<SkippedUtterance>(&outcome))
+      loaded.skipped.push_back(std::move(*skipped));
+  }
+  return loaded;
+}
+
+// The earliest step with an utterance that nobody has taken.
+Loader::PendingStep* Loader::find_work() {
+  for (PendingStep& step : pending_) {
+    if (step.num_taken < step.utterances.size()) return &step;
+  }
+  return nullptr;
+}
+
+void Loader::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    PendingStep* step = nullptr;
+    has_work_.wait(lock, stop, [&] { return (step = find_work()) != nullptr; });
+    if (step == nullptr) return;
+    const size_t place = step->num_taken++;
+    const int64_t utterance = step->utterances[place];
+    lock.unlock();
+    Outcome outcome = load(utterance);
+    lock.lock();
+    step->outcomes[place] = std::move(outcome);
+    ++step->num_done;
+    if (step->is_done()) step_done_.notify_all();
+  }
+}
+
+Loader::Outcome Loader::load(int64_t utterance) const {
+  try {
+    std::variant<Example, SkippedUtterance> loaded = dataset_.load(utterance);
+    if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
+    return std::get<SkippedUtterance>(std::move(loaded));
+  } catch (...) {
+    // Whatever it is, the thread goes on; next() throws it at its step.
+    return std::current_exception();
+  }
+}
+
+}  // namespace sotto::data

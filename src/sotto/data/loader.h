@@ -1,0 +1,92 @@
+// Whole steps, decoded ahead of their use on threads of their own. What next() returns, and in
+// which order, does not depend on the number of threads.
+//
+//   Loader loader(dataset, sampler, {.num_threads = 4, .start = {.epoch = 2, .step = 17}});
+//   while (training) use(loader.next());
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "sotto/data/dataset.h"
+#include "sotto/data/sampler.h"
+
+namespace sotto::data {
+
+struct LoaderOptions {
+  int64_t num_threads = 2;
+  // Steps that are decoded while another is used: the bound of the memory.
+  int64_t num_steps_ahead = 2;
+  // The first step that next() returns.
+  StepPosition start = {};
+};
+
+struct LoadedStep {
+  StepPosition position;
+  // In the sampler's order. Empty where every utterance was skipped.
+  std::vector<Example> examples;
+  // Those whose files were found to be broken, or too short, in the same order.
+  std::vector<SkippedUtterance> skipped;
+};
+
+class Loader {
+ public:
+  // The dataset and the sampler, which is over its durations_s(), must outlive the loader. Throws
+  // DataError for a start that the sampler's epoch does not have.
+  Loader(const Dataset& dataset, const Sampler& sampler, const LoaderOptions& options);
+  // Waits for the utterances that are being decoded, and no further.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next step, epoch after epoch without end. Throws at a step what its first utterance that
+  // failed threw, such as DataError under the policy `error`; the call behind it returns the step
+  // behind it.
+  LoadedStep next();
+
+ private:
+  using Outcome = std::variant<std::monostate, Example, SkippedUtterance, std::exception_ptr>;
+
+  struct PendingStep {
+    StepPosition position;
+    std::vector<int64_t> utterances;
+    std::vector<Outcome> outcomes;  // in the order of the utterances
+    size_t num_taken = 0;
+    size_t num_done = 0;
+
+    bool is_done() const { return num_done == utterances.size(); }
+  };
+
+  void enqueue_steps();
+  PendingStep make_step();
+  PendingStep take_first_step();
+  PendingStep* find_work();
+  void work(const std::stop_token& stop);
+  Outcome load(int64_t utterance) const;
+
+  const Dataset& dataset_;
+  const Sampler& sampler_;
+  LoaderOptions options_;
+  // Of the next step to enqueue; only next() touches them.
+  StepPosition position_;
+  EpochOrder order_;
+
+  std::mutex mutex_;
+  std::condition_variable_any has_work_;
+  std::condition_variable_any step_done_;
+  // Under the mutex. Threads keep references to steps, which adding and taking at the ends of a
+  // deque leaves valid; a step is taken only when no thread works on it.
+  std::deque<PendingStep> pending_;
+  // Last: whatever happens, threads end before what they use.
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace sotto::data

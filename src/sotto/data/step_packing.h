@@ -1,0 +1,32 @@
+// Which utterances of a step go through the model together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sotto/core/limits.h"
+
+namespace sotto::data {
+
+struct UtteranceSize {
+  int64_t frames = 0;
+  int64_t labels = 0;
+};
+
+struct StepPacking {
+  // Places in the step. The micro-batch with the longest utterance comes first, so that a shortage
+  // of memory shows at once; inside a micro-batch the order is the step's.
+  std::vector<std::vector<int64_t>> micro_batches;
+  // Places of utterances that exceed a limit by themselves, in order. They are in no micro-batch:
+  // the caller's policy decides what becomes of them.
+  std::vector<int64_t> too_large;
+};
+
+// Few micro-batches under the limits: each utterance, the longest first, goes into the first
+// micro-batch that has room (first fit decreasing, at most 11/9 of the fewest possible for one
+// limit), by frames and by labels, and the better of the two is taken. The same sizes and limits
+// always give the same result.
+StepPacking pack_step(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits);
+
+}  // namespace sotto::data

@@ -1,0 +1,158 @@
+#include "sotto/data/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "sotto/core/error.h"
+#include "sotto/core/text_file.h"
+
+namespace sotto::data {
+
+namespace {
+
+constexpr std::string_view kDelimiter = "|";
+constexpr std::array<std::string_view, 2> kBlanks = {"<pad>", "[PAD]"};
+
+// The characters of a text, one after the other.
+std::vector<std::string_view> characters_of(std::string_view text) {
+  if (!is_utf8(text)) {
+    throw DataError({.attempted = "reading a transcript",
+                     .found = "bytes that are not UTF-8",
+                     .expected = "text in UTF-8"});
+  }
+  std::vector<std::string_view> characters;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin + 1;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
+    characters.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return characters;
+}
+
+bool is_in_brackets(std::string_view entry) {
+  return entry.size() > 2 && ((entry.front() == '<' && entry.back() == '>') ||
+                              (entry.front() == '[' && entry.back() == ']'));
+}
+
+std::optional<int32_t> find_blank(const std::vector<std::string>& entries) {
+  for (const std::string_view name : kBlanks) {
+    const auto found = std::ranges::find(entries, name);
+    if (found != entries.end()) return static_cast<int32_t>(found - entries.begin());
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& found,
+                         const std::string& expected) {
+  throw DataError({.attempted = fmt::format("reading the vocabulary {}", path.string()),
+                   .found = found,
+                   .expected = expected});
+}
+
+// The entries by their numbers.
+std::vector<std::string> take_entries(const nlohmann::json& json,
+                                      const std::filesystem::path& path) {
+  std::vector<std::string> entries(json.size());
+  std::vector<bool> is_taken(json.size());
+  for (const auto& [entry, number] : json.items()) {
+    const bool is_whole = number.is_number_integer();
+    const int64_t n = is_whole ? number.get<int64_t>() : -1;
+    if (n < 0 || n >= static_cast<int64_t>(json.size())) {
+      refuse(path, fmt::format("entry '{}' has the number {}", entry, number.dump()),
+             fmt::format("the whole numbers from 0 to {}, one for each of the {} entries",
+                         json.size() - 1, json.size()));
+    }
+    if (entry.empty()) refuse(path, fmt::format("entry {} is empty", n), "a character");
+    if (is_taken[static_cast<size_t>(n)])
+      refuse(path,
+             fmt::format("entries '{}' and '{}' both have the number {}",
+                         entries[static_cast<size_t>(n)], entry, n),
+             "a number of its own for each");
+    is_taken[static_cast<size_t>(n)] = true;
+    entries[static_cast<size_t>(n)] = entry;
+  }
+  return entries;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<std::string> entries, int32_t blank)
+    : entries_(std::move(entries)), blank_(blank) {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::string& entry = entries_[i];
+    if (is_in_brackets(entry)) continue;
+    labels_.emplace(entry == kDelimiter ? " " : entry, static_cast<int32_t>(i));
+  }
+}
+
+Vocabulary Vocabulary::from_texts(const std::vector<std::string_view>& texts) {
+  // Well-formed UTF-8 sorts by its bytes as by its code points.
+  std::set<std::string, std::less<>> characters;
+  for (const std::string_view text : texts) {
+    for (const std::string_view character : characters_of(text)) {
+      if (!characters.contains(character)) characters.emplace(character);
+    }
+  }
+  std::vector<std::string> entries = {std::string(kBlanks.front()), std::string(kDelimiter)};
+  for (const std::string& character : characters) {
+    if (character != " " && character != kDelimiter) entries.push_back(character);
+  }
+  return Vocabulary(std::move(entries), 0);
+}
+
+Vocabulary Vocabulary::read(const std::filesystem::path& path) {
+  const nlohmann::json json =
+      nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) refuse(path, "it is not JSON", "an object of entries and numbers");
+  if (!json.is_object() || json.empty())
+    refuse(path, fmt::format("{}{}", json.empty() ? "an empty " : "", json.type_name()),
+           "an object of entries and numbers, such as {\"<pad>\": 0, \"|\": 1, \"a\": 2}");
+  std::vector<std::string> entries = take_entries(json, path);
+  const std::optional<int32_t> blank = find_blank(entries);
+  if (!blank) refuse(path, "no blank", "an entry <pad> or [PAD]");
+  return Vocabulary(std::move(entries), *blank);
+}
+
+void Vocabulary::write(const std::filesystem::path& path) const {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < entries_.size(); ++i) json[entries_[i]] = i;
+  std::ofstream file(path, std::ios::binary);
+  file << json.dump(2) << "\n";
+  file.close();
+  if (file) return;
+  throw DataError({.attempted = fmt::format("writing the vocabulary {}", path.string()),
+                   .found = "it could not be written",
+                   .expected = "a folder that exists and a disk that is not full"});
+}
+
+Vocabulary::Encoded Vocabulary::encode(std::string_view text) const {
+  Encoded encoded;
+  for (const std::string_view character : characters_of(text)) {
+    const auto found = labels_.find(character);
+    // A `|` in a text is no delimiter: labels_ has the space in its place.
+    if (found != labels_.end()) {
+      encoded.labels.push_back(found->second);
+    } else if (std::ranges::find(encoded.unknown, character) == encoded.unknown.end()) {
+      encoded.unknown.emplace_back(character);
+    }
+  }
+  return encoded;
+}
+
+std::string Vocabulary::decode(std::span<const int32_t> labels) const {
+  std::string text;
+  for (const int32_t label : labels) {
+    SOTTO_ASSERT(label >= 0 && label < size(), "label {} of {}", label, size());
+    const std::string& entry = entries_[static_cast<size_t>(label)];
+    if (is_in_brackets(entry)) continue;
+    text += entry == kDelimiter ? " " : entry;
+  }
+  return text;
+}
+
+}  // namespace sotto::data

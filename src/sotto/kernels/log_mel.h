@@ -1,0 +1,82 @@
+// Log-mel features of packed waveforms: torchaudio's MelSpectrogram (Hann window, frames centred by
+// reflection at both ends, power spectrum, HTK mel scale, filters not normalised), then the natural
+// logarithm of mel + 1e-9. S samples, N frames, W window, F = W / 2 + 1 frequencies, M filters.
+//
+// The Fourier transform is a product with a table of windowed cosines and sines: a frame is short,
+// and a product of many frames at once runs at the speed of Gemm on every device. Only the forward
+// direction exists: nothing before the features is trained.
+//
+// Allocates: the features; as workspace, for kRowsAtOnce frames at a time, the samples under the
+// window fp32 [rows, W] and the spectrum fp32 [rows, 2 F]. Tables are 4 (2 F W + 2 F M) bytes, kept
+// by the caller.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "sotto/core/options.h"
+#include "sotto/kernels/packing.h"
+
+namespace sotto::kernels {
+
+struct LogMelOptions {
+  // Of the waveform, in Hz.
+  int64_t sample_rate = 16'000;
+  // Samples under the Hann window, which are also the points of the Fourier transform; even.
+  int64_t window = 400;
+  // Samples from one frame to the next.
+  int64_t hop = 160;
+  // Filters: the width of a frame.
+  int64_t num_mels = 80;
+  // Where the lowest filter begins, in Hz.
+  double f_min = 0.0;
+  // Where the highest filter ends, in Hz; 0: half the sample rate.
+  double f_max = 0.0;
+
+  void visit(OptionVisitor& visitor);
+  void validate() const;  // throws ConfigError
+
+  friend bool operator==(const LogMelOptions&, const LogMelOptions&) = default;
+};
+
+struct LogMel {
+  // The constants of a set of options on a device, made once. Throws ConfigError for options that
+  // do not agree with each other.
+  class Tables {
+   public:
+    Tables(const LogMelOptions& options, const at::Device& device);
+
+    const LogMelOptions& options() const { return options_; }
+    // fp32 [2 F, W]: cosines of the F frequencies under the window, then sines.
+    const at::Tensor& fourier() const { return fourier_; }
+    // fp32 [M, 2 F]: the filters twice side by side, for the squares of both parts of a spectrum.
+    const at::Tensor& filters() const { return filters_; }
+
+   private:
+    LogMelOptions options_;
+    at::Tensor fourier_;
+    at::Tensor filters_;
+  };
+
+  // Frames that are worked on at a time.
+  static constexpr int64_t kRowsAtOnce = 512;
+  // What is added to a filter's power: silence is log(1e-9) = -20.7.
+  static constexpr float kFloor = 1e-9f;
+
+  // Features fp32 [N, M] of wave fp32 [S], each utterance by itself. `samples` holds the lengths of
+  // the utterances in samples. Throws DataError for one shorter than min_samples.
+  static at::Tensor forward(const at::Tensor& wave, const Packing& samples, const Tables& tables);
+
+  // Frames of an utterance: 1 + samples / hop.
+  static int64_t num_frames(int64_t samples, const LogMelOptions& options);
+
+  // The frames of each utterance of a pack of samples, for the packing of the features.
+  static std::vector<int64_t> frame_lengths(const Packing& samples, const LogMelOptions& options);
+
+  // The shortest utterance that can be reflected at its ends.
+  static int64_t min_samples(const LogMelOptions& options) { return options.window / 2 + 1; }
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,23 @@
+// What the device versions of LogMel get from the shared part. Internal to that kernel.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "sotto/kernels/packing.h"
+
+namespace sotto::kernels {
+
+// Where the samples of frames are.
+struct LogMelFrames {
+  const at::Tensor& wave;  // [S]
+  const Packing& samples;
+  std::vector<int64_t> starts;  // running sum of the utterances' frames, from 0
+  int64_t hop = 0;
+
+  int64_t num_frames() const { return starts.back(); }
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,42 @@
+#include "sotto/core/limits.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "support/thrown.h"
+
+namespace sotto {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+TEST(MicroBatchLimits, AreUnlimitedUnlessSaid) {
+  EXPECT_EQ(MicroBatchLimits{}.max_frames, MicroBatchLimits::kUnlimited);
+  EXPECT_NE(MicroBatchLimits{}, MicroBatchLimits{.max_labels = 3});
+}
+
+TEST(MicroBatchLimits, ComeBackFromJson) {
+  for (const MicroBatchLimits& limits :
+       {MicroBatchLimits{}, MicroBatchLimits{.max_frames = 12'000, .max_utterances = 8},
+        MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_utterances = 1}}) {
+    EXPECT_EQ(limits_from_json(to_json(limits)), limits);
+    EXPECT_EQ(limits_from_json(nlohmann::json::parse(to_json(limits).dump())), limits);
+  }
+  EXPECT_EQ(to_json(MicroBatchLimits{.max_frames = 7}).dump(),
+            R"({"max_frames":7,"max_labels":null,"max_utterances":null})");
+  EXPECT_EQ(limits_from_json(nlohmann::json::object()), MicroBatchLimits{});
+}
+
+TEST(MicroBatchLimits, RefuseOtherJson) {
+  const auto refusal = [](const char* text) {
+    return message_of<DataError>([&] { limits_from_json(nlohmann::json::parse(text)); });
+  };
+  EXPECT_PRED2(contains, refusal("[1]"), "[1]. Expected an object");
+  EXPECT_PRED2(contains, refusal(R"({"max_frame": 3})"), "unknown key 'max_frame'");
+  EXPECT_PRED2(contains, refusal(R"({"max_frames": 0})"), "max_frames is 0. Expected a whole");
+  EXPECT_PRED2(contains, refusal(R"({"max_labels": 1.5})"), "max_labels is 1.5");
+}
+
+}  // namespace
+}  // namespace sotto

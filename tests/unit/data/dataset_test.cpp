@@ -1,0 +1,188 @@
+#include "sotto/data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "sotto/core/config.h"
+#include "sotto/core/error.h"
+#include "support/thrown.h"
+#include "unit/data/feature_corpus.h"
+
+namespace sotto::data {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+const std::vector<TestUtterance>& utterances() {
+  static const std::vector<TestUtterance> all = {
+      {.num_frames = 10, .text = "ab"},  {.num_frames = 300, .text = "a"},
+      {.num_frames = 2, .text = "b"},    {.num_frames = 20, .text = ""},
+      {.num_frames = 30, .text = "axy"}, {.num_frames = 200, .text = "x"},
+  };
+  return all;
+}
+
+Dataset dataset_of(const FeatureCorpus& corpus, const DatasetOptions& options) {
+  return Dataset(corpus.manifest(), Vocabulary::from_texts({"ab"}), options);
+}
+
+// All that the options leave out is skipped, not refused.
+DatasetOptions skipping() {
+  return {.too_short = Policy::kSkip,
+          .too_long = Policy::kSkip,
+          .broken = Policy::kSkip,
+          .unknown_text = Policy::kSkip};
+}
+
+std::string refusal_of(const DatasetOptions& options) {
+  const FeatureCorpus corpus(utterances());
+  return message_of<DataError>([&] { dataset_of(corpus, options); });
+}
+
+TEST(Dataset, TakesWhatTheOptionsAllow) {
+  const FeatureCorpus corpus(utterances());
+  DatasetOptions options = skipping();
+  options.min_seconds = 0.05;
+  options.max_seconds = 2.0;
+  const Dataset dataset = dataset_of(corpus, options);
+  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(dataset.durations_s(), (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(dataset.labels_of(0), (std::vector<int32_t>{2, 3}));
+  ASSERT_EQ(dataset.skipped().size(), 4u);
+  EXPECT_EQ(dataset.skipped()[0].utterance, 1);
+  EXPECT_EQ(dataset.skipped()[0].reason, "line 2 (x.f16): 3 s, expected at most 2 s, max_seconds");
+  EXPECT_EQ(dataset.skipped()[1].reason,
+            "line 3 (x.f16): 0.02 s, expected at least 0.05 s, min_seconds");
+  EXPECT_EQ(dataset.skipped()[2].reason,
+            "line 5 (x.f16): unknown characters 'x', 'y' in its text, expected those of the "
+            "vocabulary");
+}
+
+TEST(Dataset, BoundsAreAllowedValues) {
+  const FeatureCorpus corpus(utterances());
+  DatasetOptions options = skipping();
+  options.min_seconds = 0.1;
+  options.max_seconds = 3.0;
+  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<int64_t>{0, 1, 3}));
+}
+
+TEST(Dataset, RefusesTooLong) {
+  DatasetOptions options = skipping();
+  options.max_seconds = 1.5;
+  options.too_long = Policy::kError;
+  EXPECT_PRED2(contains, refusal_of(options),
+               "m.jsonl: line 2 (x.f16): 3 s. Expected at most 1.5 s, max_seconds. 2 utterances "
+               "are so. too_long: skip leaves such utterances out.");
+}
+
+TEST(Dataset, RefusesTooShort) {
+  DatasetOptions options = skipping();
+  options.min_seconds = 0.05;
+  options.too_short = Policy::kError;
+  EXPECT_PRED2(contains, refusal_of(options),
+               "line 3 (x.f16): 0.02 s. Expected at least 0.05 s, min_seconds. too_short: skip");
+}
+
+TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
+  DatasetOptions options = skipping();
+  options.min_rows = 15;
+  const FeatureCorpus corpus(utterances());
+  const Dataset dataset = dataset_of(corpus, options);
+  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(dataset.skipped()[0].reason,
+            "line 1 (x.f16): 10 frames, expected at least 15, for the model");
+  options.too_short = Policy::kError;
+  EXPECT_PRED2(contains, refusal_of(options), "line 1 (x.f16): 10 frames. Expected at least 15");
+}
+
+TEST(Dataset, RefusesUnknownTextUnlessToldToSkip) {
+  EXPECT_PRED2(contains, refusal_of({}),
+               "line 5 (x.f16): unknown characters 'x', 'y' in its text. Expected those of the "
+               "vocabulary. 2 utterances are so. unknown_text: skip");
+}
+
+TEST(Dataset, EmptyTextIsKeptUnlessToldOtherwise) {
+  const FeatureCorpus corpus(utterances());
+  DatasetOptions options = skipping();
+  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<int64_t>{0, 1, 2, 3}));
+  options.empty_text = Policy::kSkip;
+  const Dataset dataset = dataset_of(corpus, options);
+  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(dataset.skipped()[0].reason, "line 4 (x.f16): an empty text, expected a transcript");
+  options.empty_text = Policy::kError;
+  EXPECT_PRED2(contains, refusal_of(options), "line 4 (x.f16): an empty text. Expected a");
+}
+
+TEST(Dataset, RefusesToBeEmpty) {
+  DatasetOptions options = skipping();
+  options.min_seconds = 100.0;
+  EXPECT_PRED2(contains, refusal_of(options),
+               "none of 6 is left; the first was left out for line 1 (x.f16): 0.1 s, expected at "
+               "least 100 s, min_seconds. Expected at least one");
+}
+
+TEST(Dataset, LoadsFeaturesAndLabels) {
+  const FeatureCorpus corpus({{.num_frames = 3, .text = "a"}, {.num_frames = 2, .text = "b a"}});
+  const Dataset dataset(corpus.manifest(), Vocabulary::from_texts({"ab"}), {});
+  const Example example = std::get<Example>(dataset.load(1));
+  EXPECT_EQ(example.utterance, 1);
+  EXPECT_EQ(example.rows, 2);
+  EXPECT_EQ(example.feature_dim, 2);
+  EXPECT_EQ(example.values, (std::vector<float>{6, 7, 8, 9}));
+  EXPECT_EQ(example.labels, (std::vector<int32_t>{3, 1, 2}));
+}
+
+TEST(Dataset, BrokenFileIsAnErrorUnlessToldToSkip) {
+  const FeatureCorpus corpus({{}, {.file = "gone.f16"}});
+  const Vocabulary vocabulary = Vocabulary::from_texts({"a"});
+  const Dataset strict(corpus.manifest(), vocabulary, {});
+  EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(1); }),
+               "gone.f16: No such file or directory");
+  EXPECT_TRUE(std::holds_alternative<Example>(strict.load(0)));
+  const Dataset lenient(corpus.manifest(), vocabulary, {.broken = Policy::kSkip});
+  const auto skipped = std::get<SkippedUtterance>(lenient.load(1));
+  EXPECT_EQ(skipped.utterance, 1);
+  EXPECT_PRED2(contains, skipped.reason, "gone.f16: No such file or directory");
+}
+
+TEST(DatasetOptions, AreReadByName) {
+  const DatasetOptions options =
+      read_overrides<DatasetOptions>({"max_seconds=20", "too_long=error", "empty_text=skip"});
+  EXPECT_EQ(options.max_seconds, 20.0);
+  EXPECT_EQ(options.too_long, Policy::kError);
+  EXPECT_EQ(options.empty_text, Policy::kSkip);
+  EXPECT_PRED2(contains,
+               message_of<ConfigError>([] { read_overrides<DatasetOptions>({"broken=keep"}); }),
+               "one of error, skip");
+  EXPECT_PRED2(contains, message_of<ConfigError>([] {
+                 read_overrides<DatasetOptions>({"min_seconds=3", "max_seconds=2"});
+               }),
+               "min_seconds 3 and max_seconds 2");
+}
+
+TEST(Dataset, LoadsTheWholeAn4) {
+  const char* data = std::getenv("SOTTO_TEST_DATA");
+  if (data == nullptr) GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with an4_mfcc";
+  const std::filesystem::path folder = std::filesystem::path(data) / "an4_mfcc";
+  Manifest train = Manifest::read(folder / "train.jsonl");
+  EXPECT_EQ(train.size(), 848);
+  const Vocabulary vocabulary = Vocabulary::from_texts(train.texts());
+  EXPECT_EQ(vocabulary.size(), 28);  // blank, delimiter, a to z
+  for (const char* name : {"dev.jsonl", "test.jsonl"}) {
+    const Dataset dataset(Manifest::read(folder / name), vocabulary, {});
+    float largest = 0.0f;
+    for (const int64_t utterance : dataset.utterances()) {
+      const Example example = std::get<Example>(dataset.load(utterance));
+      EXPECT_EQ(example.values.size(), static_cast<size_t>(example.rows * 13));
+      EXPECT_EQ(vocabulary.decode(example.labels), dataset.manifest().at(utterance).text);
+      for (const float value : example.values) largest = std::max(largest, std::abs(value));
+    }
+    EXPECT_GT(largest, 5.0f);
+    EXPECT_LT(largest, 17.3f);  // its README names 17.22
+  }
+}
+
+}  // namespace
+}  // namespace sotto::data
