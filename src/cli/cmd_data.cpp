@@ -27,18 +27,14 @@ void run_demo(const DemoOptions& options) {
   Progress progress("speaking");
   const int64_t total = options.corpus.train_utterances + options.corpus.dev_utterances +
                         options.corpus.test_utterances;
-  const data::DemoCorpus corpus =
-      data::make_demo_corpus(options.out, options.corpus, [&](int64_t done) {
-        progress.show(done, total, "utterances");
-      });
+  const data::DemoCorpus corpus = data::make_demo_corpus(
+      options.out, options.corpus, [&](int64_t done) { progress.show(done, total, "utterances"); });
   progress.clear();
   if (options.json) {
-    const nlohmann::ordered_json json = {{"format_version", 1},
-                                         {"train", corpus.train.string()},
-                                         {"dev", corpus.dev.string()},
-                                         {"test", corpus.test.string()},
-                                         {"utterances", total},
-                                         {"audio_seconds", corpus.audio_seconds}};
+    const nlohmann::ordered_json json = {
+        {"format_version", 1},        {"train", corpus.train.string()},
+        {"dev", corpus.dev.string()}, {"test", corpus.test.string()},
+        {"utterances", total},        {"audio_seconds", corpus.audio_seconds}};
     std::cout << json.dump(2) << '\n';
     return;
   }

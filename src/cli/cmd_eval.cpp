@@ -92,8 +92,9 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand("eval", "Word and character error rates of a checkpoint");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
-  command->add_option("--checkpoint", options->checkpoint,
-                      "Folder of a run (its best is taken) or of a checkpoint")
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Folder of a run (its best is taken) or of a checkpoint")
       ->required();
   command->add_option("--data", options->manifest, "Manifest to evaluate on")->required();
   command->add_option("--memory", options->memory,

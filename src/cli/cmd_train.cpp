@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
+  std::string model;
   std::string train;
   std::string dev;
   std::string memory;
@@ -68,13 +69,15 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
 
 train::RunConfig read_run_config(const TrainOptions& options,
                                  const std::optional<fs::path>& checkpoint) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.model.empty()) overrides.insert(overrides.begin(), "model.preset=" + options.model);
   train::RunConfig config;
   if (!options.config.empty()) {
-    config = read_config<train::RunConfig>(options.config, options.overrides);
+    config = read_config<train::RunConfig>(options.config, overrides);
   } else if (checkpoint) {
-    config = read_config<train::RunConfig>(*checkpoint / "config.yaml", options.overrides);
+    config = read_config<train::RunConfig>(*checkpoint / "config.yaml", overrides);
   } else {
-    config = read_overrides<train::RunConfig>(options.overrides);
+    config = read_overrides<train::RunConfig>(overrides);
   }
   if (!options.train.empty()) config.data.train = options.train;
   if (!options.dev.empty()) config.data.dev = options.dev;
@@ -123,15 +126,15 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
 }
 
 std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
-  std::string text = fmt::format(
-      "{} after step {}: loss {:.4f}, peak {}, {} of audio in {} ({:.0f} a second)\n",
-      summary.was_stopped ? "Stopped and saved" : "Done", summary.steps, summary.loss,
-      format_bytes(summary.peak_bytes), format_duration(summary.audio_seconds),
-      format_duration(summary.seconds), summary.audio_seconds / summary.seconds);
+  std::string text =
+      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} of audio in {} ({:.0f} a second)\n",
+                  summary.was_stopped ? "Stopped and saved" : "Done", summary.steps, summary.loss,
+                  format_bytes(summary.peak_bytes), format_duration(summary.audio_seconds),
+                  format_duration(summary.seconds), summary.audio_seconds / summary.seconds);
   if (summary.last_evaluation)
-    text += fmt::format("WER {}; best {:.2f} % at step {}\n",
-                        describe(summary.last_evaluation->words), 100.0 * summary.best_wer,
-                        summary.best_step);
+    text +=
+        fmt::format("WER {}; best {:.2f} % at step {}\n", describe(summary.last_evaluation->words),
+                    100.0 * summary.best_wer, summary.best_step);
   return text + fmt::format("Files: {}\n", folder.string());
 }
 
@@ -141,7 +144,8 @@ void run_train(const TrainOptions& options) {
   std::optional<fs::path> checkpoint;
   if (options.resume && !options.out.empty()) checkpoint = newest_checkpoint(options.out);
   train::RunConfig config = read_run_config(options, checkpoint);
-  const fs::path folder = options.out.empty() ? fs::path("runs") / config.name : options.out;
+  const fs::path folder =
+      options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
   if (!options.resume) check_folder_is_free(folder);
   if (options.resume && options.out.empty()) checkpoint = newest_checkpoint(folder);
   if (options.resume && !checkpoint)
@@ -173,6 +177,7 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_option("--config", options->config, "Configuration, YAML or JSON");
   command->add_option("--set", options->overrides, "Override a setting: key.sub=value (repeatable)")
       ->allow_extra_args(false);
+  command->add_option("--model", options->model, "Preset of the network (model.preset)");
   command->add_option("--train", options->train, "Manifest to train on (data.train)");
   command->add_option("--dev", options->dev, "Manifest to evaluate on (data.dev)");
   command->add_option("--memory", options->memory,

@@ -49,8 +49,9 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TranscribeOptions>();
   command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
-  command->add_option("--checkpoint", options->checkpoint,
-                      "Folder of a run (its best is taken) or of a checkpoint")
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Folder of a run (its best is taken) or of a checkpoint")
       ->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");

@@ -17,9 +17,9 @@ using report::Align;
 using report::Table;
 
 // Categories that a training step on this device has bytes of.
-constexpr std::array kCategories = {Category::kWeights,     Category::kGradients,
-                                    Category::kOptimizer,   Category::kActivations,
-                                    Category::kWorkspace,   Category::kData};
+constexpr std::array kCategories = {Category::kWeights,   Category::kGradients,
+                                    Category::kOptimizer, Category::kActivations,
+                                    Category::kWorkspace, Category::kData};
 
 int64_t at_peak(const device::MemoryReport& report, Category category) {
   return report.at_peak[static_cast<size_t>(category)];
@@ -43,28 +43,29 @@ std::string describe(const train::ErrorCounts& counts) {
 }
 
 train::RunEvents TrainView::events() {
-  return {
-      .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
-      .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
-      .stepped = [this](const train::StepReport& report) { show_step(report); },
-      .restarted =
-          [this](const train::Restart& restart) {
-            bar_.clear();
-            spdlog::warn("step {}: out of memory; again, {}", restart.step,
-                         limit_text(restart.limits));
-          },
-      .evaluated = [this](int64_t step,
-                          const train::Evaluation& evaluation) { show_evaluation(step, evaluation); },
-      .saved =
-          [this](const std::filesystem::path& path) {
-            bar_.clear();
-            spdlog::debug("saved {}", path.string());
-          },
-      .warned =
-          [this](const std::string& message) {
-            bar_.clear();
-            spdlog::warn("{}", message);
-          }};
+  return {.planned = [this](const train::RunPlan& plan) { show_plan(plan); },
+          .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
+          .stepped = [this](const train::StepReport& report) { show_step(report); },
+          .restarted =
+              [this](const train::Restart& restart) {
+                bar_.clear();
+                spdlog::warn("step {}: out of memory; again, {}", restart.step,
+                             limit_text(restart.limits));
+              },
+          .evaluated =
+              [this](int64_t step, const train::Evaluation& evaluation) {
+                show_evaluation(step, evaluation);
+              },
+          .saved =
+              [this](const std::filesystem::path& path) {
+                bar_.clear();
+                spdlog::debug("saved {}", path.string());
+              },
+          .warned =
+              [this](const std::string& message) {
+                bar_.clear();
+                spdlog::warn("{}", message);
+              }};
 }
 
 void TrainView::show_plan(const train::RunPlan& plan) {
@@ -82,7 +83,8 @@ void TrainView::show_plan(const train::RunPlan& plan) {
 }
 
 void TrainView::show_comparison(const train::MemoryComparison& comparison) {
-  Table table({{"memory of the first step"}, {"planned", Align::kRight}, {"measured", Align::kRight}});
+  Table table(
+      {{"memory of the first step"}, {"planned", Align::kRight}, {"measured", Align::kRight}});
   for (const Category category : kCategories) {
     table.add_row({std::string(device::name_of(category)),
                    fmt::format("{}", at_peak(comparison.planned, category)),

@@ -40,8 +40,8 @@ TEST(Budget, TiersGiveTheSameBits) {
 TEST(Budget, SplitsGiveTheSameCurve) {
   const Curve whole = test::run_curve(test::tiny_config(), {}, kSteps, kBatch);
   for (const int64_t micro_batches : {2, 5, 32}) {
-    const Curve split = test::run_curve(test::tiny_config(), {.limits = split_into(micro_batches)},
-                                        kSteps, kBatch);
+    const Curve split =
+        test::run_curve(test::tiny_config(), {.limits = split_into(micro_batches)}, kSteps, kBatch);
     expect_same_curve(split, whole, fmt::format("{} micro-batches", micro_batches));
   }
 }
@@ -61,7 +61,8 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
     const Sizes sizes(std::move(all), std::vector<double>(kSteps * kBatch, 1.0));
     int64_t peak = 0;
     for (int64_t step = 1; step <= kSteps; ++step) {
-      const device::MemoryReport report = dry.run_step(test::step_examples(step, kBatch), {.tier = tier});
+      const device::MemoryReport report =
+          dry.run_step(test::step_examples(step, kBatch), {.tier = tier});
       peak = std::max(peak, report.high_water);
     }
     for (const int64_t share : {1, 2, 4}) {
@@ -71,21 +72,21 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
       try {
         found = fit.find_limits(batch, {.tier = tier});
       } catch (const ConfigError&) {
-        // Weights, gradients and moments of this tiny network are more than a quarter of the peak at
-        // the tiers that keep little.
+        // Weights, gradients and moments of this tiny network are more than a quarter of the peak
+        // at the tiers that keep little.
         EXPECT_GE(share, 2) << name;
         continue;
       }
       EXPECT_LE(found.worst.high_water, peak / share) << name;
       for (int64_t step = 1; step <= kSteps; ++step) {
-        EXPECT_LE(dry.run_step(test::step_examples(step, kBatch),
-                               {.tier = tier, .limits = found.limits})
-                      .high_water,
-                  peak / share)
+        EXPECT_LE(
+            dry.run_step(test::step_examples(step, kBatch), {.tier = tier, .limits = found.limits})
+                .high_water,
+            peak / share)
             << name << ", step " << step;
       }
-      const Curve curve = test::run_curve(
-          config, {.tier = tier, .limits = found.limits}, kSteps, kBatch);
+      const Curve curve =
+          test::run_curve(config, {.tier = tier, .limits = found.limits}, kSteps, kBatch);
       expect_same_curve(curve, whole, fmt::format("tier {}, budget 1/{}", name, share));
     }
   }

@@ -74,8 +74,7 @@ TEST(Recompute, GivesTheSameBitsAtEveryTier) {
         const Step step = run(fixture, test::tiers_of(3, tier), {40, 13, 90}, {3});
         expect_same_bits(step, kept, std::string(name) + " " + c10::toString(type));
       }
-      const Step mixed =
-          run(fixture, {Tier::kBlock, Tier::kNorms, Tier::kQkv}, {40, 13, 90}, {3});
+      const Step mixed = run(fixture, {Tier::kBlock, Tier::kNorms, Tier::kQkv}, {40, 13, 90}, {3});
       expect_same_bits(mixed, kept, "a tier for each layer");
     }
   }

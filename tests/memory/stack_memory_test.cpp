@@ -91,9 +91,7 @@ TEST_P(StepAtTier, SurvivesAFailureAtEveryReservation) {
 INSTANTIATE_TEST_SUITE_P(Tiers, StepAtTier,
                          ::testing::Values(Tier::kNone, Tier::kNorms, Tier::kFfn, Tier::kQkv,
                                            Tier::kBlock),
-                         [](const auto& test) {
-                           return std::string(name_of(test.param, kTiers));
-                         });
+                         [](const auto& test) { return std::string(name_of(test.param, kTiers)); });
 
 // Durations in seconds of a list of LibriSpeech, one a line.
 std::vector<double> read_durations(const std::filesystem::path& path) {

@@ -2,6 +2,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numeric>
+
+#include "sotto/data/micro_batch.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/dry_run.h"
 #include "support/tiny_corpus.h"
@@ -84,7 +88,8 @@ TEST(StepMemory, IsExactForOtherNetworks) {
 TEST(StepMemory, IsExactForAudio) {
   std::vector<data::Example> step;
   for (int64_t u = 0; u < 4; ++u) {
-    data::Example example{.utterance = u, .rows = 8000 + 3001 * u, .labels = {1, 2, 1}};
+    data::Example example = data::make_dry_example(8000 + 3001 * u, /*feature_dim=*/0, 3);
+    example.utterance = u;
     for (int64_t i = 0; i < example.rows; ++i)
       example.values.push_back(0.1f * std::sin(0.01f * static_cast<float>(i * (u + 1))));
     step.push_back(std::move(example));

@@ -19,13 +19,13 @@ train::RunConfig config_of(const nlohmann::json& twin) {
   config.model.hidden = shape.at("hidden");
   config.model.dropout = 0.0;
   const nlohmann::json& optimizer = twin.at("optimizer");
-  config.optimizer = {.schedule = {.kind = optim::ScheduleKind::kConstant,
-                                   .rate = optimizer.at("rate")},
-                      .beta1 = optimizer.at("beta1"),
-                      .beta2 = optimizer.at("beta2"),
-                      .epsilon = optimizer.at("epsilon"),
-                      .weight_decay = optimizer.at("decay"),
-                      .clip_norm = optimizer.at("clip")};
+  config.optimizer = {
+      .schedule = {.kind = optim::ScheduleKind::kConstant, .rate = optimizer.at("rate")},
+      .beta1 = optimizer.at("beta1"),
+      .beta2 = optimizer.at("beta2"),
+      .epsilon = optimizer.at("epsilon"),
+      .weight_decay = optimizer.at("decay"),
+      .clip_norm = optimizer.at("clip")};
   return config;
 }
 
@@ -52,11 +52,10 @@ at::Tensor without_key_bias(const std::string& name, const at::Tensor& values) {
 
 void expect_twin(const nlohmann::json& twin, const train::StepSettings& common) {
   const nlohmann::json& shape = twin.at("shape");
-  train::Learner learner(config_of(twin),
-                         {.vocabulary = shape.at("vocabulary"),
-                          .blank = 0,
-                          .feature_dim = shape.at("features")},
-                         at::kCPU);
+  train::Learner learner(
+      config_of(twin),
+      {.vocabulary = shape.at("vocabulary"), .blank = 0, .feature_dim = shape.at("features")},
+      at::kCPU);
   nn::ParameterStore& store = learner.model->parameters();
   ASSERT_EQ(store.parameters().size(), twin.at("initial").size());
   for (nn::Parameter& parameter : store.parameters())

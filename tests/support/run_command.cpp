@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
@@ -87,6 +88,14 @@ void read_both(const Pipe& out, const Pipe& err, CommandResult& result) {
   }
 }
 
+std::vector<std::string> sotto_words(const std::vector<std::string>& arguments) {
+  const char* binary = std::getenv("SOTTO_BINARY");
+  if (binary == nullptr) throw std::runtime_error("SOTTO_BINARY is not set: run this by ctest");
+  std::vector<std::string> words = {binary};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
 }  // namespace
 
 CommandResult run_command(const std::vector<std::string>& words,
@@ -107,11 +116,32 @@ CommandResult run_command(const std::vector<std::string>& words,
 
 CommandResult run_sotto(const std::vector<std::string>& arguments,
                         const std::vector<std::string>& environment) {
-  const char* binary = std::getenv("SOTTO_BINARY");
-  if (binary == nullptr) throw std::runtime_error("SOTTO_BINARY is not set: run this by ctest");
-  std::vector<std::string> words = {binary};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_command(words, environment);
+  return run_command(sotto_words(arguments), environment);
+}
+
+CommandResult run_sotto_and_kill(const std::vector<std::string>& arguments,
+                                 const std::function<bool()>& is_time) {
+  std::vector<std::string> words = sotto_words(arguments);
+  std::vector<std::string> variables = with_environment({});
+  posix_spawn_file_actions_t actions;
+  check(posix_spawn_file_actions_init(&actions), "preparing the child");
+  for (const int stream : {0, 1, 2})
+    posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_RDWR, 0);
+  pid_t child = 0;
+  const int code = posix_spawnp(&child, words.front().c_str(), &actions, nullptr,
+                                pointers(words).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  check(code, "starting " + words.front());
+  int status = 0;
+  bool is_killed = false;
+  while (waitpid(child, &status, is_killed ? 0 : WNOHANG) == 0) {
+    if (!is_time()) continue;
+    kill(child, SIGKILL);
+    is_killed = true;
+  }
+  CommandResult result;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return result;
 }
 
 }  // namespace sotto::test

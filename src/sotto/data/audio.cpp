@@ -150,6 +150,7 @@ std::vector<float> resampled(std::vector<float> samples, int from, int64_t to) {
 // Frames to ask for: one more than a whole file may have shows that it is longer.
 sf_count_t frames_to_ask(const AudioSegment& segment, const SF_INFO& info) {
   constexpr double kMost = 1e15;  // a manifest may say anything
+  if (segment.duration_s == 0.0) return static_cast<sf_count_t>(kMost);
   const bool is_whole = !segment.offset_s.has_value();
   const double slack_s = is_whole ? duration_tolerance_s(segment.duration_s) : 0.0;
   const double frames = std::round((segment.duration_s + slack_s) * info.samplerate);
@@ -171,6 +172,7 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const SF_
                       "The file is cut short or broken.");
   }
   if (decoded.got == 0) complainer.refuse("no samples", "audio");
+  if (segment.duration_s == 0.0) return;
   const double found_s = seconds_of(decoded.got, info);
   const double tolerance_s = duration_tolerance_s(segment.duration_s);
   if (found_s < segment.duration_s - tolerance_s || found_s > segment.duration_s + tolerance_s)
@@ -185,7 +187,8 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate) 
   const SoundFile file = open_file(segment.path, info, complainer);
   // Known before hours are decoded in vain.
   const double longest_s = segment.duration_s + duration_tolerance_s(segment.duration_s);
-  if (!segment.offset_s && knows_length(info) && seconds_of(info.frames, info) > longest_s)
+  if (!segment.offset_s && segment.duration_s > 0.0 && knows_length(info) &&
+      seconds_of(info.frames, info) > longest_s)
     refuse_length(seconds_of(info.frames, info), segment, complainer);
   Decoded decoded{.first = seek_to_segment(file.get(), info, segment, complainer),
                   .asked = frames_to_ask(segment, info),
@@ -195,6 +198,20 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate) 
   check_length(decoded, segment, info, complainer);
   check_finite(samples, complainer);
   return resampled(std::move(samples), info.samplerate, sample_rate);
+}
+
+void write_flac(const std::filesystem::path& path, std::span<const float> samples,
+                int64_t sample_rate) {
+  SF_INFO info = {};
+  info.samplerate = static_cast<int>(sample_rate);
+  info.channels = 1;
+  info.format = SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
+  const SoundFile file(sf_open(path.c_str(), SFM_WRITE, &info));
+  const auto count = static_cast<sf_count_t>(samples.size());
+  if (file != nullptr && sf_writef_float(file.get(), samples.data(), count) == count) return;
+  throw DataError({.attempted = fmt::format("writing {}", path.string()),
+                   .found = fmt::format("libsndfile says \"{}\"", sf_strerror(file.get())),
+                   .expected = "a place with room that can be written to"});
 }
 
 }  // namespace sotto::data

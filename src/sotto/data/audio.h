@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sotto::data {
@@ -15,6 +16,7 @@ struct AudioSegment {
   std::filesystem::path path;
   // Where it begins; none: it is the whole file.
   std::optional<double> offset_s = {};
+  // 0: unknown, to the end of the file however long it is.
   double duration_s = 0.0;
 };
 
@@ -29,5 +31,9 @@ constexpr double duration_tolerance_s(double duration_s) {
 // end; and where it is shorter than the manifest says, or a whole file longer, by more than
 // duration_tolerance_s(). May be called from several threads at once.
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
+
+// Writes mono samples in -1 .. 1 as FLAC of 16 bits. Throws DataError where it cannot.
+void write_flac(const std::filesystem::path& path, std::span<const float> samples,
+                int64_t sample_rate);
 
 }  // namespace sotto::data

@@ -3,12 +3,25 @@
 
 namespace sotto::data {
 
-std::vector<float> read_audio(const AudioSegment& segment, int64_t /*sample_rate*/) {
-  throw ConfigError({.attempted = fmt::format("reading {}", segment.path.string()),
-                     .found = "this build has no audio decoding",
+namespace {
+
+[[noreturn]] void refuse(const char* what, const std::filesystem::path& path) {
+  throw ConfigError({.attempted = fmt::format("{} {}", what, path.string()),
+                     .found = "this build has no audio files",
                      .expected = "one with libsndfile and soxr",
                      .hint = "Install libsndfile1-dev and libsoxr-dev and build again, or use a "
                              "manifest of stored features."});
+}
+
+}  // namespace
+
+std::vector<float> read_audio(const AudioSegment& segment, int64_t /*sample_rate*/) {
+  refuse("reading", segment.path);
+}
+
+void write_flac(const std::filesystem::path& path, std::span<const float> /*samples*/,
+                int64_t /*sample_rate*/) {
+  refuse("writing", path);
 }
 
 }  // namespace sotto::data

@@ -11,8 +11,6 @@
 namespace sotto::data {
 
 void DatasetOptions::visit(OptionVisitor& visitor) {
-  visitor.value("sample_rate", sample_rate, "what audio is brought to, in Hz",
-                {.min = 1'000, .max = 768'000});
   visitor.value("min_seconds", min_seconds, "of an utterance", {.min = 0.0});
   visitor.value("max_seconds", max_seconds, "of an utterance; 0: no bound", {.min = 0.0});
   visitor.choice("too_short", too_short, "what to do with an utterance below min_seconds",

@@ -24,12 +24,12 @@ inline constexpr std::array kEmptyTextPolicies = {Named<Policy>{"keep", Policy::
                                                   Named<Policy>{"error", Policy::kError}};
 
 struct DatasetOptions {
-  // What audio is brought to, in Hz.
-  int64_t sample_rate = 16'000;
   // Bounds of an utterance, by the manifest's duration; a max of 0: none.
   double min_seconds = 0.0;
   double max_seconds = 0.0;
-  // The fewest samples or frames that the model can take; set by the program, not by the user.
+  // What audio is brought to, in Hz, and the fewest samples or frames that the model can take: they
+  // follow from the model and are no settings of their own.
+  int64_t sample_rate = 16'000;
   int64_t min_rows = 1;
   // An utterance outside the bounds. Who sets them wants the others left out.
   Policy too_short = Policy::kSkip;

@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 3> kPlaces = {"", " upstairs", " in the g
 
 // Accents with variants of the speaker; the last of each list speak in no training utterance.
 constexpr std::array<std::string_view, 12> kTrainVoices = {
-    "en-us+m1", "en-us+f2", "en-us+m3", "en-us+f4",          "en-gb+m2",          "en-gb+f1",
+    "en-us+m1", "en-us+f2", "en-us+m3",  "en-us+f4",          "en-gb+m2",      "en-gb+f1",
     "en-gb+m4", "en-gb+f3", "en-029+m5", "en-gb-scotland+m6", "en-gb-x-rp+f2", "en-us+m7"};
 constexpr std::array<std::string_view, 3> kDevVoices = {"en-us+f5", "en-gb+m8", "en-gb-x-rp+m1"};
 constexpr std::array<std::string_view, 3> kTestVoices = {"en-us+m8", "en-gb+f5",
@@ -97,8 +97,8 @@ class Draws {
 
 // Runs espeak-ng to its end.
 void speak(const std::string& text, const std::string& voice, int64_t speed, const fs::path& wave) {
-  const std::vector<std::string> words = {"espeak-ng", "-v", voice, "-s", fmt::format("{}", speed),
-                                          "-w", wave.string(), text};
+  const std::vector<std::string> words = {
+      "espeak-ng", "-v", voice, "-s", fmt::format("{}", speed), "-w", wave.string(), text};
   std::vector<char*> arguments;
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT: posix_spawn does not write
@@ -151,15 +151,13 @@ DemoCorpus make_demo_corpus(const fs::path& folder, const DemoCorpusOptions& opt
   }
   AtomicFolder aside(folder);
   fs::create_directories(aside.path() / "audio");
-  DemoCorpus corpus{.train = folder / "train.jsonl",
-                    .dev = folder / "dev.jsonl",
-                    .test = folder / "test.jsonl"};
+  DemoCorpus corpus{
+      .train = folder / "train.jsonl", .dev = folder / "dev.jsonl", .test = folder / "test.jsonl"};
   int64_t done = 0;
   for (const Split& split : splits) {
     std::string manifest;
     for (int64_t number = 0; number < split.num_utterances; ++number) {
-      const nlohmann::ordered_json line =
-          make_utterance(aside.path(), split, options.seed, number);
+      const nlohmann::ordered_json line = make_utterance(aside.path(), split, options.seed, number);
       corpus.audio_seconds += line.at("duration").get<double>();
       manifest += line.dump() + "\n";
       if (progress) progress(++done);

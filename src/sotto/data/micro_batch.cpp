@@ -25,8 +25,7 @@ at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_
     rows += at_place(examples, place).rows;
   }
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
-  at::Tensor values =
-      width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
+  at::Tensor values = width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
   if (device.is_meta()) return values;
   SOTTO_ASSERT(device.is_cpu(), "micro-batches are packed in host memory");
   float* to = values.mutable_data_ptr<float>();
@@ -60,9 +59,11 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
 
 Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) {
   // Any label but the blank, which is entry 0 of every vocabulary that we make.
-  return {.rows = rows,
-          .feature_dim = feature_dim,
-          .labels = std::vector<int32_t>(static_cast<size_t>(num_labels), 1)};
+  Example example;
+  example.rows = rows;
+  example.feature_dim = feature_dim;
+  example.labels.assign(static_cast<size_t>(num_labels), 1);
+  return example;
 }
 
 }  // namespace sotto::data

@@ -149,10 +149,9 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
                     .num_features = num_features(options, shape),
                     .width = options.width,
                     .activation = options.activation}),
-      positions_(store_, "positions",
-                 {.kind = options.positions,
-                  .width = options.width,
-                  .max_frames = options.max_frames}),
+      positions_(
+          store_, "positions",
+          {.kind = options.positions, .width = options.width, .max_frames = options.max_frames}),
       blocks_(store_, "layers", block_options(options)),
       head_(store_, "head",
             {.width = options.width,
@@ -204,8 +203,7 @@ Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
           batch.packing.keys()};
 }
 
-at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch,
-                                       const Packing& frames) const {
+at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch, const Packing& frames) const {
   const at::Tensor raw =
       log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
   return GroupNorm::forward(raw, frames,

@@ -23,10 +23,9 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
 
 CtcHead::CtcHead(ParameterStore& store, const std::string& name, const CtcHeadOptions& options)
     : options_(options),
-      norm_(options.has_norm
-                ? std::optional<Norm>(std::in_place, store, name + ".norm", options.width,
-                                      options.norm)
-                : std::nullopt),
+      norm_(options.has_norm ? std::optional<Norm>(std::in_place, store, name + ".norm",
+                                                   options.width, options.norm)
+                             : std::nullopt),
       linear_(store, name, options.width, options.vocabulary) {}
 
 at::Tensor CtcHead::logits(const at::Tensor& x) const {
@@ -41,8 +40,7 @@ Ctc::Result CtcHead::forward(at::Tensor x, const Objective& objective, const Con
   at::Tensor logits = linear_.forward(normed(tape).front());
   tape.settle(kNormed);
   Ctc::Result result = Ctc::forward(
-      logits,
-      {.packing = context.packing, .labels = objective.labels, .blank = options_.blank},
+      logits, {.packing = context.packing, .labels = objective.labels, .blank = options_.blank},
       objective.weights);
   tape.put(kGradient, {std::move(logits)});
   return result;

@@ -48,6 +48,8 @@ class CtcHead {
   // dx [N, D] of that weighted sum; adds to the parameters' gradients and closes the layer's tape.
   at::Tensor backward(const Context& context, Tape& tape) const;
 
+  int64_t blank() const { return options_.blank; }
+
  private:
   const LayerTape::Tensors& normed(LayerTape& tape) const;
 

@@ -26,8 +26,7 @@ Linear::Linear(ParameterStore& store, const std::string& name, int64_t inputs, i
       bias_(store.declare({.name = name + ".bias", .shape = {outputs}})) {}
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
-  return Gemm::multiply(
-      {.a = x, .b = weight_.value, .transpose_b = true, .bias = &bias_.value});
+  return Gemm::multiply({.a = x, .b = weight_.value, .transpose_b = true, .bias = &bias_.value});
 }
 
 void Linear::accumulate(const at::Tensor& dy, const at::Tensor& x) const {

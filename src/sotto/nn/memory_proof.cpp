@@ -27,7 +27,8 @@ using device::CategoryScope;
 void run_step(const MemoryProofCase& step, const at::Device& device) {
   ParameterStore store;
   const TransformerStack stack(store, "blocks", step.blocks);
-  store.allocate({.device = device, .weights = step.type, .seed = step.seed});
+  // Every matrix in the type to prove, however small.
+  store.allocate({.device = device, .weights = step.type, .small_below = 1, .seed = step.seed});
   const kernels::Packing packing(step.lengths, device);
   const auto type = at::TensorOptions().dtype(step.type).device(device);
   const auto make_data = [&] {
@@ -117,7 +118,8 @@ void MemoryProofOptions::visit(OptionVisitor& visitor) {
   visitor.choice("types", types, "of activations and matrices", {"fp32", "bf16", "fp16"});
   visitor.choice("tiers", tiers, "what is kept for backward",
                  {"none", "norms", "ffn", "qkv", "block"});
-  visitor.value("hidden_factor", hidden_factor, "width inside the feed-forward part over the width of the stack",
+  visitor.value("hidden_factor", hidden_factor,
+                "width inside the feed-forward part over the width of the stack",
                 {.min = 1, .max = 64});
   visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
   visitor.value("seed", seed, "of weights, dropout and lengths", {.min = 0});

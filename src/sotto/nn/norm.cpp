@@ -21,8 +21,7 @@ LayerTape::Tensors Norm::forward(const at::Tensor& x) const {
     RmsNorm::Result result = RmsNorm::forward(x, gamma_.value);
     return {std::move(result.y), std::move(result.rstd)};
   }
-  LayerNorm::Result result =
-      LayerNorm::forward(x, {.gamma = gamma_.value, .beta = beta_->value});
+  LayerNorm::Result result = LayerNorm::forward(x, {.gamma = gamma_.value, .beta = beta_->value});
   return {std::move(result.y), std::move(result.mean), std::move(result.rstd)};
 }
 
@@ -32,12 +31,9 @@ at::Tensor Norm::backward(const at::Tensor& dy, const at::Tensor& x,
     return RmsNorm::backward({.dy = dy, .x = x, .rstd = result.at(1), .gamma = gamma_.value},
                              gamma_.gradient);
   }
-  return LayerNorm::backward({.dy = dy,
-                              .x = x,
-                              .mean = result.at(1),
-                              .rstd = result.at(2),
-                              .gamma = gamma_.value},
-                             {.gamma = gamma_.gradient, .beta = beta_->gradient});
+  return LayerNorm::backward(
+      {.dy = dy, .x = x, .mean = result.at(1), .rstd = result.at(2), .gamma = gamma_.value},
+      {.gamma = gamma_.gradient, .beta = beta_->gradient});
 }
 
 }  // namespace sotto::nn

@@ -64,8 +64,7 @@ constexpr std::array kRangeKinds = {RangeKind{"matrices", true, true},
                                     RangeKind{"vectors", false, false}};
 
 bool belongs(const Parameter& parameter, const RangeKind& kind, int64_t small_below) {
-  const bool is_large =
-      parameter.spec.decays() && parameter.spec.num_values() >= small_below;
+  const bool is_large = parameter.spec.decays() && parameter.spec.num_values() >= small_below;
   return parameter.spec.decays() == kind.decays && is_large == kind.in_weight_type;
 }
 

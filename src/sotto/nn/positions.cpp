@@ -8,8 +8,7 @@ namespace sotto::nn {
 using kernels::PositionAdd;
 using kernels::SinusoidAdd;
 
-Positions::Positions(ParameterStore& store, const std::string& name,
-                     const PositionOptions& options)
+Positions::Positions(ParameterStore& store, const std::string& name, const PositionOptions& options)
     : options_(options),
       table_(options.kind == PositionKind::kLearned
                  ? &store.declare({.name = name + ".weight",

@@ -96,7 +96,8 @@ void Subsampling::backward(at::Tensor dy, Packings packings, const Context& cont
   LayerTape& tape = tapes.layer(context.layer);
   tape.begin_backward();
   for (size_t stage = stages_.size(); stage-- > 0;) {
-    if (has_activation()) activation_backward(options_.activation, dy, product(stage, packings, tape));
+    if (has_activation())
+      activation_backward(options_.activation, dy, product(stage, packings, tape));
     tape.release(product_slot(stage));
     stages_[stage].linear.accumulate(dy, windows(stage, packings, tape));
     tape.release(windows_slot(stage));
@@ -112,8 +113,7 @@ FrameWindows::Packings Subsampling::ends_of(size_t stage, Packings packings) {
   return {.from = packings[stage], .to = packings[stage + 1]};
 }
 
-const at::Tensor& Subsampling::input(size_t stage, Packings packings,
-                                     LayerTape& tape) const {
+const at::Tensor& Subsampling::input(size_t stage, Packings packings, LayerTape& tape) const {
   if (stage == 0) return tape.kept(input_slot(0)).front();
   const auto compute = [&] {
     at::Tensor result = activate(options_.activation, product(stage - 1, packings, tape));
@@ -123,8 +123,7 @@ const at::Tensor& Subsampling::input(size_t stage, Packings packings,
   return tape.get(input_slot(stage), compute).front();
 }
 
-const at::Tensor& Subsampling::windows(size_t stage, Packings packings,
-                                       LayerTape& tape) const {
+const at::Tensor& Subsampling::windows(size_t stage, Packings packings, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = FrameWindows::forward(input(stage, packings, tape),
                                               ends_of(stage, packings), stages_[stage].windows);
@@ -134,8 +133,7 @@ const at::Tensor& Subsampling::windows(size_t stage, Packings packings,
   return tape.get(windows_slot(stage), compute).front();
 }
 
-const at::Tensor& Subsampling::product(size_t stage, Packings packings,
-                                       LayerTape& tape) const {
+const at::Tensor& Subsampling::product(size_t stage, Packings packings, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = stages_[stage].linear.forward(windows(stage, packings, tape));
     tape.settle(windows_slot(stage));

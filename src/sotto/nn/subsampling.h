@@ -23,8 +23,8 @@ namespace sotto::nn {
 
 enum class SubsamplingKind { kConvolution, kStacking };
 
-inline constexpr std::array kSubsamplingKinds = {
-    Named{"conv", SubsamplingKind::kConvolution}, Named{"stack", SubsamplingKind::kStacking}};
+inline constexpr std::array kSubsamplingKinds = {Named{"conv", SubsamplingKind::kConvolution},
+                                                 Named{"stack", SubsamplingKind::kStacking}};
 
 struct SubsamplingOptions {
   SubsamplingKind kind = SubsamplingKind::kConvolution;

@@ -173,8 +173,8 @@ at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const 
   at::Tensor result = ffn2_.forward(activated(context, tape));
   tape.settle(kActivated);
   Dropout::apply(result, context.packing, context.dropout(kFfnDropout, options_.dropout));
-  ResidualAdd::accumulate(result, options_.norm_first ? middle(context, tape)
-                                                      : normed_middle(context, tape).front());
+  ResidualAdd::accumulate(
+      result, options_.norm_first ? middle(context, tape) : normed_middle(context, tape).front());
   if (!options_.norm_first) tape.settle(kNorm1);
   tape.settle(kMiddle);
   return result;
@@ -208,8 +208,8 @@ at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Cont
   const at::Tensor& qkv_rows = qkv(tape);
   const Tensors& kept = attention(context, tape);
   const at::Tensor dqkv = Attention::backward(
-      {.dy = d_attention, .qkv = qkv_rows, .y = kept.at(0), .softmax = kept.at(1)},
-      context.packing, options_.attention);  // [N, 3 D]
+      {.dy = d_attention, .qkv = qkv_rows, .y = kept.at(0), .softmax = kept.at(1)}, context.packing,
+      options_.attention);  // [N, 3 D]
   d_attention.reset();
   tape.release(kAttention);
   tape.release(kQkv);
@@ -217,7 +217,8 @@ at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Cont
   return qkv_.input_gradient(dqkv);
 }
 
-// Each tensor is let go where it was used last: the peak is what is alive, and that is written here.
+// Each tensor is let go where it was used last: the peak is what is alive, and that is written
+// here.
 at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& context,
                                                  LayerTape& tape) const {
   Tensors normed;
@@ -239,8 +240,7 @@ at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& c
 
 at::Tensor TransformerBlock::backward_norm_last(at::Tensor dy, const Context& context,
                                                 LayerTape& tape) const {
-  const at::Tensor& before =
-      tape.get(kSum, [&] { return Tensors{sum(context, tape)}; }).front();
+  const at::Tensor& before = tape.get(kSum, [&] { return Tensors{sum(context, tape)}; }).front();
   const Tensors& result = tape.get(kNorm2, [&] { return norm2_.forward(before); });
   at::Tensor d_sum = norm2_.backward(dy, before, result);
   dy.reset();

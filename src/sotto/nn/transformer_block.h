@@ -51,19 +51,19 @@ class TransformerBlock {
   using Tensors = LayerTape::Tensors;
 
   // Each slot from those before it: what forward and recomputation share.
-  const at::Tensor& attention_input(LayerTape& tape) const;                         // [N, D]
-  const at::Tensor& qkv(LayerTape& tape) const;                                     // [N, 3 D]
-  const Tensors& attention(const Context& context, LayerTape& tape) const;          // y, softmax
-  const at::Tensor& middle(const Context& context, LayerTape& tape) const;          // [N, D]
-  const Tensors& normed_middle(const Context& context, LayerTape& tape) const;      // y, statistics
-  const at::Tensor& hidden(const Context& context, LayerTape& tape) const;          // [N, H]
-  const at::Tensor& activated(const Context& context, LayerTape& tape) const;       // [N, H]
-  at::Tensor sum(const Context& context, LayerTape& tape) const;                    // [N, D]
+  const at::Tensor& attention_input(LayerTape& tape) const;                     // [N, D]
+  const at::Tensor& qkv(LayerTape& tape) const;                                 // [N, 3 D]
+  const Tensors& attention(const Context& context, LayerTape& tape) const;      // y, softmax
+  const at::Tensor& middle(const Context& context, LayerTape& tape) const;      // [N, D]
+  const Tensors& normed_middle(const Context& context, LayerTape& tape) const;  // y, statistics
+  const at::Tensor& hidden(const Context& context, LayerTape& tape) const;      // [N, H]
+  const at::Tensor& activated(const Context& context, LayerTape& tape) const;   // [N, H]
+  at::Tensor sum(const Context& context, LayerTape& tape) const;                // [N, D]
 
   // The gradient of the part's input [N, D] for that of its result; `normed` is the input of the
   // feed-forward part with its norm's statistics, of which y is let go.
-  at::Tensor feed_forward_backward(const at::Tensor& dy, const Context& context,
-                                   LayerTape& tape, Tensors& normed) const;
+  at::Tensor feed_forward_backward(const at::Tensor& dy, const Context& context, LayerTape& tape,
+                                   Tensors& normed) const;
   at::Tensor attention_backward(const at::Tensor& dy, const Context& context,
                                 LayerTape& tape) const;
 

@@ -15,7 +15,7 @@ namespace {
 using kernels::AdamW;
 using kernels::SquareSum;
 
-at::Tensor zeros_like(const at::Tensor& values) {
+at::Tensor make_moment(const at::Tensor& values) {
   const device::CategoryScope category(device::Category::kOptimizer);
   at::Tensor result = at::empty(values.sizes(), values.options().dtype(at::kFloat));
   if (!result.is_meta()) result.zero_();
@@ -37,7 +37,7 @@ void OptimizerOptions::visit(OptionVisitor& visitor) {
 Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options)
     : store_(store), options_(options) {
   for (const nn::ParameterRange& range : store.ranges()) {
-    moments_.push_back({.first = zeros_like(range.values), .second = zeros_like(range.values)});
+    moments_.push_back({.first = make_moment(range.values), .second = make_moment(range.values)});
   }
 }
 

@@ -71,8 +71,7 @@ std::vector<std::string> differences(const SafetensorsFile& file,
       found.push_back(fmt::format("{} is not fp32", ours.name));
     }
   }
-  for (const std::string& name : names)
-    found.push_back(fmt::format("{} is only in it", name));
+  for (const std::string& name : names) found.push_back(fmt::format("{} is only in it", name));
   return found;
 }
 

@@ -38,7 +38,7 @@ class DryRun {
 
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
-  std::unique_ptr<Learner> learner_;            // of kTraining
+  std::unique_ptr<Learner> learner_;           // of kTraining
   std::unique_ptr<models::Model> recogniser_;  // of kRecognition
   models::Model* model_ = nullptr;             // of either
 };

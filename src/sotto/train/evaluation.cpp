@@ -27,7 +27,8 @@ void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places
     const std::string reference = dataset.vocabulary().decode(example.labels);
     evaluation.words += word_errors(reference, texts[i]);
     evaluation.characters += character_errors(reference, texts[i]);
-    evaluation.loss += losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
+    evaluation.loss +=
+        losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
     evaluation.audio_seconds += utterance.duration_s;
     ++evaluation.num_utterances;
     evaluation.sentences.push_back(
@@ -60,8 +61,7 @@ Evaluation evaluate(Model& model, const data::Dataset& dataset, const Evaluation
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
     for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
-      const data::MicroBatch batch =
-          data::make_micro_batch(step.examples, places, options.device);
+      const data::MicroBatch batch = data::make_micro_batch(step.examples, places, options.device);
       add_sentences(step, places, model.recognise(batch), dataset, evaluation);
       if (options.progress) options.progress(evaluation.num_utterances);
     }

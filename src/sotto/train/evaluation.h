@@ -36,7 +36,7 @@ struct Evaluation {
 inline constexpr int64_t kLoadedAtOnce = 64;
 
 struct EvaluationOptions {
-  MicroBatchLimits limits;
+  MicroBatchLimits limits = {};
   at::Device device = at::kCPU;
   int64_t loader_threads = 1;
   // Called with the number of utterances done.

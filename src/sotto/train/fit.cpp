@@ -61,8 +61,8 @@ Sizes::Sizes(const data::Dataset& dataset) : durations_s(dataset.durations_s()) 
         std::ceil(utterance.duration_s * static_cast<double>(dataset.options().sample_rate));
     const int64_t rows =
         utterance.feature_dim > 0 ? utterance.num_frames : static_cast<int64_t>(samples);
-    examples.push_back(data::make_dry_example(rows, utterance.feature_dim,
-                                              std::ssize(dataset.labels_of(place))));
+    examples.push_back(
+        data::make_dry_example(rows, utterance.feature_dim, std::ssize(dataset.labels_of(place))));
     examples.back().utterance = place;
   }
 }
@@ -107,9 +107,9 @@ int64_t BudgetFit::longest_fitting(const StepSettings& settings) {
   for (const Example& example : sorted) most_labels = std::max(most_labels, num_labels(example));
   const auto first_bad =
       std::partition_point(sorted.begin(), sorted.end(), [&](const Example& example) {
-        return fits(run_one(
-            {data::make_dry_example(example.rows, example.feature_dim, most_labels)},
-            settings.tier));
+        return fits(
+            run_one({data::make_dry_example(example.rows, example.feature_dim, most_labels)},
+                    settings.tier));
       });
   return first_bad == sorted.begin() ? 0 : std::prev(first_bad)->rows;
 }
@@ -153,10 +153,10 @@ std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrde
   return candidates;
 }
 
-void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::*size,
+void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
                                std::vector<Candidate>& chosen) {
-  const auto end = candidates.begin() +
-                   static_cast<std::ptrdiff_t>(std::min(kAudited, candidates.size()));
+  const auto end =
+      candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kAudited, candidates.size()));
   std::partial_sort(candidates.begin(), end, candidates.end(),
                     [&](const Candidate& a, const Candidate& b) { return a.*size > b.*size; });
   chosen.insert(chosen.end(), candidates.begin(), end);
@@ -183,8 +183,8 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   double seconds = 0.0;
   for (size_t i = 0; i < rows.size(); ++i) {
     // A step of seconds may end behind them, by less than an utterance.
-    const bool is_full = counts_seconds ? seconds > batch.seconds
-                                        : std::ssize(step) >= batch.utterances;
+    const bool is_full =
+        counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
     if (is_full) break;
     step.push_back(data::make_dry_example(rows[i], feature_dim, labels[i]));
     seconds += durations[i];
@@ -192,8 +192,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   return step;
 }
 
-void BudgetFit::refuse(const Example& longest, int64_t needed_bytes,
-                       const StepSettings& settings) {
+void BudgetFit::refuse(const Example& longest, int64_t needed_bytes, const StepSettings& settings) {
   std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
   if (settings.tier != nn::Tier::kBlock) {
     const int64_t with_block = run_one({longest}, nn::Tier::kBlock).high_water;

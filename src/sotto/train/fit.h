@@ -57,7 +57,7 @@ class BudgetFit {
   };
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
                                        const MicroBatchLimits& limits) const;
-  static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::*size,
+  static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
                              std::vector<Candidate>& chosen);
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples, nn::Tier tier);
@@ -76,7 +76,7 @@ class BudgetFit {
 // Throws ConfigError where the longest does not fit into the budget alone.
 struct RecognitionBudget {
   int64_t bytes = 0;
-  MicroBatchLimits limits;
+  MicroBatchLimits limits = {};
 };
 MicroBatchLimits fit_recognition(DryRun& dry, std::vector<data::Example> examples,
                                  const RecognitionBudget& budget);

@@ -53,10 +53,10 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
                                 const std::function<void(int64_t)>& progress) {
   data::Manifest manifest = data::Manifest::read(manifest_path);
   if (manifest.feature_dim() != checkpoint_.state.shape.feature_dim) {
-    throw DataError({.attempted = fmt::format("evaluating on {}", manifest_path.string()),
-                     .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
-                     .expected = fmt::format("{}, as in training",
-                                             checkpoint_.state.shape.feature_dim)});
+    throw DataError(
+        {.attempted = fmt::format("evaluating on {}", manifest_path.string()),
+         .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
+         .expected = fmt::format("{}, as in training", checkpoint_.state.shape.feature_dim)});
   }
   const data::DatasetOptions options = options_for(checkpoint_.config, manifest);
   const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
@@ -78,13 +78,13 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
   std::vector<data::Example> examples;
   for (const fs::path& file : files) {
     data::Example& example = examples.emplace_back();
-    example.values = data::read_audio(file, {.sample_rate = features.sample_rate});
+    example.values = data::read_audio({.path = file}, features.sample_rate);
     example.rows = std::ssize(example.values);
     if (example.rows < kernels::LogMel::min_samples(features)) {
-      throw DataError({.attempted = fmt::format("transcribing {}", file.string()),
-                       .found = fmt::format("{} samples", example.rows),
-                       .expected = fmt::format("at least {}",
-                                               kernels::LogMel::min_samples(features))});
+      throw DataError(
+          {.attempted = fmt::format("transcribing {}", file.string()),
+           .found = fmt::format("{} samples", example.rows),
+           .expected = fmt::format("at least {}", kernels::LogMel::min_samples(features))});
     }
   }
   if (examples.empty()) return {};

@@ -1,5 +1,5 @@
-// A trained network at work: what `sotto eval` and `sotto transcribe` use. It takes the weights of a
-// checkpoint and the activations of one micro-batch, inside a budget.
+// A trained network at work: what `sotto eval` and `sotto transcribe` use. It takes the weights of
+// a checkpoint and the activations of one micro-batch, inside a budget.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,8 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
       throw OutOfMemory(
           {.attempted = fmt::format("step {}", settings.step),
            .found = fmt::format("no memory after {} retries: {}", kMaxRetries, attempt.reason),
-           .hint = "Raise --memory, or choose a tier that keeps less; --resume goes on from here."});
+           .hint =
+               "Raise --memory, or choose a tier that keeps less; --resume goes on from here."});
     }
     if (retry > 0) settings.limits = halved(*learner.model, examples, settings.limits);
     on_restart({.step = settings.step,

@@ -33,8 +33,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
   visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",
                 {.min = 0});
-  visitor.value("checkpoint_every", checkpoint_every,
-                "updates between checkpoints; 0: each epoch", {.min = 0});
+  visitor.value("checkpoint_every", checkpoint_every, "updates between checkpoints; 0: each epoch",
+                {.min = 0});
   visitor.duration("checkpoint_seconds", checkpoint_seconds,
                    "time after which a checkpoint is due in any case", {.above = 0});
   visitor.value("keep_checkpoints", keep_checkpoints, "checkpoints kept, besides the best",
@@ -42,8 +42,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
 }
 
 void RunConfig::validate() const {
-  const bool is_plain = !name.empty() && name != "." && name != ".." &&
-                        name.find('/') == std::string::npos;
+  const bool is_plain =
+      !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
   if (!is_plain) {
     throw ConfigError({.attempted = "checking the run's name",
                        .found = fmt::format("'{}'", name),

@@ -17,10 +17,10 @@
 
 namespace sotto::train {
 
-inline constexpr std::array kReductions = {
-    Named{"sum", kernels::Reduction::kSum}, Named{"tokens", kernels::Reduction::kTokens},
-    Named{"utterances", kernels::Reduction::kUtterances},
-    Named{"ctc_mean", kernels::Reduction::kCtcMean}};
+inline constexpr std::array kReductions = {Named{"sum", kernels::Reduction::kSum},
+                                           Named{"tokens", kernels::Reduction::kTokens},
+                                           Named{"utterances", kernels::Reduction::kUtterances},
+                                           Named{"ctc_mean", kernels::Reduction::kCtcMean}};
 
 struct DataOptions {
   // Manifests.

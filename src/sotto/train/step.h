@@ -38,7 +38,7 @@ struct StepSettings {
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
   int64_t total_steps = 1;
-  MicroBatchLimits limits;
+  MicroBatchLimits limits = {};
 };
 
 struct StepResult {
@@ -52,7 +52,7 @@ struct StepResult {
   // Frames of the encoder.
   int64_t num_frames = 0;
   // Places in the manifest of utterances with too few frames for their labels; they count as 0.
-  std::vector<int64_t> infeasible;
+  std::vector<int64_t> infeasible = {};
 };
 
 // Splits the step under the limits. Throws DataError where an utterance alone exceeds them.

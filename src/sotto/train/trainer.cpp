@@ -113,8 +113,8 @@ void Trainer::make_datasets(data::Manifest manifest) {
   train_ = std::make_unique<data::Dataset>(manifest, *vocabulary_, options);
   sizes_ = std::make_unique<Sizes>(*train_);
   if (config.data.too_large == data::Policy::kSkip) {
-    const int64_t rows = BudgetFit(*dry_, *sizes_, request_.budget_bytes)
-                             .longest_fitting(settings_for(1));
+    const int64_t rows =
+        BudgetFit(*dry_, *sizes_, request_.budget_bytes).longest_fitting(settings_for(1));
     const int64_t rate = manifest.feature_dim() > 0 ? 100 : options.sample_rate;
     const double fitting_s = static_cast<double>(rows) / static_cast<double>(rate);
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
@@ -138,19 +138,19 @@ void Trainer::fit_to_budget() {
   const RunConfig& config = request_.config;
   plan_.budget_bytes = request_.budget_bytes;
   plan_.num_utterances = std::ssize(train_->utterances());
-  plan_.audio_seconds = std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
+  plan_.audio_seconds =
+      std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.skipped = train_->skipped();
   BudgetFit fit(*dry_, *sizes_, request_.budget_bytes);
   plan_.fit = fit.find_limits(config.effective_batch, settings_for(1));
-  const MicroBatchLimits learned =
-      narrower(state_.limits, read_learned_limits(request_.folder));
+  const MicroBatchLimits learned = narrower(state_.limits, read_learned_limits(request_.folder));
   state_.limits = narrower(plan_.fit.limits, learned);
   plan_.fit.limits = state_.limits;
   if (dev_) {
-    evaluation_limits_ = fit_recognition(
-        *dry_, Sizes(*dev_).examples, {.bytes = request_.budget_bytes, .limits = state_.limits});
+    evaluation_limits_ = fit_recognition(*dry_, Sizes(*dev_).examples,
+                                         {.bytes = request_.budget_bytes, .limits = state_.limits});
   }
 }
 
@@ -195,8 +195,8 @@ void Trainer::begin_epoch(int64_t epoch) {
   const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
   if (!(audited.limits == state_.limits)) {
     state_.limits = audited.limits;
-    tell(events_.warned, fmt::format("epoch {}: the limit is now {} frames a micro-batch", epoch + 1,
-                                     state_.limits.max_frames));
+    tell(events_.warned, fmt::format("epoch {}: the limit is now {} frames a micro-batch",
+                                     epoch + 1, state_.limits.max_frames));
   }
 }
 
@@ -285,10 +285,9 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 
 void Trainer::evaluate_now() {
   if (!dev_) return;
-  Evaluation evaluation =
-      evaluate(*learner_->model, *dev_,
-               {.limits = evaluation_limits_,
-                .loader_threads = request_.config.data.loader_threads});
+  Evaluation evaluation = evaluate(
+      *learner_->model, *dev_,
+      {.limits = evaluation_limits_, .loader_threads = request_.config.data.loader_threads});
   record_->append(evaluation_record(state_.step, evaluation));
   const double wer = evaluation.words.rate();
   if (wer < state_.best_wer) {

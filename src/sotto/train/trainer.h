@@ -51,7 +51,7 @@ struct StepReport {
   int64_t step = 0;  // from 1
   int64_t total_steps = 0;
   int64_t epoch = 0;
-  StepResult result;
+  StepResult result = {};
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   double seconds = 0.0;
