@@ -37,8 +37,8 @@ Loader::~Loader() {
 
 Loader::PendingStep Loader::make_step() {
   if (position_.step == order_.num_steps()) {
+    order_ = sampler_.epoch(position_.epoch + 1);  // first: it may run out of memory
     position_ = {.epoch = position_.epoch + 1, .step = 0};
-    order_ = sampler_.epoch(position_.epoch);
   }
   PendingStep step;
   step.position = position_;
@@ -70,6 +70,7 @@ Loader::PendingStep Loader::take_first_step() {
 }
 
 LoadedStep Loader::next() {
+  enqueue_steps();  // does nothing unless the last call ended in an exception here
   PendingStep step = take_first_step();
   enqueue_steps();
   LoadedStep loaded{.position = step.position, .examples = {}, .skipped = {}};
