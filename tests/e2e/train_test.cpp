@@ -66,7 +66,7 @@ void expect_refusal(const CommandResult& result, int exit_code,
 }
 
 TEST_F(Train, LearnsAndLeavesItsFiles) {
-  const CommandResult result = train("run", {"--set", "epochs=25"});
+  const CommandResult result = train("run", {"--set", "epochs=25", "--set", "checkpoint_every=0"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = nlohmann::json::parse(result.out);
   EXPECT_EQ(summary["steps"], 150);
@@ -90,10 +90,10 @@ TEST_F(Train, LearnsAndLeavesItsFiles) {
 }
 
 TEST_F(Train, GoesOnToTheBitAfterAKill) {
-  const std::vector<std::string> longer = {"--set", "epochs=30", "--resume"};
+  const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=5", "--resume"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
   // Each time a little farther on: wherever the process is then, in a step or in a save.
-  for (const int64_t lines : {3, 40, 77, 110, 150}) {
+  for (const int64_t lines : {3, 21, 50, 66, 99}) {
     const CommandResult killed = run_sotto_and_kill(words("killed", longer), [&] {
       const std::string record = content_of(run("killed") / "metrics.jsonl");
       return std::count(record.begin(), record.end(), '\n') > lines;
@@ -101,7 +101,7 @@ TEST_F(Train, GoesOnToTheBitAfterAKill) {
     EXPECT_EQ(killed.exit_code, -SIGKILL);
   }
   ASSERT_EQ(train("killed", longer).exit_code, 0);
-  EXPECT_EQ(weights("killed", 180), weights("whole", 180));
+  EXPECT_EQ(weights("killed", 120), weights("whole", 120));
 }
 
 TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {

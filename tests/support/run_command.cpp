@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 namespace sotto::test {
 
@@ -135,6 +137,7 @@ CommandResult run_sotto_and_kill(const std::vector<std::string>& arguments,
   int status = 0;
   bool is_killed = false;
   while (waitpid(child, &status, is_killed ? 0 : WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!is_time()) continue;
     kill(child, SIGKILL);
     is_killed = true;
