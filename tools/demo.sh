@@ -1,11 +1,51 @@
 #!/usr/bin/env bash
-# `make demo`: builds the program and shows what it does.
+# `make demo`: builds the program and shows what it does, on speech that it makes itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/build.sh dev sotto_cli
+
+readonly DEMO=build/demo
+readonly MEMORY=200MiB
+sotto() { build/bin/sotto "$@"; }
 show() {
   printf '\n$ %s\n' "$*"
   "$@"
 }
-show build/bin/sotto profile
-show build/bin/sotto prove memory
+
+show sotto profile
+if ! command -v espeak-ng >/dev/null || ! sotto --version | grep -q '^audio libsndfile'; then
+  printf '\nThe rest of the demo speaks and hears: it needs espeak-ng, libsndfile1-dev and libsoxr-dev.\n'
+  printf 'Here is the proof that memory is predicted to the byte:\n'
+  show sotto prove memory --set 'stacks=[2x64x300, 4x128x600]'
+  exit 0
+fi
+
+rm -rf "$DEMO"
+mkdir -p "$DEMO"
+show sotto data demo --out "$DEMO/data"
+show sotto train --config configs/demo.yaml --memory "$MEMORY" --out "$DEMO/run" --log-every 1000
+show sotto eval --checkpoint "$DEMO/run" --data "$DEMO/data/test.jsonl" --json >"$DEMO/test.json"
+show sotto transcribe --checkpoint "$DEMO/run" "$DEMO"/data/audio/test-000{0,1,2}.flac
+
+python3 - "$DEMO" "$MEMORY" <<'SUMMARY'
+import json
+import sys
+from pathlib import Path
+
+demo = Path(sys.argv[1])
+test = json.loads((demo / "test.json").read_text())
+said = [json.loads(line)["text"] for line in (demo / "data/test.jsonl").read_text().splitlines()][:3]
+memory = json.loads((demo / "run/memory.json").read_text())
+steps = [json.loads(line) for line in (demo / "run/metrics.jsonl").read_text().splitlines()]
+steps = [line for line in steps if line.get("kind") == "step"]
+peak = max(line["peak_bytes"] for line in steps)
+rate = sum(line["audio_seconds"] for line in steps) / sum(line["seconds"] for line in steps)
+equal = memory["planned"] == memory["measured"]
+print("\nSummary")
+for text in said:
+    print(f"  said        {text}")
+print(f"  budget      {sys.argv[2]}; most that was taken: {peak / 2**20:.0f} MiB")
+print(f"  first step  predicted and measured bytes are {'equal' if equal else 'NOT equal'}")
+print(f"  speed       {rate:.0f} seconds of speech trained a second")
+print(f"  test        WER {100 * test['wer']['rate']:.1f} % on voices that training never heard")
+SUMMARY

@@ -17,7 +17,7 @@ import numpy
 import soundfile
 
 RATE = 16_000
-STRINGS = {"train": 1200, "dev": 120, "test": 300}
+STRINGS = {"train": 2400, "dev": 120, "test": 300}
 
 
 def read_clips(manifest: Path, speakers: set[str] | None, held_out: set[str]) -> dict[str, list[dict]]:

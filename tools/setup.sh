@@ -13,12 +13,13 @@ readonly TORCH_VERSION=2.11.0
 # The wheel's libtorch_cpu.so loads with these two alone; the other CUDA packages are for GPU machines.
 readonly CPU_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
-readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6)
+readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
+                       soundfile==0.14.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
 readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
                             zlib1g-dev)
-readonly OPTIONAL_TOOLS=(ccache:ccache)
+readonly OPTIONAL_TOOLS=(ccache:ccache espeak-ng:espeak-ng)
 readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libbenchmark-dev)
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -1,6 +1,6 @@
 """Trains the PyTorch twin on padded batches, with the recipe of a sotto configuration: the other side of docs/results.md.
 
-    .deps/oracle/bin/python tests/oracle/train_twin.py --train T.jsonl --dev D.jsonl --test E.jsonl --epochs 25 --seed 1
+    .deps/oracle/bin/python tests/oracle/train_twin.py --train T.jsonl --dev D.jsonl --test E.jsonl --epochs 30 --seed 1
 
 Prints one line an epoch, then a line of JSON: WER on dev and test, audio seconds trained a second, the peak of the process
 over what it held before the first step.
@@ -121,13 +121,14 @@ def main() -> None:
     for name in ("train", "dev", "test"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--preset", choices=PRESETS, default="tiny")
-    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--max-steps", type=int, default=0)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=150)
     parser.add_argument("--decay", type=float, default=0.01)
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--window", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     torch.manual_seed(arguments.seed)
@@ -138,7 +139,7 @@ def main() -> None:
     labels = [torch.tensor([letters.index(c) for c in text.replace(" ", "|")]) for text in train.texts]
     filters = mel_filters()
     layers, width, heads, hidden = PRESETS[arguments.preset]
-    shape = Shape(train.width, len(letters), layers, width, heads, hidden, dropout=arguments.dropout)
+    shape = Shape(train.width, len(letters), layers, width, heads, hidden, dropout=arguments.dropout, window=arguments.window)
     model = Twin(shape)
     groups = parameter_groups(model, arguments.decay)
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-8)

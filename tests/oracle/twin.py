@@ -22,6 +22,7 @@ class Shape:
     hidden: int = 1024
     factor: int = 4
     dropout: float = 0.1
+    window: int | None = None  # frames that a frame sees to both sides; None: all
 
 
 def sinusoids(frames: int, width: int) -> Tensor:
@@ -124,6 +125,13 @@ class Twin(nn.Module):
     def frames(self, length: int) -> int:
         return -(-length // self.shape.factor)
 
+    def band(self, frames: int) -> Tensor | None:
+        """[frames, frames]: which pairs a window lets see each other."""
+        if self.shape.window is None:
+            return None
+        place = torch.arange(frames)
+        return (place[:, None] - place[None, :]).abs() <= self.shape.window
+
     def forward_one(self, features: Tensor) -> Tensor:
         """Logits [frames, V] of one utterance [length, F]."""
         mean, variance = features.mean(0), features.var(0, unbiased=False)
@@ -131,7 +139,7 @@ class Twin(nn.Module):
         x, _ = self.subsampling(normal[None], torch.tensor([len(features)]))
         x = self.dropout(x + sinusoids(x.shape[1], self.shape.width).to(x.dtype))
         for block in self.layers:
-            x = block(x, None)
+            x = block(x, self.band(x.shape[1]))
         return self.head(x)[0]
 
     def forward_padded(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,6 +151,10 @@ class Twin(nn.Module):
         x, frames = self.subsampling((features - mean) / torch.sqrt(variance + 1e-5) * mask, lengths)
         x = self.dropout(x + sinusoids(x.shape[1], self.shape.width).to(x.dtype))
         mask = (torch.arange(x.shape[1]) < frames[:, None])[:, None, None, :]
+        band = self.band(x.shape[1])
+        if band is not None:
+            # A frame behind its utterance sees itself: a softmax over nothing would be NaN.
+            mask = mask & band | torch.eye(x.shape[1], dtype=torch.bool)
         for block in self.layers:
             x = block(x, mask)
         return self.head(x), frames

@@ -4,68 +4,25 @@
 
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/adamw.h"
-#include "sotto/kernels/attention.h"
 #include "sotto/kernels/column_sum.h"
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/ctc_greedy.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/dropout_mask.h"
 #include "sotto/kernels/embedding.h"
-#include "sotto/kernels/frame_windows.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/glu.h"
 #include "sotto/kernels/group_norm.h"
 #include "sotto/kernels/layer_norm.h"
-#include "sotto/kernels/log_mel.h"
-#include "sotto/kernels/position_add.h"
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
 #include "sotto/kernels/square_sum.h"
-#include "support/attention_reference.h"
+#include "support/kernel_case_tools.h"
 
 namespace sotto::test {
 
 namespace {
 
 using namespace sotto::kernels;  // NOLINT: the table names kernels on every line
-
-at::Tensor random_values(at::IntArrayRef sizes, uint64_t seed) {
-  at::Tensor values = at::empty(sizes, at::kDouble);
-  const RandomStream stream({.seed = seed});
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    values.data_ptr<double>()[i] = stream.normal(static_cast<uint64_t>(i));
-  }
-  return values;
-}
-
-Input data(at::IntArrayRef sizes, uint64_t seed) {
-  return {Input::Kind::kData, random_values(sizes, seed)};
-}
-Input parameter(at::IntArrayRef sizes, uint64_t seed) {
-  return {Input::Kind::kFloat, random_values(sizes, seed)};
-}
-
-at::Tensor zeros(at::IntArrayRef sizes, const at::Tensor& like, at::ScalarType type) {
-  at::Tensor result = at::empty(sizes, like.options().dtype(type));
-  if (!result.is_meta()) result.zero_();
-  return result;
-}
-
-at::Tensor float_zeros(at::IntArrayRef sizes, const at::Tensor& like) {
-  return zeros(sizes, like, at::kFloat);
-}
-
-// A copy to be changed in place, allocated by the kernel's caller.
-at::Tensor copy_of(const at::Tensor& x) {
-  at::Tensor copy = at::empty_like(x);
-  if (!x.is_meta()) copy.copy_(x);
-  return copy;
-}
-
-at::Tensor leaf(const at::Tensor& x) {
-  return x.detach().clone().set_requires_grad(true);
-}
 
 std::vector<Input> two_rows(const Shape& s) {
   return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2)};
@@ -188,31 +145,6 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
-// --- attention: inputs qkv, dy; results y, dqkv
-
-std::vector<Input> attention_inputs(const Shape& s) {
-  return {data({s.rows, 3 * s.width}, 1), data({s.rows, s.width}, 2)};
-}
-
-Attention::Options attention_options(int64_t width, Attention::Variant variant) {
-  const int64_t heads = width % 4 == 0 ? 4 : width % 3 == 0 ? 3 : 1;
-  return {.num_heads = heads, .variant = variant};
-}
-
-template <Attention::Variant kVariant>
-Tensors run_attention(const Tensors& in, const Packing& packing) {
-  const Attention::Options options = attention_options(in[1].size(1), kVariant);
-  const Attention::Result result = Attention::forward(in[0], packing, options);
-  at::Tensor dqkv = Attention::backward(
-      {.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax}, packing, options);
-  return {result.y, dqkv};
-}
-Tensors reference_attention(const Tensors& in, const Packing& packing) {
-  const AttentionTruth truth = attention_truth(
-      in[0], in[1], packing, attention_options(in[1].size(1), Attention::Variant::kTiled));
-  return {truth.y, truth.dqkv};
-}
-
 // --- dropout, residual, column sum
 
 constexpr double kDropped = 0.3;
@@ -329,206 +261,6 @@ Tensors reference_embedding(const Tensors& in, const Packing&) {
   return {y.detach(), table.grad()};
 }
 
-// --- windows of frames: inputs x, and dy that is folded to the windows of 3 frames, stride 2
-
-constexpr FrameWindows::Options kWindows{.size = 3, .stride = 2, .before = 1};
-
-std::vector<Input> windows_inputs(const Shape& s) {
-  const std::vector<int64_t> lengths = lengths_for(s.rows);
-  int64_t windows = 0;
-  for (const int64_t length : FrameWindows::windowed_lengths(lengths, kWindows.stride))
-    windows += length;
-  return {data({s.rows, s.width}, 1), data({windows, kWindows.size * s.width}, 2)};
-}
-Tensors run_frame_windows(const Tensors& in, const Packing& packing) {
-  const Packing to(FrameWindows::windowed_lengths(packing.lengths(), kWindows.stride),
-                   in[0].device());
-  const FrameWindows::Packings packings{.from = packing, .to = to};
-  at::Tensor y = FrameWindows::forward(in[0], packings, kWindows);
-  return {y, FrameWindows::backward(in[1], packings, kWindows)};
-}
-Tensors reference_frame_windows(const Tensors& in, const Packing& packing) {
-  const at::Tensor x = leaf(in[0]);
-  Tensors parts;
-  for (const at::Tensor& utterance : x.split_with_sizes(packing.lengths())) {
-    const at::Tensor zero = at::zeros({1, x.size(1)}, x.options());
-    const at::Tensor padded = at::cat({zero, utterance, zero});
-    const at::Tensor windows = padded.unfold(0, kWindows.size, kWindows.stride);  // [M, D, W]
-    parts.push_back(windows.transpose(1, 2).reshape({windows.size(0), -1}));
-  }
-  const at::Tensor y = at::cat(parts);
-  y.backward(in[1]);
-  return {y.detach(), x.grad()};
-}
-
-// --- positions: inputs x, dy, a table
-
-constexpr int64_t kPositions = 400;
-
-std::vector<Input> position_inputs(const Shape& s) {
-  return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2), data({kPositions, s.width}, 3)};
-}
-at::Tensor places_of(const Packing& packing) {
-  Tensors parts;
-  for (const int64_t length : packing.lengths()) parts.push_back(at::arange(length, at::kLong));
-  return at::cat(parts);
-}
-Tensors run_position_add(const Tensors& in, const Packing& packing) {
-  at::Tensor y = copy_of(in[0]);
-  PositionAdd::accumulate(y, in[2], packing);
-  at::Tensor grad_table = float_zeros(in[2].sizes(), in[2]);
-  PositionAdd::backward(in[1], packing, grad_table);
-  return {y, grad_table};
-}
-Tensors reference_position_add(const Tensors& in, const Packing& packing) {
-  const at::Tensor table = leaf(in[2]);
-  const at::Tensor y = in[0] + table.index_select(0, places_of(packing));
-  y.backward(in[1]);
-  return {y.detach(), table.grad()};
-}
-
-std::vector<Input> sinusoid_inputs(const Shape& s) {
-  return {data({s.rows, 2 * s.width}, 1)};
-}
-Tensors run_sinusoid_add(const Tensors& in, const Packing& packing) {
-  at::Tensor y = copy_of(in[0]);
-  SinusoidAdd::accumulate(y, packing);
-  return {y};
-}
-Tensors reference_sinusoid_add(const Tensors& in, const Packing& packing) {
-  const int64_t width = in[0].size(1);
-  const at::Tensor place = places_of(packing).to(at::kDouble).unsqueeze(1);
-  const at::Tensor exponent = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
-  const at::Tensor angle = place / at::pow(10'000.0, exponent);
-  return {in[0] + at::stack({angle.sin(), angle.cos()}, 2).reshape({-1, width})};
-}
-
-// --- CTC: inputs logits; results losses and the gradient of their weighted sum
-
-constexpr int64_t kBlank = 1;
-
-std::vector<Input> logits_inputs(const Shape& s) {
-  Input logits = data({s.rows, s.width}, 1);
-  logits.values = logits.values * 3.0;
-  return {logits};
-}
-
-// A label in every second frame, repeats among them; one utterance in three has too many.
-std::vector<std::vector<int32_t>> labels_for(const Packing& packing, int64_t vocabulary) {
-  std::vector<std::vector<int32_t>> labels;
-  for (const int64_t frames : packing.lengths()) {
-    const bool too_many = labels.size() % 3 == 2;
-    labels.emplace_back();
-    for (int64_t i = 0; i < (too_many ? frames + 1 : frames / 2); ++i) {
-      const int64_t other = i * i / 2 % (vocabulary - 1);  // of all but the blank
-      labels.back().push_back(static_cast<int32_t>(other < kBlank ? other : other + 1));
-    }
-  }
-  return labels;
-}
-
-std::vector<float> weights_for(const Packing& packing) {
-  std::vector<float> weights;
-  for (int64_t u = 0; u < packing.num_utterances(); ++u)
-    weights.push_back(1.0f / static_cast<float>(1 + u));
-  return weights;
-}
-
-Tensors run_ctc(const Tensors& in, const Packing& packing) {
-  const Labels labels(labels_for(packing, in[0].size(1)), in[0].device());
-  const Ctc::Targets targets{.packing = packing, .labels = labels, .blank = kBlank};
-  at::Tensor gradient = copy_of(in[0]);
-  const Ctc::Result evaluated = Ctc::evaluate(in[0], targets);
-  const Ctc::Result result = Ctc::forward(gradient, targets, weights_for(packing));
-  return {evaluated.loss, result.loss, gradient};
-}
-Tensors reference_ctc(const Tensors& in, const Packing& packing) {
-  const at::Tensor logits = leaf(in[0]);
-  const std::vector<std::vector<int32_t>> labels = labels_for(packing, logits.size(1));
-  const std::vector<at::Tensor> utterances = logits.split_with_sizes(packing.lengths());
-  Tensors losses;
-  for (size_t u = 0; u < utterances.size(); ++u) {
-    const at::Tensor log_probabilities = at::log_softmax(utterances[u], 1).unsqueeze(1);
-    const at::Tensor targets = at::tensor(labels[u], at::kLong).unsqueeze(0);
-    losses.push_back(at::ctc_loss(log_probabilities, targets, {packing.lengths()[u]},
-                                  {targets.size(1)}, kBlank, at::Reduction::None,
-                                  /*zero_infinity=*/true));
-  }
-  const at::Tensor loss = at::cat(losses);
-  loss.backward(at::tensor(weights_for(packing), at::kDouble));
-  return {loss.detach(), loss.detach(), logits.grad()};
-}
-
-// What was decoded, as one tensor [N]: a label at its frame, -1 at the others.
-Tensors run_ctc_greedy(const Tensors& in, const Packing& packing) {
-  const auto decoded = CtcGreedy::decode(in[0], packing, kBlank);
-  at::Tensor by_frame = at::empty({in[0].size(0)}, in[0].options().dtype(at::kInt));
-  if (by_frame.is_meta()) return {by_frame};
-  by_frame.fill_(-1);
-  for (size_t u = 0; u < decoded.size(); ++u) {
-    for (const CtcGreedy::Label& label : decoded[u])
-      by_frame[packing.starts()[u] + label.frame] = label.label;
-  }
-  return {by_frame};
-}
-Tensors reference_ctc_greedy(const Tensors& in, const Packing& packing) {
-  const at::Tensor best = in[0].argmax(1);
-  at::Tensor by_frame = best.clone();
-  for (int64_t row = 0; row < best.size(0); ++row) {
-    const bool is_first = row == packing.starts()[static_cast<size_t>(packing.utterance_of(row))];
-    const auto label = best[row].item<int64_t>();
-    const bool is_repeat = !is_first && label == best[row - 1].item<int64_t>();
-    if (label == kBlank || is_repeat) by_frame[row] = -1;
-  }
-  return {by_frame};
-}
-
-// --- log-mel: a waveform in fp32 whatever the type, of utterances with samples for the frames
-
-constexpr LogMelOptions kLogMel{
-    .sample_rate = 8'000, .window = 64, .hop = 20, .num_mels = 9, .f_min = 60.0, .f_max = 3'700.0};
-
-// The shortest utterances are reflected at both ends under one window.
-std::vector<int64_t> sample_lengths_for(const std::vector<int64_t>& frame_lengths) {
-  std::vector<int64_t> lengths;
-  for (const int64_t frames : frame_lengths)
-    lengths.push_back(LogMel::min_samples(kLogMel) + (frames - 1) * 21);
-  return lengths;
-}
-std::vector<Input> log_mel_inputs(const Shape& s) {
-  int64_t num_samples = 0;
-  for (const int64_t length : sample_lengths_for(lengths_for(s.rows))) num_samples += length;
-  return {parameter({num_samples}, 1)};
-}
-Tensors run_log_mel(const Tensors& in, const Packing& packing) {
-  const LogMel::Tables tables(kLogMel, in[0].device());
-  const Packing samples(sample_lengths_for(packing.lengths()), in[0].device());
-  return {LogMel::forward(in[0], samples, tables)};
-}
-// Filters from their definition, the spectrum by ATen's own transform.
-Tensors reference_log_mel(const Tensors& in, const Packing& packing) {
-  const auto mel_of = [](double hertz) { return 2595.0 * std::log10(1.0 + hertz / 700.0); };
-  const at::Tensor mels =
-      at::linspace(mel_of(kLogMel.f_min), mel_of(kLogMel.f_max), kLogMel.num_mels + 2, at::kDouble);
-  const at::Tensor points = 700.0 * (at::pow(10.0, mels / 2595.0) - 1.0);
-  const at::Tensor hertz = at::linspace(0.0, static_cast<double>(kLogMel.sample_rate) / 2.0,
-                                        kLogMel.window / 2 + 1, at::kDouble);
-  const at::Tensor widths = points.diff();
-  const at::Tensor slopes = points.unsqueeze(1) - hertz.unsqueeze(0);  // [M + 2, F]
-  const at::Tensor rising = -slopes.slice(0, 0, -2) / widths.slice(0, 0, -1).unsqueeze(1);
-  const at::Tensor falling = slopes.slice(0, 2) / widths.slice(0, 1).unsqueeze(1);
-  const at::Tensor filters = at::clamp_min(at::minimum(rising, falling), 0.0);
-  const at::Tensor window = at::hann_window(kLogMel.window, /*periodic=*/true, at::kDouble);
-  Tensors parts;
-  for (const at::Tensor& wave : in[0].split_with_sizes(sample_lengths_for(packing.lengths()))) {
-    const at::Tensor spectrum =
-        at::stft(wave, kLogMel.window, kLogMel.hop, kLogMel.window, window, /*center=*/true,
-                 "reflect", /*normalized=*/false, /*onesided=*/true, /*return_complex=*/true);
-    parts.push_back(at::log(at::matmul(filters, spectrum.abs().square()) + 1e-9).t());
-  }
-  return {at::cat(parts)};
-}
-
 // --- Gemm as a linear layer: x, weight, bias, dy; results y, y in fp32, dx, the weight's gradient
 // twice over
 
@@ -558,18 +290,12 @@ Tensors reference_gemm(const Tensors& in, const Packing&) {
   return {y.detach(), y.detach(), x.grad(), 2.0 * weight.grad(), weight.grad().t()};
 }
 
-}  // namespace
-
-const std::vector<KernelCase>& kernel_cases() {
-  static const std::vector<KernelCase> cases = {
+std::vector<KernelCase> row_kernel_cases() {
+  return {
       {"Gemm", false, gemm_inputs, run_gemm, reference_gemm},
       {"LayerNorm", false, norm_inputs, run_layer_norm, reference_layer_norm},
       {"RmsNorm", false, norm_inputs, run_rms_norm, reference_rms_norm},
       {"GroupNorm", false, norm_inputs, run_group_norm, reference_group_norm},
-      {"Attention", false, attention_inputs, run_attention<Attention::Variant::kTiled>,
-       reference_attention},
-      {"AttentionPlain", false, attention_inputs, run_attention<Attention::Variant::kPlain>,
-       reference_attention},
       {"Gelu", true, two_rows, run_activation<Gelu>, reference_gelu},
       {"Relu", true, two_rows, run_activation<Relu>, reference_relu},
       {"Silu", true, two_rows, run_activation<Silu>, reference_silu},
@@ -580,14 +306,18 @@ const std::vector<KernelCase>& kernel_cases() {
       {"AdamW", false, adamw_inputs, run_adamw, reference_adamw},
       {"SquareSum", false, flat_input, run_square_sum, reference_square_sum},
       {"Embedding", false, embedding_inputs, run_embedding, reference_embedding},
-      {"FrameWindows", false, windows_inputs, run_frame_windows, reference_frame_windows},
-      {"PositionAdd", false, position_inputs, run_position_add, reference_position_add},
-      {"SinusoidAdd", false, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},
       {"Softmax", false, two_rows, run_softmax, reference_softmax},
-      {"Ctc", false, logits_inputs, run_ctc, reference_ctc},
-      {"CtcGreedy", false, logits_inputs, run_ctc_greedy, reference_ctc_greedy},
-      {"LogMel", false, log_mel_inputs, run_log_mel, reference_log_mel},
   };
+}
+
+}  // namespace
+
+const std::vector<KernelCase>& kernel_cases() {
+  static const std::vector<KernelCase> cases = [] {
+    std::vector<KernelCase> all = row_kernel_cases();
+    for (const KernelCase& row : pack_kernel_cases()) all.push_back(row);
+    return all;
+  }();
   return cases;
 }
 

@@ -25,17 +25,6 @@ fs::path find_checkpoint(const fs::path& path) {
                    .hint = "`sotto train` makes one."});
 }
 
-data::DatasetOptions options_for(const RunConfig& config, const data::Manifest& manifest) {
-  data::DatasetOptions options = config.data.utterances;
-  options.sample_rate = config.model.features.sample_rate;
-  if (manifest.feature_dim() == 0)
-    options.min_rows = kernels::LogMel::min_samples(config.model.features);
-  // What was left out of training counts when it is recognised.
-  options.min_seconds = 0.0;
-  options.max_seconds = 0.0;
-  return options;
-}
-
 }  // namespace
 
 Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes)
@@ -58,7 +47,10 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
          .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
          .expected = fmt::format("{}, as in training", checkpoint_.state.shape.feature_dim)});
   }
-  const data::DatasetOptions options = options_for(checkpoint_.config, manifest);
+  data::DatasetOptions options = dataset_options(checkpoint_.config, manifest);
+  // What was left out of training counts when it is recognised.
+  options.min_seconds = 0.0;
+  options.max_seconds = 0.0;
   const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
   return train::evaluate(
       *model_, dataset,

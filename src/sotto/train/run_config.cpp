@@ -51,6 +51,14 @@ void RunConfig::validate() const {
   }
 }
 
+data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {
+  data::DatasetOptions options = config.data.utterances;
+  options.sample_rate = config.model.features.sample_rate;
+  if (manifest.feature_dim() == 0)
+    options.min_rows = kernels::LogMel::min_samples(config.model.features);
+  return options;
+}
+
 int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch) {
   const int64_t all = config.epochs * steps_an_epoch;
   return config.max_steps > 0 ? std::min(all, config.max_steps) : all;

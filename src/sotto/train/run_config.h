@@ -70,6 +70,9 @@ struct RunConfig {
   void validate() const;
 };
 
+// The settings of a manifest's utterances, with those that follow from the model.
+data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest);
+
 // The learning rate's schedule and the end of the run need the number of updates.
 int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch);
 

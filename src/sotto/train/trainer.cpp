@@ -36,15 +36,6 @@ data::Vocabulary vocabulary_for(const RunConfig& config, const data::Manifest& t
   return data::Vocabulary::from_texts(train.texts());
 }
 
-// The settings of utterances that follow from the model.
-data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {
-  data::DatasetOptions options = config.data.utterances;
-  options.sample_rate = config.model.features.sample_rate;
-  if (manifest.feature_dim() == 0)
-    options.min_rows = kernels::LogMel::min_samples(config.model.features);
-  return options;
-}
-
 // What must be as it was for the steps to be the same.
 void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
                      const data::Manifest& manifest) {
@@ -129,8 +120,7 @@ void Trainer::make_datasets(data::Manifest manifest) {
       train_->durations_s());
   if (config.data.dev.empty()) return;
   data::Manifest dev = data::Manifest::read(config.data.dev);
-  data::DatasetOptions dev_options = dataset_options(config, dev);
-  // A character that training never saw is an error of the network, not of the data.
+  const data::DatasetOptions dev_options = dataset_options(config, dev);
   dev_ = std::make_unique<data::Dataset>(std::move(dev), *vocabulary_, dev_options);
 }
 
