@@ -94,7 +94,8 @@ def check_kernel_table(tree: Tree) -> Iterator[str]:
             is_kernel = re.search(rf"\bstatic\b[^;{{}}()]*\b(?:{KERNEL_VERBS})\s*\(", body)
             if is_kernel and struct not in rows:
                 row = f'{{"{struct}",'
-                yield f"{name}:{line}: kernel {struct} is not tested, expected a row {row} in {KERNEL_TABLE}*.cpp"
+                place = f"{name}:{line}: kernel {struct}"
+                yield f"{place} is not tested, expected a row {row} in {KERNEL_TABLE}*.cpp"
 
 
 def check_all_files(tree: Tree) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
     .deps/oracle/bin/python tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
 
-FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and the same three
-manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings only. With --hold-out the
-named speakers are in test alone, and the others in train and dev alone.
+FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and
+the same three manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings
+only. With --hold-out the named speakers are in test alone, and the others in train and dev alone.
 """
 
 import argparse
@@ -44,7 +44,9 @@ def join(draw: random.Random, clips: list[dict], folder: Path) -> tuple[numpy.nd
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", type=Path, metavar="FSDD")
     parser.add_argument("out", type=Path, metavar="OUT")
     parser.add_argument("--hold-out", default="", help="speakers of the test set alone, with commas between")

@@ -70,7 +70,8 @@ train::RunEvents TrainView::events() {
 
 void TrainView::show_plan(const train::RunPlan& plan) {
   Table table({{"plan"}, {}});
-  table.add_row({"parameters", fmt::format("{:.2f} million", plan.num_parameters / 1e6)});
+  table.add_row({"parameters",
+                 fmt::format("{:.2f} million", static_cast<double>(plan.num_parameters) / 1e6)});
   table.add_row({"data", fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
                                      format_duration(plan.audio_seconds), plan.skipped.size())});
   table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,

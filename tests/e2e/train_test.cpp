@@ -90,7 +90,8 @@ TEST_F(Train, LearnsAndLeavesItsFiles) {
 }
 
 TEST_F(Train, GoesOnToTheBitAfterAKill) {
-  const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=5", "--resume"};
+  const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=5",
+                                           "--resume"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
   // Each time a little farther on: wherever the process is then, in a step or in a save.
   for (const int64_t lines : {3, 21, 50, 66, 99}) {
@@ -131,9 +132,9 @@ TEST_F(Train, PassesOverACheckpointThatWasCutShort) {
 
 TEST_F(Train, RefusesAnotherShapeOnResume) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
-  expect_refusal(train("run", {"--resume", "--set", "model.width=64"}), 2,
-                 {"another shape", "subsampling.conv1.weight is [32, 24] there and [64, 24] here",
-                  " more"});
+  expect_refusal(
+      train("run", {"--resume", "--set", "model.width=64"}), 2,
+      {"another shape", "subsampling.conv1.weight is [32, 24] there and [64, 24] here", " more"});
   expect_refusal(train("run", {"--resume", "--set", "seed=7"}), 2, {"seed was 1 and is 7"});
   write_tiny_corpus(folder_.path(), "train", 50, 1);
   expect_refusal(train("run", {"--resume"}), 2, {"manifest has changed"});

@@ -1,7 +1,7 @@
 """Ten steps of transformer_ctc by its PyTorch twin, one utterance at a time: initial and final weights.
 
-The C++ test loads the initial weights, takes the same steps on packed micro-batches and compares the final ones. All in
-double precision, from values that fp32 holds.
+The C++ test loads the initial weights, takes the same steps on packed micro-batches and compares the final
+ones. All in double precision, from values that fp32 holds.
 """
 
 import torch
@@ -26,7 +26,9 @@ def make() -> dict:
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = sum(ctc_mean(model.forward_one(x), torch.tensor(y)) for x, y in zip(features, LABELS)) / len(LENGTHS)
+        loss = sum(
+            ctc_mean(model.forward_one(x), torch.tensor(y)) for x, y in zip(features, LABELS, strict=True)
+        ) / len(LENGTHS)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
@@ -40,7 +42,14 @@ def make() -> dict:
             "heads": SHAPE.heads,
             "hidden": SHAPE.hidden,
         },
-        "optimizer": {"rate": RATE, "beta1": BETAS[0], "beta2": BETAS[1], "epsilon": EPSILON, "decay": DECAY, "clip": CLIP},
+        "optimizer": {
+            "rate": RATE,
+            "beta1": BETAS[0],
+            "beta2": BETAS[1],
+            "epsilon": EPSILON,
+            "decay": DECAY,
+            "clip": CLIP,
+        },
         "features": features,
         "labels": LABELS,
         "losses": losses,

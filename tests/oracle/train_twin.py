@@ -1,9 +1,9 @@
-"""Trains the PyTorch twin on padded batches, with the recipe of a sotto configuration: the other side of docs/results.md.
+"""Trains the PyTorch twin on padded batches with a configuration's recipe: the other side of docs/results.md.
 
-    .deps/oracle/bin/python tests/oracle/train_twin.py --train T.jsonl --dev D.jsonl --test E.jsonl --epochs 30 --seed 1
+    .deps/oracle/bin/python tests/oracle/train_twin.py --train T.jsonl --dev D.jsonl --test E.jsonl --seed 1
 
-Prints one line an epoch, then a line of JSON: WER on dev and test, audio seconds trained a second, the peak of the process
-over what it held before the first step.
+Prints one line an epoch, then a line of JSON: WER on dev and test, audio seconds trained a second, the peak
+of the process over what it held before the first step.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PRESETS = {"tiny": (4, 144, 4, 576), "small": (8, 256, 4, 1024)}
 
 
 class Corpus:
-    def __init__(self, manifest: Path):
+    def __init__(self, manifest: Path) -> None:
         self.lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines()]
         self.folder = manifest.parent
         self.is_audio = "audio_filepath" in self.lines[0]
@@ -62,7 +62,9 @@ def mel_filters() -> Tensor:
 
 
 def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
-    spectrum = torch.stft(samples, WINDOW, HOP, window=torch.hann_window(WINDOW), center=True, return_complex=True)
+    spectrum = torch.stft(
+        samples, WINDOW, HOP, window=torch.hann_window(WINDOW), center=True, return_complex=True
+    )
     return torch.log(spectrum.abs().square().T @ filters + 1e-9)
 
 
@@ -98,7 +100,9 @@ def error_rate(model: Twin, corpus: Corpus, letters: str, filters: Tensor) -> fl
     return errors / words
 
 
-def step_loss(model: Twin, corpus: Corpus, places: list[int], labels: list[Tensor], filters: Tensor) -> Tensor:
+def step_loss(
+    model: Twin, corpus: Corpus, places: list[int], labels: list[Tensor], filters: Tensor
+) -> Tensor:
     """Each utterance over its number of labels, then the mean: what `ctc_mean` is."""
     logits, frames = model.forward_padded(*padded(corpus, places, filters))
     chosen = [labels[i] for i in places]
@@ -117,7 +121,9 @@ def peak_mib() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("train", "dev", "test"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--preset", choices=PRESETS, default="tiny")
@@ -139,7 +145,16 @@ def main() -> None:
     labels = [torch.tensor([letters.index(c) for c in text.replace(" ", "|")]) for text in train.texts]
     filters = mel_filters()
     layers, width, heads, hidden = PRESETS[arguments.preset]
-    shape = Shape(train.width, len(letters), layers, width, heads, hidden, dropout=arguments.dropout, window=arguments.window)
+    shape = Shape(
+        train.width,
+        len(letters),
+        layers,
+        width,
+        heads,
+        hidden,
+        dropout=arguments.dropout,
+        window=arguments.window,
+    )
     model = Twin(shape)
     groups = parameter_groups(model, arguments.decay)
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-8)
@@ -168,7 +183,11 @@ def main() -> None:
                 break
         seconds += time.perf_counter() - start
         wer = error_rate(model, dev, letters, filters)
-        print(f"epoch {epoch + 1}: loss {numpy.mean(losses):.4f}, WER {100 * wer:.2f} %, {audio / seconds:.0f} a second", flush=True)
+        print(
+            f"epoch {epoch + 1}: loss {numpy.mean(losses):.4f}, WER {100 * wer:.2f} %, "
+            f"{audio / seconds:.0f} a second",
+            flush=True,
+        )
         if step == arguments.max_steps:
             break
     result = {

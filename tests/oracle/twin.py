@@ -1,7 +1,7 @@
 """The network transformer_ctc in PyTorch, with the parameter names and layouts of sotto.
 
-Two modes. `forward_one` takes one utterance at a time: the truth for sotto's packed step. `forward_padded` takes a padded
-batch with masks: what a PyTorch user would write, for comparing results, speed and memory.
+Two modes. `forward_one` takes one utterance at a time: the truth for sotto's packed step. `forward_padded`
+takes a padded batch with masks: what a PyTorch user would write, for comparing results, speed and memory.
 """
 
 import math
@@ -44,7 +44,7 @@ def linear(inputs: int, outputs: int, deviation: float | None = None) -> nn.Line
 
 
 class Attention(nn.Module):
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads = shape.heads
         self.qkv = linear(shape.width, 3 * shape.width)
@@ -58,7 +58,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.add_module("in", linear(shape.width, shape.hidden))
         self.out = linear(shape.hidden, shape.width, (2 * shape.layers * shape.hidden) ** -0.5)
@@ -69,7 +69,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(shape.width)
         self.attention = Attention(shape)
@@ -83,9 +83,9 @@ class Block(nn.Module):
 
 
 class Subsampling(nn.Module):
-    """Convolutions over 3 frames with stride 2, their weights [width, 3 inputs] with the frames of a window in order."""
+    """Convolutions over 3 frames, stride 2; weights [width, 3 inputs], the frames of a window in order."""
 
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         inputs = shape.features
         for stage in range(shape.factor // 2):
@@ -103,7 +103,7 @@ class Subsampling(nn.Module):
 
 
 class Head(nn.Module):
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(shape.width)
         self.weight = nn.Parameter(torch.randn(shape.vocabulary, shape.width) * shape.width**-0.5)
@@ -114,7 +114,7 @@ class Head(nn.Module):
 
 
 class Twin(nn.Module):
-    def __init__(self, shape: Shape):
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         self.subsampling = Subsampling(shape)
@@ -163,7 +163,12 @@ class Twin(nn.Module):
 def ctc_mean(logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of one utterance over its number of labels, at least one."""
     loss = F.ctc_loss(
-        F.log_softmax(logits, -1)[:, None], labels[None], (len(logits),), (len(labels),), reduction="sum", zero_infinity=True
+        F.log_softmax(logits, -1)[:, None],
+        labels[None],
+        (len(logits),),
+        (len(labels),),
+        reduction="sum",
+        zero_infinity=True,
     )
     return loss / max(1, len(labels))
 

@@ -20,8 +20,8 @@ void check(const FrameWindows::Packings& packings, const FrameWindows::Options& 
                    options.before < options.size,
                "windows of {} frames, stride {}, {} before", options.size, options.stride,
                options.before);
-  SOTTO_ASSERT(packings.to.lengths() == FrameWindows::windowed_lengths(packings.from.lengths(),
-                                                                       options.stride),
+  SOTTO_ASSERT(packings.to.lengths() ==
+                   FrameWindows::windowed_lengths(packings.from.lengths(), options.stride),
                "the packing of windows is of other lengths");
 }
 

@@ -30,8 +30,7 @@ struct FrameWindows {
   };
 
   // The windows of each utterance.
-  static std::vector<int64_t> windowed_lengths(const std::vector<int64_t>& lengths,
-                                               int64_t stride);
+  static std::vector<int64_t> windowed_lengths(const std::vector<int64_t>& lengths, int64_t stride);
 
   // Windows [M, W D] of x [N, D]: the frames of a window one behind the other.
   static at::Tensor forward(const at::Tensor& x, const Packings& packings, const Options& options);

@@ -70,8 +70,8 @@ void frame_windows_backward_cpu(const at::Tensor& dy, const at::Tensor& dx,
         while (row >= packings.from.starts()[static_cast<size_t>(u) + 1]) ++u;
         const auto utterance = static_cast<size_t>(u);
         sum_places(from + packings.to.starts()[utterance] * options.size * width, to + row * width,
-                   row - packings.from.starts()[utterance], packings.to.lengths()[utterance],
-                   width, options);
+                   row - packings.from.starts()[utterance], packings.to.lengths()[utterance], width,
+                   options);
       }
     });
   });

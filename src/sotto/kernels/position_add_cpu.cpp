@@ -50,16 +50,15 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
     using T = decltype(zero);
     const T* from = dy.const_data_ptr<T>();
     // Cores share the places, not the utterances: the order of additions is fixed.
-    parallel_rows(packing.max_length(), width * packing.num_utterances(),
-                  [&](int64_t begin, int64_t end) {
-                    for (size_t u = 0; u < packing.lengths().size(); ++u) {
-                      const int64_t last = std::min(end, packing.lengths()[u]);
-                      for (int64_t place = begin; place < last; ++place) {
-                        add_row(to + place * width, from + (packing.starts()[u] + place) * width,
-                                width);
-                      }
-                    }
-                  });
+    parallel_rows(
+        packing.max_length(), width * packing.num_utterances(), [&](int64_t begin, int64_t end) {
+          for (size_t u = 0; u < packing.lengths().size(); ++u) {
+            const int64_t last = std::min(end, packing.lengths()[u]);
+            for (int64_t place = begin; place < last; ++place) {
+              add_row(to + place * width, from + (packing.starts()[u] + place) * width, width);
+            }
+          }
+        });
   });
 }
 

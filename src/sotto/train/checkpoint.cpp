@@ -75,7 +75,7 @@ std::vector<std::string> differences(const SafetensorsFile& file,
   return found;
 }
 
-void load(const fs::path& path, std::vector<NamedTensor> tensors) {
+void load(const fs::path& path, const std::vector<NamedTensor>& tensors) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   std::vector<std::string> found = differences(file, tensors);
   if (!found.empty()) {
@@ -89,7 +89,7 @@ void load(const fs::path& path, std::vector<NamedTensor> tensors) {
                      .expected = "the shapes of this run's configuration",
                      .hint = "Use the configuration beside it (config.yaml), or another --out."});
   }
-  for (NamedTensor& ours : tensors) {
+  for (const NamedTensor& ours : tensors) {
     const TensorView* theirs = file.find(ours.name);
     std::memcpy(ours.tensor.mutable_data_ptr(), theirs->bytes.data(), theirs->bytes.size());
   }

@@ -62,8 +62,9 @@ class Reference {
     const int64_t heads = options_.attention.num_heads;
     const at::Tensor qkv =
         linear(x, name + ".qkv").view({frames, 3, heads, -1}).permute({1, 2, 0, 3});
-    at::Tensor scores = at::matmul(qkv[0], qkv[1].transpose(1, 2)) /
-                        std::sqrt(static_cast<double>(options_.width / heads));
+    const int64_t head_size = options_.width / heads;
+    at::Tensor scores =
+        at::matmul(qkv[0], qkv[1].transpose(1, 2)) / std::sqrt(static_cast<double>(head_size));
     const at::Tensor distance =
         at::arange(frames).unsqueeze(0) - at::arange(frames).unsqueeze(1);  // key - query
     if (options_.attention.left)
