@@ -182,8 +182,11 @@ at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const 
 
 at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const Context& context,
                                                    LayerTape& tape, Tensors& normed) const {
+  // First what is computed again: the norm that it needs on the way leaves a gap of just the size
+  // that the masked gradient takes.
+  const at::Tensor& activation = activated(context, tape);
   at::Tensor d_result = masked(dy, context, context.dropout(kFfnDropout, options_.dropout));
-  ffn2_.accumulate(d_result, activated(context, tape));
+  ffn2_.accumulate(d_result, activation);
   tape.release(kActivated);
   at::Tensor d_hidden = ffn2_.input_gradient(d_result);  // [N, H]
   d_result.reset();
@@ -201,12 +204,12 @@ at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const C
 
 at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Context& context,
                                                 LayerTape& tape) const {
+  const at::Tensor& qkv_rows = qkv(tape);  // first, as above
+  const Tensors& kept = attention(context, tape);
   at::Tensor d_result = masked(dy, context, context.dropout(kAttentionDropout, options_.dropout));
-  out_.accumulate(d_result, attention(context, tape).front());
+  out_.accumulate(d_result, kept.front());
   at::Tensor d_attention = out_.input_gradient(d_result);  // [N, D]
   d_result.reset();
-  const at::Tensor& qkv_rows = qkv(tape);
-  const Tensors& kept = attention(context, tape);
   const at::Tensor dqkv = Attention::backward(
       {.dy = d_attention, .qkv = qkv_rows, .y = kept.at(0), .softmax = kept.at(1)}, context.packing,
       options_.attention);  // [N, 3 D]
