@@ -42,9 +42,14 @@ constexpr std::array<std::string_view, 6> kThings = {"the door", "the window", "
 constexpr std::array<std::string_view, 3> kPlaces = {"", " upstairs", " in the garden"};
 
 // Accents with variants of the speaker; the last of each list speak in no training utterance.
-constexpr std::array<std::string_view, 12> kTrainVoices = {
-    "en-us+m1", "en-us+f2", "en-us+m3",  "en-us+f4",          "en-gb+m2",      "en-gb+f1",
-    "en-gb+m4", "en-gb+f3", "en-029+m5", "en-gb-scotland+m6", "en-gb-x-rp+f2", "en-us+m7"};
+constexpr std::array<std::string_view, 28> kTrainVoices = {
+    "en-us+m1",          "en-us+m2",          "en-us+m3",          "en-us+m5",
+    "en-us+m7",          "en-us+f1",          "en-us+f2",          "en-us+f3",
+    "en-us+f4",          "en-gb+m1",          "en-gb+m2",          "en-gb+m4",
+    "en-gb+m6",          "en-gb+f1",          "en-gb+f2",          "en-gb+f3",
+    "en-gb+f4",          "en-gb-x-rp+m3",     "en-gb-x-rp+m7",     "en-gb-x-rp+f2",
+    "en-gb-x-rp+f3",     "en-029+m4",         "en-029+m6",         "en-029+f1",
+    "en-gb-scotland+m1", "en-gb-scotland+m5", "en-gb-scotland+f2", "en-gb-scotland+f3"};
 constexpr std::array<std::string_view, 3> kDevVoices = {"en-us+f5", "en-gb+m8", "en-gb-x-rp+m1"};
 constexpr std::array<std::string_view, 3> kTestVoices = {"en-us+m8", "en-gb+f5",
                                                          "en-gb-scotland+f4"};
