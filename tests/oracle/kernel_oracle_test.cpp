@@ -8,10 +8,12 @@
 
 #include "oracle/random_json.h"
 #include "sotto/kernels/activation.h"
+#include "sotto/kernels/attention.h"
 #include "sotto/kernels/column_sum.h"
 #include "sotto/kernels/ctc.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/embedding.h"
+#include "sotto/kernels/frame_windows.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/glu.h"
 #include "sotto/kernels/group_norm.h"
@@ -122,6 +124,33 @@ Results run_activation(const Case& in) {
   return {{"y", Activation::forward(x)}, {"dx", gradient}};
 }
 
+Results run_attention(const Case& in) {
+  const Packing packing = in.packing();
+  Attention::Options options{.num_heads = in.option<int64_t>("heads")};
+  if (const auto left = in.option<int64_t>("left"); left >= 0) options.left = left;
+  if (const auto right = in.option<int64_t>("right"); right >= 0) options.right = right;
+  const at::Tensor qkv = in.data("qkv");
+  const Attention::Result result = Attention::forward(qkv, packing, options);
+  const at::Tensor dqkv = Attention::backward(
+      {.dy = in.data("dy"), .qkv = qkv, .y = result.y, .softmax = result.softmax}, packing,
+      options);
+  return {{"y", result.y}, {"dqkv", dqkv}};
+}
+
+Results run_frame_windows(const Case& in) {
+  const Packing packing = in.packing();
+  const Packing windowed(FrameWindows::windowed_lengths(packing.lengths(), 2), at::kCPU);
+  const FrameWindows::Packings packings{.from = packing, .to = windowed};
+  const at::Tensor weight = in.data("weight"), dy = in.data("dy");
+  const at::Tensor windows = FrameWindows::forward(in.data("x"), packings, {});
+  at::Tensor grad_weight = float_zeros_like(weight);
+  Gemm::accumulate(grad_weight, {.a = dy, .b = windows, .transpose_a = true});
+  const at::Tensor d_windows = Gemm::multiply({.a = dy, .b = weight});
+  return {{"y", Gemm::multiply({.a = windows, .b = weight, .transpose_b = true})},
+          {"dx", FrameWindows::backward(d_windows, packings, {})},
+          {"grad_weight", grad_weight}};
+}
+
 Results run_glu(const Case& in) {
   const at::Tensor x = in.data("x");
   return {{"y", Glu::forward(x)}, {"dx", Glu::backward(in.data("dy"), x)}};
@@ -191,6 +220,8 @@ const std::map<std::string, Run>& runs() {
       {"ColumnSum", run_column_sum},
       {"Embedding", run_embedding},
       {"Softmax", run_softmax},
+      {"Attention", run_attention},
+      {"FrameWindows", run_frame_windows},
       {"Ctc", run_ctc},
   };
   return table;

@@ -24,6 +24,9 @@ LENGTHS = {5: [2, 1, 2], 8: [1, 4, 3], 9: [4, 2, 3]}
 EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
 # By width: one group, several, and a channel a group as in wav2vec2.
 GROUPS = {7: 1, 12: 4, 24: 24}
+# By width: frames seen before and behind a frame (none: all), in heads.
+WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
+HEADS = {7: 1, 12: 3, 24: 4}
 # By rows.
 PROBABILITY = {5: 0.1, 8: 0.5, 9: 0.3}
 DROPOUT_KEYS = {
@@ -114,6 +117,44 @@ def group_norm(draw: Draw, rows: int, width: int) -> Case:
         "inputs": {"x": x, "gamma": gamma, "beta": beta, "dy": dy},
         "results": {"y": packed, "mean": torch.stack(mean), "rstd": torch.stack(rstd)}
         | gradients(packed, dy, dx=x, grad_gamma=gamma, grad_beta=beta),
+    }
+
+
+def attention(draw: Draw, rows: int, width: int) -> Case:
+    qkv, dy = draw.tensor(rows, 3 * width), draw.tensor(rows, width)
+    heads, (left, right), lengths = HEADS[width], WINDOWS[width], LENGTHS[rows]
+    parts = []
+    for utterance in qkv.split(lengths):  # [T, 3 D]
+        frames = len(utterance)
+        q, k, v = utterance.view(frames, 3, heads, -1).permute(1, 2, 0, 3).unsqueeze(1)  # [1, H, T, D / H]
+        distance = torch.arange(frames)[None, :] - torch.arange(frames)[:, None]  # from query to key
+        seen = torch.ones(frames, frames, dtype=torch.bool)
+        seen &= distance >= -left if left is not None else True
+        seen &= distance <= right if right is not None else True
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        parts.append(mixed[0].transpose(0, 1).reshape(frames, width))
+    y = torch.cat(parts)
+    return {
+        "heads": heads,
+        "left": -1 if left is None else left,
+        "right": -1 if right is None else right,
+        "lengths": lengths,
+        "inputs": {"qkv": qkv, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dqkv=qkv),
+    }
+
+
+def frame_windows(draw: Draw, rows: int, width: int) -> Case:
+    """As a convolution over 3 frames with stride 2, whose weights are a product's."""
+    x, weight, lengths = draw.tensor(rows, width), draw.tensor(4, 3 * width), LENGTHS[rows]
+    dy = draw.tensor(sum((length + 1) // 2 for length in lengths), 4)
+    kernel = weight.view(4, 3, width).transpose(1, 2)
+    parts = [functional.conv1d(u.t()[None], kernel, stride=2, padding=1)[0].t() for u in x.split(lengths)]
+    y = torch.cat(parts)
+    return {
+        "lengths": lengths,
+        "inputs": {"x": x, "weight": weight, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
     }
 
 
@@ -213,6 +254,8 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "ColumnSum": column_sum,
     "Embedding": embedding,
     "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
+    "Attention": attention,
+    "FrameWindows": frame_windows,
     "Ctc": ctc,
 }
 
