@@ -50,6 +50,10 @@ class Train : public ::testing::Test {
     return run_sotto(words(out, more), environment);
   }
   fs::path run(const std::string& out) const { return folder_.path() / out; }
+  int64_t num_lines(const std::string& out) const {
+    const std::string record = content_of(run(out) / "metrics.jsonl");
+    return std::count(record.begin(), record.end(), '\n');
+  }
   std::string weights(const std::string& out, int64_t step) const {
     return content_of(run(out) / "checkpoints" / ("step-" + std::to_string(step)) /
                       "model.safetensors");
@@ -95,14 +99,25 @@ TEST_F(Train, GoesOnToTheBitAfterAKill) {
   ASSERT_EQ(train("whole", longer).exit_code, 0);
   // Each time a little farther on: wherever the process is then, in a step or in a save.
   for (const int64_t lines : {3, 21, 50, 66, 99}) {
-    const CommandResult killed = run_sotto_and_kill(words("killed", longer), [&] {
-      const std::string record = content_of(run("killed") / "metrics.jsonl");
-      return std::count(record.begin(), record.end(), '\n') > lines;
-    });
-    EXPECT_EQ(killed.exit_code, -SIGKILL);
+    const int killed = run_sotto_and_signal(words("killed", longer), SIGKILL,
+                                            [&] { return num_lines("killed") > lines; });
+    EXPECT_EQ(killed, -SIGKILL);
   }
   ASSERT_EQ(train("killed", longer).exit_code, 0);
   EXPECT_EQ(weights("killed", 120), weights("whole", 120));
+}
+
+// An interrupt ends the run behind its step, saved, as if it had been asked for.
+TEST_F(Train, SavesAndEndsWhenInterrupted) {
+  const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",
+                                           "--resume"};
+  ASSERT_EQ(train("whole", longer).exit_code, 0);
+  EXPECT_EQ(run_sotto_and_signal(words("stopped", longer), SIGINT,
+                                 [&] { return num_lines("stopped") > 20; }),
+            0);
+  EXPECT_FALSE(fs::exists(run("stopped") / "checkpoints" / "step-120"));
+  ASSERT_EQ(train("stopped", longer).exit_code, 0);
+  EXPECT_EQ(weights("stopped", 120), weights("whole", 120));
 }
 
 TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {

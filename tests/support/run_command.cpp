@@ -121,8 +121,8 @@ CommandResult run_sotto(const std::vector<std::string>& arguments,
   return run_command(sotto_words(arguments), environment);
 }
 
-CommandResult run_sotto_and_kill(const std::vector<std::string>& arguments,
-                                 const std::function<bool()>& is_time) {
+int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
+                         const std::function<bool()>& is_time) {
   std::vector<std::string> words = sotto_words(arguments);
   std::vector<std::string> variables = with_environment({});
   posix_spawn_file_actions_t actions;
@@ -135,16 +135,14 @@ CommandResult run_sotto_and_kill(const std::vector<std::string>& arguments,
   posix_spawn_file_actions_destroy(&actions);
   check(code, "starting " + words.front());
   int status = 0;
-  bool is_killed = false;
-  while (waitpid(child, &status, is_killed ? 0 : WNOHANG) == 0) {
+  bool is_sent = false;
+  while (waitpid(child, &status, is_sent ? 0 : WNOHANG) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!is_time()) continue;
-    kill(child, SIGKILL);
-    is_killed = true;
+    kill(child, signal);
+    is_sent = true;
   }
-  CommandResult result;
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  return result;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 }  // namespace sotto::test

@@ -20,11 +20,10 @@ struct CommandResult {
 CommandResult run_command(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment = {});
 
-// Starts the program as run_sotto() does and kills it (SIGKILL) when `is_time` says so, which is
-// asked all the time; what it said until then is lost. Its exit code is that of its own end where
-// it was quicker.
-CommandResult run_sotto_and_kill(const std::vector<std::string>& arguments,
-                                 const std::function<bool()>& is_time);
+// Starts the program as run_sotto() does and sends it a signal when `is_time` says so, which is
+// asked all the time. Returns the exit code of its end; what it said is lost.
+int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
+                         const std::function<bool()>& is_time);
 
 // The built program with `arguments`; its path is in the environment, SOTTO_BINARY, set by CTest.
 CommandResult run_sotto(const std::vector<std::string>& arguments,

@@ -99,19 +99,20 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
           .worst = worst};
 }
 
-int64_t BudgetFit::longest_fitting(const StepSettings& settings) {
-  std::vector<Example> sorted = sizes_.examples;
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Example& a, const Example& b) { return a.rows < b.rows; });
+double BudgetFit::longest_fitting_s(const StepSettings& settings) {
+  std::vector<size_t> order(sizes_.examples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto rows = [&](size_t place) { return sizes_.examples[place].rows; };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows(a) < rows(b); });
   int64_t most_labels = 0;
-  for (const Example& example : sorted) most_labels = std::max(most_labels, num_labels(example));
-  const auto first_bad =
-      std::partition_point(sorted.begin(), sorted.end(), [&](const Example& example) {
-        return fits(
-            run_one({data::make_dry_example(example.rows, example.feature_dim, most_labels)},
-                    settings.tier));
-      });
-  return first_bad == sorted.begin() ? 0 : std::prev(first_bad)->rows;
+  for (const Example& example : sizes_.examples)
+    most_labels = std::max(most_labels, num_labels(example));
+  const int64_t feature_dim = sizes_.examples.front().feature_dim;
+  const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
+    const Example alone = data::make_dry_example(rows(place), feature_dim, most_labels);
+    return fits(run_one({alone}, settings.tier));
+  });
+  return first_bad == order.begin() ? 0.0 : sizes_.durations_s[*std::prev(first_bad)];
 }
 
 Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {

@@ -41,8 +41,8 @@ class BudgetFit {
   // longest utterance does not fit alone; the message names the smallest budget that would do.
   Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
 
-  // The longest utterance, in rows, that fits alone; 0 where none does.
-  int64_t longest_fitting(const StepSettings& settings);
+  // Seconds of the longest utterance that fits alone; 0 where none does.
+  double longest_fitting_s(const StepSettings& settings);
 
   // Dry-runs the largest micro-batches of every step of an epoch, as they will be, and lowers the
   // limits where one would not fit. Returns what the largest takes.

@@ -104,10 +104,8 @@ void Trainer::make_datasets(data::Manifest manifest) {
   train_ = std::make_unique<data::Dataset>(manifest, *vocabulary_, options);
   sizes_ = std::make_unique<Sizes>(*train_);
   if (config.data.too_large == data::Policy::kSkip) {
-    const int64_t rows =
-        BudgetFit(*dry_, *sizes_, request_.budget_bytes).longest_fitting(settings_for(1));
-    const int64_t rate = manifest.feature_dim() > 0 ? 100 : options.sample_rate;
-    const double fitting_s = static_cast<double>(rows) / static_cast<double>(rate);
+    const double fitting_s =
+        BudgetFit(*dry_, *sizes_, request_.budget_bytes).longest_fitting_s(settings_for(1));
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
       options.max_seconds = fitting_s;
     options.too_long = data::Policy::kSkip;
@@ -283,7 +281,8 @@ void Trainer::evaluate_now() {
   if (wer < state_.best_wer) {
     state_.best_wer = wer;
     state_.best_step = state_.step;
-    write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint());
+    warn_where_full(
+        [&] { write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint()); });
   }
   tell(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
@@ -309,13 +308,17 @@ void Trainer::save_now() {
 }
 
 // In the middle of a run a full disk does not end it: the next save may succeed.
-void Trainer::save_or_warn() {
+void Trainer::warn_where_full(const std::function<void()>& save) {
   try {
-    save_now();
+    save();
   } catch (const DataError& error) {
-    last_save_s_ = now_s();
     tell(events_.warned, fmt::format("no checkpoint was written: {}", error.what()));
   }
+}
+
+void Trainer::save_or_warn() {
+  last_save_s_ = now_s();
+  warn_where_full([&] { save_now(); });
 }
 
 void Trainer::learn_limits(const Restart& restart) {

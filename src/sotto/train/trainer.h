@@ -125,6 +125,7 @@ class Trainer {
   void evaluate_now();
   void save_now();
   void save_or_warn();
+  void warn_where_full(const std::function<void()>& save);
   void learn_limits(const Restart& restart);
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;
