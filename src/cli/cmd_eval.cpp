@@ -14,6 +14,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/manifest.h"
 #include "sotto/train/recogniser.h"
+#include "sotto/train/run_files.h"
 #include "train_view.h"
 
 namespace sotto::cli {
@@ -28,14 +29,6 @@ struct EvalOptions {
   bool json = false;
 };
 
-nlohmann::ordered_json to_json(const train::ErrorCounts& counts) {
-  return {{"rate", counts.rate()},
-          {"insertions", counts.insertions},
-          {"deletions", counts.deletions},
-          {"substitutions", counts.substitutions},
-          {"reference", counts.reference_length}};
-}
-
 nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
   nlohmann::ordered_json sentences = nlohmann::ordered_json::array();
   for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
@@ -45,8 +38,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
   }
   return {{"format_version", 1},
           {"checkpoint", checkpoint},
-          {"wer", to_json(evaluation.words)},
-          {"cer", to_json(evaluation.characters)},
+          {"wer", train::counts_json(evaluation.words)},
+          {"cer", train::counts_json(evaluation.characters)},
           {"loss", evaluation.loss},
           {"utterances", evaluation.num_utterances},
           {"skipped", evaluation.skipped.size()},

@@ -19,6 +19,7 @@
 #include "sotto/core/units.h"
 #include "sotto/nn/memory_proof.h"
 #include "sotto/report/table.h"
+#include "sotto/train/run_files.h"
 
 namespace sotto::cli {
 
@@ -121,18 +122,6 @@ std::string library_table(const std::vector<Row>& rows) {
   return table.to_string();
 }
 
-nlohmann::ordered_json to_json(const device::MemoryReport& report) {
-  nlohmann::ordered_json categories;
-  for (int i = 0; i < device::kNumCategories; ++i) {
-    categories[std::string(device::name_of(static_cast<Category>(i)))] =
-        report.at_peak[static_cast<size_t>(i)];
-  }
-  return {{"peak_bytes", report.peak},
-          {"high_water_bytes", report.high_water},
-          {"bytes_at_peak", std::move(categories)},
-          {"peak_moment", report.peak_moment.to_string()}};
-}
-
 nlohmann::ordered_json to_json(const std::vector<Row>& rows, int64_t budget_bytes) {
   nlohmann::ordered_json steps = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
@@ -148,8 +137,8 @@ nlohmann::ordered_json to_json(const std::vector<Row>& rows, int64_t budget_byte
                      {"type", row.step.type_name()},
                      {"tier", row.step.tier_name()},
                      {"holds", row.proof.holds()},
-                     {"predicted", to_json(row.proof.predicted)},
-                     {"measured", to_json(row.proof.measured)},
+                     {"predicted", train::memory_json(row.proof.predicted)},
+                     {"measured", train::memory_json(row.proof.measured)},
                      {"library_calls", std::move(calls)},
                      {"dry_seconds", row.proof.dry_seconds},
                      {"real_seconds", row.proof.real_seconds}});

@@ -12,7 +12,6 @@
 #include "sotto/core/config.h"
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/error.h"
-#include "sotto/core/run_record.h"
 #include "sotto/core/safetensors.h"
 #include "sotto/core/text_file.h"
 

@@ -23,14 +23,6 @@ void write_text(const fs::path& path, const std::string& text) {
   write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-nlohmann::json counts_json(const ErrorCounts& counts) {
-  return {{"rate", counts.rate()},
-          {"insertions", counts.insertions},
-          {"deletions", counts.deletions},
-          {"substitutions", counts.substitutions},
-          {"reference", counts.reference_length}};
-}
-
 }  // namespace
 
 void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
@@ -84,6 +76,14 @@ nlohmann::json restart_record(const Restart& restart) {
           {"attempt", restart.attempt},
           {"limits", to_json(restart.limits)},
           {"reason", restart.reason}};
+}
+
+nlohmann::json counts_json(const ErrorCounts& counts) {
+  return {{"rate", counts.rate()},
+          {"insertions", counts.insertions},
+          {"deletions", counts.deletions},
+          {"substitutions", counts.substitutions},
+          {"reference", counts.reference_length}};
 }
 
 nlohmann::json memory_json(const device::MemoryReport& report) {

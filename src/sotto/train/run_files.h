@@ -29,6 +29,7 @@ nlohmann::json step_record(const StepReport& report);
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
 nlohmann::json restart_record(const Restart& restart);
 
+nlohmann::json counts_json(const ErrorCounts& counts);
 nlohmann::json memory_json(const device::MemoryReport& report);
 void write_memory_file(const std::filesystem::path& folder, const device::MemoryReport& planned,
                        const device::MemoryReport& measured);

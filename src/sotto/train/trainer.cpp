@@ -2,16 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
-#include "sotto/core/atomic_folder.h"
-#include "sotto/core/config.h"
-#include "sotto/core/config_yaml.h"
 #include "sotto/core/error.h"
-#include "sotto/core/text_file.h"
 #include "sotto/train/run_files.h"
 
 namespace sotto::train {
