@@ -91,10 +91,10 @@ void activation_forward_cuda(ActivationKind kind, const CudaArray& x, const Cuda
     with_cuda_type(x.type, [&](auto zero) {
       using Math = decltype(math);
       using T = decltype(zero);
-      const LaunchShape shape = launch_shape(x.num_elements / Vector<T>::kSize + 1);
+      const LaunchShape shape = launch_shape(x.num_elements() / Vector<T>::kSize + 1);
       forward_kernel<Math, T>
           <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<const T*>(x.data), static_cast<T*>(y.data), x.num_elements);
+              static_cast<const T*>(x.data), static_cast<T*>(y.data), x.num_elements());
     });
   });
   check_launch("activation forward");
@@ -106,10 +106,10 @@ void activation_backward_cuda(ActivationKind kind, const CudaArray& dy, const Cu
     with_cuda_type(x.type, [&](auto zero) {
       using Math = decltype(math);
       using T = decltype(zero);
-      const LaunchShape shape = launch_shape(x.num_elements / Vector<T>::kSize + 1);
+      const LaunchShape shape = launch_shape(x.num_elements() / Vector<T>::kSize + 1);
       backward_kernel<Math, T>
           <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<T*>(dy.data), static_cast<const T*>(x.data), x.num_elements);
+              static_cast<T*>(dy.data), static_cast<const T*>(x.data), x.num_elements());
     });
   });
   check_launch("activation backward");

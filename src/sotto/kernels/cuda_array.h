@@ -1,5 +1,5 @@
-// A tensor as CUDA sources see it, which include no LibTorch header: that keeps their compile time
-// at seconds.
+// Tensors and packs as CUDA sources see them, which include no LibTorch header: that keeps their
+// compile time at seconds.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,22 @@
 
 namespace sotto::kernels {
 
+// A contiguous tensor: [rows, width]; one row for all that is not a matrix.
 struct CudaArray {
   void* data = nullptr;
-  int64_t num_elements = 0;
+  int64_t rows = 0;
+  int64_t width = 0;
   ElementType type = ElementType::kFloat;
+
+  int64_t num_elements() const { return rows * width; }
+};
+
+// A Packing on the device.
+struct CudaPack {
+  const int32_t* starts = nullptr;  // [utterances + 1], running sum of the lengths from 0
+  const uint64_t* keys = nullptr;   // [utterances], what random draws are keyed by
+  int64_t num_utterances = 0;
+  int64_t num_frames = 0;
 };
 
 }  // namespace sotto::kernels

@@ -16,10 +16,23 @@ void require_cpu(const at::Tensor& tensor, std::string_view kernel) {
 }
 
 CudaArray cuda_array(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
   ElementType type = ElementType::kFloat;
   if (tensor.scalar_type() == at::kBFloat16) type = ElementType::kBFloat16;
   if (tensor.scalar_type() == at::kHalf) type = ElementType::kHalf;
-  return {.data = tensor.data_ptr(), .num_elements = tensor.numel(), .type = type};
+  const bool is_matrix = tensor.dim() == 2;
+  return {.data = tensor.data_ptr(),
+          .rows = is_matrix ? tensor.size(0) : 1,
+          .width = is_matrix ? tensor.size(1) : tensor.numel(),
+          .type = type};
+}
+
+CudaPack cuda_pack(const Packing& packing) {
+  return {
+      .starts = packing.device_starts().const_data_ptr<int32_t>(),
+      .keys = reinterpret_cast<const uint64_t*>(packing.device_keys().const_data_ptr<int64_t>()),
+      .num_utterances = packing.num_utterances(),
+      .num_frames = packing.num_frames()};
 }
 
 at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options) {

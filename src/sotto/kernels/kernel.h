@@ -11,6 +11,7 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/cost.h"
 #include "sotto/kernels/cuda_array.h"
+#include "sotto/kernels/packing.h"
 
 namespace sotto::kernels {
 
@@ -23,8 +24,9 @@ inline bool is_dry(const at::Tensor& tensor) {
 // has no version for.
 void require_cpu(const at::Tensor& tensor, std::string_view kernel);
 
-// The tensor for a CUDA source.
+// Tensors and packs for a CUDA source. An undefined tensor becomes one without data.
 CudaArray cuda_array(const at::Tensor& tensor);
+CudaPack cuda_pack(const Packing& packing);
 
 // A tensor that lives as long as the kernel's call, counted as workspace.
 at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options);

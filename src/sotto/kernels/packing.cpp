@@ -10,6 +10,23 @@
 
 namespace sotto::kernels {
 
+namespace {
+
+// A few hundred bytes: the driver takes them out of the vector before the call returns, without
+// waiting for the device.
+template <class T>
+at::Tensor copy_to_device(const std::vector<T>& values, at::ScalarType type,
+                          const at::Device& device) {
+  const device::CategoryScope category(device::Category::kData);
+  const auto size = static_cast<int64_t>(values.size());
+  at::Tensor result = at::empty({size}, at::TensorOptions().dtype(type).device(device));
+  if (device.is_meta()) return result;
+  result.copy_(at::from_blob(const_cast<T*>(values.data()), {size}, type), /*non_blocking=*/true);
+  return result;
+}
+
+}  // namespace
+
 Packing::Packing(std::vector<int64_t> lengths, const at::Device& device,
                  std::vector<UtteranceKey> keys)
     : lengths_(std::move(lengths)), starts_(1, 0), keys_(std::move(keys)) {
@@ -28,14 +45,11 @@ Packing::Packing(std::vector<int64_t> lengths, const at::Device& device,
   SOTTO_ASSERT(keys_.size() == lengths_.size(), "{} keys for {} utterances", keys_.size(),
                lengths_.size());
 
-  const device::CategoryScope category(device::Category::kData);
-  device_starts_ =
-      at::empty({num_utterances() + 1}, at::TensorOptions().dtype(at::kInt).device(device));
-  if (device.is_meta()) return;
-  // On the CPU this writes in place; elsewhere it is one small copy.
   const std::vector<int32_t> narrow(starts_.begin(), starts_.end());
-  device_starts_.copy_(
-      at::from_blob(const_cast<int32_t*>(narrow.data()), {num_utterances() + 1}, at::kInt));
+  std::vector<int64_t> folded;
+  for (const UtteranceKey& key : keys_) folded.push_back(static_cast<int64_t>(fold(key)));
+  device_starts_ = copy_to_device(narrow, at::kInt, device);
+  device_keys_ = copy_to_device(folded, at::kLong, device);
 }
 
 int64_t Packing::utterance_of(int64_t frame) const {

@@ -28,6 +28,8 @@ class Packing {
   const std::vector<UtteranceKey>& keys() const { return keys_; }
   // The running sum on the device, int32 [utterances + 1].
   const at::Tensor& device_starts() const { return device_starts_; }
+  // The keys on the device, folded to 64 bits each, int64 [utterances].
+  const at::Tensor& device_keys() const { return device_keys_; }
 
   // The utterance that holds row `frame`.
   int64_t utterance_of(int64_t frame) const;
@@ -38,6 +40,7 @@ class Packing {
   std::vector<UtteranceKey> keys_;
   int64_t max_length_ = 0;
   at::Tensor device_starts_;
+  at::Tensor device_keys_;
 };
 
 }  // namespace sotto::kernels
