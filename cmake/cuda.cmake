@@ -31,6 +31,11 @@ if(SOTTO_CUDA_ENABLED)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc 13 has the standard.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   find_package(CUDAToolkit 13 REQUIRED)
   set(SOTTO_CUDA_SUMMARY "${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
   # Philox and the kernels' small helpers are constexpr functions shared with the host.

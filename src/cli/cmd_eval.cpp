@@ -9,8 +9,8 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "opened_device.h"
 #include "progress.h"
-#include "run_budget.h"
 #include "sotto/core/units.h"
 #include "sotto/data/manifest.h"
 #include "sotto/train/recogniser.h"
@@ -25,6 +25,7 @@ struct EvalOptions {
   std::string checkpoint;
   std::string manifest;
   std::string memory = "auto";
+  std::string device = "cpu";
   int64_t show = 0;
   bool json = false;
 };
@@ -66,7 +67,8 @@ std::string render(const train::Evaluation& evaluation, int64_t num_shown, int64
 }
 
 void run_eval(const EvalOptions& options) {
-  train::Recogniser recogniser(options.checkpoint, host_budget(MemorySize::parse(options.memory)));
+  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
   Progress progress("recognising");
   const int64_t total = data::Manifest::read(options.manifest).size();
   const train::Evaluation evaluation = recogniser.evaluate(
@@ -92,6 +94,7 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   command->add_option("--data", options->manifest, "Manifest to evaluate on")->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
   command->add_option("--show", options->show, "Sentences to print with what was heard")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON, with all sentences");

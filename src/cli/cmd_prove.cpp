@@ -12,8 +12,8 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "opened_device.h"
 #include "progress.h"
-#include "run_budget.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -162,7 +162,7 @@ std::string summary(const std::vector<Row>& rows) {
 
 void run_prove_memory(const ProveOptions& options) {
   const nn::MemoryProofOptions settings = read_options(options);
-  const int64_t budget = host_budget(settings.memory);
+  const int64_t budget = OpenedDevice(settings.memory).budget_bytes;
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
     std::cout << to_json(rows, budget).dump(2) << '\n';

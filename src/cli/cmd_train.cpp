@@ -15,7 +15,7 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "run_budget.h"
+#include "opened_device.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
@@ -37,7 +37,9 @@ struct TrainOptions {
   std::string train;
   std::string dev;
   std::string memory;
-  std::string device = "cpu";
+  std::string host_memory;
+  std::string device;
+  std::string pretended;
   std::string out;
   int64_t max_steps = 0;
   int64_t log_every = 50;
@@ -82,6 +84,8 @@ train::RunConfig read_run_config(const TrainOptions& options,
   if (!options.train.empty()) config.data.train = options.train;
   if (!options.dev.empty()) config.data.dev = options.dev;
   if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
+  if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
+  if (!options.device.empty()) config.device = options.device;
   if (options.max_steps > 0) config.max_steps = options.max_steps;
   if (config.data.train.empty()) {
     throw ConfigError({.attempted = "starting a run",
@@ -89,14 +93,6 @@ train::RunConfig read_run_config(const TrainOptions& options,
                        .hint = "Name one with --train, or as data.train in the configuration."});
   }
   return config;
-}
-
-void check_device(const std::string& device) {
-  if (device == "cpu") return;
-  throw ConfigError({.attempted = "choosing the device to train on",
-                     .found = fmt::format("--device {}", device),
-                     .expected = "cpu",
-                     .hint = "This version trains on the CPU."});
 }
 
 void check_folder_is_free(const fs::path& folder) {
@@ -139,7 +135,6 @@ std::string summary_text(const train::RunSummary& summary, const fs::path& folde
 }
 
 void run_train(const TrainOptions& options) {
-  check_device(options.device);
   // Where a run without a configuration is resumed, its folder says what it is.
   std::optional<fs::path> checkpoint;
   if (options.resume && !options.out.empty()) checkpoint = newest_checkpoint(options.out);
@@ -154,10 +149,13 @@ void run_train(const TrainOptions& options) {
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
   events.should_stop = [] { return signals_received.load() > 0; };
-  const int64_t budget = host_budget(config.memory);
-  train::Trainer trainer(
-      {.config = config, .folder = folder, .budget_bytes = budget, .resume_from = checkpoint},
-      std::move(events));
+  const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
+  train::Trainer trainer({.config = config,
+                          .folder = folder,
+                          .budget_bytes = opened.budget_bytes,
+                          .device = opened.device,
+                          .resume_from = checkpoint},
+                         std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   const train::RunSummary summary = trainer.run();
@@ -182,7 +180,11 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_option("--dev", options->dev, "Manifest to evaluate on (data.dev)");
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
-  command->add_option("--device", options->device, "What to train on: cpu");
+  command->add_option("--host-memory", options->host_memory,
+                      "Page-locked host memory besides it, on a GPU (1GiB)");
+  command->add_option("--device", options->device, "What to train on: cpu, cuda or cuda:N");
+  command->add_option("--pretend-device", options->pretended,
+                      "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
   command->add_option("--out", options->out, "Folder of the run (runs/NAME)");
   command->add_option("--max-steps", options->max_steps, "Updates at most")
       ->check(CLI::PositiveNumber);

@@ -11,7 +11,7 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "run_budget.h"
+#include "opened_device.h"
 #include "sotto/train/recogniser.h"
 
 namespace sotto::cli {
@@ -22,11 +22,13 @@ struct TranscribeOptions {
   std::string checkpoint;
   std::vector<std::string> files;
   std::string memory = "auto";
+  std::string device = "cpu";
   bool json = false;
 };
 
 void run_transcribe(const TranscribeOptions& options) {
-  train::Recogniser recogniser(options.checkpoint, host_budget(MemorySize::parse(options.memory)));
+  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
   const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
   const std::vector<std::string> texts = recogniser.transcribe(files);
   if (options.json) {
@@ -55,6 +57,7 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       ->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(example("  sotto transcribe --checkpoint runs/digits a.flac b.mp3"));
   command->callback([options] { run_transcribe(*options); });

@@ -34,6 +34,12 @@ std::string limit_text(const MicroBatchLimits& limits) {
   return fmt::format("at most {} frames a micro-batch", limits.max_frames);
 }
 
+std::string budget_text(const train::RunPlan& plan) {
+  if (plan.constant_bytes == 0) return format_bytes(plan.budget_bytes);
+  return fmt::format("{}, of which the driver and its libraries take {}",
+                     format_bytes(plan.budget_bytes), format_bytes(plan.constant_bytes));
+}
+
 }  // namespace
 
 std::string describe(const train::ErrorCounts& counts) {
@@ -76,7 +82,9 @@ void TrainView::show_plan(const train::RunPlan& plan) {
                                      format_duration(plan.audio_seconds), plan.skipped.size())});
   table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
                                         plan.steps_an_epoch, plan.first_step)});
-  table.add_row({"budget", format_bytes(plan.budget_bytes)});
+  table.add_row({"device", fmt::format("{}, {}", plan.device_name,
+                                       name_of(plan.numerics, train::kNumerics))});
+  table.add_row({"budget", budget_text(plan)});
   table.add_row({"largest", fmt::format("{} in {}", format_bytes(plan.fit.worst.high_water),
                                         plan.fit.worst.peak_moment.to_string())});
   table.add_row({"limit", limit_text(plan.fit.limits)});

@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include "support/gpu.h"
 #include "support/kernel_cases.h"
 #include "support/tolerance.h"
 
@@ -12,7 +13,7 @@ class CudaKernels : public ::testing::TestWithParam<std::tuple<KernelCase, at::S
 
 TEST_P(CudaKernels, AgreeWithTheCpu) {
   const auto& [row, type] = GetParam();
-  if (!at::hasCUDA()) GTEST_SKIP() << "no GPU, or a build without CUDA";
+  SOTTO_SKIP_WITHOUT_GPU();
   for (const Shape& shape : kernel_shapes()) {
     const std::vector<Input> inputs = row.make_inputs(shape);
     const Tensors on_cpu = row.run(materialise(inputs, type, at::kCPU),

@@ -114,7 +114,8 @@ TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   const ArenaGuard guard(at::kCPU, arena);
   const auto model = make_model(config, test::kTinyShape, at::kCPU, /*trains=*/false);
   arena->reset_peak();
-  model->recognise(data::make_micro_batch(examples, places, at::kCPU));
+  device::StagingBuffer unused(0);
+  model->recognise(data::make_micro_batch(examples, places, at::kCPU, unused));
   expect_equal(planned, arena->report(), "recognition");
   EXPECT_EQ(planned.at_peak[static_cast<size_t>(device::Category::kGradients)], 0);
 }

@@ -292,7 +292,7 @@ Tensors reference_gemm(const Tensors& in, const Packing&) {
 
 std::vector<KernelCase> row_kernel_cases() {
   return {
-      {"Gemm", false, gemm_inputs, run_gemm, reference_gemm},
+      {"Gemm", true, gemm_inputs, run_gemm, reference_gemm},
       {"LayerNorm", false, norm_inputs, run_layer_norm, reference_layer_norm},
       {"RmsNorm", false, norm_inputs, run_rms_norm, reference_rms_norm},
       {"GroupNorm", false, norm_inputs, run_group_norm, reference_group_norm},

@@ -245,7 +245,7 @@ Tensors reference_log_mel(const Tensors& in, const Packing& packing) {
 
 std::vector<KernelCase> pack_kernel_cases() {
   return {
-      {"Attention", false, attention_inputs, run_attention<Attention::Variant::kTiled>,
+      {"Attention", true, attention_inputs, run_attention<Attention::Variant::kTiled>,
        reference_attention},
       {"AttentionPlain", false, attention_inputs, run_attention<Attention::Variant::kPlain>,
        reference_attention},

@@ -16,8 +16,20 @@ const Example& at_place(std::span<const Example> examples, int64_t place) {
   return examples[static_cast<size_t>(place)];
 }
 
+// Writes the values of the examples one behind the other.
+void pack_into(std::span<float> to, std::span<const Example> examples,
+               std::span<const int64_t> places) {
+  auto next = to.begin();
+  for (const int64_t place : places) {
+    const std::vector<float>& from = at_place(examples, place).values;
+    SOTTO_ASSERT(std::ssize(from) <= to.end() - next, "an example of more values than rows");
+    next = std::copy(from.begin(), from.end(), next);
+  }
+  SOTTO_ASSERT(next == to.end(), "examples hold other values than their rows say");
+}
+
 at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_t> places,
-                       const at::Device& device) {
+                       const at::Device& device, device::StagingBuffer& staging) {
   const int64_t width = at_place(examples, places.front()).feature_dim;
   int64_t rows = 0;
   for (const int64_t place : places) {
@@ -27,21 +39,22 @@ at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_
   const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
   at::Tensor values = width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
   if (device.is_meta()) return values;
-  SOTTO_ASSERT(device.is_cpu(), "micro-batches are packed in host memory");
-  float* to = values.mutable_data_ptr<float>();
-  for (const int64_t place : places) {
-    const std::vector<float>& from = at_place(examples, place).values;
-    to = std::copy(from.begin(), from.end(), to);
+  const auto size = static_cast<size_t>(values.numel());
+  if (device.is_cpu()) {
+    pack_into({values.mutable_data_ptr<float>(), size}, examples, places);
+    return values;
   }
-  SOTTO_ASSERT(to == values.const_data_ptr<float>() + values.numel(),
-               "examples hold other values than their rows say");
+  auto* staged = reinterpret_cast<float*>(staging.take(static_cast<int64_t>(values.nbytes())));
+  pack_into({staged, size}, examples, places);
+  values.copy_(at::from_blob(staged, values.sizes(), at::kFloat), /*non_blocking=*/true);
+  staging.launched();
   return values;
 }
 
 }  // namespace
 
 MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
-                            const at::Device& device) {
+                            const at::Device& device, device::StagingBuffer& staging) {
   const device::CategoryScope category(device::Category::kData);
   std::vector<int64_t> lengths;
   std::vector<UtteranceKey> keys;
@@ -52,7 +65,7 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
     keys.push_back({.utterance = static_cast<uint64_t>(example.utterance)});
     labels.push_back(example.labels);
   }
-  return {.values = pack_values(examples, places, device),
+  return {.values = pack_values(examples, places, device, staging),
           .packing = kernels::Packing(std::move(lengths), device, std::move(keys)),
           .labels = kernels::Labels(labels, device)};
 }

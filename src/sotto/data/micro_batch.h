@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sotto/data/dataset.h"
+#include "sotto/device/staging_buffer.h"
 #include "sotto/kernels/labels.h"
 #include "sotto/kernels/packing.h"
 
@@ -22,8 +23,9 @@ struct MicroBatch {
 };
 
 // The examples at `places`, packed in that order. On Meta a dry one, for which values are not read.
+// To a GPU they travel through `staging`, beside the host's work.
 MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
-                            const at::Device& device);
+                            const at::Device& device, device::StagingBuffer& staging);
 
 // An example without values, for dry runs: what they allocate follows from the sizes alone.
 Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels);

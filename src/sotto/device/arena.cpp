@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -36,7 +35,7 @@ Arena::Arena(RegionKind kind, int64_t capacity_bytes)
 Arena::~Arena() {
   for (const auto& [address, block] : blocks_) {
     if (block.offset == kOutside) {
-      std::free(address);
+      region_.give_back_outside(address);
     } else if (block.reservation == kNone) {
       region_.give_back(address);
     }
@@ -69,15 +68,24 @@ bool Arena::free(void* address) {
   return true;
 }
 
-void Arena::begin_library_call(std::string_view name, int64_t bound_bytes) {
+void Arena::begin_library_call(std::string_view name, int64_t bound_bytes,
+                               std::span<const int64_t> results) {
   const std::lock_guard lock(mutex_);
   SOTTO_ASSERT(!active_call_, "library call {} begins inside another", name);
+  std::vector<Block> placed;
   Block block;
-  if (bound_bytes > 0) block = place(bound_bytes, Category::kWorkspace, name);
+  try {
+    place_results(results, placed);
+    if (bound_bytes > 0) block = place(bound_bytes, Category::kWorkspace, name);
+  } catch (...) {
+    for (const Block& result : placed) remove(result);
+    throw;
+  }
   active_call_ = next_reservation_++;
-  reservations_.emplace(
-      *active_call_,
-      Reservation{.name = std::string(name), .block = block, .inside = Placement(block.bytes)});
+  reservations_.emplace(*active_call_, Reservation{.name = std::string(name),
+                                                   .block = block,
+                                                   .inside = Placement(block.bytes),
+                                                   .results = std::move(placed)});
 }
 
 void Arena::end_library_call() {
@@ -96,7 +104,11 @@ void Arena::end_library_call() {
   }
   ++use.num_calls;
   const bool left_blocks = reservation.inside.num_blocks() > 0 || reservation.overflow > 0;
-  if (slack < 0 || left_blocks) ++use.num_breaches;
+  // A result that was not asked for: the call does not allocate what we think it does.
+  const bool kept_results = !reservation.results.empty();
+  for (const Block& result : reservation.results) remove(result);
+  reservation.results.clear();
+  if (slack < 0 || left_blocks || kept_results) ++use.num_breaches;
   // What the call left alive keeps its reservation until it is freed.
   if (!left_blocks) close(call);
 }
@@ -147,19 +159,31 @@ Arena::Block Arena::place(int64_t bytes, Category category, std::string_view pur
   return block;
 }
 
+void Arena::place_results(std::span<const int64_t> sizes, std::vector<Block>& results) {
+  const Category category = current_category();
+  for (const int64_t bytes : sizes) {
+    results.push_back(place(bytes, category, name_of(category)));
+    results.back().asked_bytes = bytes;
+  }
+}
+
 Arena::Block Arena::place_inside_call(int64_t bytes) {
   Reservation& call = reservations_.at(*active_call_);
+  const auto result = std::find_if(call.results.begin(), call.results.end(),
+                                   [&](const Block& block) { return block.asked_bytes == bytes; });
+  if (result != call.results.end()) {
+    const Block block = *result;
+    call.results.erase(result);
+    return block;
+  }
   Block block{.bytes = Placement::rounded(bytes), .reservation = *active_call_};
   if (const std::optional<int64_t> offset = call.inside.allocate(bytes)) {
     block.offset = *offset;
     block.address = static_cast<std::byte*>(call.block.address) + *offset;
   } else {
     // Beyond the declared bound: given all the same, from outside, and reported as a breach.
-    const bool nothing = region_.kind() == RegionKind::kNothing;
     block.offset = kOutside;
-    block.address = std::aligned_alloc(
-        Placement::kAlignment, static_cast<size_t>(nothing ? Placement::kAlignment : block.bytes));
-    SOTTO_ASSERT(block.address != nullptr, "the system gave no {} bytes", block.bytes);
+    block.address = region_.take_outside(block.bytes);
     call.overflow += block.bytes;
   }
   call.measured = std::max(call.measured, call.inside.live() + call.overflow);
@@ -176,7 +200,7 @@ void Arena::remove_inside_call(const Block& block) {
   const auto call = reservations_.find(block.reservation);
   Reservation& reservation = call->second;
   if (block.offset == kOutside) {
-    std::free(block.address);
+    region_.give_back_outside(block.address);
     reservation.overflow -= block.bytes;
   } else {
     reservation.inside.free(block.offset);

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -71,9 +72,11 @@ class Arena {
   // Gives a block back; false where the address is none of this arena's.
   bool free(void* address);
 
-  // Reserves `bound_bytes` (0: the call allocates nothing) and directs allocations into the
-  // reservation.
-  void begin_library_call(std::string_view name, int64_t bound_bytes);
+  // Places what the call returns, one block for each of `results` in bytes, then reserves
+  // `bound_bytes` (0: the call allocates nothing else) and directs allocations into the
+  // reservation. A request of just the bytes of a result gets that block, each once.
+  void begin_library_call(std::string_view name, int64_t bound_bytes,
+                          std::span<const int64_t> results = {});
   void end_library_call();
 
   // Makes the n-th reservation from now (1: the next) throw OutOfMemory, once.
@@ -92,6 +95,7 @@ class Arena {
     Category category = Category::kWorkspace;
     int64_t reservation = kNone;
     void* address = nullptr;
+    int64_t asked_bytes = 0;  // of a result of a library call, before rounding
   };
   struct Reservation {
     std::string name;
@@ -100,11 +104,13 @@ class Arena {
     int64_t measured = 0;
     bool ended = false;
     Placement inside;
+    std::vector<Block> results;  // placed, and not asked for yet
   };
   static constexpr int64_t kOutside = -1;
   static constexpr int64_t kNone = -1;
 
   Block place(int64_t bytes, Category category, std::string_view purpose);
+  void place_results(std::span<const int64_t> sizes, std::vector<Block>& results);
   Block place_inside_call(int64_t bytes);
   void remove(const Block& block);
   void remove_inside_call(const Block& block);

@@ -1,5 +1,6 @@
-// The memory behind an arena: an address for each offset. Two kinds: host memory, and nothing at
-// all (addresses that identify blocks of the dry run and must never be touched).
+// The memory behind an arena: an address for each offset. Three kinds: host memory, memory of the
+// GPU, and nothing at all (addresses that identify blocks of the dry run and must never be
+// touched).
 //
 // Host memory has two forms, one of which is compiled: region_mapped.cpp, one mapping that the
 // system fills in when touched; and, in sanitizer builds, region_blocks.cpp, where each block is an
@@ -11,11 +12,11 @@
 
 namespace sotto::device {
 
-enum class RegionKind { kNothing, kHost };
+enum class RegionKind { kNothing, kHost, kCuda };
 
 class Region {
  public:
-  // Throws OutOfMemory where the system refuses the address range.
+  // Throws OutOfMemory where the system or the driver refuses.
   Region(RegionKind kind, int64_t bytes);
   // One of the two forms has memory to give back.
   // NOLINTNEXTLINE(performance-trivially-destructible)
@@ -28,6 +29,10 @@ class Region {
   // Address of a block of `bytes` at `offset`.
   void* take(int64_t offset, int64_t bytes);
   void give_back(void* address);
+
+  // A block beside the region.
+  void* take_outside(int64_t bytes);
+  void give_back_outside(void* address);
 
  private:
   RegionKind kind_;

@@ -9,6 +9,7 @@
 namespace sotto::device {
 
 Region::Region(RegionKind kind, int64_t bytes) : kind_(kind), bytes_(bytes) {
+  SOTTO_ASSERT(kind != RegionKind::kCuda, "sanitizer builds have no CUDA");
   if (kind == RegionKind::kNothing) base_ = addresses_of_nothing();
 }
 

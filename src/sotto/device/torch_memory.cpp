@@ -3,11 +3,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
-#include <mutex>
-#include <vector>
+#include <string_view>
 
 #include "sotto/core/error.h"
+#include "sotto/device/arena_set.h"
+#include "sotto/device/cuda_device.h"
 
 namespace sotto::device {
 
@@ -27,7 +27,7 @@ class TorchAllocator final : public c10::Allocator {
       : device_(device), deleter_(deleter), original_(c10::GetAllocator(device)) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    const std::shared_ptr<Arena> arena = current();
+    const std::shared_ptr<Arena> arena = arenas_.current();
     if (!arena) return allocate_original(bytes);
     if (bytes == 0) return {nullptr, nullptr, deleter_, device_};
     void* block = arena->allocate(static_cast<int64_t>(bytes));
@@ -43,34 +43,12 @@ class TorchAllocator final : public c10::Allocator {
   }
 
   void free(void* address) {
-    if (address == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    const auto owner =
-        std::find_if(arenas_.begin(), arenas_.end(),
-                     [&](const std::shared_ptr<Arena>& arena) { return arena->free(address); });
-    if (owner == arenas_.end()) {
-      SOTTO_ASSERT(device_ == c10::kCPU, "a Meta block of no arena");
-      original_->raw_deleter()(address);
-    } else if (*owner != current_ && (*owner)->num_blocks() == 0) {
-      arenas_.erase(owner);  // the last tensor that outlived its guard is gone
-    }
+    if (address == nullptr || arenas_.free(address)) return;
+    SOTTO_ASSERT(device_ == c10::kCPU, "a Meta block of no arena");
+    original_->raw_deleter()(address);
   }
 
-  std::shared_ptr<Arena> current() const {
-    const std::lock_guard lock(mutex_);
-    return current_;
-  }
-
-  // Makes `arena` the one in force and returns the one before it.
-  std::shared_ptr<Arena> exchange(std::shared_ptr<Arena> arena) {
-    const std::lock_guard lock(mutex_);
-    const bool known = std::find(arenas_.begin(), arenas_.end(), arena) != arenas_.end();
-    if (arena && !known) arenas_.push_back(arena);
-    std::swap(current_, arena);
-    const bool idle = arena && arena != current_ && arena->num_blocks() == 0;
-    if (idle) std::erase(arenas_, arena);
-    return arena;
-  }
+  ArenaSet& arenas() { return arenas_; }
 
  private:
   c10::DataPtr allocate_original(size_t bytes) {
@@ -83,10 +61,7 @@ class TorchAllocator final : public c10::Allocator {
   c10::DeviceType device_;
   c10::DeleterFnPtr deleter_;
   c10::Allocator* original_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<Arena> current_;
-  // Every arena that still has blocks, the current one too.
-  std::vector<std::shared_ptr<Arena>> arenas_;
+  ArenaSet arenas_;
 };
 
 // Installed once and never destroyed: LibTorch keeps the pointer, and tensors in static storage die
@@ -102,9 +77,17 @@ TorchAllocator& allocator_of(c10::DeviceType device) {
     c10::SetAllocator(c10::kMeta, allocator, kPriority);
     return allocator;
   }();
-  SOTTO_ASSERT(device == c10::kCPU || device == c10::kMeta, "no arena on {}",
-               c10::DeviceTypeName(device));
   return device == c10::kCPU ? *host : *nothing;
+}
+
+// The CUDA side goes through LibTorch's interface for allocators of others. Null until prepared.
+ArenaSet* cuda_arenas = nullptr;
+
+// Null where LibTorch's own allocator is in place.
+ArenaSet* arenas_of(c10::DeviceType device) {
+  const bool is_known = device == c10::kCPU || device == c10::kMeta || device == c10::kCUDA;
+  SOTTO_ASSERT(is_known, "no arena on {}", c10::DeviceTypeName(device));
+  return device == c10::kCUDA ? cuda_arenas : &allocator_of(device).arenas();
 }
 
 void free_host(void* address) {
@@ -117,18 +100,27 @@ void free_nothing(void* address) {
 
 }  // namespace
 
-ArenaGuard::ArenaGuard(c10::DeviceType device, std::shared_ptr<Arena> arena)
-    : device_(device), outer_(allocator_of(device).exchange(std::move(arena))) {}
-
-ArenaGuard::~ArenaGuard() {
-  allocator_of(device_).exchange(std::move(outer_));
+void prepare_cuda_memory() {
+  if (cuda_arenas != nullptr) return;
+  // Never destroyed: LibTorch keeps what refers to it.
+  auto* arenas = new ArenaSet;
+  install_cuda_allocator(*arenas);
+  cuda_arenas = arenas;
 }
 
-LibraryCall::LibraryCall(std::string_view name, c10::DeviceType device, int64_t bound_bytes) {
-  // Other devices (CUDA) keep LibTorch's allocator so far.
-  if (device != c10::kCPU && device != c10::kMeta) return;
-  arena_ = allocator_of(device).current();
-  if (arena_) arena_->begin_library_call(name, bound_bytes);
+ArenaGuard::ArenaGuard(c10::DeviceType device, std::shared_ptr<Arena> arena) : device_(device) {
+  if (device == c10::kCUDA) prepare_cuda_memory();
+  outer_ = arenas_of(device)->exchange(std::move(arena));
+}
+
+ArenaGuard::~ArenaGuard() {
+  arenas_of(device_)->exchange(std::move(outer_));
+}
+
+LibraryCall::LibraryCall(std::string_view name, c10::DeviceType device, int64_t bound_bytes,
+                         std::span<const int64_t> results) {
+  if (ArenaSet* arenas = arenas_of(device)) arena_ = arenas->current();
+  if (arena_) arena_->begin_library_call(name, bound_bytes, results);
 }
 
 LibraryCall::~LibraryCall() {

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "sotto/device/cuda_stream.h"
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/element_type.h"
 #include "sotto/kernels/kernel.h"
 

@@ -2,10 +2,22 @@
 
 #include <fmt/ranges.h>
 
+#include <array>
+
+#include "sotto/device/cuda_device.h"
+#include "sotto/device/torch_memory.h"
 #include "sotto/kernels/attention_cpu.h"
+#include "sotto/kernels/attention_library.h"
+#include "sotto/kernels/attention_task.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
+
+namespace detail {
+void attention_forward_cuda(const CudaAttentionTask& task, void* stream);
+void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionGradients& gradients,
+                             void* stream);
+}  // namespace detail
 
 namespace {
 
@@ -69,15 +81,148 @@ double flops_of(const detail::AttentionShape& shape, Attention::Variant variant,
   return 2.0 * num_products * static_cast<double>(shape.width()) * static_cast<double>(pairs);
 }
 
+// Whether a library does it on the GPU that the tensor is on, or stands for.
+bool is_for_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  return is_for_cuda(qkv) &&
+         detail::LibraryAttention::has(shape, qkv.scalar_type(), target_of(qkv));
+}
+
+detail::LibraryAttention in_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  return {shape, qkv.scalar_type(), target_of(qkv)};
+}
+
+std::vector<int64_t> logsumexp_sizes(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  if (is_for_library(qkv, shape)) return in_library(qkv, shape).softmax_sizes();
+  return {shape.num_heads, shape.packing.num_frames()};
+}
+
 void check_softmax(const at::Tensor& softmax, const at::Tensor& qkv,
                    const detail::AttentionShape& shape, Attention::Variant variant) {
   const bool tiled = variant == Attention::Variant::kTiled;
-  const int64_t expected =
-      tiled ? shape.num_heads * shape.packing.num_frames() : num_probabilities(shape);
+  int64_t expected = num_probabilities(shape);
+  if (tiled) expected = c10::multiply_integers(logsumexp_sizes(qkv, shape));
   SOTTO_ASSERT(softmax.numel() == expected && softmax.is_contiguous() &&
                    softmax.scalar_type() == (tiled ? at::kFloat : qkv.scalar_type()),
                "softmax has shape [{}] and type {}, expected {} elements as forward made them",
                fmt::join(softmax.sizes(), ", "), c10::toString(softmax.scalar_type()), expected);
+}
+
+// The call allocates its results itself: they are placed before it, as a dry run places them.
+Attention::Result forward_in_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  const detail::LibraryAttention attention = in_library(qkv, shape);
+  const std::vector<int64_t> y_sizes = {qkv.size(0), shape.width()};
+  const std::vector<int64_t> softmax_sizes = attention.softmax_sizes();
+  if (is_dry(qkv)) {
+    Attention::Result result{.y = make_result(y_sizes, qkv),
+                             .softmax = make_float_result(softmax_sizes, qkv)};
+    const device::LibraryCall call(attention.name(), at::kMeta, attention.forward_bytes());
+    return result;
+  }
+  const std::array<int64_t, 2> results = {
+      c10::multiply_integers(y_sizes) * static_cast<int64_t>(qkv.itemsize()),
+      c10::multiply_integers(softmax_sizes) * static_cast<int64_t>(sizeof(float))};
+  const device::LibraryCall call(attention.name(), at::kCUDA, attention.forward_bytes(), results);
+  return attention.forward(qkv);
+}
+
+at::Tensor backward_in_library(const Attention::BackwardInputs& in,
+                               const detail::AttentionShape& shape) {
+  const detail::LibraryAttention attention = in_library(in.qkv, shape);
+  at::Tensor dqkv;
+  std::vector<int64_t> results;
+  if (is_dry(in.qkv) || !attention.allocates_gradient()) {
+    dqkv = make_result(in.qkv.sizes(), in.qkv);
+  } else {
+    results.push_back(static_cast<int64_t>(in.qkv.nbytes()));
+  }
+  const device::LibraryCall call(attention.name(), in.qkv.device().type(),
+                                 attention.backward_bytes(), results);
+  return is_dry(in.qkv) ? dqkv : attention.backward(in, dqkv);
+}
+
+CudaAttentionTask cuda_task(const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& softmax,
+                            const detail::AttentionShape& shape) {
+  return {.qkv = cuda_array(qkv),
+          .y = cuda_array(y),
+          .logsumexp = softmax.mutable_data_ptr<float>(),
+          .pack = cuda_pack(shape.packing),
+          .num_heads = shape.num_heads,
+          .head_size = shape.head_size,
+          .left = shape.left,
+          .right = shape.right};
+}
+
+Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  report_cost("attention.forward", {.flops = flops_of(shape, Attention::Variant::kTiled, 2.0),
+                                    .bytes = 4.0 / 3.0 * bytes_of(qkv)});
+  if (is_for_library(qkv, shape)) return forward_in_library(qkv, shape);
+  const int64_t frames = qkv.size(0);
+  Attention::Result result{.y = make_result({frames, shape.width()}, qkv),
+                           .softmax = make_float_result({shape.num_heads, frames}, qkv)};
+  if (is_dry(qkv)) return result;
+  if (qkv.is_cuda()) {
+    detail::attention_forward_cuda(cuda_task(qkv, result.y, result.softmax, shape),
+                                   device::current_cuda_stream());
+  } else {
+    detail::attention_forward_cpu(qkv, shape, result);
+  }
+  return result;
+}
+
+Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  Attention::Result result{.y = make_result({qkv.size(0), shape.width()}, qkv),
+                           .softmax = make_result({num_probabilities(shape)}, qkv)};
+  const at::Tensor scores = make_scores(qkv, shape);
+  report_cost("attention_plain.forward",
+              {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
+               .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax)});
+  if (is_dry(qkv)) return result;
+  require_cpu(qkv, "Attention");
+  detail::attention_plain_forward_cpu(qkv, shape, result, scores);
+  return result;
+}
+
+at::Tensor backward_tiled(const Attention::BackwardInputs& in,
+                          const detail::AttentionShape& shape) {
+  check_same(in.dy, in.y, "y");
+  // The four products of the gradients, and the scores once more.
+  report_cost("attention.backward",
+              {.flops = flops_of(shape, Attention::Variant::kTiled, 5.0),
+               .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax)});
+  if (is_for_library(in.qkv, shape)) return backward_in_library(in, shape);
+  at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
+  const int64_t frames = in.qkv.size(0);
+  const at::TensorOptions as_float = in.qkv.options().dtype(at::kFloat);
+  const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
+  if (is_for_cuda(in.qkv)) {
+    if (is_dry(in.qkv)) return dqkv;
+    detail::attention_backward_cuda(cuda_task(in.qkv, in.y, in.softmax, shape),
+                                    {.dy = cuda_array(in.dy),
+                                     .dqkv = cuda_array(dqkv),
+                                     .delta = delta.mutable_data_ptr<float>()},
+                                    device::current_cuda_stream());
+    return dqkv;
+  }
+  at::Tensor dq_sum;
+  if (in.qkv.scalar_type() != at::kFloat)
+    dq_sum = make_workspace({frames, shape.width()}, as_float);
+  if (is_dry(in.qkv)) return dqkv;
+  detail::attention_backward_cpu(in, shape, {.dqkv = dqkv, .delta = delta, .dq_sum = dq_sum});
+  return dqkv;
+}
+
+at::Tensor backward_plain(const Attention::BackwardInputs& in,
+                          const detail::AttentionShape& shape) {
+  at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
+  const at::Tensor scores = make_scores(in.qkv, shape);
+  // The four products of the gradients.
+  report_cost("attention_plain.backward",
+              {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
+               .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax)});
+  if (is_dry(in.qkv)) return dqkv;
+  require_cpu(in.qkv, "Attention");
+  detail::attention_plain_backward_cpu(in, shape, dqkv, scores);
+  return dqkv;
 }
 
 }  // namespace
@@ -94,64 +239,19 @@ int64_t Attention::num_pairs(const Packing& packing, const Options& options) {
 Attention::Result Attention::forward(const at::Tensor& qkv, const Packing& packing,
                                      const Options& options) {
   const detail::AttentionShape shape = checked_shape(qkv, packing, options);
-  const bool tiled = options.variant == Variant::kTiled;
-  const int64_t frames = packing.num_frames();
-  Result result{.y = make_result({frames, shape.width()}, qkv),
-                .softmax = tiled ? make_float_result({shape.num_heads, frames}, qkv)
-                                 : make_result({num_probabilities(shape)}, qkv)};
-  const double operands = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax);
-  if (tiled) {
-    report_cost("attention.forward",
-                {.flops = flops_of(shape, options.variant, 2.0), .bytes = operands});
-    if (is_dry(qkv)) return result;
-    require_cpu(qkv, "Attention");
-    detail::attention_forward_cpu(qkv, shape, result);
-    return result;
-  }
-  const at::Tensor scores = make_scores(qkv, shape);
-  report_cost("attention_plain.forward",
-              {.flops = flops_of(shape, options.variant, 2.0), .bytes = operands});
-  if (is_dry(qkv)) return result;
-  require_cpu(qkv, "Attention");
-  detail::attention_plain_forward_cpu(qkv, shape, result, scores);
-  return result;
+  return options.variant == Variant::kTiled ? forward_tiled(qkv, shape) : forward_plain(qkv, shape);
 }
 
 at::Tensor Attention::backward(const BackwardInputs& in, const Packing& packing,
                                const Options& options) {
   const detail::AttentionShape shape = checked_shape(in.qkv, packing, options);
-  const int64_t frames = packing.num_frames();
   check_rows(in.dy, "dy");
-  SOTTO_ASSERT(in.dy.size(0) == frames && in.dy.size(1) == shape.width() &&
+  SOTTO_ASSERT(in.dy.size(0) == packing.num_frames() && in.dy.size(1) == shape.width() &&
                    in.dy.scalar_type() == in.qkv.scalar_type(),
-               "dy has shape [{}] for [{}, {}]", fmt::join(in.dy.sizes(), ", "), frames,
-               shape.width());
+               "dy has shape [{}] for [{}, {}]", fmt::join(in.dy.sizes(), ", "),
+               packing.num_frames(), shape.width());
   check_softmax(in.softmax, in.qkv, shape, options.variant);
-  at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
-  const double operands = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax);
-  if (options.variant == Variant::kPlain) {
-    const at::Tensor scores = make_scores(in.qkv, shape);
-    // The four products of the gradients.
-    report_cost("attention_plain.backward",
-                {.flops = flops_of(shape, options.variant, 4.0), .bytes = operands});
-    if (is_dry(in.qkv)) return dqkv;
-    require_cpu(in.qkv, "Attention");
-    detail::attention_plain_backward_cpu(in, shape, dqkv, scores);
-    return dqkv;
-  }
-  check_same(in.dy, in.y, "y");
-  const at::TensorOptions as_float = in.qkv.options().dtype(at::kFloat);
-  const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
-  at::Tensor dq_sum;
-  if (in.qkv.scalar_type() != at::kFloat)
-    dq_sum = make_workspace({frames, shape.width()}, as_float);
-  // The four products of the gradients, and the scores once more.
-  report_cost("attention.backward",
-              {.flops = flops_of(shape, options.variant, 5.0), .bytes = operands + bytes_of(in.y)});
-  if (is_dry(in.qkv)) return dqkv;
-  require_cpu(in.qkv, "Attention");
-  detail::attention_backward_cpu(in, shape, {.dqkv = dqkv, .delta = delta, .dq_sum = dq_sum});
-  return dqkv;
+  return options.variant == Variant::kTiled ? backward_tiled(in, shape) : backward_plain(in, shape);
 }
 
 }  // namespace sotto::kernels

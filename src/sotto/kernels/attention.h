@@ -3,7 +3,9 @@
 // utterance u. Scores are scaled by 1 / sqrt(head size); arithmetic is fp32 for every type.
 //
 // Allocates, kTiled: forward y and the logsumexp; backward dqkv, and as workspace fp32 [H, N] and,
-// for 16-bit types, fp32 [N, D]. Scores exist only as tiles on the stack.
+// for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the stack. On a GPU
+// FlashAttention or efficient attention does it where they have the shape, and takes what
+// attention_library.h declares.
 // Allocates, kPlain: forward y and the probabilities, and as workspace the scores of the longest
 // utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
 #pragma once
@@ -36,7 +38,8 @@ struct Attention {
 
   struct Result {
     at::Tensor y;  // [N, D], type of qkv
-    // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32.
+    // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32
+    // (efficient attention: padded).
     // kPlain: the probabilities, [sum over utterances of H T_u T_u], type of qkv; utterance by
     // utterance, each [H, T_u, T_u] with a row a query.
     at::Tensor softmax;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "sotto/core/error.h"
+#include "sotto/kernels/attention_task.h"
 #include "sotto/kernels/cuda_array.h"
 
 namespace sotto::kernels::detail {
@@ -26,6 +27,15 @@ void activation_forward_cuda(ActivationKind /*kind*/, const CudaArray& /*x*/,
 void activation_backward_cuda(ActivationKind /*kind*/, const CudaArray& /*dy*/,
                               const CudaArray& /*x*/, void* /*stream*/) {
   throw_cuda_not_built("an activation");
+}
+
+void attention_forward_cuda(const CudaAttentionTask& /*task*/, void* /*stream*/) {
+  throw_cuda_not_built("Attention");
+}
+
+void attention_backward_cuda(const CudaAttentionTask& /*task*/,
+                             const CudaAttentionGradients& /*gradients*/, void* /*stream*/) {
+  throw_cuda_not_built("Attention");
 }
 
 }  // namespace sotto::kernels::detail

@@ -8,12 +8,13 @@
 namespace sotto::kernels {
 
 namespace detail {
-void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result);
-void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands);
+void gemm_multiply(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result);
+void gemm_accumulate(at::Tensor& sum, const Gemm::Operands& operands);
 void gemm_convert_bias_cpu(const at::Tensor& bias, const at::Tensor& converted);
 // With workspace for kInnerRowsAtOnce inner rows of both operands.
 void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,
                                const at::Tensor& a_rows, const at::Tensor& b_rows);
+void gemm_accumulate_mixed_cuda(at::Tensor& sum, const Gemm::Operands& operands);
 }  // namespace detail
 
 namespace {
@@ -60,14 +61,23 @@ at::Tensor bias_of(const Gemm::Operands& operands, int64_t n) {
   return converted;
 }
 
+int64_t library_bytes_for(const at::Tensor& result, const Shape& shape) {
+  if (is_for_cuda(result)) return Gemm::kCudaLibraryBytes;
+  return Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type());
+}
+
 void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Shape& shape) {
+  if (is_for_cuda(sum)) {
+    const device::LibraryCall call("gemm to fp32", sum.device().type(), Gemm::kCudaLibraryBytes);
+    if (!is_dry(sum)) detail::gemm_accumulate_mixed_cuda(sum, operands);
+    return;
+  }
   const int64_t rows = std::min(shape.k, Gemm::kInnerRowsAtOnce);
   const at::Tensor a_rows = make_workspace({rows, shape.m}, sum.options());
   const at::Tensor b_rows = make_workspace({rows, shape.n}, sum.options());
   const device::LibraryCall call("gemm to fp32", sum.device().type(),
                                  Gemm::library_bytes(shape.m, shape.n, rows, at::kFloat));
   if (is_dry(sum)) return;
-  require_cpu(sum, "Gemm");
   detail::gemm_accumulate_mixed_cpu(sum, operands, a_rows, b_rows);
 }
 
@@ -78,11 +88,9 @@ at::Tensor Gemm::multiply(const Operands& operands) {
   at::Tensor result = make_result({shape.m, shape.n}, operands.a);
   report(operands, shape, bytes_of(result));
   const at::Tensor bias = bias_of(operands, shape.n);
-  const device::LibraryCall call("gemm", result.device().type(),
-                                 library_bytes(shape.m, shape.n, shape.k, result.scalar_type()));
+  const device::LibraryCall call("gemm", result.device().type(), library_bytes_for(result, shape));
   if (is_dry(result)) return result;
-  require_cpu(result, "Gemm");
-  detail::gemm_multiply_cpu(operands, bias, result);
+  detail::gemm_multiply(operands, bias, result);
   return result;
 }
 
@@ -112,11 +120,9 @@ void Gemm::accumulate(at::Tensor& sum, const Operands& operands) {
     accumulate_mixed(sum, operands, shape);
     return;
   }
-  const device::LibraryCall call("gemm", sum.device().type(),
-                                 library_bytes(shape.m, shape.n, shape.k, sum.scalar_type()));
+  const device::LibraryCall call("gemm", sum.device().type(), library_bytes_for(sum, shape));
   if (is_dry(sum)) return;
-  require_cpu(sum, "Gemm");
-  detail::gemm_accumulate_cpu(sum, operands);
+  detail::gemm_accumulate(sum, operands);
 }
 
 }  // namespace sotto::kernels

@@ -1,8 +1,9 @@
 // Dense products of matrices, the one way to them. M rows, N columns, K inner size.
 //
 // Allocates: the result; with a 16-bit type and an fp32 bias, the bias once more in that type; on
-// the CPU, for an fp32 result of 16-bit operands, fp32 copies of kInnerRowsAtOnce rows of both. The
-// product itself is ATen's: what it takes inside is bounded by library_bytes and reserved first.
+// the CPU, for an fp32 result of 16-bit operands, fp32 copies of kInnerRowsAtOnce rows of both (a
+// GPU adds in fp32 as it is). The product itself is ATen's: what it takes inside is bounded by
+// library_bytes and reserved first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,8 +35,11 @@ struct Gemm {
   // sum [M, N] += op(a) op(b); sum is fp32 or of the operands' type. Takes no bias.
   static void accumulate(at::Tensor& sum, const Operands& operands);
 
-  // Bound of what ATen's product [M, K] x [K, N] of a type allocates inside, on this architecture.
+  // Bound of what ATen's product [M, K] x [K, N] of a type allocates inside, on the CPU of this
+  // architecture.
   static int64_t library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type);
+  // The same on a GPU: cuBLAS works in a space that it keeps, a part of the library constant.
+  static constexpr int64_t kCudaLibraryBytes = 0;
 };
 
 }  // namespace sotto::kernels

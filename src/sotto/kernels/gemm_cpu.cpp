@@ -4,33 +4,10 @@
 
 #include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/gemm.h"
+#include "sotto/kernels/gemm_operands.h"
 #include "sotto/kernels/simd.h"
 
 namespace sotto::kernels::detail {
-
-namespace {
-
-at::Tensor a_of(const Gemm::Operands& operands) {
-  return operands.transpose_a ? operands.a.t() : operands.a;
-}
-
-at::Tensor b_of(const Gemm::Operands& operands) {
-  return operands.transpose_b ? operands.b.t() : operands.b;
-}
-
-}  // namespace
-
-void gemm_multiply_cpu(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result) {
-  if (bias.defined()) {
-    at::addmm_out(result, bias, a_of(operands), b_of(operands));
-  } else {
-    at::mm_out(result, a_of(operands), b_of(operands));
-  }
-}
-
-void gemm_accumulate_cpu(at::Tensor& sum, const Gemm::Operands& operands) {
-  at::addmm_out(sum, sum, a_of(operands), b_of(operands));
-}
 
 // A loop rather than ATen's copy, whose set-up would cost as much as a small product.
 void gemm_convert_bias_cpu(const at::Tensor& bias, const at::Tensor& converted) {

@@ -3,9 +3,17 @@
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/device/memory_scope.h"
 
 namespace sotto::kernels {
+
+const device::Target& target_of(const at::Tensor& tensor) {
+  const device::Target& target = device::current_target();
+  if (!tensor.is_cuda() || target.is_cuda()) return target;
+  static const device::Target card = device::read_cuda_device().target;
+  return card;
+}
 
 void require_cpu(const at::Tensor& tensor, std::string_view kernel) {
   if (tensor.is_cpu()) return;

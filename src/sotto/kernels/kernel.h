@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sotto/core/error.h"
+#include "sotto/device/target.h"
 #include "sotto/kernels/cost.h"
 #include "sotto/kernels/cuda_array.h"
 #include "sotto/kernels/packing.h"
@@ -19,6 +20,14 @@ namespace sotto::kernels {
 inline bool is_dry(const at::Tensor& tensor) {
   return tensor.is_meta();
 }
+
+// Whether it is a GPU that the tensor lives on, or stands for in a dry run.
+inline bool is_for_cuda(const at::Tensor& tensor) {
+  return tensor.is_cuda() || (tensor.is_meta() && device::current_target().is_cuda());
+}
+
+// What the tensor's kernels may choose by: the target in force, else the card that it lives on.
+const device::Target& target_of(const at::Tensor& tensor);
 
 // Whether the device version to call is the CPU's. Throws ConfigError for a device that `kernel`
 // has no version for.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/kernels/cast.h"
 #include "sotto/kernels/group_norm.h"
 
 namespace sotto::models {
@@ -16,6 +17,7 @@ using device::Category;
 using device::CategoryScope;
 using device::MomentScope;
 using device::Phase;
+using kernels::Cast;
 using kernels::Ctc;
 using kernels::CtcGreedy;
 using kernels::Dropout;
@@ -138,8 +140,9 @@ void TransformerCtcOptions::validate() const {
 }
 
 TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
-                               const nn::ParameterAllocation& allocation)
+                               const nn::ParameterAllocation& allocation, at::ScalarType compute)
     : options_(options),
+      compute_(compute),
       log_mel_(tables_for(options, shape, allocation.device)),
       normalisation_{.gamma = constant(num_features(options, shape), 1.0, allocation.device),
                      .beta = constant(num_features(options, shape), 0.0, allocation.device)},
@@ -206,11 +209,12 @@ Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
 at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch, const Packing& frames) const {
   const at::Tensor raw =
       log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
-  return GroupNorm::forward(raw, frames,
-                            {.gamma = normalisation_.gamma,
-                             .beta = normalisation_.beta,
-                             .num_groups = raw.size(1)})
-      .y;
+  at::Tensor features =
+      GroupNorm::forward(
+          raw, frames,
+          {.gamma = normalisation_.gamma, .beta = normalisation_.beta, .num_groups = raw.size(1)})
+          .y;
+  return compute_ == at::kFloat ? features : Cast::to(features, compute_);
 }
 
 at::Tensor TransformerCtc::encode(const data::MicroBatch& batch, const nn::StepContext& step,

@@ -57,9 +57,10 @@ struct DataShape {
 
 class TransformerCtc : public Model {
  public:
-  // Declares all parameters and allocates them; on Meta a dry one.
+  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // activations.
   TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
-                 const nn::ParameterAllocation& allocation);
+                 const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
 
   nn::ParameterStore& parameters() override { return store_; }
   int64_t num_layers() const override { return blocks_.num_layers(); }
@@ -77,7 +78,7 @@ class TransformerCtc : public Model {
     at::Tensor beta;   // [F], zeros
   };
 
-  // Frames [N, F] of the micro-batch, normalised.
+  // Frames [N, F] of the micro-batch, normalised, in the type of activations.
   at::Tensor features_of(const data::MicroBatch& batch, const kernels::Packing& frames) const;
   kernels::Packing frames_of(const data::MicroBatch& batch) const;
   // From the values to the last block's result [M, D]; puts the packings on the tape.
@@ -88,6 +89,7 @@ class TransformerCtc : public Model {
   int64_t head_layer() const { return blocks_.num_layers() + 1; }
 
   TransformerCtcOptions options_;
+  at::ScalarType compute_;
   std::optional<kernels::LogMel::Tables> log_mel_;  // absent with stored features
   Normalisation normalisation_;
   nn::ParameterStore store_;

@@ -26,7 +26,8 @@ Linear::Linear(ParameterStore& store, const std::string& name, int64_t inputs, i
       bias_(store.declare({.name = name + ".bias", .shape = {outputs}})) {}
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
-  return Gemm::multiply({.a = x, .b = weight_.value, .transpose_b = true, .bias = &bias_.value});
+  const at::Tensor weight = in_type_of(weight_.value, x);
+  return Gemm::multiply({.a = x, .b = weight, .transpose_b = true, .bias = &bias_.value});
 }
 
 void Linear::accumulate(const at::Tensor& dy, const at::Tensor& x) const {
@@ -35,7 +36,8 @@ void Linear::accumulate(const at::Tensor& dy, const at::Tensor& x) const {
 }
 
 at::Tensor Linear::input_gradient(const at::Tensor& dy) const {
-  return Gemm::multiply({.a = dy, .b = weight_.value});
+  const at::Tensor weight = in_type_of(weight_.value, dy);
+  return Gemm::multiply({.a = dy, .b = weight});
 }
 
 }  // namespace sotto::nn

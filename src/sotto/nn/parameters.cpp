@@ -1,15 +1,18 @@
 #include "sotto/nn/parameters.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/kernels/cast.h"
 
 namespace sotto::nn {
 
@@ -32,6 +35,18 @@ int64_t aligned(int64_t num_values) {
   return (num_values + kStep - 1) / kStep * kStep;
 }
 
+// Numbers first, first + 1, ... of the stream, on all cores.
+void fill_normal(std::span<float> values, const RandomStream& stream, int64_t first) {
+  constexpr int64_t kGrain = 4096;  // a multiple of four, as blocks of the stream begin at those
+  const int64_t num_tasks = (std::ssize(values) + kGrain - 1) / kGrain;
+  at::parallel_for(0, num_tasks, 1, [&](int64_t begin, int64_t end) {
+    const int64_t last = std::min<int64_t>(end * kGrain, std::ssize(values));
+    stream.fill_normal(values.subspan(static_cast<size_t>(begin * kGrain),
+                                      static_cast<size_t>(last - begin * kGrain)),
+                       static_cast<uint64_t>(first + begin * kGrain));
+  });
+}
+
 void initialise(Parameter& parameter, uint64_t seed) {
   const ParameterSpec& spec = parameter.spec;
   if (spec.deviation == 0.0) {
@@ -39,17 +54,16 @@ void initialise(Parameter& parameter, uint64_t seed) {
     return;
   }
   const RandomStream stream({.seed = seed, .layer = hash_of(spec.name)});
-  // Through a buffer on the stack: a tensor here would be an allocation that the dry run does not
-  // see.
-  std::array<float, 1024> buffer = {};
   at::Tensor flat = parameter.value.view(-1);
-  for (int64_t first = 0; first < flat.numel(); first += std::ssize(buffer)) {
-    const int64_t count = std::min<int64_t>(std::ssize(buffer), flat.numel() - first);
-    stream.fill_normal({buffer.data(), static_cast<size_t>(count)}, static_cast<uint64_t>(first));
-    for (float& value : buffer) {
+  // Through a vector: a tensor here would be an allocation that the dry run does not see.
+  constexpr int64_t kAtOnce = int64_t{1} << 20;
+  std::vector<float> values(static_cast<size_t>(std::min(kAtOnce, flat.numel())));
+  for (int64_t first = 0; first < flat.numel(); first += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, flat.numel() - first);
+    fill_normal({values.data(), static_cast<size_t>(count)}, stream, first);
+    for (float& value : values)
       value = static_cast<float>(spec.mean) + value * static_cast<float>(spec.deviation);
-    }
-    flat.narrow(0, first, count).copy_(at::from_blob(buffer.data(), {count}, at::kFloat));
+    flat.narrow(0, first, count).copy_(at::from_blob(values.data(), {count}, at::kFloat));
   }
 }
 
@@ -96,6 +110,12 @@ void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
 }
 
 }  // namespace
+
+at::Tensor in_type_of(const at::Tensor& value, const at::Tensor& activations) {
+  if (value.scalar_type() == activations.scalar_type()) return value;
+  const CategoryScope category(Category::kWorkspace);
+  return kernels::Cast::to(value, activations.scalar_type());
+}
 
 int64_t ParameterSpec::num_values() const {
   int64_t product = 1;

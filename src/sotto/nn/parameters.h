@@ -56,6 +56,10 @@ struct ParameterAllocation {
   bool trains = true;
 };
 
+// The parameter in the type of the activations that it meets: itself, or a copy in the workspace
+// that lives as long as the product.
+at::Tensor in_type_of(const at::Tensor& value, const at::Tensor& activations);
+
 class ParameterStore {
  public:
   // Each view begins at a multiple of this many values of its range, so that vector loads are

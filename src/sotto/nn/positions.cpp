@@ -25,7 +25,7 @@ void Positions::add(at::Tensor& x, const kernels::Packing& packing) const {
                      .hint = "Raise model.max_frames, or leave out longer utterances with "
                              "data.max_seconds."});
   }
-  PositionAdd::accumulate(x, table_->value, packing);
+  PositionAdd::accumulate(x, in_type_of(table_->value, x), packing);
 }
 
 void Positions::accumulate(const at::Tensor& dy, const kernels::Packing& packing) const {

@@ -11,10 +11,14 @@ namespace sotto::train {
 
 using device::Arena;
 using device::ArenaGuard;
+using device::TargetScope;
 
-DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose)
-    : arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
+DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
+               const device::Target& target)
+    : target_(target),
+      arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
   const ArenaGuard guard(at::kMeta, arena_);
+  const TargetScope scope(target_);
   if (purpose == Purpose::kTraining) {
     learner_ = std::make_unique<Learner>(config, shape, at::kMeta);
     model_ = learner_->model.get();
@@ -36,12 +40,14 @@ device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) 
   return observe([&] {
     std::vector<int64_t> places(examples.size());
     std::iota(places.begin(), places.end(), int64_t{0});
-    model_->recognise(data::make_micro_batch(examples, places, at::kMeta));
+    device::StagingBuffer unused(0);
+    model_->recognise(data::make_micro_batch(examples, places, at::kMeta, unused));
   });
 }
 
 device::MemoryReport DryRun::observe(const std::function<void()>& action) {
   const ArenaGuard guard(at::kMeta, arena_);
+  const TargetScope scope(target_);
   arena_->reset_peak();
   action();
   return arena_->report();

@@ -9,6 +9,7 @@
 
 #include "sotto/data/dataset.h"
 #include "sotto/device/arena.h"
+#include "sotto/device/target.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -18,7 +19,9 @@ class DryRun {
   // A run without storage: the network and the optimizer, or the network alone.
   enum class Purpose { kTraining, kRecognition };
 
-  DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose);
+  // `target`: what the tensors stand for.
+  DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
+         const device::Target& target = {});
   ~DryRun();
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
@@ -36,6 +39,7 @@ class DryRun {
  private:
   device::MemoryReport observe(const std::function<void()>& action);
 
+  device::Target target_;
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
   std::unique_ptr<Learner> learner_;           // of kTraining

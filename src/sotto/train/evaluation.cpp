@@ -1,5 +1,7 @@
 #include "sotto/train/evaluation.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -19,7 +21,8 @@ void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places
                    const Model::Recognised& recognised, const data::Dataset& dataset,
                    Evaluation& evaluation) {
   const std::vector<std::string> texts = texts_of(recognised, dataset.vocabulary());
-  const float* losses = recognised.loss.loss.const_data_ptr<float>();
+  const at::Tensor on_host = recognised.loss.loss.cpu();
+  const float* losses = on_host.const_data_ptr<float>();
   for (size_t i = 0; i < places.size(); ++i) {
     const data::Example& example = step.examples[static_cast<size_t>(places[i])];
     const data::Utterance& utterance = dataset.manifest().at(example.utterance);
@@ -55,13 +58,15 @@ Evaluation evaluate(Model& model, const data::Dataset& dataset, const Evaluation
                               dataset.durations_s());
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(dataset, sampler, {.num_threads = options.loader_threads, .start = {}});
+  device::StagingBuffer staging(options.pinned_bytes);
   Evaluation evaluation;
   for (int64_t i = 0; i < num_steps; ++i) {
     data::LoadedStep step = loader.next();
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
     for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
-      const data::MicroBatch batch = data::make_micro_batch(step.examples, places, options.device);
+      const data::MicroBatch batch =
+          data::make_micro_batch(step.examples, places, options.device, staging);
       add_sentences(step, places, model.recognise(batch), dataset, evaluation);
       if (options.progress) options.progress(evaluation.num_utterances);
     }

@@ -38,6 +38,8 @@ inline constexpr int64_t kLoadedAtOnce = 64;
 struct EvaluationOptions {
   MicroBatchLimits limits = {};
   at::Device device = at::kCPU;
+  // Page-locked host memory that copies to a GPU may take.
+  int64_t pinned_bytes = 0;
   int64_t loader_threads = 1;
   // Called with the number of utterances done.
   std::function<void(int64_t)> progress = {};

@@ -6,6 +6,7 @@
 #include "sotto/data/audio.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/train/fit.h"
+#include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
 
 namespace sotto::train {
@@ -25,16 +26,33 @@ fs::path find_checkpoint(const fs::path& path) {
                    .hint = "`sotto train` makes one."});
 }
 
+// What is left of the budget when libraries have taken theirs.
+int64_t bytes_for_arena(const Checkpoint& checkpoint, const device::RunDevice& device,
+                        int64_t budget_bytes) {
+  check_numerics(checkpoint.config.numerics, device.target);
+  apply_numerics(checkpoint.config.numerics);
+  return budget_bytes - measure_library_constant(checkpoint.config, checkpoint.state.shape, device);
+}
+
+constexpr int64_t kPinnedBytes = int64_t{1} << 30;
+
 }  // namespace
 
-Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes)
+Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
+                       const device::RunDevice& device)
     : folder_(find_checkpoint(checkpoint)),
       checkpoint_(read_checkpoint(folder_)),
-      budget_bytes_(budget_bytes),
-      dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition),
-      arena_(std::make_shared<device::Arena>(device::RegionKind::kHost, budget_bytes)),
-      guard_(at::kCPU, arena_),
-      model_(make_model(checkpoint_.config, checkpoint_.state.shape, at::kCPU, /*trains=*/false)) {
+      device_(device),
+      arena_bytes_(bytes_for_arena(checkpoint_, device, budget_bytes)),
+      dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
+           device.target),
+      arena_(std::make_shared<device::Arena>(
+          device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
+          arena_bytes_)),
+      guard_(device.torch.type(), arena_),
+      target_(device.target),
+      model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
+                        /*trains=*/false)) {
   load_weights(folder_, model_->parameters());
 }
 
@@ -54,7 +72,9 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
   const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
   return train::evaluate(
       *model_, dataset,
-      {.limits = fit_recognition(dry_, Sizes(dataset).examples, {.bytes = budget_bytes_}),
+      {.limits = fit_recognition(dry_, Sizes(dataset).examples, {.bytes = arena_bytes_}),
+       .device = device_.torch,
+       .pinned_bytes = kPinnedBytes,
        .loader_threads = checkpoint_.config.data.loader_threads,
        .progress = progress});
 }
@@ -80,10 +100,11 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
     }
   }
   if (examples.empty()) return {};
-  const MicroBatchLimits limits = fit_recognition(dry_, examples, {.bytes = budget_bytes_});
+  const MicroBatchLimits limits = fit_recognition(dry_, examples, {.bytes = arena_bytes_});
+  device::StagingBuffer staging(kPinnedBytes);
   std::vector<std::string> texts(examples.size());
   for (const std::vector<int64_t>& places : split_step(*model_, examples, limits)) {
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU);
+    const data::MicroBatch batch = data::make_micro_batch(examples, places, device_.torch, staging);
     std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.vocabulary);
     for (size_t i = 0; i < places.size(); ++i)
       texts[static_cast<size_t>(places[i])] = std::move(found[i]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sotto/device/arena.h"
+#include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
@@ -21,7 +22,8 @@ class Recogniser {
  public:
   // `checkpoint`: the folder of one, or of a run, of which the best is taken, else the newest.
   // Throws DataError where there is none, or it cannot be read.
-  Recogniser(const std::filesystem::path& checkpoint, int64_t budget_bytes);
+  Recogniser(const std::filesystem::path& checkpoint, int64_t budget_bytes,
+             const device::RunDevice& device = {});
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
@@ -39,11 +41,13 @@ class Recogniser {
  private:
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
-  int64_t budget_bytes_;
+  device::RunDevice device_;
+  int64_t arena_bytes_;
   DryRun dry_;
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
   device::ArenaGuard guard_;
+  device::TargetScope target_;
   std::unique_ptr<models::Model> model_;
 };
 

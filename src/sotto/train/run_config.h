@@ -14,6 +14,7 @@
 #include "sotto/models/transformer_ctc.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
+#include "sotto/train/numerics.h"
 
 namespace sotto::train {
 
@@ -46,6 +47,14 @@ struct RunConfig {
   optim::OptimizerOptions optimizer;
   // What the run may take.
   MemorySize memory;
+  // Page-locked host memory that it may take besides, on a GPU.
+  MemorySize host_memory = {.kind = MemorySize::Kind::kBytes, .bytes = int64_t{1} << 30};
+  // cpu, cuda or cuda:N.
+  std::string device = "cpu";
+  // Which arithmetic is used.
+  Numerics numerics = Numerics::kFp32;
+  // The same bits each time, also on a GPU.
+  bool deterministic = false;
   // What is kept for backward, in every layer.
   nn::Tier tier = nn::Tier::kNorms;
   // Utterances of one update, or seconds of them.

@@ -51,13 +51,17 @@ std::unique_ptr<models::Model> make_model(const RunConfig& config, const models:
                                           const at::Device& device, bool trains) {
   return std::make_unique<models::TransformerCtc>(
       config.model, shape,
-      nn::ParameterAllocation{
-          .device = device, .seed = static_cast<uint64_t>(config.seed), .trains = trains});
+      nn::ParameterAllocation{.device = device,
+                              .weights = weight_type(config.numerics),
+                              .seed = static_cast<uint64_t>(config.seed),
+                              .trains = trains},
+      compute_type(config.numerics));
 }
 
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
-                 const at::Device& on_device)
+                 const at::Device& on_device, int64_t pinned_bytes)
     : device(on_device),
+      staging(pinned_bytes),
       model(make_model(config, shape, on_device, /*trains=*/true)),
       optimizer(model->parameters(), config.optimizer) {}
 
@@ -96,7 +100,8 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   model.parameters().zero_gradients();
   nn::StepContext context{.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)};
   for (const std::vector<int64_t>& places : micro_batches) {
-    const MicroBatch batch = data::make_micro_batch(examples, places, learner.device);
+    const MicroBatch batch =
+        data::make_micro_batch(examples, places, learner.device, learner.staging);
     nn::Tape tape(tiers);
     const Ctc::Result loss = model.forward(batch, context, at_places(weights, places), tape);
     model.backward(batch, context, tape);

@@ -9,6 +9,7 @@
 
 #include "sotto/core/limits.h"
 #include "sotto/data/dataset.h"
+#include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
@@ -18,10 +19,12 @@ namespace sotto::train {
 
 // The network and its optimizer on one device: what a checkpoint holds.
 struct Learner {
-  // On Meta a dry one.
-  Learner(const RunConfig& config, const models::DataShape& shape, const at::Device& device);
+  // On Meta a dry one. `pinned_bytes`: page-locked host memory that copies to a GPU may take.
+  Learner(const RunConfig& config, const models::DataShape& shape, const at::Device& device,
+          int64_t pinned_bytes = 0);
 
   at::Device device;
+  device::StagingBuffer staging;
   // A pointer, because the optimizer refers to its parameters.
   std::unique_ptr<models::Model> model;
   optim::Optimizer optimizer;
@@ -38,6 +41,8 @@ struct StepSettings {
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
   int64_t total_steps = 1;
+  // What the losses are multiplied by before backward, and gradients divided by in the update.
+  double loss_scale = 1.0;
   MicroBatchLimits limits = {};
 };
 

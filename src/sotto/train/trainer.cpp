@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/units.h"
+#include "sotto/device/budget.h"
+#include "sotto/device/host_info.h"
+#include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
 
 namespace sotto::train {
@@ -56,6 +61,25 @@ models::DataShape shape_of(const data::Vocabulary& vocabulary, const data::Manif
           .feature_dim = manifest.feature_dim()};
 }
 
+int64_t pinned_bytes(const RunConfig& config) {
+  const device::HostInfo host = device::read_host();
+  return device::resolve_budget(config.host_memory,
+                                {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
+                                "this machine's RAM");
+}
+
+std::string not_updated_text(const StepReport& report, const LossScale& scale) {
+  if (scale.is_dynamic() && std::isfinite(report.result.loss))
+    return fmt::format(
+        "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
+        "they were, and the scale is halved",
+        report.step, scale.value());
+  return fmt::format(
+      "step {}: the gradients are not finite (loss {}); the weights stay as they "
+      "were",
+      report.step, report.result.loss);
+}
+
 bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
   return a.peak == b.peak && a.high_water == b.high_water && a.at_peak == b.at_peak &&
          a.peak_moment == b.peak_moment;
@@ -64,7 +88,10 @@ bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
 }  // namespace
 
 Trainer::Trainer(RunRequest request, RunEvents events)
-    : request_(std::move(request)), events_(std::move(events)) {
+    : request_(std::move(request)),
+      events_(std::move(events)),
+      loss_scale_(request_.config.numerics),
+      target_(request_.device.target) {
   RunConfig& config = request_.config;
   data::Manifest manifest = data::Manifest::read(config.data.train);
   std::optional<Checkpoint> checkpoint;
@@ -72,24 +99,54 @@ Trainer::Trainer(RunRequest request, RunEvents events)
     checkpoint = read_checkpoint(*request_.resume_from);
     check_resumable(*checkpoint, config, manifest);
     state_ = checkpoint->state;
+    loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
   vocabulary_ = std::make_unique<data::Vocabulary>(vocabulary_for(config, manifest, checkpoint));
   const models::DataShape shape = shape_of(*vocabulary_, manifest);
   state_.shape = shape;
   state_.manifest_fingerprint = manifest.fingerprint();
-  dry_ = std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining);
+  open_device(shape);
+  dry_ =
+      std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining, request_.device.target);
   make_datasets(std::move(manifest));
   fit_to_budget();
 
-  arena_ = std::make_shared<device::Arena>(device::RegionKind::kHost, request_.budget_bytes);
-  guard_ = std::make_unique<device::ArenaGuard>(at::kCPU, arena_);
-  learner_ = std::make_unique<Learner>(config, shape, at::kCPU);
+  const at::Device& torch_device = request_.device.torch;
+  arena_ = std::make_shared<device::Arena>(
+      torch_device.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost, arena_bytes_);
+  guard_ = std::make_unique<device::ArenaGuard>(torch_device.type(), arena_);
+  learner_ = std::make_unique<Learner>(config, shape, torch_device, pinned_bytes(config));
   if (request_.resume_from) {
     load_weights(*request_.resume_from, learner_->model->parameters());
     load_optimizer(*request_.resume_from, learner_->optimizer);
   }
   plan_.num_parameters = learner_->model->parameters().num_values();
   plan_.first_step = state_.step + 1;
+}
+
+// What libraries take there is part of the budget, and is known before anything is fitted into it.
+void Trainer::open_device(const models::DataShape& shape) {
+  check_numerics(request_.config.numerics, request_.device.target);
+  apply_numerics(request_.config.numerics);
+  plan_.budget_bytes = request_.budget_bytes;
+  plan_.device_name = request_.device.name;
+  plan_.numerics = request_.config.numerics;
+  if (!request_.device.target.is_cuda()) {
+    arena_bytes_ = request_.budget_bytes;
+    return;
+  }
+  plan_.constant_bytes = measure_library_constant(request_.config, shape, request_.device);
+  ConstantCache().store(constant_key(request_.device, request_.config.numerics),
+                        plan_.constant_bytes);
+  arena_bytes_ = request_.budget_bytes - plan_.constant_bytes;
+  if (arena_bytes_ > 0) return;
+  throw ConfigError(
+      {.attempted = fmt::format("taking a budget of {} on {}", format_bytes(request_.budget_bytes),
+                                request_.device.name),
+       .found = fmt::format("the driver and its libraries alone take {}",
+                            format_bytes(plan_.constant_bytes)),
+       .expected = "a budget above that",
+       .hint = fmt::format("Try --memory {}MiB.", 2 * (plan_.constant_bytes >> 20))});
 }
 
 void Trainer::make_datasets(data::Manifest manifest) {
@@ -99,7 +156,7 @@ void Trainer::make_datasets(data::Manifest manifest) {
   sizes_ = std::make_unique<Sizes>(*train_);
   if (config.data.too_large == data::Policy::kSkip) {
     const double fitting_s =
-        BudgetFit(*dry_, *sizes_, request_.budget_bytes).longest_fitting_s(settings_for(1));
+        BudgetFit(*dry_, *sizes_, arena_bytes_).longest_fitting_s(settings_for(1));
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
       options.max_seconds = fitting_s;
     options.too_long = data::Policy::kSkip;
@@ -118,21 +175,20 @@ void Trainer::make_datasets(data::Manifest manifest) {
 
 void Trainer::fit_to_budget() {
   const RunConfig& config = request_.config;
-  plan_.budget_bytes = request_.budget_bytes;
   plan_.num_utterances = std::ssize(train_->utterances());
   plan_.audio_seconds =
       std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.skipped = train_->skipped();
-  BudgetFit fit(*dry_, *sizes_, request_.budget_bytes);
+  BudgetFit fit(*dry_, *sizes_, arena_bytes_);
   plan_.fit = fit.find_limits(config.effective_batch, settings_for(1));
   const MicroBatchLimits learned = narrower(state_.limits, read_learned_limits(request_.folder));
   state_.limits = narrower(plan_.fit.limits, learned);
   plan_.fit.limits = state_.limits;
   if (dev_) {
     evaluation_limits_ = fit_recognition(*dry_, Sizes(*dev_).examples,
-                                         {.bytes = request_.budget_bytes, .limits = state_.limits});
+                                         {.bytes = arena_bytes_, .limits = state_.limits});
   }
 }
 
@@ -142,6 +198,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
           .seed = static_cast<uint64_t>(request_.config.seed),
           .step = step,
           .total_steps = plan_.total_steps,
+          .loss_scale = loss_scale_.value(),
           .limits = state_.limits};
 }
 
@@ -173,7 +230,7 @@ RunSummary Trainer::run() {
 void Trainer::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   epoch_order_ = sampler_->epoch(epoch);
-  BudgetFit fit(*dry_, *sizes_, request_.budget_bytes);
+  BudgetFit fit(*dry_, *sizes_, arena_bytes_);
   const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
   if (!(audited.limits == state_.limits)) {
     state_.limits = audited.limits;
@@ -243,10 +300,10 @@ void Trainer::finish_step(const StepReport& report) {
   summary_.loss = report.result.loss;
   summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
   summary_.audio_seconds += report.audio_seconds;
-  if (!report.result.is_updated)
-    tell(events_.warned, fmt::format("step {}: the gradients are not finite (loss {}); the weights "
-                                     "stay as they were",
-                                     report.step, report.result.loss));
+  if (!report.result.is_updated) tell(events_.warned, not_updated_text(report, loss_scale_));
+  if (report.num_utterances > 0) loss_scale_.update(report.result.is_updated);
+  state_.loss_scale = loss_scale_.value();
+  state_.steps_since_scale_change = loss_scale_.steps_since_change();
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
     tell(events_.warned,
@@ -267,9 +324,11 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 
 void Trainer::evaluate_now() {
   if (!dev_) return;
-  Evaluation evaluation = evaluate(
-      *learner_->model, *dev_,
-      {.limits = evaluation_limits_, .loader_threads = request_.config.data.loader_threads});
+  Evaluation evaluation = evaluate(*learner_->model, *dev_,
+                                   {.limits = evaluation_limits_,
+                                    .device = learner_->device,
+                                    .pinned_bytes = pinned_bytes(request_.config),
+                                    .loader_threads = request_.config.data.loader_threads});
   record_->append(evaluation_record(state_.step, evaluation));
   const double wer = evaluation.words.rate();
   if (wer < state_.best_wer) {

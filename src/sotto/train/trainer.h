@@ -16,6 +16,7 @@
 #include "sotto/data/loader.h"
 #include "sotto/data/sampler.h"
 #include "sotto/device/arena.h"
+#include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
@@ -28,7 +29,11 @@ namespace sotto::train {
 
 // What is known before the first step.
 struct RunPlan {
+  // What the run may take on its device; of that, what libraries take; the rest is the arena.
   int64_t budget_bytes = 0;
+  int64_t constant_bytes = 0;
+  std::string device_name;
+  Numerics numerics = Numerics::kFp32;
   Fit fit;
   int64_t num_parameters = 0;
   int64_t num_utterances = 0;
@@ -80,6 +85,7 @@ struct RunRequest {
   // runs/NAME
   std::filesystem::path folder;
   int64_t budget_bytes = 0;
+  device::RunDevice device = {};
   // A checkpoint to go on from.
   std::optional<std::filesystem::path> resume_from;
 };
@@ -113,6 +119,7 @@ class Trainer {
   RunSummary run();
 
  private:
+  void open_device(const models::DataShape& shape);
   void make_datasets(data::Manifest manifest);
   void fit_to_budget();
   void begin_epoch(int64_t epoch);
@@ -145,10 +152,13 @@ class Trainer {
   RunState state_;
   RunSummary summary_;
   MicroBatchLimits evaluation_limits_;
+  int64_t arena_bytes_ = 0;
+  LossScale loss_scale_;
   // The arena is shared, because tensors that outlive this object hold blocks of it. While the
-  // guard lives all tensors of the CPU lie in it.
+  // guard lives all tensors of the device lie in it.
   std::shared_ptr<device::Arena> arena_;
   std::unique_ptr<device::ArenaGuard> guard_;
+  device::TargetScope target_;
   std::unique_ptr<Learner> learner_;
   std::optional<RunRecord> record_;
   int64_t epoch_ = -1;

@@ -176,6 +176,57 @@ TEST(Arena, DryAndRealRunsPlaceAlikeAtEveryCapacity) {
   EXPECT_THROW(run(too_short), OutOfMemory);
 }
 
+// What a library call returns is a block like any other, placed before the bound: as where it is
+// allocated by us, which is what the dry run does.
+TEST(Arena, ResultsOfALibraryCallArePlacedBeforeIt) {
+  Arena ours(RegionKind::kNothing, Arena::kUnlimited);
+  void* y = ours.allocate(3000);
+  void* statistics = ours.allocate(700);
+  ours.begin_library_call("attention", 4 * kKiB);
+  ours.end_library_call();
+
+  Arena theirs(RegionKind::kHost, 64 * kKiB);
+  const std::vector<int64_t> results = {3000, 700};
+  theirs.begin_library_call("attention", 4 * kKiB, results);
+  void* temporary = theirs.allocate(1000);
+  void* their_statistics = theirs.allocate(700);
+  void* their_y = theirs.allocate(3000);
+  theirs.free(temporary);
+  theirs.end_library_call();
+
+  EXPECT_EQ(theirs.report().live, ours.report().live);
+  EXPECT_EQ(theirs.report().high_water, ours.report().high_water);
+  EXPECT_EQ(theirs.report().at_peak, ours.report().at_peak);
+  EXPECT_EQ(theirs.report().num_reservations, ours.report().num_reservations);
+  EXPECT_EQ(theirs.report().library_calls.at(0).num_breaches, 0);
+  EXPECT_EQ(theirs.report().library_calls.at(0).measured_bytes, 1024);
+  EXPECT_EQ(static_cast<char*>(their_statistics) - static_cast<char*>(their_y),
+            static_cast<char*>(statistics) - static_cast<char*>(y));
+  EXPECT_TRUE(theirs.free(their_y));
+  EXPECT_TRUE(theirs.free(their_statistics));
+  EXPECT_EQ(theirs.report().live, 0);
+}
+
+TEST(Arena, AResultThatIsNotAskedForIsABreach) {
+  Arena arena(RegionKind::kNothing, Arena::kUnlimited);
+  const std::vector<int64_t> results = {3000};
+  arena.begin_library_call("attention", 0, results);
+  arena.end_library_call();
+  EXPECT_EQ(arena.report().library_calls.at(0).num_breaches, 1);
+  EXPECT_EQ(arena.report().live, 0);
+}
+
+TEST(Arena, ALibraryCallThatDoesNotFitLeavesNothingBehind) {
+  const std::vector<int64_t> results = {2 * kKiB, 4 * kKiB};
+  for (const int64_t capacity : {kKiB, 4 * kKiB, 8 * kKiB}) {
+    Arena arena(RegionKind::kHost, capacity);
+    EXPECT_THROW(arena.begin_library_call("attention", 4 * kKiB, results), OutOfMemory);
+    EXPECT_EQ(arena.report().live, 0) << capacity;
+    arena.begin_library_call("attention", kKiB);
+    arena.end_library_call();
+  }
+}
+
 TEST(Arena, ResetBeginsANewHistory) {
   Arena arena(RegionKind::kNothing, Arena::kUnlimited);
   void* early = arena.allocate(64 * kKiB);

@@ -1,0 +1,400 @@
+// gpu_stack: whole updates of transformer stacks of known shapes on a GPU, on true lengths of
+// utterances: speed by tier, predicted against measured bytes, and the budget against what the
+// driver shows. bench/gpu/stack_peer.py does the same updates in PyTorch; run.sh runs both.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sotto/core/error.h"
+#include "sotto/core/rng.h"
+#include "sotto/core/units.h"
+#include "sotto/device/cuda_device.h"
+#include "sotto/device/run_device.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/report/table.h"
+#include "sotto/train/dry_run.h"
+#include "sotto/train/fit.h"
+#include "sotto/train/library_constant.h"
+#include "sotto/train/step.h"
+
+namespace {
+
+using namespace sotto;  // NOLINT: a program of one file
+
+constexpr int64_t kFramesASecond = 50;
+constexpr int64_t kFeatures = 80;
+constexpr models::DataShape kShape = {.vocabulary = 32, .blank = 0, .feature_dim = kFeatures};
+
+struct StackShape {
+  std::string name;
+  int64_t layers, width, heads;
+};
+
+const std::vector<StackShape> kStacks = {
+    {"12x768", 12, 768, 12}, {"24x1024", 24, 1024, 16}, {"48x1280", 48, 1280, 16}};
+
+struct Arguments {
+  std::string lengths;
+  std::string stack = "24x1024";
+  std::string numerics = "bf16-exact";
+  std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block"};
+  std::vector<std::string> budgets;
+  int64_t effective_batch = 32;
+  int64_t warmup = 3;
+  int64_t steps = 10;
+  int64_t creep_packs = 0;
+  std::string json;
+};
+
+// Utterances in a shuffled order that every run shares.
+struct Lengths {
+  std::vector<double> seconds;
+  std::vector<int64_t> labels;
+};
+
+// `path`: lines of utterance, samples, seconds, words, characters, ... behind one of titles.
+Lengths read_lengths(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw DataError({.attempted = "reading " + path, .found = "no such file"});
+  std::string line;
+  std::getline(file, line);
+  Lengths in_order;
+  while (std::getline(file, line)) {
+    std::istringstream fields(line);
+    std::string name;
+    int64_t samples = 0;
+    double seconds = 0.0;
+    int64_t words = 0;
+    int64_t characters = 0;
+    fields >> name >> samples >> seconds >> words >> characters;
+    in_order.seconds.push_back(seconds);
+    in_order.labels.push_back(characters);
+  }
+  Lengths shuffled;
+  const RandomStream stream({.seed = 1, .purpose = Purpose::kShuffle});
+  for (const int64_t place : stream.permutation(std::ssize(in_order.seconds))) {
+    shuffled.seconds.push_back(in_order.seconds[static_cast<size_t>(place)]);
+    shuffled.labels.push_back(in_order.labels[static_cast<size_t>(place)]);
+  }
+  return shuffled;
+}
+
+train::RunConfig config_of(const Arguments& arguments) {
+  const auto found = std::find_if(kStacks.begin(), kStacks.end(), [&](const StackShape& shape) {
+    return shape.name == arguments.stack;
+  });
+  if (found == kStacks.end())
+    throw ConfigError({.attempted = "choosing a stack", .found = arguments.stack});
+  train::RunConfig config;
+  config.numerics = value_of(arguments.numerics, train::kNumerics);
+  config.model.layers = found->layers;
+  config.model.width = found->width;
+  config.model.heads = found->heads;
+  config.model.hidden = 4 * found->width;
+  config.model.dropout = 0.1;
+  config.model.subsampling = nn::SubsamplingKind::kStacking;
+  config.model.subsampling_factor = 1;
+  config.effective_batch = {.utterances = arguments.effective_batch};
+  return config;
+}
+
+// Step number `step`: the next utterances of the list, with values of no meaning.
+std::vector<data::Example> examples_of(const Lengths& lengths, int64_t step, int64_t batch,
+                                       bool with_values) {
+  const RandomStream stream({.seed = 7});
+  std::vector<data::Example> examples;
+  for (int64_t i = 0; i < batch; ++i) {
+    const auto place = static_cast<size_t>((step * batch + i) % std::ssize(lengths.seconds));
+    const auto rows =
+        static_cast<int64_t>(lengths.seconds[place] * static_cast<double>(kFramesASecond));
+    // Speech has fewer letters than frames; what a rule of thumb leaves over is cut.
+    const int64_t labels = std::min(lengths.labels[place], rows / 3);
+    data::Example example = data::make_dry_example(rows, kFeatures, labels);
+    example.utterance = static_cast<int64_t>(place);
+    for (size_t l = 0; l < example.labels.size(); ++l)
+      example.labels[l] = static_cast<int32_t>(1 + (l * 7 + place) % 31);
+    if (with_values) {
+      example.values.resize(static_cast<size_t>(rows * kFeatures));
+      stream.fill_normal(example.values, static_cast<uint64_t>(place) * 4096);
+    }
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+double seconds_of(const std::vector<data::Example>& examples) {
+  int64_t rows = 0;
+  for (const data::Example& example : examples) rows += example.rows;
+  return static_cast<double>(rows) / static_cast<double>(kFramesASecond);
+}
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The most that the driver showed for this process, asked every 10 ms by a thread of its own.
+class Watch {
+ public:
+  explicit Watch(const device::RunDevice& device)
+      : thread_([this, device] {
+          while (!done_) {
+            const int64_t used = device::used_by_this_process(device);
+            if (used > most_) most_ = used;
+            ++samples_;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          }
+        }) {}
+  int64_t stop() {
+    done_ = true;
+    thread_.join();
+    return most_;
+  }
+  int64_t samples() const { return samples_; }
+
+ private:
+  std::atomic<bool> done_ = false;
+  std::atomic<int64_t> most_ = 0;
+  std::atomic<int64_t> samples_ = 0;
+  std::thread thread_;
+};
+
+struct Row {
+  std::string what;
+  double speed = 0.0;
+  int64_t predicted = 0;       // high-water mark of the dry run, over all steps
+  int64_t measured = 0;        // the same of the arena
+  int64_t predicted_peak = 0;  // bytes alive
+  int64_t measured_peak = 0;
+  int64_t slack = 0;     // largest bound of a library call minus what it took, workspace of it
+  int64_t breaches = 0;  // calls that took more than declared
+  int64_t constant = 0;
+  int64_t budget = 0;
+  int64_t shown = 0;  // by the driver, at most
+  int64_t samples = 0;
+  double micro_batches = 0.0;
+};
+
+// All steps on the device inside `arena_bytes`, and before that the same steps dry.
+Row run(const Arguments& arguments, const train::RunConfig& config, const Lengths& lengths,
+        const device::RunDevice& device, int64_t arena_bytes, const train::StepSettings& base) {
+  Row row;
+  const int64_t total = arguments.warmup + arguments.steps;
+  train::DryRun dry(config, kShape, train::DryRun::Purpose::kTraining, device.target);
+  for (int64_t step = 0; step < total; ++step) {
+    train::StepSettings settings = base;
+    settings.step = step + 1;
+    const device::MemoryReport report =
+        dry.run_step(examples_of(lengths, step, arguments.effective_batch, false), settings);
+    row.predicted = std::max(row.predicted, report.high_water);
+    row.predicted_peak = std::max(row.predicted_peak, report.peak);
+  }
+
+  const device::TargetScope target(device.target);
+  const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, arena_bytes);
+  const device::ArenaGuard guard(at::kCUDA, arena);
+  train::Learner learner(config, kShape, device.torch, int64_t{1} << 30);
+  Watch watch(device);
+  std::vector<double> speeds;
+  for (int64_t step = 0; step < total; ++step) {
+    const std::vector<data::Example> examples =
+        examples_of(lengths, step, arguments.effective_batch, true);
+    train::StepSettings settings = base;
+    settings.step = step + 1;
+    settings.total_steps = total;
+    arena->reset_peak();
+    device::synchronize_cuda();
+    const double start = now_s();
+    const train::StepResult result = train::run_step(learner, examples, settings);
+    device::synchronize_cuda();
+    if (step >= arguments.warmup) speeds.push_back(seconds_of(examples) / (now_s() - start));
+    const device::MemoryReport report = arena->report();
+    row.measured = std::max(row.measured, report.high_water);
+    row.measured_peak = std::max(row.measured_peak, report.peak);
+    row.micro_batches += static_cast<double>(result.num_micro_batches) / static_cast<double>(total);
+    for (const device::LibraryUse& use : report.library_calls) {
+      row.slack = std::max(row.slack, use.declared_bytes - use.measured_bytes);
+      row.breaches += use.num_breaches;
+    }
+  }
+  row.shown = watch.stop();
+  row.samples = watch.samples();
+  row.speed = median(speeds);
+  return row;
+}
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.3f}", static_cast<double>(bytes) / static_cast<double>(int64_t{1} << 30));
+}
+
+void run_tiers(const Arguments& arguments, const Lengths& lengths, const device::RunDevice& device,
+               nlohmann::ordered_json& results) {
+  const train::RunConfig config = config_of(arguments);
+  train::apply_numerics(config.numerics);
+  const int64_t constant = train::measure_library_constant(config, kShape, device);
+  report::Table table({{arguments.stack + " " + arguments.numerics},
+                       {"audio-s/s", report::Align::kRight},
+                       {"predicted GiB", report::Align::kRight},
+                       {"measured GiB", report::Align::kRight},
+                       {"difference", report::Align::kRight},
+                       {"bound - library", report::Align::kRight},
+                       {"breaches", report::Align::kRight}});
+  for (const std::string& tier : arguments.tiers) {
+    const int64_t free = device::read_cuda_memory().free_bytes;
+    Row row = run(arguments, config, lengths, device, free - (int64_t{2} << 30),
+                  {.tier = value_of(tier, nn::kTiers)});
+    row.constant = constant;
+    table.add_row({tier, fmt::format("{:.0f}", row.speed), gib(row.predicted), gib(row.measured),
+                   fmt::format("{}", row.measured - row.predicted), format_bytes(row.slack),
+                   fmt::format("{}", row.breaches)});
+    results.push_back({{"stack", arguments.stack},
+                       {"numerics", arguments.numerics},
+                       {"tier", tier},
+                       {"audio_seconds_a_second", row.speed},
+                       {"predicted_bytes", row.predicted},
+                       {"measured_bytes", row.measured},
+                       {"predicted_peak_bytes", row.predicted_peak},
+                       {"measured_peak_bytes", row.measured_peak},
+                       {"bound_minus_library_bytes", row.slack},
+                       {"breaches", row.breaches},
+                       {"constant_bytes", constant}});
+  }
+  fmt::print("{}", table.to_string());
+}
+
+void run_budgets(const Arguments& arguments, const Lengths& lengths,
+                 const device::RunDevice& device, nlohmann::ordered_json& results) {
+  const train::RunConfig config = config_of(arguments);
+  train::apply_numerics(config.numerics);
+  const int64_t constant = train::measure_library_constant(config, kShape, device);
+  report::Table table({{arguments.stack + " in a budget"},
+                       {"tier"},
+                       {"audio-s/s", report::Align::kRight},
+                       {"micro-batches", report::Align::kRight},
+                       {"arena GiB", report::Align::kRight},
+                       {"constant MiB", report::Align::kRight},
+                       {"shown GiB", report::Align::kRight},
+                       {"of budget", report::Align::kRight},
+                       {"samples", report::Align::kRight}});
+  for (const std::string& text : arguments.budgets) {
+    const int64_t budget = parse_bytes(text);
+    for (const std::string& tier : arguments.tiers) {
+      train::StepSettings settings{.tier = value_of(tier, nn::kTiers)};
+      train::DryRun dry(config, kShape, train::DryRun::Purpose::kTraining, device.target);
+      std::vector<data::Example> all;
+      std::vector<double> durations;
+      for (int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
+        for (data::Example& example :
+             examples_of(lengths, step, arguments.effective_batch, false)) {
+          durations.push_back(static_cast<double>(example.rows) /
+                              static_cast<double>(kFramesASecond));
+          all.push_back(std::move(example));
+        }
+      }
+      const train::Sizes sizes(all, durations);
+      train::BudgetFit fit(dry, sizes, budget - constant);
+      try {
+        settings.limits = fit.find_limits(config.effective_batch, settings).limits;
+      } catch (const ConfigError& error) {
+        fmt::print("{} {}: {}\n", text, tier, error.what());
+        continue;
+      }
+      const Row row = run(arguments, config, lengths, device, budget - constant, settings);
+      table.add_row(
+          {text, tier, fmt::format("{:.0f}", row.speed), fmt::format("{:.1f}", row.micro_batches),
+           gib(budget - constant), fmt::format("{}", constant >> 20), gib(row.shown),
+           fmt::format(
+               "{:+.2f} %",
+               100.0 * (static_cast<double>(row.shown) / static_cast<double>(budget) - 1.0)),
+           fmt::format("{}", row.samples)});
+      results.push_back({{"stack", arguments.stack},
+                         {"budget_bytes", budget},
+                         {"tier", tier},
+                         {"audio_seconds_a_second", row.speed},
+                         {"micro_batches", row.micro_batches},
+                         {"arena_bytes", budget - constant},
+                         {"constant_bytes", constant},
+                         {"predicted_bytes", row.predicted},
+                         {"measured_bytes", row.measured},
+                         {"shown_bytes", row.shown},
+                         {"samples", row.samples}});
+    }
+  }
+  fmt::print("{}", table.to_string());
+}
+
+// The same packs three times over: the length that the arena reached after each time.
+void run_creep(const Arguments& arguments, const Lengths& lengths, const device::RunDevice& device,
+               nlohmann::ordered_json& results) {
+  const train::RunConfig config = config_of(arguments);
+  train::apply_numerics(config.numerics);
+  const device::TargetScope target(device.target);
+  const int64_t free = device::read_cuda_memory().free_bytes;
+  const auto arena =
+      std::make_shared<device::Arena>(device::RegionKind::kCuda, free - (int64_t{2} << 30));
+  const device::ArenaGuard guard(at::kCUDA, arena);
+  train::Learner learner(config, kShape, device.torch, int64_t{1} << 30);
+  for (int64_t epoch = 1; epoch <= 3; ++epoch) {
+    for (int64_t pack = 0; pack < arguments.creep_packs; ++pack) {
+      train::run_step(learner, examples_of(lengths, pack, arguments.effective_batch, true),
+                      {.tier = nn::Tier::kNorms,
+                       .step = (epoch - 1) * arguments.creep_packs + pack + 1,
+                       .total_steps = 3 * arguments.creep_packs});
+    }
+    const device::MemoryReport report = arena->report();
+    fmt::print("{} packs, epoch {}: high-water mark {}, most alive {}\n", arguments.creep_packs,
+               epoch, report.high_water, report.peak);
+    results.push_back({{"stack", arguments.stack},
+                       {"packs", arguments.creep_packs},
+                       {"epoch", epoch},
+                       {"high_water_bytes", report.high_water},
+                       {"peak_bytes", report.peak}});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"Whole updates of transformer stacks on a GPU"};
+  app.add_option("--lengths", arguments.lengths, "TSV of utterances: name, samples, seconds, ...")
+      ->required();
+  app.add_option("--stack", arguments.stack, "12x768, 24x1024 or 48x1280");
+  app.add_option("--numerics", arguments.numerics, "fp32, tf32, bf16-exact or fp16");
+  app.add_option("--tier", arguments.tiers, "Tiers to run");
+  app.add_option("--budget", arguments.budgets, "Budgets to keep, instead of all memory");
+  app.add_option("--steps", arguments.steps, "Updates that are timed");
+  app.add_option("--creep", arguments.creep_packs, "Packs to run three times over, instead");
+  app.add_option("--json", arguments.json, "File for the results");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const Lengths lengths = read_lengths(arguments.lengths);
+    const device::RunDevice device = device::open_device("cuda");
+    nlohmann::ordered_json results = nlohmann::ordered_json::array();
+    if (arguments.creep_packs > 0) {
+      run_creep(arguments, lengths, device, results);
+    } else if (!arguments.budgets.empty()) {
+      run_budgets(arguments, lengths, device, results);
+    } else {
+      run_tiers(arguments, lengths, device, results);
+    }
+    if (!arguments.json.empty()) std::ofstream(arguments.json) << results.dump(2) << '\n';
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gpu_stack: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

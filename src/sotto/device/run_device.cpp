@@ -1,0 +1,117 @@
+#include "sotto/device/run_device.h"
+
+#include <ATen/Context.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "sotto/core/error.h"
+#include "sotto/device/cuda_device.h"
+#include "sotto/device/device_table.h"
+#include "sotto/device/gpu_info.h"
+#include "sotto/device/host_info.h"
+#include "sotto/device/torch_memory.h"
+
+namespace sotto::device {
+
+namespace {
+
+constexpr std::string_view kCuda = "cuda";
+
+std::optional<int> parse_index(std::string_view text) {
+  int index = -1;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (code != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
+  return index;
+}
+
+// 0 for "cuda", N for "cuda:N"; nothing for another name.
+std::optional<int> cuda_index(std::string_view name) {
+  if (name == kCuda) return 0;
+  if (!name.starts_with("cuda:")) return std::nullopt;
+  return parse_index(name.substr(kCuda.size() + 1));
+}
+
+RunDevice open_cpu(std::string_view pretended, bool is_deterministic) {
+  if (!pretended.empty()) {
+    throw ConfigError({.attempted = fmt::format("pretending to have '{}'", pretended),
+                       .found = "a run on the CPU",
+                       .expected = "--device cuda: a pretended card is laid over a GPU"});
+  }
+  const HostInfo host = read_host();
+  return {.target = {.is_deterministic = is_deterministic},
+          .memory = {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes}};
+}
+
+std::optional<GpuInfo> find_gpu(std::string_view uuid) {
+  for (GpuInfo& gpu : read_gpus().gpus) {
+    if (gpu.uuid == uuid) return std::move(gpu);
+  }
+  return std::nullopt;
+}
+
+// cuBLAS gives the same bits each time only where its workspace is fixed, which is said by the
+// environment; and ATen would fill every new tensor, as if ours were read before they are written.
+void make_deterministic() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+RunDevice open_cuda(int index, std::string_view pretended, bool is_deterministic) {
+  if (is_deterministic) make_deterministic();
+  const CudaDevice card = select_cuda_device(index);
+  RunDevice device{.torch = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)),
+                   .target = card.target,
+                   .name = card.name,
+                   .uuid = card.uuid};
+  const std::optional<GpuInfo> gpu = find_gpu(card.uuid);
+  if (gpu && gpu->memory) {
+    device.memory = {.total_bytes = gpu->memory->total_bytes,
+                     .free_bytes = gpu->memory->free_bytes};
+    device.used_before_bytes = gpu->memory->used_bytes;
+  } else {
+    const CudaMemory memory = read_cuda_memory();
+    device.memory = {.total_bytes = memory.total_bytes, .free_bytes = memory.free_bytes};
+    device.used_before_bytes = memory.total_bytes - memory.free_bytes;
+  }
+  if (!pretended.empty()) {
+    const KnownDevice& known = find_device(pretended);
+    device.target = known.target();
+    device.name = fmt::format("{} (pretended on {})", known.name, card.name);
+    device.memory = {.total_bytes = known.usable_bytes(),
+                     .free_bytes = std::min(known.usable_bytes(), device.memory.free_bytes)};
+  }
+  device.target.is_deterministic = is_deterministic;
+  prepare_cuda_memory();
+  return device;
+}
+
+}  // namespace
+
+RunDevice open_device(std::string_view name, std::string_view pretended, bool is_deterministic) {
+  if (name == "cpu") return open_cpu(pretended, is_deterministic);
+  if (const std::optional<int> index = cuda_index(name))
+    return open_cuda(*index, pretended, is_deterministic);
+  throw ConfigError({.attempted = "choosing the device to run on",
+                     .found = fmt::format("'{}'", name),
+                     .expected = "cpu, cuda or cuda:N"});
+}
+
+int64_t used_by_this_process(const RunDevice& device) {
+  const std::optional<GpuInfo> gpu = find_gpu(device.uuid);
+  if (gpu) {
+    for (const GpuProcess& process : gpu->processes) {
+      if (process.pid == getpid() && process.used_bytes) return *process.used_bytes;
+    }
+    // Inside a container processes have other numbers: what was added since the start is ours.
+    if (gpu->memory) return gpu->memory->used_bytes - device.used_before_bytes;
+  }
+  const CudaMemory memory = read_cuda_memory();
+  return memory.total_bytes - memory.free_bytes - device.used_before_bytes;
+}
+
+}  // namespace sotto::device

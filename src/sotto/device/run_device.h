@@ -1,0 +1,36 @@
+// A device as a run uses it: where tensors live, what kernels may choose by, and what is taken
+// there besides the arena.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sotto/device/budget.h"
+#include "sotto/device/target.h"
+
+namespace sotto::device {
+
+struct RunDevice {
+  c10::Device torch = c10::Device(c10::kCPU);
+  Target target = {};
+  // "this machine's RAM", "NVIDIA H200", "t4 (pretended)"
+  std::string name = "this machine's RAM";
+  MemoryAvailable memory = {};
+  // Of a GPU: what it shows as used by all processes before this one came.
+  int64_t used_before_bytes = 0;
+  std::string uuid = {};
+};
+
+// `name`: cpu, cuda or cuda:N. `pretended`: a name of the device table whose memory and abilities
+// are laid over the GPU; empty: none. Throws ConfigError where there is no such device, or a
+// setting could not take effect.
+RunDevice open_device(std::string_view name, std::string_view pretended = {},
+                      bool is_deterministic = false);
+
+// What this process takes on the GPU now, arenas included: as the driver's own tools show it.
+int64_t used_by_this_process(const RunDevice& device);
+
+}  // namespace sotto::device

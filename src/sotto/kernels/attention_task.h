@@ -1,0 +1,27 @@
+// What the CUDA version of attention is given. Internal to the kernel, and without LibTorch.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/kernels/cuda_array.h"
+
+namespace sotto::kernels {
+
+struct CudaAttentionTask {
+  CudaArray qkv;               // [N, 3 D]
+  CudaArray y;                 // [N, D]
+  float* logsumexp = nullptr;  // [H, N]
+  CudaPack pack;
+  int64_t num_heads = 1;
+  int64_t head_size = 1;
+  int64_t left = 0;
+  int64_t right = 0;
+};
+
+struct CudaAttentionGradients {
+  CudaArray dy;            // [N, D]
+  CudaArray dqkv;          // [N, 3 D]
+  float* delta = nullptr;  // [H, N], workspace
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,117 @@
+#include "sotto/train/library_constant.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "sotto/core/build_info.h"
+#include "sotto/core/error.h"
+#include "sotto/core/output_file.h"
+#include "sotto/core/text_file.h"
+#include "sotto/data/micro_batch.h"
+#include "sotto/device/cuda_device.h"
+#include "sotto/device/gpu_info.h"
+#include "sotto/train/step.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough frames that products take the kernels that long micro-batches take.
+constexpr int64_t kUtterances = 8;
+constexpr double kSecondsEach = 12.0;
+constexpr int64_t kStoredFramesASecond = 50;
+constexpr int64_t kLabelsEach = 20;
+
+std::vector<data::Example> touching_examples(const RunConfig& config,
+                                             const models::DataShape& shape) {
+  const int64_t rate =
+      shape.feature_dim > 0 ? kStoredFramesASecond : config.model.features.sample_rate;
+  const auto rows = static_cast<int64_t>(kSecondsEach * static_cast<double>(rate));
+  const int64_t label = shape.blank == 0 ? 1 : 0;
+  std::vector<data::Example> examples;
+  for (int64_t place = 0; place < kUtterances; ++place) {
+    data::Example example = data::make_dry_example(rows, shape.feature_dim, kLabelsEach);
+    example.utterance = place;
+    example.labels.assign(kLabelsEach, static_cast<int32_t>(label));
+    example.values.assign(static_cast<size_t>(rows * std::max<int64_t>(1, shape.feature_dim)),
+                          0.0f);
+    // Any sound that is not silence.
+    for (size_t i = 0; i < example.values.size(); i += 7) example.values[i] = 0.1f;
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+void touch_kernels(const RunConfig& config, const models::DataShape& shape,
+                   const device::RunDevice& device) {
+  constexpr int64_t kPinnedBytes = int64_t{64} << 20;
+  RunConfig cut = config;
+  cut.model.layers = 1;
+  const std::vector<data::Example> examples = touching_examples(cut, shape);
+  Learner learner(cut, shape, device.torch, kPinnedBytes);
+  run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
+  std::vector<int64_t> places(examples.size());
+  std::iota(places.begin(), places.end(), int64_t{0});
+  learner.model->recognise(data::make_micro_batch(examples, places, device.torch, learner.staging));
+}
+
+nlohmann::json read_cache(const fs::path& file) {
+  try {
+    return nlohmann::json::parse(read_text_file(file));
+  } catch (const std::exception&) {
+    return nlohmann::json::object();  // absent, or of no use
+  }
+}
+
+}  // namespace
+
+int64_t measure_library_constant(const RunConfig& config, const models::DataShape& shape,
+                                 const device::RunDevice& device) {
+  if (!device.target.is_cuda()) return 0;
+  touch_kernels(config, shape, device);
+  device::synchronize_cuda();
+  return device::used_by_this_process(device);
+}
+
+ConstantCache::ConstantCache(fs::path file) : file_(std::move(file)) {}
+
+std::optional<int64_t> ConstantCache::find(const std::string& key) const {
+  const nlohmann::json cache = read_cache(file_);
+  const auto found = cache.find(key);
+  if (found == cache.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<int64_t>();
+}
+
+void ConstantCache::store(const std::string& key, int64_t bytes) const {
+  nlohmann::json cache = read_cache(file_);
+  cache[key] = bytes;
+  const std::string text = cache.dump(2) + "\n";
+  try {
+    fs::create_directories(file_.parent_path());
+    OutputFile file = OutputFile::create(file_);
+    file.write(std::as_bytes(std::span(text)));
+    file.close();
+  } catch (const std::exception&) {
+    // It is measured again next time.
+  }
+}
+
+fs::path ConstantCache::default_file() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return fs::path(cache) / "sotto" / "library_constants.json";
+  const char* home = std::getenv("HOME");
+  return fs::path(home == nullptr ? "." : home) / ".cache" / "sotto" / "library_constants.json";
+}
+
+std::string constant_key(const device::RunDevice& device, Numerics numerics) {
+  return fmt::format("{} | driver {} | {} | {}", device.name, device::read_gpus().driver_version,
+                     build_info().commit, name_of(numerics, kNumerics));
+}
+
+}  // namespace sotto::train

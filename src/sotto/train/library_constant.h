@@ -1,0 +1,42 @@
+// What libraries take on a GPU besides the arena: its context, the code of kernels, the handles and
+// workspaces of cuBLAS. None of it can be asked for; it is measured, after a step has touched every
+// kernel that the run will use.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "sotto/device/run_device.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::train {
+
+// Runs one update of the run's own network, cut down to one layer, outside of any arena, and
+// returns what the process holds afterwards. 0 on the CPU.
+int64_t measure_library_constant(const RunConfig& config, const models::DataShape& shape,
+                                 const device::RunDevice& device);
+
+// The same number as it was measured before by this binary, on this card with this driver: for
+// plans that do not touch the card. One small JSON file for all of them.
+class ConstantCache {
+ public:
+  // `file`: by default library_constants.json in the user's cache folder.
+  explicit ConstantCache(std::filesystem::path file = default_file());
+
+  std::optional<int64_t> find(const std::string& key) const;
+  // A cache that cannot be written is no error.
+  void store(const std::string& key, int64_t bytes) const;
+
+  static std::filesystem::path default_file();
+
+ private:
+  std::filesystem::path file_;
+};
+
+// By card, driver, binary and arithmetic.
+std::string constant_key(const device::RunDevice& device, Numerics numerics);
+
+}  // namespace sotto::train
