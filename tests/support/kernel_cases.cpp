@@ -28,14 +28,50 @@ std::vector<Input> two_rows(const Shape& s) {
   return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2)};
 }
 
-// --- activations: inputs x, dy; results y, dx
+// --- dropout: what each element is multiplied by, from the rule itself
+
+constexpr double kDropped = 0.3;
+const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, .layer = 2};
+const Dropout::Mask kMask{.key = kDropoutKey, .probability = kDropped};
+
+at::Tensor dropout_factors(const at::Tensor& x, const Packing& packing) {
+  at::Tensor factors = at::empty_like(x);
+  const uint32_t threshold = dropout_threshold(kDropped);
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    const auto u = static_cast<size_t>(packing.utterance_of(row));
+    for (int64_t column = 0; column < x.size(1); ++column) {
+      const int64_t element = (row - packing.starts()[u]) * x.size(1) + column;
+      const PhiloxCounter bits = dropout_bits(static_cast<uint64_t>(element / 8),
+                                              fold(packing.keys()[u]), fold(kDropoutKey));
+      factors[row][column] =
+          dropout_keeps(bits, element % 8, threshold) ? dropout_scale(threshold) : 0.0;
+    }
+  }
+  return factors;
+}
+
+Tensors run_dropout(const Tensors& in, const Packing& packing) {
+  at::Tensor y = copy_of(in[0]);
+  Dropout::apply(y, packing, kMask);
+  at::Tensor dx = Dropout::applied(in[1], packing, kMask);
+  return {y, dx};
+}
+Tensors reference_dropout(const Tensors& in, const Packing& packing) {
+  const at::Tensor factors = dropout_factors(in[0], packing);
+  return {in[0] * factors, in[1] * factors};
+}
+
+// --- activations: inputs x, dy; results y, dx, and both once more with dropout
 
 template <class Kernel>
-Tensors run_activation(const Tensors& in, const Packing&) {
-  at::Tensor gradient = copy_of(in[1]);
+Tensors run_activation(const Tensors& in, const Packing& packing) {
+  const Dropped dropped{.packing = packing, .mask = kMask};
+  at::Tensor gradient = copy_of(in[1]), dropped_gradient = copy_of(in[1]);
   at::Tensor y = Kernel::forward(in[0]);
   Kernel::backward(gradient, in[0]);
-  return {y, gradient};
+  at::Tensor dropped_y = Kernel::forward(in[0], &dropped);
+  Kernel::backward(dropped_gradient, in[0], &dropped);
+  return {y, gradient, dropped_y, dropped_gradient};
 }
 
 template <class Function>
@@ -46,14 +82,21 @@ Tensors reference_unary(const Tensors& in, Function function) {
   return {y.detach(), x.grad()};
 }
 
-Tensors reference_gelu(const Tensors& in, const Packing&) {
-  return reference_unary(in, [](const at::Tensor& x) { return at::gelu(x); });
+template <class Function>
+Tensors reference_activation(const Tensors& in, const Packing& packing, Function function) {
+  Tensors results = reference_unary(in, function);
+  const at::Tensor factors = dropout_factors(in[0], packing);
+  return {results[0], results[1], results[0] * factors, results[1] * factors};
 }
-Tensors reference_relu(const Tensors& in, const Packing&) {
-  return reference_unary(in, [](const at::Tensor& x) { return at::relu(x); });
+
+Tensors reference_gelu(const Tensors& in, const Packing& packing) {
+  return reference_activation(in, packing, [](const at::Tensor& x) { return at::gelu(x); });
 }
-Tensors reference_silu(const Tensors& in, const Packing&) {
-  return reference_unary(in, [](const at::Tensor& x) { return at::silu(x); });
+Tensors reference_relu(const Tensors& in, const Packing& packing) {
+  return reference_activation(in, packing, [](const at::Tensor& x) { return at::relu(x); });
+}
+Tensors reference_silu(const Tensors& in, const Packing& packing) {
+  return reference_activation(in, packing, [](const at::Tensor& x) { return at::silu(x); });
 }
 
 // --- glu and softmax
@@ -77,7 +120,8 @@ Tensors reference_softmax(const Tensors& in, const Packing&) {
   return reference_unary(in, [](const at::Tensor& x) { return at::softmax(x, 1); });
 }
 
-// --- norms: inputs x, dy, gamma, beta; results y, dx and the parameters' gradients
+// --- norms: inputs x, dy, gamma, beta; results y, dx, dx with x as a gradient that goes around,
+// and the parameters' gradients of both
 
 std::vector<Input> norm_inputs(const Shape& s) {
   // An offset shows what a one-pass variance would lose.
@@ -90,30 +134,41 @@ Tensors run_layer_norm(const Tensors& in, const Packing&) {
   at::Tensor grad_gamma = float_zeros({in[0].size(1)}, in[0]);
   at::Tensor grad_beta = float_zeros({in[0].size(1)}, in[0]);
   const LayerNorm::Result result = LayerNorm::forward(in[0], {.gamma = in[2], .beta = in[3]});
-  at::Tensor dx = LayerNorm::backward(
-      {.dy = in[1], .x = in[0], .mean = result.mean, .rstd = result.rstd, .gamma = in[2]},
-      {.gamma = grad_gamma, .beta = grad_beta});
-  return {result.y, dx, grad_gamma, grad_beta};
+  const auto backward = [&](const at::Tensor* residual) {
+    return LayerNorm::backward({.dy = in[1],
+                                .x = in[0],
+                                .mean = result.mean,
+                                .rstd = result.rstd,
+                                .gamma = in[2],
+                                .residual = residual},
+                               {.gamma = grad_gamma, .beta = grad_beta});
+  };
+  at::Tensor dx = backward(nullptr);
+  return {result.y, dx, backward(in.data()), grad_gamma, grad_beta};
 }
 Tensors reference_layer_norm(const Tensors& in, const Packing&) {
   const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]), beta = leaf(in[3]);
   const at::Tensor y = at::layer_norm(x, {x.size(1)}, gamma, beta, 1e-5);
   y.backward(in[1]);
-  return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
+  return {y.detach(), x.grad(), x.grad() + in[0], 2.0 * gamma.grad(), 2.0 * beta.grad()};
 }
 
 Tensors run_rms_norm(const Tensors& in, const Packing&) {
   at::Tensor grad_gamma = float_zeros({in[0].size(1)}, in[0]);
   const RmsNorm::Result result = RmsNorm::forward(in[0], in[2]);
-  at::Tensor dx =
-      RmsNorm::backward({.dy = in[1], .x = in[0], .rstd = result.rstd, .gamma = in[2]}, grad_gamma);
-  return {result.y, dx, grad_gamma};
+  const auto backward = [&](const at::Tensor* residual) {
+    return RmsNorm::backward(
+        {.dy = in[1], .x = in[0], .rstd = result.rstd, .gamma = in[2], .residual = residual},
+        grad_gamma);
+  };
+  at::Tensor dx = backward(nullptr);
+  return {result.y, dx, backward(in.data()), grad_gamma};
 }
 Tensors reference_rms_norm(const Tensors& in, const Packing&) {
   const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]);
   const at::Tensor y = x * at::rsqrt(x.pow(2).mean(1, /*keepdim=*/true) + 1e-6) * gamma;
   y.backward(in[1]);
-  return {y.detach(), x.grad(), gamma.grad()};
+  return {y.detach(), x.grad(), x.grad() + in[0], 2.0 * gamma.grad()};
 }
 
 // At least three channels a group: one channel of one frame has no variance, only noise.
@@ -145,40 +200,18 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
-// --- dropout, residual, column sum
+// --- residual: without dropout, with it, and with one that drops nothing; column sum
 
-constexpr double kDropped = 0.3;
-const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, .layer = 2};
-
-Tensors run_dropout(const Tensors& in, const Packing& packing) {
-  at::Tensor y = copy_of(in[0]);
-  Dropout::apply(y, packing, {.key = kDropoutKey, .probability = kDropped});
-  at::Tensor dx = Dropout::applied(in[1], packing, {.key = kDropoutKey, .probability = kDropped});
-  return {y, dx};
-}
-Tensors reference_dropout(const Tensors& in, const Packing& packing) {
-  at::Tensor mask = at::empty_like(in[0]);
-  const uint32_t threshold = dropout_threshold(kDropped);
-  for (int64_t row = 0; row < mask.size(0); ++row) {
-    const auto u = static_cast<size_t>(packing.utterance_of(row));
-    for (int64_t column = 0; column < mask.size(1); ++column) {
-      const int64_t element = (row - packing.starts()[u]) * mask.size(1) + column;
-      const PhiloxCounter bits = dropout_bits(static_cast<uint64_t>(element / 8),
-                                              fold(packing.keys()[u]), fold(kDropoutKey));
-      mask[row][column] =
-          dropout_keeps(bits, element % 8, threshold) ? dropout_scale(threshold) : 0.0;
-    }
-  }
-  return {in[0] * mask, in[1] * mask};
-}
-
-Tensors run_residual_add(const Tensors& in, const Packing&) {
-  at::Tensor y = copy_of(in[0]);
+Tensors run_residual_add(const Tensors& in, const Packing& packing) {
+  at::Tensor y = copy_of(in[0]), dropped = copy_of(in[0]), plain = copy_of(in[0]);
   ResidualAdd::accumulate(y, in[1]);
-  return {y};
+  ResidualAdd::accumulate_dropped(dropped, in[1], packing, kMask);
+  ResidualAdd::accumulate_dropped(plain, in[1], packing, {.key = kDropoutKey, .probability = 0.0});
+  return {y, dropped, plain};
 }
-Tensors reference_residual_add(const Tensors& in, const Packing&) {
-  return {in[0] + in[1]};
+Tensors reference_residual_add(const Tensors& in, const Packing& packing) {
+  const at::Tensor sum = in[0] + in[1];
+  return {sum, in[0] * dropout_factors(in[0], packing) + in[1], sum};
 }
 
 Tensors run_column_sum(const Tensors& in, const Packing&) {
@@ -293,20 +326,20 @@ Tensors reference_gemm(const Tensors& in, const Packing&) {
 std::vector<KernelCase> row_kernel_cases() {
   return {
       {"Gemm", true, gemm_inputs, run_gemm, reference_gemm},
-      {"LayerNorm", false, norm_inputs, run_layer_norm, reference_layer_norm},
-      {"RmsNorm", false, norm_inputs, run_rms_norm, reference_rms_norm},
-      {"GroupNorm", false, norm_inputs, run_group_norm, reference_group_norm},
+      {"LayerNorm", true, norm_inputs, run_layer_norm, reference_layer_norm},
+      {"RmsNorm", true, norm_inputs, run_rms_norm, reference_rms_norm},
+      {"GroupNorm", true, norm_inputs, run_group_norm, reference_group_norm},
       {"Gelu", true, two_rows, run_activation<Gelu>, reference_gelu},
       {"Relu", true, two_rows, run_activation<Relu>, reference_relu},
       {"Silu", true, two_rows, run_activation<Silu>, reference_silu},
-      {"Glu", false, glu_inputs, run_glu, reference_glu},
-      {"Dropout", false, two_rows, run_dropout, reference_dropout},
-      {"ResidualAdd", false, two_rows, run_residual_add, reference_residual_add},
-      {"ColumnSum", false, two_rows, run_column_sum, reference_column_sum},
+      {"Glu", true, glu_inputs, run_glu, reference_glu},
+      {"Dropout", true, two_rows, run_dropout, reference_dropout},
+      {"ResidualAdd", true, two_rows, run_residual_add, reference_residual_add},
+      {"ColumnSum", true, two_rows, run_column_sum, reference_column_sum},
       {"AdamW", false, adamw_inputs, run_adamw, reference_adamw},
       {"SquareSum", false, flat_input, run_square_sum, reference_square_sum},
-      {"Embedding", false, embedding_inputs, run_embedding, reference_embedding},
-      {"Softmax", false, two_rows, run_softmax, reference_softmax},
+      {"Embedding", true, embedding_inputs, run_embedding, reference_embedding},
+      {"Softmax", true, two_rows, run_softmax, reference_softmax},
   };
 }
 

@@ -1,8 +1,4 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "sotto/kernels/cuda_array.h"
-#include "sotto/kernels/cuda_launch.cuh"
+#include "sotto/kernels/cuda_pack.cuh"
 
 namespace sotto::kernels::detail {
 
@@ -29,49 +25,43 @@ struct SiluMath {
   }
 };
 
-// Sixteen bytes a thread and turn: the widest load a thread has.
-template <class T>
-struct alignas(16) Vector {
-  static constexpr int kSize = 16 / sizeof(T);
-  T values[kSize];
-};
-
-template <class Math, class T>
+template <class Math, class T, int kSize>
 __global__ void forward_kernel(const T* x, T* y, int64_t n) {
-  constexpr int kSize = Vector<T>::kSize;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t num_vectors = n / kSize;
-  for (int64_t v = first; v < num_vectors; v += stride) {
-    Vector<T> vector = reinterpret_cast<const Vector<T>*>(x)[v];
-    for (int i = 0; i < kSize; ++i) {
-      vector.values[i] = static_cast<T>(Math::value(static_cast<float>(vector.values[i])));
-    }
-    reinterpret_cast<Vector<T>*>(y)[v] = vector;
-  }
-  for (int64_t i = num_vectors * kSize + first; i < n; i += stride) {
-    y[i] = static_cast<T>(Math::value(static_cast<float>(x[i])));
-  }
+  for_each_vector<kSize>(n, [&](int64_t at, auto size) {
+    Vector<T, size> values = load<size>(x + at);
+    for (int i = 0; i < size; ++i) values.set(i, Math::value(values[i]));
+    store(y + at, values);
+  });
 }
 
-template <class Math, class T>
+template <class Math, class T, int kSize>
 __global__ void backward_kernel(T* dy, const T* x, int64_t n) {
-  constexpr int kSize = Vector<T>::kSize;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t num_vectors = n / kSize;
-  for (int64_t v = first; v < num_vectors; v += stride) {
-    Vector<T> gradient = reinterpret_cast<Vector<T>*>(dy)[v];
-    const Vector<T> input = reinterpret_cast<const Vector<T>*>(x)[v];
-    for (int i = 0; i < kSize; ++i) {
-      const float derivative = Math::derivative(static_cast<float>(input.values[i]));
-      gradient.values[i] = static_cast<T>(static_cast<float>(gradient.values[i]) * derivative);
-    }
-    reinterpret_cast<Vector<T>*>(dy)[v] = gradient;
-  }
-  for (int64_t i = num_vectors * kSize + first; i < n; i += stride) {
-    dy[i] = static_cast<T>(static_cast<float>(dy[i]) * Math::derivative(static_cast<float>(x[i])));
-  }
+  for_each_vector<kSize>(n, [&](int64_t at, auto size) {
+    Vector<T, size> gradient = load<size>(dy + at);
+    const Vector<T, size> input = load<size>(x + at);
+    for (int i = 0; i < size; ++i) gradient.set(i, gradient[i] * Math::derivative(input[i]));
+    store(dy + at, gradient);
+  });
+}
+
+template <class Math, class T, int kSize>
+__global__ void forward_dropped_kernel(const T* x, T* y, int64_t width, CudaDropout dropout) {
+  for_each_dropped<kSize>(dropout, width, [&](int64_t at, const DropoutFactors<kSize>& factors) {
+    Vector<T, kSize> values = load<kSize>(x + at);
+    for (int i = 0; i < kSize; ++i) values.set(i, Math::value(values[i]) * factors.at[i]);
+    store(y + at, values);
+  });
+}
+
+template <class Math, class T, int kSize>
+__global__ void backward_dropped_kernel(T* dy, const T* x, int64_t width, CudaDropout dropout) {
+  for_each_dropped<kSize>(dropout, width, [&](int64_t at, const DropoutFactors<kSize>& factors) {
+    Vector<T, kSize> gradient = load<kSize>(dy + at);
+    const Vector<T, kSize> input = load<kSize>(x + at);
+    for (int i = 0; i < kSize; ++i)
+      gradient.set(i, gradient[i] * factors.at[i] * Math::derivative(input[i]));
+    store(dy + at, gradient);
+  });
 }
 
 template <class Body>
@@ -83,36 +73,71 @@ void with_math(ActivationKind kind, Body body) {
   }
 }
 
+// Calls body(math, zero, size): with the activation, a value of the type, and the elements at once.
+template <class Body>
+void with_choices(ActivationKind kind, ElementType type, bool fits, Body body) {
+  with_math(kind, [&](auto math) {
+    with_cuda_type(type, [&](auto zero) {
+      with_vector_size(fits, [&](auto size) { body(math, zero, size); });
+    });
+  });
+}
+
 }  // namespace
 
 void activation_forward_cuda(ActivationKind kind, const CudaArray& x, const CudaArray& y,
                              void* stream) {
-  with_math(kind, [&](auto math) {
-    with_cuda_type(x.type, [&](auto zero) {
-      using Math = decltype(math);
-      using T = decltype(zero);
-      const LaunchShape shape = launch_shape(x.num_elements() / Vector<T>::kSize + 1);
-      forward_kernel<Math, T>
-          <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<const T*>(x.data), static_cast<T*>(y.data), x.num_elements());
-    });
+  const int64_t n = x.num_elements();
+  // What is no whole vector at the end is taken one by one.
+  const bool fits = fits_vectors(kVectorSize, {x.data, y.data});
+  with_choices(kind, x.type, fits, [&](auto math, auto zero, auto size) {
+    using T = decltype(zero);
+    const LaunchShape shape = launch_shape(n / size + 1);
+    forward_kernel<decltype(math), T, size>
+        <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(data_of<T>(x),
+                                                                                data_of<T>(y), n);
   });
   check_launch("activation forward");
 }
 
 void activation_backward_cuda(ActivationKind kind, const CudaArray& dy, const CudaArray& x,
                               void* stream) {
-  with_math(kind, [&](auto math) {
-    with_cuda_type(x.type, [&](auto zero) {
-      using Math = decltype(math);
-      using T = decltype(zero);
-      const LaunchShape shape = launch_shape(x.num_elements() / Vector<T>::kSize + 1);
-      backward_kernel<Math, T>
-          <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<T*>(dy.data), static_cast<const T*>(x.data), x.num_elements());
-    });
+  const int64_t n = x.num_elements();
+  const bool fits = fits_vectors(kVectorSize, {dy.data, x.data});
+  with_choices(kind, x.type, fits, [&](auto math, auto zero, auto size) {
+    using T = decltype(zero);
+    const LaunchShape shape = launch_shape(n / size + 1);
+    backward_kernel<decltype(math), T, size>
+        <<<shape.blocks, shape.threads, 0, static_cast<cudaStream_t>(stream)>>>(data_of<T>(dy),
+                                                                                data_of<T>(x), n);
   });
   check_launch("activation backward");
+}
+
+void activation_forward_dropped_cuda(ActivationKind kind, const CudaArray& x, const CudaArray& y,
+                                     const CudaDropout& dropout, void* stream) {
+  const bool fits = fits_vectors(x.width, {x.data, y.data});
+  with_choices(kind, x.type, fits, [&](auto math, auto zero, auto size) {
+    using T = decltype(zero);
+    const RowGrid grid = row_grid(x.rows, (x.width + size - 1) / size);
+    forward_dropped_kernel<decltype(math), T, size>
+        <<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
+            data_of<T>(x), data_of<T>(y), x.width, dropout);
+  });
+  check_launch("activation forward with dropout");
+}
+
+void activation_backward_dropped_cuda(ActivationKind kind, const CudaArray& dy, const CudaArray& x,
+                                      const CudaDropout& dropout, void* stream) {
+  const bool fits = fits_vectors(x.width, {dy.data, x.data});
+  with_choices(kind, x.type, fits, [&](auto math, auto zero, auto size) {
+    using T = decltype(zero);
+    const RowGrid grid = row_grid(x.rows, (x.width + size - 1) / size);
+    backward_dropped_kernel<decltype(math), T, size>
+        <<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
+            data_of<T>(dy), data_of<T>(x), x.width, dropout);
+  });
+  check_launch("activation backward with dropout");
 }
 
 }  // namespace sotto::kernels::detail

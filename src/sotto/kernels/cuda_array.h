@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "sotto/kernels/dropout_mask.h"
 #include "sotto/kernels/element_type.h"
 
 namespace sotto::kernels {
@@ -24,6 +25,13 @@ struct CudaPack {
   const uint64_t* keys = nullptr;   // [utterances], what random draws are keyed by
   int64_t num_utterances = 0;
   int64_t num_frames = 0;
+  int64_t max_length = 0;
+};
+
+// A dropout mask over the rows of a pack.
+struct CudaDropout {
+  CudaPack pack;
+  DropoutRule rule;
 };
 
 }  // namespace sotto::kernels

@@ -5,6 +5,8 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/attention_task.h"
 #include "sotto/kernels/cuda_array.h"
+#include "sotto/kernels/norm_arrays.h"
+#include "sotto/kernels/window_arrays.h"
 
 namespace sotto::kernels::detail {
 
@@ -36,6 +38,113 @@ void attention_forward_cuda(const CudaAttentionTask& /*task*/, void* /*stream*/)
 void attention_backward_cuda(const CudaAttentionTask& /*task*/,
                              const CudaAttentionGradients& /*gradients*/, void* /*stream*/) {
   throw_cuda_not_built("Attention");
+}
+
+void activation_forward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*x*/,
+                                     const CudaArray& /*y*/, const CudaDropout& /*dropout*/,
+                                     void* /*stream*/) {
+  throw_cuda_not_built("an activation");
+}
+
+void activation_backward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*dy*/,
+                                      const CudaArray& /*x*/, const CudaDropout& /*dropout*/,
+                                      void* /*stream*/) {
+  throw_cuda_not_built("an activation");
+}
+
+void column_sum_cuda(const CudaArray& /*x*/, const CudaArray& /*partial*/, const CudaArray& /*sum*/,
+                     void* /*stream*/) {
+  throw_cuda_not_built("ColumnSum");
+}
+
+void dropout_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, const CudaDropout& /*dropout*/,
+                  void* /*stream*/) {
+  throw_cuda_not_built("Dropout");
+}
+
+void embedding_forward_cuda(const int32_t* /*ids*/, const CudaArray& /*table*/,
+                            const CudaArray& /*y*/, void* /*stream*/) {
+  throw_cuda_not_built("Embedding");
+}
+
+void embedding_backward_cuda(const CudaArray& /*dy*/, const int32_t* /*ids*/,
+                             const CudaArray& /*grad_table*/, void* /*stream*/) {
+  throw_cuda_not_built("Embedding");
+}
+
+void frame_windows_forward_cuda(const FrameWindowArrays& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("FrameWindows");
+}
+
+void frame_windows_backward_cuda(const FrameWindowArrays& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("FrameWindows");
+}
+
+void glu_forward_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* /*stream*/) {
+  throw_cuda_not_built("Glu");
+}
+
+void glu_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*x*/, const CudaArray& /*dx*/,
+                       void* /*stream*/) {
+  throw_cuda_not_built("Glu");
+}
+
+void group_norm_forward_cuda(const GroupNormForward& /*in*/, const CudaPack& /*pack*/,
+                             void* /*stream*/) {
+  throw_cuda_not_built("GroupNorm");
+}
+
+void group_norm_backward_cuda(const GroupNormBackward& /*in*/, const CudaPack& /*pack*/,
+                              void* /*stream*/) {
+  throw_cuda_not_built("GroupNorm");
+}
+
+void layer_norm_forward_cuda(const RowNormForward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("LayerNorm");
+}
+
+void layer_norm_backward_cuda(const RowNormBackward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("LayerNorm");
+}
+
+void position_add_cuda(const CudaArray& /*x*/, const CudaArray& /*table*/, const CudaPack& /*pack*/,
+                       void* /*stream*/) {
+  throw_cuda_not_built("PositionAdd");
+}
+
+void position_add_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*grad_table*/,
+                                const CudaPack& /*pack*/, void* /*stream*/) {
+  throw_cuda_not_built("PositionAdd");
+}
+
+void residual_add_cuda(const CudaArray& /*x*/, const CudaArray& /*residual*/, void* /*stream*/) {
+  throw_cuda_not_built("ResidualAdd");
+}
+
+void residual_add_dropped_cuda(const CudaArray& /*x*/, const CudaArray& /*residual*/,
+                               const CudaDropout& /*dropout*/, void* /*stream*/) {
+  throw_cuda_not_built("ResidualAdd");
+}
+
+void rms_norm_forward_cuda(const RowNormForward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("RmsNorm");
+}
+
+void rms_norm_backward_cuda(const RowNormBackward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("RmsNorm");
+}
+
+void sinusoid_add_cuda(const CudaArray& /*x*/, const CudaPack& /*pack*/, void* /*stream*/) {
+  throw_cuda_not_built("SinusoidAdd");
+}
+
+void softmax_forward_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* /*stream*/) {
+  throw_cuda_not_built("Softmax");
+}
+
+void softmax_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*y*/, const CudaArray& /*dx*/,
+                           void* /*stream*/) {
+  throw_cuda_not_built("Softmax");
 }
 
 }  // namespace sotto::kernels::detail

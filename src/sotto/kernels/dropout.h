@@ -8,6 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "sotto/core/rng.h"
+#include "sotto/kernels/cuda_array.h"
+#include "sotto/kernels/dropout_mask.h"
 #include "sotto/kernels/packing.h"
 
 namespace sotto::kernels {
@@ -24,6 +26,18 @@ struct Dropout {
 
   // The same into a new tensor, for a gradient that the residual connection still needs.
   static at::Tensor applied(const at::Tensor& x, const Packing& packing, const Mask& mask);
+};
+
+// Dropout that another kernel applies to its own result, in the same pass.
+struct Dropped {
+  const Packing& packing;
+  Dropout::Mask mask;
+
+  bool drops_anything() const { return dropout_threshold(mask.probability) > 0; }
+  // The rule for the rows of x [N, D], which must be those of the pack.
+  DropoutRule rule_for(const at::Tensor& x) const;
+  // The same for a CUDA source.
+  CudaDropout cuda_dropout_for(const at::Tensor& x) const;
 };
 
 }  // namespace sotto::kernels

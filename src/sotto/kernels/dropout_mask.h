@@ -3,6 +3,7 @@
 // element, and far finer than any rate in use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "sotto/core/philox.h"

@@ -1,5 +1,6 @@
 #include "sotto/kernels/embedding.h"
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
@@ -8,6 +9,10 @@ namespace detail {
 void embedding_forward_cpu(const at::Tensor& ids, const at::Tensor& table, const at::Tensor& y);
 void embedding_backward_cpu(const at::Tensor& dy, const at::Tensor& ids,
                             const at::Tensor& grad_table);
+void embedding_forward_cuda(const int32_t* ids, const CudaArray& table, const CudaArray& y,
+                            void* stream);
+void embedding_backward_cuda(const CudaArray& dy, const int32_t* ids, const CudaArray& grad_table,
+                             void* stream);
 }  // namespace detail
 
 namespace {
@@ -25,8 +30,12 @@ at::Tensor Embedding::forward(const at::Tensor& ids, const at::Tensor& table) {
   at::Tensor y = make_result({ids.size(0), table.size(1)}, table);
   report_cost("embedding.forward", {.flops = 0.0, .bytes = 2.0 * bytes_of(y)});
   if (is_dry(table)) return y;
-  require_cpu(table, "Embedding");
-  detail::embedding_forward_cpu(ids, table, y);
+  if (table.is_cuda()) {
+    detail::embedding_forward_cuda(ids.const_data_ptr<int32_t>(), cuda_array(table), cuda_array(y),
+                                   device::current_cuda_stream());
+  } else {
+    detail::embedding_forward_cpu(ids, table, y);
+  }
   return y;
 }
 
@@ -42,8 +51,12 @@ void Embedding::backward(const at::Tensor& dy, const at::Tensor& ids, at::Tensor
   const double moved = bytes_of(dy) + 2.0 * static_cast<double>(dy.numel() * grad_table.itemsize());
   report_cost("embedding.backward", {.flops = static_cast<double>(dy.numel()), .bytes = moved});
   if (is_dry(dy)) return;
-  require_cpu(dy, "Embedding");
-  detail::embedding_backward_cpu(dy, ids, grad_table);
+  if (dy.is_cuda()) {
+    detail::embedding_backward_cuda(cuda_array(dy), ids.const_data_ptr<int32_t>(),
+                                    cuda_array(grad_table), device::current_cuda_stream());
+  } else {
+    detail::embedding_backward_cpu(dy, ids, grad_table);
+  }
 }
 
 }  // namespace sotto::kernels

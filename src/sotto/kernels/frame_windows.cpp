@@ -1,6 +1,8 @@
 #include "sotto/kernels/frame_windows.h"
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
+#include "sotto/kernels/window_arrays.h"
 
 namespace sotto::kernels {
 
@@ -11,6 +13,8 @@ void frame_windows_forward_cpu(const at::Tensor& x, const at::Tensor& y,
 void frame_windows_backward_cpu(const at::Tensor& dy, const at::Tensor& dx,
                                 const FrameWindows::Packings& packings,
                                 const FrameWindows::Options& options);
+void frame_windows_forward_cuda(const FrameWindowArrays& in, void* stream);
+void frame_windows_backward_cuda(const FrameWindowArrays& in, void* stream);
 }  // namespace detail
 
 namespace {
@@ -23,6 +27,18 @@ void check(const FrameWindows::Packings& packings, const FrameWindows::Options& 
   SOTTO_ASSERT(packings.to.lengths() ==
                    FrameWindows::windowed_lengths(packings.from.lengths(), options.stride),
                "the packing of windows is of other lengths");
+}
+
+FrameWindowArrays cuda_arrays(const at::Tensor& frames, const at::Tensor& windows,
+                              const FrameWindows::Packings& packings,
+                              const FrameWindows::Options& options) {
+  return {.frames = cuda_array(frames),
+          .windows = cuda_array(windows),
+          .from = cuda_pack(packings.from),
+          .to = cuda_pack(packings.to),
+          .size = options.size,
+          .stride = options.stride,
+          .before = options.before};
 }
 
 }  // namespace
@@ -44,8 +60,12 @@ at::Tensor FrameWindows::forward(const at::Tensor& x, const Packings& packings,
   at::Tensor y = make_result({packings.to.num_frames(), options.size * x.size(1)}, x);
   report_cost("frame_windows.forward", {.flops = 0.0, .bytes = 2.0 * bytes_of(y)});
   if (is_dry(x)) return y;
-  require_cpu(x, "FrameWindows");
-  detail::frame_windows_forward_cpu(x, y, packings, options);
+  if (x.is_cuda()) {
+    detail::frame_windows_forward_cuda(cuda_arrays(x, y, packings, options),
+                                       device::current_cuda_stream());
+  } else {
+    detail::frame_windows_forward_cpu(x, y, packings, options);
+  }
   return y;
 }
 
@@ -59,8 +79,12 @@ at::Tensor FrameWindows::backward(const at::Tensor& dy, const Packings& packings
   report_cost("frame_windows.backward",
               {.flops = static_cast<double>(dy.numel()), .bytes = bytes_of(dy) + bytes_of(dx)});
   if (is_dry(dy)) return dx;
-  require_cpu(dy, "FrameWindows");
-  detail::frame_windows_backward_cpu(dy, dx, packings, options);
+  if (dy.is_cuda()) {
+    detail::frame_windows_backward_cuda(cuda_arrays(dx, dy, packings, options),
+                                        device::current_cuda_stream());
+  } else {
+    detail::frame_windows_backward_cpu(dy, dx, packings, options);
+  }
   return dx;
 }
 

@@ -1,5 +1,6 @@
 #include "sotto/kernels/glu.h"
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
@@ -7,6 +8,8 @@ namespace sotto::kernels {
 namespace detail {
 void glu_forward_cpu(const at::Tensor& x, const at::Tensor& y);
 void glu_backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
+void glu_forward_cuda(const CudaArray& x, const CudaArray& y, void* stream);
+void glu_backward_cuda(const CudaArray& dy, const CudaArray& x, const CudaArray& dx, void* stream);
 }  // namespace detail
 
 at::Tensor Glu::forward(const at::Tensor& x) {
@@ -16,8 +19,11 @@ at::Tensor Glu::forward(const at::Tensor& x) {
               {.flops = 11.0 * static_cast<double>(x.numel()), .bytes = 1.5 * bytes_of(x)});
   at::Tensor y = make_result({x.size(0), x.size(1) / 2}, x);
   if (is_dry(x)) return y;
-  require_cpu(x, "Glu");
-  detail::glu_forward_cpu(x, y);
+  if (x.is_cuda()) {
+    detail::glu_forward_cuda(cuda_array(x), cuda_array(y), device::current_cuda_stream());
+  } else {
+    detail::glu_forward_cpu(x, y);
+  }
   return y;
 }
 
@@ -30,8 +36,12 @@ at::Tensor Glu::backward(const at::Tensor& dy, const at::Tensor& x) {
               {.flops = 14.0 * static_cast<double>(x.numel()), .bytes = 2.5 * bytes_of(x)});
   at::Tensor dx = make_result(x.sizes(), x);
   if (is_dry(x)) return dx;
-  require_cpu(x, "Glu");
-  detail::glu_backward_cpu(dy, x, dx);
+  if (x.is_cuda()) {
+    detail::glu_backward_cuda(cuda_array(dy), cuda_array(x), cuda_array(dx),
+                              device::current_cuda_stream());
+  } else {
+    detail::glu_backward_cpu(dy, x, dx);
+  }
   return dx;
 }
 

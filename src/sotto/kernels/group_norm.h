@@ -2,8 +2,10 @@
 // a group (one channel a group in wav2vec2). N frames of a pack with B utterances, D channels, G
 // groups.
 //
-// Allocates: forward y, mean, rstd; backward dx, and as workspace fp32 [B, 2, D] for the
-// parameters' gradients.
+// Allocates: forward y, mean, rstd; backward dx. As workspace, in fp32: sums of pieces of 256
+// frames (at most N / 256 + B of them), [pieces, D] in forward and [pieces, 2 D] in backward; in
+// backward [B, 2, D] for the parameters' gradients and [B, 2 G]. A CPU needs but [B, 2, D]; all
+// devices allocate alike.
 #pragma once
 
 #include <ATen/core/Tensor.h>

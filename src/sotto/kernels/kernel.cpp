@@ -40,7 +40,8 @@ CudaPack cuda_pack(const Packing& packing) {
       .starts = packing.device_starts().const_data_ptr<int32_t>(),
       .keys = reinterpret_cast<const uint64_t*>(packing.device_keys().const_data_ptr<int64_t>()),
       .num_utterances = packing.num_utterances(),
-      .num_frames = packing.num_frames()};
+      .num_frames = packing.num_frames(),
+      .max_length = packing.max_length()};
 }
 
 at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options) {

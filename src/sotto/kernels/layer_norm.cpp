@@ -1,6 +1,8 @@
 #include "sotto/kernels/layer_norm.h"
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
+#include "sotto/kernels/norm_arrays.h"
 
 namespace sotto::kernels {
 
@@ -10,6 +12,8 @@ void layer_norm_forward_cpu(const at::Tensor& x, const LayerNorm::Parameters& pa
 void layer_norm_backward_cpu(const LayerNorm::BackwardInputs& in,
                              const LayerNorm::Gradients& gradients, const at::Tensor& dx,
                              const at::Tensor& partial);
+void layer_norm_forward_cuda(const RowNormForward& in, void* stream);
+void layer_norm_backward_cuda(const RowNormBackward& in, void* stream);
 }  // namespace detail
 
 LayerNorm::Result LayerNorm::forward(const at::Tensor& x, const Parameters& parameters) {
@@ -25,8 +29,18 @@ LayerNorm::Result LayerNorm::forward(const at::Tensor& x, const Parameters& para
                 .mean = make_float_result({rows}, x),
                 .rstd = make_float_result({rows}, x)};
   if (is_dry(x)) return result;
-  require_cpu(x, "LayerNorm");
-  detail::layer_norm_forward_cpu(x, parameters, result);
+  if (x.is_cuda()) {
+    detail::layer_norm_forward_cuda({.x = cuda_array(x),
+                                     .y = cuda_array(result.y),
+                                     .gamma = cuda_array(parameters.gamma),
+                                     .beta = cuda_array(parameters.beta),
+                                     .mean = cuda_array(result.mean),
+                                     .rstd = cuda_array(result.rstd),
+                                     .epsilon = static_cast<float>(parameters.epsilon)},
+                                    device::current_cuda_stream());
+  } else {
+    detail::layer_norm_forward_cpu(x, parameters, result);
+  }
   return result;
 }
 
@@ -40,15 +54,32 @@ at::Tensor LayerNorm::backward(const BackwardInputs& in, const Gradients& gradie
   check_float_vector(in.gamma, width, "gamma");
   check_float_vector(gradients.gamma, width, "gradient of gamma");
   check_float_vector(gradients.beta, width, "gradient of beta");
+  if (in.residual != nullptr) check_same(in.x, *in.residual, "residual");
+  const double moved = in.residual != nullptr ? 4.0 : 3.0;
   report_cost("layer_norm.backward",
-              {.flops = 17.0 * static_cast<double>(in.x.numel()), .bytes = 3.0 * bytes_of(in.x)});
+              {.flops = 17.0 * static_cast<double>(in.x.numel()), .bytes = moved * bytes_of(in.x)});
 
   at::Tensor dx = make_result({rows, width}, in.x);
   const at::Tensor partial =
       make_workspace({num_row_slabs(rows), 2, width}, in.x.options().dtype(at::kFloat));
   if (is_dry(in.x)) return dx;
-  require_cpu(in.x, "LayerNorm");
-  detail::layer_norm_backward_cpu(in, gradients, dx, partial);
+  if (in.x.is_cuda()) {
+    detail::layer_norm_backward_cuda(
+        {.dy = cuda_array(in.dy),
+         .x = cuda_array(in.x),
+         .residual = in.residual == nullptr ? CudaArray{} : cuda_array(*in.residual),
+         .dx = cuda_array(dx),
+         .mean = cuda_array(in.mean),
+         .rstd = cuda_array(in.rstd),
+         .gamma = cuda_array(in.gamma),
+         .partial = cuda_array(partial),
+         .grad_gamma = cuda_array(gradients.gamma),
+         .grad_beta = cuda_array(gradients.beta),
+         .num_slabs = partial.size(0)},
+        device::current_cuda_stream());
+  } else {
+    detail::layer_norm_backward_cpu(in, gradients, dx, partial);
+  }
   return dx;
 }
 

@@ -72,6 +72,7 @@ template <class T>
 struct BackwardRow {
   const T* dy;
   const T* x;
+  const T* residual;  // or null
   T* dx;
   const float* gamma;
   Moments moments;
@@ -100,12 +101,20 @@ void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   });
   const float mean_g = simd::sum(sum_g) / static_cast<float>(in.width);
   const float mean_gx = simd::sum(sum_gx) / static_cast<float>(in.width);
-  simd::for_each_block(in.width, [&](int64_t i, auto n) {
+  const auto dx_at = [&](int64_t i, auto n) {
     simd::prefetch(in.dy + in.ahead + i);
     simd::prefetch(in.x + in.ahead + i);
     const Lanes g = simd::load(in.dy + i, n) * simd::load(in.gamma + i, n);
-    simd::store(in.dx + i, (g - mean_g - normalised(i, n) * mean_gx) * in.moments.rstd, n);
-  });
+    return (g - mean_g - normalised(i, n) * mean_gx) * in.moments.rstd;
+  };
+  if (in.residual == nullptr) {
+    simd::for_each_block(in.width,
+                         [&](int64_t i, auto n) { simd::store(in.dx + i, dx_at(i, n), n); });
+  } else {
+    simd::for_each_block(in.width, [&](int64_t i, auto n) {
+      simd::store(in.dx + i, dx_at(i, n) + simd::load(in.residual + i, n), n);
+    });
+  }
 }
 
 }  // namespace
@@ -154,19 +163,22 @@ void layer_norm_backward_cpu(const LayerNorm::BackwardInputs& in,
     using T = decltype(zero);
     const T* x = in.x.const_data_ptr<T>();
     const T* dy = in.dy.const_data_ptr<T>();
+    const T* residual = in.residual == nullptr ? nullptr : in.residual->const_data_ptr<T>();
     T* out = dx.mutable_data_ptr<T>();
     parallel_slabs(in.x.size(0), [&](int64_t slab, int64_t begin, int64_t end) {
       float* gamma_sum = sums + slab * 2 * width;
       float* beta_sum = gamma_sum + width;
       std::fill_n(gamma_sum, 2 * width, 0.0f);
       for (int64_t row = begin; row < end; ++row) {
-        const BackwardRow<T> work{.dy = dy + row * width,
-                                  .x = x + row * width,
-                                  .dx = out + row * width,
-                                  .gamma = gamma,
-                                  .moments = {.mean = means[row], .rstd = rstds[row]},
-                                  .width = width,
-                                  .ahead = row + 1 < end ? width : 0};
+        const BackwardRow<T> work{
+            .dy = dy + row * width,
+            .x = x + row * width,
+            .residual = residual == nullptr ? nullptr : residual + row * width,
+            .dx = out + row * width,
+            .gamma = gamma,
+            .moments = {.mean = means[row], .rstd = rstds[row]},
+            .width = width,
+            .ahead = row + 1 < end ? width : 0};
         backward_row(work, gamma_sum, beta_sum);
       }
     });

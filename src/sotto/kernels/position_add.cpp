@@ -1,5 +1,6 @@
 #include "sotto/kernels/position_add.h"
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
@@ -9,6 +10,11 @@ void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packin
 void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
                                const at::Tensor& grad_table);
 void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing);
+void position_add_cuda(const CudaArray& x, const CudaArray& table, const CudaPack& pack,
+                       void* stream);
+void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table,
+                                const CudaPack& pack, void* stream);
+void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream);
 }  // namespace detail
 
 namespace {
@@ -35,8 +41,12 @@ void PositionAdd::accumulate(at::Tensor& x, const at::Tensor& table, const Packi
   report_cost("position_add",
               {.flops = static_cast<double>(x.numel()), .bytes = 3.0 * bytes_of(x)});
   if (is_dry(x)) return;
-  require_cpu(x, "PositionAdd");
-  detail::position_add_cpu(x, table, packing);
+  if (x.is_cuda()) {
+    detail::position_add_cuda(cuda_array(x), cuda_array(table), cuda_pack(packing),
+                              device::current_cuda_stream());
+  } else {
+    detail::position_add_cpu(x, table, packing);
+  }
 }
 
 void PositionAdd::backward(const at::Tensor& dy, const Packing& packing, at::Tensor& grad_table) {
@@ -46,8 +56,12 @@ void PositionAdd::backward(const at::Tensor& dy, const Packing& packing, at::Ten
   report_cost("position_add.backward",
               {.flops = static_cast<double>(dy.numel()), .bytes = 3.0 * bytes_of(dy)});
   if (is_dry(dy)) return;
-  require_cpu(dy, "PositionAdd");
-  detail::position_add_backward_cpu(dy, packing, grad_table);
+  if (dy.is_cuda()) {
+    detail::position_add_backward_cuda(cuda_array(dy), cuda_array(grad_table), cuda_pack(packing),
+                                       device::current_cuda_stream());
+  } else {
+    detail::position_add_backward_cpu(dy, packing, grad_table);
+  }
 }
 
 void SinusoidAdd::accumulate(at::Tensor& x, const Packing& packing) {
@@ -56,8 +70,11 @@ void SinusoidAdd::accumulate(at::Tensor& x, const Packing& packing) {
   report_cost("sinusoid_add",
               {.flops = 20.0 * static_cast<double>(x.numel()), .bytes = 2.0 * bytes_of(x)});
   if (is_dry(x)) return;
-  require_cpu(x, "SinusoidAdd");
-  detail::sinusoid_add_cpu(x, packing);
+  if (x.is_cuda()) {
+    detail::sinusoid_add_cuda(cuda_array(x), cuda_pack(packing), device::current_cuda_stream());
+  } else {
+    detail::sinusoid_add_cpu(x, packing);
+  }
 }
 
 }  // namespace sotto::kernels

@@ -60,10 +60,19 @@ void rms_norm_backward_cpu(const RmsNorm::BackwardInputs& in, const at::Tensor& 
           simd::store(gamma_sum + i, simd::load(gamma_sum + i, n) + dy_x_hat, n);
         });
         const float mean_gx = simd::sum(sum_gx) / static_cast<float>(width);
-        simd::for_each_block(width, [&](int64_t i, auto n) {
+        const auto dx_at = [&](int64_t i, auto n) {
           const Lanes g = simd::load(dy + i, n) * simd::load(gamma + i, n);
-          simd::store(out + i, (g - simd::load(x + i, n) * (rstd * mean_gx)) * rstd, n);
-        });
+          return (g - simd::load(x + i, n) * (rstd * mean_gx)) * rstd;
+        };
+        if (in.residual == nullptr) {
+          simd::for_each_block(width,
+                               [&](int64_t i, auto n) { simd::store(out + i, dx_at(i, n), n); });
+        } else {
+          const T* residual = in.residual->const_data_ptr<T>() + row * width;
+          simd::for_each_block(width, [&](int64_t i, auto n) {
+            simd::store(out + i, dx_at(i, n) + simd::load(residual + i, n), n);
+          });
+        }
       }
     });
   });

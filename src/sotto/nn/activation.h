@@ -6,6 +6,7 @@
 #include <array>
 
 #include "sotto/core/options.h"
+#include "sotto/kernels/dropout.h"
 
 namespace sotto::nn {
 
@@ -15,10 +16,12 @@ inline constexpr std::array kActivations = {Named{"gelu", Activation::kGelu},
                                             Named{"relu", Activation::kRelu},
                                             Named{"silu", Activation::kSilu}};
 
-// y of x, any shape.
-at::Tensor activate(Activation activation, const at::Tensor& x);
+// y of x, any shape; with `dropped`, of x [N, D] and dropped in the same pass.
+at::Tensor activate(Activation activation, const at::Tensor& x,
+                    const kernels::Dropped* dropped = nullptr);
 
-// dy becomes dx; x is what activate() got.
-void activation_backward(Activation activation, at::Tensor& dy, const at::Tensor& x);
+// dy becomes dx; x and `dropped` are what activate() got.
+void activation_backward(Activation activation, at::Tensor& dy, const at::Tensor& x,
+                         const kernels::Dropped* dropped = nullptr);
 
 }  // namespace sotto::nn

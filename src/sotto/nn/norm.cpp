@@ -26,14 +26,19 @@ LayerTape::Tensors Norm::forward(const at::Tensor& x) const {
 }
 
 at::Tensor Norm::backward(const at::Tensor& dy, const at::Tensor& x,
-                          const LayerTape::Tensors& result) const {
+                          const LayerTape::Tensors& result, const at::Tensor* residual) const {
   if (kind_ == NormKind::kRms) {
-    return RmsNorm::backward({.dy = dy, .x = x, .rstd = result.at(1), .gamma = gamma_.value},
-                             gamma_.gradient);
+    return RmsNorm::backward(
+        {.dy = dy, .x = x, .rstd = result.at(1), .gamma = gamma_.value, .residual = residual},
+        gamma_.gradient);
   }
-  return LayerNorm::backward(
-      {.dy = dy, .x = x, .mean = result.at(1), .rstd = result.at(2), .gamma = gamma_.value},
-      {.gamma = gamma_.gradient, .beta = beta_->gradient});
+  return LayerNorm::backward({.dy = dy,
+                              .x = x,
+                              .mean = result.at(1),
+                              .rstd = result.at(2),
+                              .gamma = gamma_.value,
+                              .residual = residual},
+                             {.gamma = gamma_.gradient, .beta = beta_->gradient});
 }
 
 }  // namespace sotto::nn

@@ -25,10 +25,10 @@ class Norm {
   // y [N, D] of x [N, D], and behind it the statistics that backward takes.
   LayerTape::Tensors forward(const at::Tensor& x) const;
 
-  // dx [N, D] of dy [N, D]; `result` is forward's, whose y is not read. Adds to the parameters'
-  // gradients.
-  at::Tensor backward(const at::Tensor& dy, const at::Tensor& x,
-                      const LayerTape::Tensors& result) const;
+  // dx [N, D] of dy [N, D]; `result` is forward's, whose y is not read. `residual` [N, D] is a
+  // gradient that goes around the norm: added to dx. Adds to the parameters' gradients.
+  at::Tensor backward(const at::Tensor& dy, const at::Tensor& x, const LayerTape::Tensors& result,
+                      const at::Tensor* residual = nullptr) const;
 
  private:
   NormKind kind_;

@@ -14,6 +14,7 @@ using device::MomentScope;
 using device::Phase;
 using kernels::Attention;
 using kernels::Dropout;
+using kernels::Dropped;
 using kernels::ResidualAdd;
 
 enum Slot : size_t {
@@ -98,6 +99,11 @@ at::Tensor TransformerBlock::backward(at::Tensor dy, const Context& context, Tap
   return dx;
 }
 
+Dropped TransformerBlock::activation_dropout(const Context& context) const {
+  return {.packing = context.packing,
+          .mask = context.dropout(kActivationDropout, options_.dropout)};
+}
+
 const at::Tensor& TransformerBlock::attention_input(LayerTape& tape) const {
   const at::Tensor& x = tape.kept(kInput).front();
   if (!options_.norm_first) return x;
@@ -130,9 +136,8 @@ const at::Tensor& TransformerBlock::middle(const Context& context, LayerTape& ta
            [&] {
              at::Tensor result = out_.forward(attention(context, tape).front());
              tape.settle(kAttention);
-             Dropout::apply(result, context.packing,
-                            context.dropout(kAttentionDropout, options_.dropout));
-             ResidualAdd::accumulate(result, tape.kept(kInput).front());
+             ResidualAdd::accumulate_dropped(result, tape.kept(kInput).front(), context.packing,
+                                             context.dropout(kAttentionDropout, options_.dropout));
              return Tensors{std::move(result)};
            })
       .front();
@@ -160,10 +165,9 @@ const at::Tensor& TransformerBlock::activated(const Context& context, LayerTape&
   return tape
       .get(kActivated,
            [&] {
-             at::Tensor result = activate(options_.activation, hidden(context, tape));
+             const Dropped dropped = activation_dropout(context);
+             at::Tensor result = activate(options_.activation, hidden(context, tape), &dropped);
              tape.settle(kHidden);
-             Dropout::apply(result, context.packing,
-                            context.dropout(kActivationDropout, options_.dropout));
              return Tensors{std::move(result)};
            })
       .front();
@@ -172,9 +176,9 @@ const at::Tensor& TransformerBlock::activated(const Context& context, LayerTape&
 at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const {
   at::Tensor result = ffn2_.forward(activated(context, tape));
   tape.settle(kActivated);
-  Dropout::apply(result, context.packing, context.dropout(kFfnDropout, options_.dropout));
-  ResidualAdd::accumulate(
-      result, options_.norm_first ? middle(context, tape) : normed_middle(context, tape).front());
+  ResidualAdd::accumulate_dropped(
+      result, options_.norm_first ? middle(context, tape) : normed_middle(context, tape).front(),
+      context.packing, context.dropout(kFfnDropout, options_.dropout));
   if (!options_.norm_first) tape.settle(kNorm1);
   tape.settle(kMiddle);
   return result;
@@ -190,8 +194,8 @@ at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const C
   tape.release(kActivated);
   at::Tensor d_hidden = ffn2_.input_gradient(d_result);  // [N, H]
   d_result.reset();
-  Dropout::apply(d_hidden, context.packing, context.dropout(kActivationDropout, options_.dropout));
-  activation_backward(options_.activation, d_hidden, hidden(context, tape));
+  const Dropped dropped = activation_dropout(context);
+  activation_backward(options_.activation, d_hidden, hidden(context, tape), &dropped);
   tape.release(kHidden);
 
   const size_t slot = options_.norm_first ? kNorm2 : kNorm1;
@@ -226,18 +230,16 @@ at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& c
                                                  LayerTape& tape) const {
   Tensors normed;
   at::Tensor d_normed = feed_forward_backward(dy, context, tape, normed);
-  at::Tensor d_middle = norm2_.backward(d_normed, middle(context, tape), normed);
+  at::Tensor d_middle = norm2_.backward(d_normed, middle(context, tape), normed, &dy);
   d_normed.reset();
+  dy.reset();
   normed.clear();
   tape.release(kMiddle);
-  ResidualAdd::accumulate(d_middle, dy);
-  dy.reset();
 
   at::Tensor d_input = attention_backward(d_middle, context, tape);
-  at::Tensor dx = norm1_.backward(d_input, tape.kept(kInput).front(), tape.kept(kNorm1));
+  at::Tensor dx = norm1_.backward(d_input, tape.kept(kInput).front(), tape.kept(kNorm1), &d_middle);
   tape.release(kNorm1);
   tape.release(kInput);
-  ResidualAdd::accumulate(dx, d_middle);
   return dx;
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "sotto/kernels/attention.h"
+#include "sotto/kernels/dropout.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"
@@ -59,6 +60,9 @@ class TransformerBlock {
   const at::Tensor& hidden(const Context& context, LayerTape& tape) const;      // [N, H]
   const at::Tensor& activated(const Context& context, LayerTape& tape) const;   // [N, H]
   at::Tensor sum(const Context& context, LayerTape& tape) const;                // [N, D]
+
+  // Of the activation, in forward and in backward.
+  kernels::Dropped activation_dropout(const Context& context) const;
 
   // The gradient of the part's input [N, D] for that of its result; `normed` is the input of the
   // feed-forward part with its norm's statistics, of which y is let go.
