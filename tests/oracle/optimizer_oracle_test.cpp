@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/kernels/adamw.h"
+#include "sotto/kernels/square_sum.h"
 #include "sotto/optim/schedule.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
@@ -36,11 +37,13 @@ TEST(AdamWOracle, TakesTheStepsOfPyTorch) {
     ASSERT_EQ(gradients.sizes(), after.sizes());
     for (int64_t i = 0; i < gradients.size(0); ++i) {
       const at::Tensor gradient = gradients[i];
+      at::Tensor square_sum = at::zeros({1}, at::kDouble);
+      kernels::SquareSum::accumulate(square_sum, gradient);
       AdamW::update({.weights = weights,
                      .gradients = gradient,
                      .first_moment = first,
                      .second_moment = second},
-                    coefficients(row.at("settings"), i + 1));
+                    coefficients(row.at("settings"), i + 1), square_sum);
       EXPECT_LE(relative_error(weights, after[i]), kernel_tolerance(at::kFloat))
           << "step " << i + 1;
     }

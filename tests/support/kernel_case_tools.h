@@ -1,4 +1,4 @@
-// What the rows of the kernel table share, and the part of them that is in a file of its own.
+// What the rows of the kernel table share, and the parts of them that are in files of their own.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,6 +9,9 @@
 #include "support/kernel_cases.h"
 
 namespace sotto::test {
+
+// The kernels that know neither rows nor utterances.
+std::vector<KernelCase> flat_kernel_cases();
 
 // The kernels that know the boundaries of utterances.
 std::vector<KernelCase> pack_kernel_cases();

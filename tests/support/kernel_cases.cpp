@@ -1,9 +1,6 @@
 #include "support/kernel_cases.h"
 
-#include <cmath>
-
 #include "sotto/kernels/activation.h"
-#include "sotto/kernels/adamw.h"
 #include "sotto/kernels/column_sum.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/dropout_mask.h"
@@ -15,7 +12,6 @@
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
-#include "sotto/kernels/square_sum.h"
 #include "support/kernel_case_tools.h"
 
 namespace sotto::test {
@@ -224,54 +220,6 @@ Tensors reference_column_sum(const Tensors& in, const Packing&) {
   return {in[0].sum(0) + in[1].sum(0)};
 }
 
-// --- optimizer: inputs weights, gradients and moments, all flat and fp32
-
-const AdamW::Coefficients kAdamW{.rate = 0.05,
-                                 .beta1 = 0.8,
-                                 .beta2 = 0.95,
-                                 .epsilon = 1e-3,
-                                 .weight_decay = 0.1,
-                                 .step = 3,
-                                 .gradient_scale = 0.7};
-
-std::vector<Input> adamw_inputs(const Shape& s) {
-  const int64_t n = s.rows * s.width;
-  Input second_moment = parameter({n}, 4);
-  second_moment.values = second_moment.values.square();
-  return {parameter({n}, 1), parameter({n}, 2), parameter({n}, 3), second_moment};
-}
-Tensors run_adamw(const Tensors& in, const Packing&) {
-  at::Tensor weights = copy_of(in[0]), first = copy_of(in[2]), second = copy_of(in[3]);
-  AdamW::update(
-      {.weights = weights, .gradients = in[1], .first_moment = first, .second_moment = second},
-      kAdamW);
-  return {weights, first, second};
-}
-Tensors reference_adamw(const Tensors& in, const Packing&) {
-  const auto& c = kAdamW;
-  const at::Tensor g = in[1] * c.gradient_scale;
-  const at::Tensor first = c.beta1 * in[2] + (1 - c.beta1) * g;
-  const at::Tensor second = c.beta2 * in[3] + (1 - c.beta2) * g * g;
-  const double bias1 = 1 - std::pow(c.beta1, c.step), bias2 = 1 - std::pow(c.beta2, c.step);
-  const at::Tensor denominator = (second / bias2).sqrt() + c.epsilon;
-  const at::Tensor weights =
-      in[0] * (1 - c.rate * c.weight_decay) - c.rate * (first / bias1) / denominator;
-  return {weights, first, second};
-}
-
-std::vector<Input> flat_input(const Shape& s) {
-  return {parameter({s.rows * s.width}, 1)};
-}
-Tensors run_square_sum(const Tensors& in, const Packing&) {
-  at::Tensor sum = at::empty({1}, in[0].options().dtype(at::kDouble));
-  const double value = SquareSum::of(in[0]);
-  if (!sum.is_meta()) sum.fill_(value);
-  return {sum};
-}
-Tensors reference_square_sum(const Tensors& in, const Packing&) {
-  return {in[0].square().sum().view({1})};
-}
-
 // --- embedding: inputs ids, table, dy
 
 constexpr int64_t kEntries = 11;
@@ -336,8 +284,6 @@ std::vector<KernelCase> row_kernel_cases() {
       {"Dropout", true, two_rows, run_dropout, reference_dropout},
       {"ResidualAdd", true, two_rows, run_residual_add, reference_residual_add},
       {"ColumnSum", true, two_rows, run_column_sum, reference_column_sum},
-      {"AdamW", false, adamw_inputs, run_adamw, reference_adamw},
-      {"SquareSum", false, flat_input, run_square_sum, reference_square_sum},
       {"Embedding", true, embedding_inputs, run_embedding, reference_embedding},
       {"Softmax", true, two_rows, run_softmax, reference_softmax},
   };
@@ -348,6 +294,7 @@ std::vector<KernelCase> row_kernel_cases() {
 const std::vector<KernelCase>& kernel_cases() {
   static const std::vector<KernelCase> cases = [] {
     std::vector<KernelCase> all = row_kernel_cases();
+    for (const KernelCase& row : flat_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : pack_kernel_cases()) all.push_back(row);
     return all;
   }();

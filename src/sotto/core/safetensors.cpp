@@ -44,7 +44,8 @@ struct TypeInfo {
 constexpr std::array kTypes = {
     TypeInfo{TensorType::kInt64, "I64", 8},   TypeInfo{TensorType::kFloat32, "F32", 4},
     TypeInfo{TensorType::kInt32, "I32", 4},   TypeInfo{TensorType::kBFloat16, "BF16", 2},
-    TypeInfo{TensorType::kFloat16, "F16", 2}, TypeInfo{TensorType::kUint8, "U8", 1},
+    TypeInfo{TensorType::kFloat16, "F16", 2}, TypeInfo{TensorType::kInt16, "I16", 2},
+    TypeInfo{TensorType::kUint8, "U8", 1},
 };
 
 const TypeInfo& info_of(TensorType type) {

@@ -18,7 +18,7 @@
 
 namespace sotto {
 
-enum class TensorType { kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kUint8 };
+enum class TensorType { kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kUint8 };
 
 // The bytes of one value.
 int64_t size_of(TensorType type);

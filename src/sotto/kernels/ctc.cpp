@@ -1,15 +1,20 @@
 #include "sotto/kernels/ctc.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
-#include "sotto/kernels/ctc_lattice.h"
+#include "sotto/device/cuda_device.h"
+#include "sotto/kernels/ctc_problem.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
 
 namespace detail {
 void ctc_cpu(const CtcProblem& problem);
+void ctc_cuda(const CudaCtc& problem, void* stream);
 }  // namespace detail
 
 CtcLattice::CtcLattice(int64_t frames, int64_t labels, bool with_gradient)
@@ -68,50 +73,96 @@ void report(const CtcProblem& problem) {
   }
 }
 
+// The utterances, and the size of all their lattices. `weights` is empty where no gradient is
+// wanted.
+struct Lattices {
+  std::vector<CtcUtterance> utterances;
+  int64_t size = 0;
+};
+
+Lattices lattices_of(const Ctc::Targets& targets, std::span<const float> weights) {
+  Lattices lattices;
+  const Packing& packing = targets.packing;
+  const bool with_gradient = !weights.empty();
+  for (int64_t place = 0; place < packing.num_utterances(); ++place) {
+    const auto u = static_cast<size_t>(place);
+    const CtcLattice lattice(packing.lengths()[u], targets.labels.lengths()[u], with_gradient);
+    lattices.utterances.push_back(
+        {.lattice = lattice,
+         .place = place,
+         .first_frame = packing.starts()[u],
+         .first_label = targets.labels.starts()[u],
+         .offset = lattices.size,
+         .weight = with_gradient ? weights[u] : 0.0f,
+         .is_feasible = Ctc::is_feasible(lattice.num_frames, targets.labels.of(place))});
+    lattices.size += lattice.size();
+  }
+  std::ranges::stable_sort(lattices.utterances, std::greater<>(), [](const CtcUtterance& u) {
+    return u.lattice.num_frames * u.lattice.width;
+  });
+  return lattices;
+}
+
+// The driver takes the utterances out of the vector before the call returns, without waiting for
+// the device.
+void copy_descriptions(const CtcProblem& problem) {
+  static_assert(std::is_trivially_copyable_v<CtcUtterance>);
+  const at::Tensor& to = problem.descriptions;
+  auto* from = const_cast<CtcUtterance*>(problem.utterances.data());
+  to.copy_(at::from_blob(from, to.sizes(), at::kByte), /*non_blocking=*/true);
+}
+
+void run_cuda(const CtcProblem& problem) {
+  copy_descriptions(problem);
+  int64_t max_labels = 0;
+  for (const CtcUtterance& u : problem.utterances)
+    max_labels = std::max(max_labels, u.lattice.num_labels);
+  detail::ctc_cuda(
+      {.logits = cuda_array(problem.logits),
+       .labels = problem.labels.const_data_ptr<int32_t>(),
+       .loss = problem.loss.mutable_data_ptr<float>(),
+       .softmax = problem.softmax.mutable_data_ptr<float>(),
+       .mantissas = problem.mantissas.mutable_data_ptr<float>(),
+       .exponents = problem.exponents.mutable_data_ptr<int32_t>(),
+       .utterances = static_cast<const CtcUtterance*>(problem.descriptions.const_data_ptr()),
+       .num_utterances = static_cast<int64_t>(problem.utterances.size()),
+       .max_labels = max_labels,
+       .blank = problem.blank,
+       .with_gradient = problem.with_gradient},
+      device::current_cuda_stream());
+}
+
 // `weights` is empty where no gradient is wanted.
 Ctc::Result run(const at::Tensor& logits, const Ctc::Targets& targets,
                 std::span<const float> weights) {
   check(logits, targets);
-  const Packing& packing = targets.packing;
-  const bool with_gradient = !weights.empty();
-  Ctc::Result result{.loss = make_float_result({packing.num_utterances()}, logits),
+  Ctc::Result result{.loss = make_float_result({targets.packing.num_utterances()}, logits),
                      .infeasible = {}};
-  CtcProblem problem{.logits = logits,
-                     .labels = targets.labels.device_values(),
-                     .loss = result.loss,
-                     .blank = targets.blank,
-                     .with_gradient = with_gradient,
-                     .softmax = {},
-                     .mantissas = {},
-                     .exponents = {},
-                     .utterances = {}};
-  int64_t size = 0;
-  for (int64_t place = 0; place < packing.num_utterances(); ++place) {
-    const auto u = static_cast<size_t>(place);
-    const CtcLattice lattice(packing.lengths()[u], targets.labels.lengths()[u], with_gradient);
-    const bool feasible = Ctc::is_feasible(lattice.num_frames, targets.labels.of(place));
-    problem.utterances.push_back({.lattice = lattice,
-                                  .place = place,
-                                  .first_frame = packing.starts()[u],
-                                  .first_label = targets.labels.starts()[u],
-                                  .offset = size,
-                                  .weight = with_gradient ? weights[u] : 0.0f,
-                                  .is_feasible = feasible});
-    if (!feasible) result.infeasible.push_back(place);
-    size += lattice.size();
-  }
-  std::ranges::stable_sort(problem.utterances, std::greater<>(), [](const CtcUtterance& u) {
-    return u.lattice.num_frames * u.lattice.width;
-  });
-  report(problem);
-
+  Lattices lattices = lattices_of(targets, weights);
+  const int64_t num_bytes = std::ssize(lattices.utterances) * int64_t{sizeof(CtcUtterance)};
   const at::TensorOptions options = logits.options();
-  problem.softmax = make_workspace({logits.size(0), 2}, options.dtype(at::kFloat));
-  problem.mantissas = make_workspace({size}, options.dtype(at::kFloat));
-  problem.exponents = make_workspace({size}, options.dtype(at::kInt));
+  const CtcProblem problem{
+      .logits = logits,
+      .labels = targets.labels.device_values(),
+      .loss = result.loss,
+      .blank = targets.blank,
+      .with_gradient = !weights.empty(),
+      .softmax = make_workspace({logits.size(0), 2}, options.dtype(at::kFloat)),
+      .mantissas = make_workspace({lattices.size}, options.dtype(at::kFloat)),
+      .exponents = make_workspace({lattices.size}, options.dtype(at::kInt)),
+      .descriptions = make_workspace({num_bytes}, options.dtype(at::kByte)),
+      .utterances = std::move(lattices.utterances)};
+  for (const CtcUtterance& u : problem.utterances) {
+    if (!u.is_feasible) result.infeasible.push_back(u.place);
+  }
+  std::ranges::sort(result.infeasible);
+  report(problem);
   if (is_dry(logits)) return result;
-  require_cpu(logits, "Ctc");
-  detail::ctc_cpu(problem);
+  if (logits.is_cuda()) {
+    run_cuda(problem);
+  } else {
+    detail::ctc_cpu(problem);
+  }
   return result;
 }
 

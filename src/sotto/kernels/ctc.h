@@ -7,7 +7,8 @@
 //
 // Allocates: loss. As workspace fp32 [N, 2] for the softmax of each frame; and 8 bytes for each
 // state of an utterance in about 2 sqrt(T) of its T frames (evaluate: in four), between which
-// states are computed again. The bytes follow from the lengths of frames and labels alone.
+// states are computed again; and some 100 bytes for each utterance. The bytes follow from the
+// lengths of frames and labels alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>

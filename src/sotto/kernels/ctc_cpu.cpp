@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "sotto/kernels/cpu_kernel.h"
-#include "sotto/kernels/ctc_lattice.h"
+#include "sotto/kernels/ctc_problem.h"
 #include "sotto/kernels/row_largest.h"
 #include "sotto/kernels/simd_extended.h"
 #include "sotto/kernels/simd_math.h"

@@ -1,11 +1,16 @@
 #include "sotto/kernels/ctc_greedy.h"
 
+#include <ATen/ATen.h>
+
+#include "sotto/device/cuda_device.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
 
 namespace detail {
+// best [N]: the place of the largest logit of each frame.
 void ctc_greedy_cpu(const at::Tensor& logits, int64_t blank, const at::Tensor& best);
+void ctc_greedy_cuda(const CudaArray& logits, int64_t blank, int32_t* best, void* stream);
 }  // namespace detail
 
 std::vector<std::vector<CtcGreedy::Label>> CtcGreedy::decode(const at::Tensor& logits,
@@ -22,10 +27,15 @@ std::vector<std::vector<CtcGreedy::Label>> CtcGreedy::decode(const at::Tensor& l
   const at::Tensor best = make_workspace({logits.size(0)}, logits.options().dtype(at::kInt));
   std::vector<std::vector<Label>> decoded(static_cast<size_t>(packing.num_utterances()));
   if (is_dry(logits)) return decoded;
-  require_cpu(logits, "CtcGreedy");
-  detail::ctc_greedy_cpu(logits, blank, best);
+  if (logits.is_cuda()) {
+    detail::ctc_greedy_cuda(cuda_array(logits), blank, best.mutable_data_ptr<int32_t>(),
+                            device::current_cuda_stream());
+  } else {
+    detail::ctc_greedy_cpu(logits, blank, best);
+  }
+  const at::Tensor on_host = best.cpu();
   for (size_t u = 0; u < decoded.size(); ++u) {
-    const int32_t* labels = best.const_data_ptr<int32_t>() + packing.starts()[u];
+    const int32_t* labels = on_host.const_data_ptr<int32_t>() + packing.starts()[u];
     for (int64_t frame = 0; frame < packing.lengths()[u]; ++frame) {
       if (labels[frame] == blank || (frame > 0 && labels[frame] == labels[frame - 1])) continue;
       decoded[u].push_back({.label = labels[frame], .frame = frame});

@@ -1,7 +1,8 @@
 // The likeliest label of every frame, read as CTC means it: repeats are one label, blanks are none.
 // N frames of B utterances, V entries of the vocabulary.
 //
-// Allocates: as workspace int32 [N].
+// Allocates: as workspace int32 [N]; with CUDA the same on the host, for whose sake it waits for
+// the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>

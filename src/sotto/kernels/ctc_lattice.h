@@ -1,5 +1,5 @@
-// How the states of one utterance lie in the workspace of Ctc, and what the device versions are
-// given. T frames, L labels.
+// How the states of one utterance lie in the workspace of Ctc, and what its device versions are
+// told of it. T frames, L labels.
 //
 // A frame has L + 1 states for the blanks before, between and behind the labels, and L for the
 // labels: a row. Of the forward pass only every K-th row stays, K = sqrt(T), and the backward pass
@@ -7,10 +7,9 @@
 // forward pass.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
-#include <vector>
+
+#include "sotto/kernels/cuda_array.h"
 
 namespace sotto::kernels {
 
@@ -28,23 +27,29 @@ struct CtcLattice {
   CtcLattice(int64_t frames, int64_t labels, bool with_gradient);
 
   // Blanks first, labels behind them.
-  int64_t row_size() const { return 2 * width; }
-  int64_t alpha(int64_t frame) const { return frame % num_kept_together * row_size(); }
-  int64_t checkpoint(int64_t frame) const {
+  constexpr int64_t row_size() const { return 2 * width; }
+  constexpr int64_t alpha(int64_t frame) const { return frame % num_kept_together * row_size(); }
+  constexpr int64_t checkpoint(int64_t frame) const {
     return (num_kept_together + frame / num_kept_together) * row_size();
   }
-  int64_t beta() const { return (num_kept_together + num_checkpoints) * row_size(); }
+  constexpr int64_t beta() const { return (num_kept_together + num_checkpoints) * row_size(); }
   // Probabilities of the labels in the frame at hand. Must follow the row of beta: reading that at
   // a distance of one ends in here.
-  int64_t emission() const { return beta() + row_size(); }
+  constexpr int64_t emission() const { return beta() + row_size(); }
   // Exponents: 1 where a label may follow the one before it without a blank between. Mantissas: the
   // share of a label in the frame at hand, at its first place.
-  int64_t skip() const { return emission() + width; }
-  int64_t share() const { return skip(); }
+  constexpr int64_t skip() const { return emission() + width; }
+  constexpr int64_t share() const { return skip(); }
   // Exponents: the first place of the same label. Mantissas: its probability as one plain float.
-  int64_t first() const { return skip() + width; }
-  int64_t probability() const { return first(); }
-  int64_t size() const { return first() + width; }
+  constexpr int64_t first() const { return skip() + width; }
+  constexpr int64_t probability() const { return first(); }
+  // A second row of beta for the CUDA version, which keeps emissions in registers.
+  constexpr int64_t second_beta() const { return emission(); }
+  // Of the CUDA version. Exponents: the places of the labels, those of equal ones together and in
+  // order. Mantissas, by their bits: where in that order each kind of label begins, and its end.
+  constexpr int64_t order() const { return first(); }
+  constexpr int64_t kinds() const { return first(); }
+  constexpr int64_t size() const { return first() + width; }
 };
 
 struct CtcUtterance {
@@ -57,16 +62,19 @@ struct CtcUtterance {
   bool is_feasible;
 };
 
-struct CtcProblem {
-  const at::Tensor& logits;  // [N, V]
-  const at::Tensor& labels;  // int32
-  const at::Tensor& loss;    // [B]
-  int64_t blank;
-  bool with_gradient;  // over the logits
-  at::Tensor softmax;  // [N, 2]: the largest logit; one over the sum of exp(logit - largest)
-  at::Tensor mantissas;
-  at::Tensor exponents;
-  std::vector<CtcUtterance> utterances;  // the one with most work first
+// The problem of a pack on the device.
+struct CudaCtc {
+  CudaArray logits;                 // [N, V], become the gradient where one is wanted
+  const int32_t* labels = nullptr;  // of the pack
+  float* loss = nullptr;            // [B]
+  float* softmax = nullptr;         // [N, 2]
+  float* mantissas = nullptr;
+  int32_t* exponents = nullptr;
+  const CtcUtterance* utterances = nullptr;  // [B], the one with most work first
+  int64_t num_utterances = 0;
+  int64_t max_labels = 0;  // of an utterance
+  int64_t blank = 0;
+  bool with_gradient = false;
 };
 
 }  // namespace sotto::kernels

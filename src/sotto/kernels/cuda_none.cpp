@@ -1,10 +1,14 @@
 // Stands in for all x_cuda.cu where CUDA is not built: nothing here can be reached but by a tensor
 // on a GPU, which such a build cannot make.
+#include <span>
 #include <string_view>
 
 #include "sotto/core/error.h"
+#include "sotto/kernels/adamw_factors.h"
 #include "sotto/kernels/attention_task.h"
+#include "sotto/kernels/ctc_lattice.h"
 #include "sotto/kernels/cuda_array.h"
+#include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/norm_arrays.h"
 #include "sotto/kernels/window_arrays.h"
 
@@ -26,9 +30,26 @@ void activation_forward_cuda(ActivationKind /*kind*/, const CudaArray& /*x*/,
   throw_cuda_not_built("an activation");
 }
 
+void activation_forward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*x*/,
+                                     const CudaArray& /*y*/, const CudaDropout& /*dropout*/,
+                                     void* /*stream*/) {
+  throw_cuda_not_built("an activation");
+}
+
 void activation_backward_cuda(ActivationKind /*kind*/, const CudaArray& /*dy*/,
                               const CudaArray& /*x*/, void* /*stream*/) {
   throw_cuda_not_built("an activation");
+}
+
+void activation_backward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*dy*/,
+                                      const CudaArray& /*x*/, const CudaDropout& /*dropout*/,
+                                      void* /*stream*/) {
+  throw_cuda_not_built("an activation");
+}
+
+void adamw_cuda(const CudaAdamWRange& /*range*/, const AdamWFactors& /*factors*/,
+                const double* /*square_sum*/, void* /*stream*/) {
+  throw_cuda_not_built("AdamW");
 }
 
 void attention_forward_cuda(const CudaAttentionTask& /*task*/, void* /*stream*/) {
@@ -40,21 +61,22 @@ void attention_backward_cuda(const CudaAttentionTask& /*task*/,
   throw_cuda_not_built("Attention");
 }
 
-void activation_forward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*x*/,
-                                     const CudaArray& /*y*/, const CudaDropout& /*dropout*/,
-                                     void* /*stream*/) {
-  throw_cuda_not_built("an activation");
-}
-
-void activation_backward_dropped_cuda(ActivationKind /*kind*/, const CudaArray& /*dy*/,
-                                      const CudaArray& /*x*/, const CudaDropout& /*dropout*/,
-                                      void* /*stream*/) {
-  throw_cuda_not_built("an activation");
+void cast_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* /*stream*/) {
+  throw_cuda_not_built("Cast");
 }
 
 void column_sum_cuda(const CudaArray& /*x*/, const CudaArray& /*partial*/, const CudaArray& /*sum*/,
                      void* /*stream*/) {
   throw_cuda_not_built("ColumnSum");
+}
+
+void ctc_cuda(const CudaCtc& /*problem*/, void* /*stream*/) {
+  throw_cuda_not_built("Ctc");
+}
+
+void ctc_greedy_cuda(const CudaArray& /*logits*/, int64_t /*blank*/, int32_t* /*best*/,
+                     void* /*stream*/) {
+  throw_cuda_not_built("CtcGreedy");
 }
 
 void dropout_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, const CudaDropout& /*dropout*/,
@@ -107,13 +129,26 @@ void layer_norm_backward_cuda(const RowNormBackward& /*in*/, void* /*stream*/) {
   throw_cuda_not_built("LayerNorm");
 }
 
-void position_add_cuda(const CudaArray& /*x*/, const CudaArray& /*table*/, const CudaPack& /*pack*/,
-                       void* /*stream*/) {
-  throw_cuda_not_built("PositionAdd");
+void log_mel_gather_cuda(const CudaLogMelFrames& /*frames*/, int64_t /*first*/,
+                         const CudaArray& /*rows*/, void* /*stream*/) {
+  throw_cuda_not_built("LogMel");
+}
+
+void log_mel_logarithm_cuda(const CudaArray& /*features*/, void* /*stream*/) {
+  throw_cuda_not_built("LogMel");
+}
+
+void log_mel_square_cuda(const CudaArray& /*spectrum*/, void* /*stream*/) {
+  throw_cuda_not_built("LogMel");
 }
 
 void position_add_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*grad_table*/,
                                 const CudaPack& /*pack*/, void* /*stream*/) {
+  throw_cuda_not_built("PositionAdd");
+}
+
+void position_add_cuda(const CudaArray& /*x*/, const CudaArray& /*table*/, const CudaPack& /*pack*/,
+                       void* /*stream*/) {
   throw_cuda_not_built("PositionAdd");
 }
 
@@ -145,6 +180,11 @@ void softmax_forward_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* 
 void softmax_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*y*/, const CudaArray& /*dx*/,
                            void* /*stream*/) {
   throw_cuda_not_built("Softmax");
+}
+
+void square_sum_cuda(const CudaArray& /*values*/, std::span<double> /*partial*/, double* /*total*/,
+                     void* /*stream*/) {
+  throw_cuda_not_built("SquareSum");
 }
 
 }  // namespace sotto::kernels::detail

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "sotto/device/cuda_device.h"
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/kernel.h"
 #include "sotto/kernels/log_mel_frames.h"
+#include "sotto/kernels/log_mel_windows.h"
 
 namespace sotto::kernels {
 
@@ -18,6 +20,10 @@ namespace detail {
 void log_mel_gather_cpu(const LogMelFrames& frames, int64_t first, const at::Tensor& rows);
 void log_mel_square_cpu(const at::Tensor& spectrum);
 void log_mel_logarithm_cpu(const at::Tensor& features);
+void log_mel_gather_cuda(const CudaLogMelFrames& frames, int64_t first, const CudaArray& rows,
+                         void* stream);
+void log_mel_square_cuda(const CudaArray& spectrum, void* stream);
+void log_mel_logarithm_cuda(const CudaArray& features, void* stream);
 }  // namespace detail
 
 namespace {
@@ -110,6 +116,33 @@ void check(const at::Tensor& wave, const Packing& samples, const LogMel::Tables&
   }
 }
 
+// The driver takes the numbers out of the vector before the call returns, without waiting for the
+// device.
+void copy_starts(const LogMelFrames& frames) {
+  std::vector<int32_t> narrow(frames.starts.begin(), frames.starts.end());
+  frames.device_starts.copy_(at::from_blob(narrow.data(), frames.device_starts.sizes(), at::kInt),
+                             /*non_blocking=*/true);
+}
+
+void gather_rows(const LogMelFrames& frames, int64_t first, const at::Tensor& rows) {
+  if (!rows.is_cuda()) return detail::log_mel_gather_cpu(frames, first, rows);
+  detail::log_mel_gather_cuda({.wave = frames.wave.const_data_ptr<float>(),
+                               .samples = cuda_pack(frames.samples),
+                               .starts = frames.device_starts.const_data_ptr<int32_t>(),
+                               .hop = frames.hop},
+                              first, cuda_array(rows), device::current_cuda_stream());
+}
+
+void square_values(const at::Tensor& spectrum) {
+  if (!spectrum.is_cuda()) return detail::log_mel_square_cpu(spectrum);
+  detail::log_mel_square_cuda(cuda_array(spectrum), device::current_cuda_stream());
+}
+
+void take_logarithms(const at::Tensor& features) {
+  if (!features.is_cuda()) return detail::log_mel_logarithm_cpu(features);
+  detail::log_mel_logarithm_cuda(cuda_array(features), device::current_cuda_stream());
+}
+
 }  // namespace
 
 void LogMelOptions::visit(OptionVisitor& visitor) {
@@ -157,7 +190,8 @@ std::vector<int64_t> LogMel::frame_lengths(const Packing& samples, const LogMelO
 at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const Tables& tables) {
   check(wave, samples, tables);
   const LogMelOptions& options = tables.options();
-  LogMelFrames frames{.wave = wave, .samples = samples, .starts = {0}, .hop = options.hop};
+  LogMelFrames frames{
+      .wave = wave, .samples = samples, .starts = {0}, .device_starts = {}, .hop = options.hop};
   for (const int64_t length : frame_lengths(samples, options))
     frames.starts.push_back(frames.num_frames() + length);
   const int64_t num_rows = frames.num_frames();
@@ -167,25 +201,27 @@ at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const
   const double moved = static_cast<double>(num_rows * (options.window + tables.fourier().size(0)));
   report_cost("log_mel", {.flops = moved + 20.0 * static_cast<double>(features.numel()),
                           .bytes = bytes_of(wave) + 8.0 * moved + 2.0 * bytes_of(features)});
+  frames.device_starts =
+      make_workspace({samples.num_utterances() + 1}, wave.options().dtype(at::kInt));
   const at::Tensor all_rows =
       make_workspace({std::min(num_rows, kRowsAtOnce), options.window}, wave.options());
   const bool dry = is_dry(wave);
   if (!dry) {
-    require_cpu(wave, "LogMel");
+    if (wave.is_cuda()) copy_starts(frames);
     features.fill_(kFloor);
   }
   for (int64_t first = 0; first < num_rows; first += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, num_rows - first);
     const at::Tensor rows = all_rows.narrow(0, 0, count);
-    if (!dry) detail::log_mel_gather_cpu(frames, first, rows);
+    if (!dry) gather_rows(frames, first, rows);
     const device::CategoryScope category(device::Category::kWorkspace);
     const at::Tensor spectrum =  // [rows, 2 F]
         Gemm::multiply({.a = rows, .b = tables.fourier(), .transpose_b = true});
-    if (!dry) detail::log_mel_square_cpu(spectrum);
+    if (!dry) square_values(spectrum);
     at::Tensor mel = features.narrow(0, first, count);  // holds the floor, which is added to
     Gemm::accumulate(mel, {.a = spectrum, .b = tables.filters(), .transpose_b = true});
   }
-  if (!dry) detail::log_mel_logarithm_cpu(features);
+  if (!dry) take_logarithms(features);
   return features;
 }
 

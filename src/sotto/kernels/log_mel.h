@@ -7,8 +7,8 @@
 // direction exists: nothing before the features is trained.
 //
 // Allocates: the features; as workspace, for kRowsAtOnce frames at a time, the samples under the
-// window fp32 [rows, W] and the spectrum fp32 [rows, 2 F]. Tables are 4 (2 F W + 2 F M) bytes, kept
-// by the caller.
+// window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32 [utterances + 1]. Tables are 4
+// (2 F W + 2 F M) bytes, kept by the caller.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -4,14 +4,14 @@
 
 #include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/log_mel_frames.h"
+#include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/simd.h"
 
 namespace sotto::kernels::detail {
 
 namespace {
 
-// The samples first .. first + window of an utterance, which goes on by its reflection at both
-// ends: sample -1 is sample 1. Once is enough: no window reaches further than its half outside.
+// The samples first .. first + window of an utterance.
 void copy_reflected(std::span<const float> utterance, int64_t first, std::span<float> row) {
   const auto length = static_cast<int64_t>(utterance.size());
   const auto window = static_cast<int64_t>(row.size());
@@ -20,9 +20,7 @@ void copy_reflected(std::span<const float> utterance, int64_t first, std::span<f
     return;
   }
   for (int64_t i = 0; i < window; ++i) {
-    int64_t sample = std::abs(first + i);
-    if (sample >= length) sample = 2 * (length - 1) - sample;
-    row[static_cast<size_t>(i)] = utterance[static_cast<size_t>(sample)];
+    row[static_cast<size_t>(i)] = utterance[static_cast<size_t>(reflected(first + i, length))];
   }
 }
 

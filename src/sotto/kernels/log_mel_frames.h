@@ -15,6 +15,7 @@ struct LogMelFrames {
   const at::Tensor& wave;  // [S]
   const Packing& samples;
   std::vector<int64_t> starts;  // running sum of the utterances' frames, from 0
+  at::Tensor device_starts;     // the same on the device, int32 [utterances + 1]
   int64_t hop = 0;
 
   int64_t num_frames() const { return starts.back(); }

@@ -1,4 +1,4 @@
-// The sum of squares of a flat range, for the norm of the gradients. n values.
+// The sum of squares of flat ranges, for the norm of the gradients. n values.
 //
 // Allocates: as workspace fp64 [slabs], at most 8 KiB.
 #pragma once
@@ -8,9 +8,10 @@
 namespace sotto::kernels {
 
 struct SquareSum {
-  // The sum over values [n] fp32 of their squares, in double: no fp32 value overflows or vanishes
-  // in it. NaN if one of them is, infinite if one is and none is NaN. A dry run finds 0.
-  static double of(const at::Tensor& values);
+  // Adds to total fp64 [1] the sum over values [n] fp32 of their squares, in double: no fp32 value
+  // overflows or vanishes in it. NaN if one of them is, infinite if one is and none is NaN. The
+  // host does not see the sum and need not wait for it.
+  static void accumulate(at::Tensor& total, const at::Tensor& values);
 };
 
 }  // namespace sotto::kernels

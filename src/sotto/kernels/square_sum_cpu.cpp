@@ -1,4 +1,5 @@
 #include <cstring>
+#include <numeric>
 
 #include "sotto/kernels/cpu_kernel.h"
 #include "sotto/kernels/lanes.h"
@@ -51,17 +52,18 @@ double sum_of_squares(const float* values, int64_t size) {
 
 }  // namespace
 
-void square_sum_cpu(const at::Tensor& values, const at::Tensor& partial) {
+void square_sum_cpu(const at::Tensor& values, const at::Tensor& partial, const at::Tensor& total) {
   const float* from = values.const_data_ptr<float>();
-  auto* to = partial.mutable_data_ptr<double>();
+  auto* sums = partial.mutable_data_ptr<double>();
   const int64_t size = values.numel();
   const int64_t slabs = partial.numel();
   at::parallel_for(0, slabs, 1, [&](int64_t begin, int64_t end) {
     for (int64_t slab = begin; slab < end; ++slab) {
       const int64_t first = size * slab / slabs;
-      to[slab] = sum_of_squares(from + first, size * (slab + 1) / slabs - first);
+      sums[slab] = sum_of_squares(from + first, size * (slab + 1) / slabs - first);
     }
   });
+  *total.mutable_data_ptr<double>() += std::accumulate(sums, sums + slabs, 0.0);
 }
 
 }  // namespace sotto::kernels::detail

@@ -26,25 +26,31 @@ struct OptimizerOptions {
   void visit(OptionVisitor& visitor);
 };
 
+// In a step: measure_gradients(), step(), and then gradient_norm() for who wants to know. On a GPU
+// the first two only hand work to the device; the clipping happens there.
 class Optimizer {
  public:
-  // Allocates zeroed moments for all ranges of the store, which must outlive it.
+  // Allocates zeroed state for all ranges of the store, which must outlive it.
   Optimizer(nn::ParameterStore& store, const OptimizerOptions& options);
 
-  // The norm of all gradients together.
-  double gradient_norm() const;
-
-  // What gradients of that norm are multiplied by.
-  double clip_scale(double gradient_norm) const;
+  // Takes the norm of all gradients together, for step() and gradient_norm(). Allocates workspace
+  // alone.
+  void measure_gradients();
 
   struct Update {
     int64_t step = 1;         // from 1
     int64_t total_steps = 1;  // of the run, for the schedule
+    // What gradients are multiplied by before they are clipped: one over the scale of the loss.
     double gradient_scale = 1.0;
   };
 
-  // Updates all weights. Allocates nothing, so that it cannot stop half way.
+  // Updates all weights with the gradients that were measured; none where their norm is not finite.
+  // Allocates nothing, so that it cannot stop half way.
   void step(const Update& update);
+
+  // What measure_gradients() found, of the gradients as they lie in memory. Waits for the device. 0
+  // in a dry run.
+  double gradient_norm() const;
 
   double rate(int64_t step, int64_t total_steps) const {
     return rate_at(options_.schedule, step, total_steps);
@@ -55,18 +61,22 @@ class Optimizer {
     std::string name;
     at::Tensor first_moment;
     at::Tensor second_moment;
+    at::Tensor remainder;  // undefined with fp32 weights
   };
   std::vector<State> states() const;
 
  private:
-  struct Moments {
-    at::Tensor first;   // [n] fp32
-    at::Tensor second;  // [n] fp32
+  // Of a range.
+  struct Flat {
+    at::Tensor first_moment;   // [n] fp32
+    at::Tensor second_moment;  // [n] fp32
+    at::Tensor remainder;      // [n] int16, what bf16 weights leave out; undefined with fp32
   };
 
   nn::ParameterStore& store_;
   OptimizerOptions options_;
-  std::vector<Moments> moments_;  // one for each range
+  std::vector<Flat> flats_;  // one for each range
+  at::Tensor square_sum_;    // [1] fp64, of all gradients
 };
 
 }  // namespace sotto::optim

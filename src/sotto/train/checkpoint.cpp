@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/safetensors.h"
 #include "sotto/core/text_file.h"
+#include "sotto/train/tensor_file.h"
 
 namespace sotto::train {
 
@@ -27,71 +27,9 @@ constexpr const char* kConfig = "config.yaml";
 constexpr const char* kVocabulary = "vocab.json";
 constexpr const char* kState = "state.json";
 constexpr std::string_view kPrefix = "step-";
-constexpr size_t kMaxListed = 6;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-SafetensorsEntry entry_of(const std::string& name, const at::Tensor& tensor) {
-  SOTTO_ASSERT(tensor.is_cpu() && tensor.is_contiguous() && tensor.scalar_type() == at::kFloat,
-               "'{}' cannot be written as it lies", name);
-  return {.name = name,
-          .type = TensorType::kFloat32,
-          .shape = tensor.sizes().vec(),
-          .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}};
-}
-
-// A tensor with the name that it has in a file.
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-// What differs between a file and what is there, each in one phrase.
-std::vector<std::string> differences(const SafetensorsFile& file,
-                                     const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> found;
-  std::vector<std::string> names = file.names();
-  for (const NamedTensor& ours : tensors) {
-    std::erase(names, ours.name);
-    const TensorView* theirs = file.find(ours.name);
-    const std::vector<int64_t> shape = ours.tensor.sizes().vec();
-    if (theirs == nullptr) {
-      found.push_back(fmt::format("{} {} is not in it", ours.name, shape_text(shape)));
-    } else if (theirs->shape != shape) {
-      found.push_back(fmt::format("{} is {} there and {} here", ours.name,
-                                  shape_text(theirs->shape), shape_text(shape)));
-    } else if (theirs->type != TensorType::kFloat32) {
-      found.push_back(fmt::format("{} is not fp32", ours.name));
-    }
-  }
-  for (const std::string& name : names) found.push_back(fmt::format("{} is only in it", name));
-  return found;
-}
-
-void load(const fs::path& path, const std::vector<NamedTensor>& tensors) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  std::vector<std::string> found = differences(file, tensors);
-  if (!found.empty()) {
-    const size_t num_found = found.size();
-    if (num_found > kMaxListed) {
-      found.resize(kMaxListed);
-      found.push_back(fmt::format("and {} more", num_found - kMaxListed));
-    }
-    throw DataError({.attempted = fmt::format("loading {}", path.string()),
-                     .found = fmt::format("a network of another shape: {}", fmt::join(found, "; ")),
-                     .expected = "the shapes of this run's configuration",
-                     .hint = "Use the configuration beside it (config.yaml), or another --out."});
-  }
-  for (const NamedTensor& ours : tensors) {
-    const TensorView* theirs = file.find(ours.name);
-    std::memcpy(ours.tensor.mutable_data_ptr(), theirs->bytes.data(), theirs->bytes.size());
-  }
 }
 
 std::vector<NamedTensor> tensors_of(nn::ParameterStore& store) {
@@ -106,14 +44,9 @@ std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
   for (const optim::Optimizer::State& state : optimizer.states()) {
     tensors.push_back({state.name + ".first_moment", state.first_moment});
     tensors.push_back({state.name + ".second_moment", state.second_moment});
+    if (state.remainder.defined()) tensors.push_back({state.name + ".remainder", state.remainder});
   }
   return tensors;
-}
-
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
-  std::vector<SafetensorsEntry> entries;
-  for (const NamedTensor& tensor : tensors) entries.push_back(entry_of(tensor.name, tensor.tensor));
-  write_safetensors(path, entries, {{"format", "pt"}});
 }
 
 nlohmann::json state_json(const RunState& state) {
@@ -187,11 +120,11 @@ void check_checkpoint(const fs::path& folder) {
 }
 
 void load_weights(const fs::path& folder, nn::ParameterStore& store) {
-  load(folder / kWeights, tensors_of(store));
+  load_tensors(folder / kWeights, tensors_of(store));
 }
 
 void load_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
-  load(folder / kOptimizer, tensors_of(optimizer));
+  load_tensors(folder / kOptimizer, tensors_of(optimizer));
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {

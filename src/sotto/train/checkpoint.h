@@ -2,7 +2,7 @@
 // speech. It is there whole or not at all.
 //
 //   model.safetensors       weights by name
-//   optimizer.safetensors   NAME.first_moment, NAME.second_moment
+//   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights
 //   config.yaml             the run's configuration
 //   vocab.json              the vocabulary
 //   state.json              where the run stands
@@ -59,7 +59,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder);
 void check_checkpoint(const std::filesystem::path& folder);
 
 // The tensors of a checkpoint into a network, and into an optimizer. Throws DataError with the
-// differences where names or shapes are others; nothing is then changed.
+// differences where names, shapes or types are others; nothing is then changed.
 void load_weights(const std::filesystem::path& folder, nn::ParameterStore& store);
 void load_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer);
 

@@ -118,13 +118,11 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   result.loss = weighted_sum(weights, losses);
 
   const MomentScope moment({.phase = Phase::kUpdate});
+  learner.optimizer.measure_gradients();
+  learner.optimizer.step({.step = settings.step, .total_steps = settings.total_steps});
   result.gradient_norm = learner.optimizer.gradient_norm();
   result.rate = learner.optimizer.rate(settings.step, settings.total_steps);
   result.is_updated = std::isfinite(result.gradient_norm);
-  if (!result.is_updated) return result;
-  learner.optimizer.step({.step = settings.step,
-                          .total_steps = settings.total_steps,
-                          .gradient_scale = learner.optimizer.clip_scale(result.gradient_norm)});
   return result;
 }
 

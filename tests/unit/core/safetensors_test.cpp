@@ -48,6 +48,7 @@ TEST(Safetensors, AreReadAsTheyWereWritten) {
       {.name = "half", .type = TensorType::kFloat16, .shape = {2, 1}, .bytes = bytes_of("0123")},
       {.name = "brain", .type = TensorType::kBFloat16, .shape = {1}, .bytes = bytes_of("45")},
       {.name = "scalar", .type = TensorType::kInt64, .shape = {}, .bytes = bytes_of("01234567")},
+      {.name = "short", .type = TensorType::kInt16, .shape = {2}, .bytes = bytes_of("stuv")},
       {.name = "word", .type = TensorType::kInt32, .shape = {1}, .bytes = bytes_of("wxyz")},
       {.name = "empty", .type = TensorType::kFloat32, .shape = {4, 0}, .bytes = {}},
       {.name = "float \"\xC3\xA9\"",
@@ -59,7 +60,7 @@ TEST(Safetensors, AreReadAsTheyWereWritten) {
 
   const SafetensorsFile file = SafetensorsFile::open(path);
   EXPECT_EQ(file.names(), (std::vector<std::string>{"brain", "bytes", "empty", "float \"\xC3\xA9\"",
-                                                    "half", "scalar", "word"}));
+                                                    "half", "scalar", "short", "word"}));
   EXPECT_EQ(file.metadata(), (SafetensorsMetadata{{"format", "pt"}, {"note", "a\n\"b\""}}));
   for (const SafetensorsEntry& entry : entries) {
     const TensorView* view = file.find(entry.name);
