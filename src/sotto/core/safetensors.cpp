@@ -279,7 +279,7 @@ int64_t size_of(TensorType type) {
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
-                       const SafetensorsMetadata& metadata) {
+                       const SafetensorsMetadata& metadata, const FetchBytes& fetch) {
   check_entries(entries);
   for (const auto& [key, value] : metadata) {
     SOTTO_ASSERT(is_utf8(key) && is_utf8(value), "the metadata '{}' is not UTF-8", key);
@@ -290,7 +290,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Safete
   OutputFile file = OutputFile::create(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(header)));
-  for (const SafetensorsEntry* entry : ordered) file.write(entry->bytes);
+  for (const SafetensorsEntry* entry : ordered)
+    file.write(fetch ? fetch(entry->bytes) : entry->bytes);
   file.close();
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -37,8 +38,12 @@ struct SafetensorsEntry {
 // first, then by name, all aligned to their type. The bytes go from where they are to the file. Is
 // not synced and not atomic: write into an AtomicFolder. Throws DataError where it cannot be
 // written.
+//
+// `fetch`: for entries whose bytes are on a device, brings those of one into host memory, where
+// they stay until the next call.
+using FetchBytes = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
-                       const SafetensorsMetadata& metadata = {});
+                       const SafetensorsMetadata& metadata = {}, const FetchBytes& fetch = {});
 
 // A tensor of a file. The bytes need not be aligned in a file that another program wrote.
 struct TensorView {

@@ -1,5 +1,7 @@
 #include "sotto/train/step.h"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -25,22 +27,45 @@ std::vector<float> weights_of(std::span<const Example> examples, kernels::Reduct
   return kernels::ctc_weights(reduction, label_lengths);
 }
 
-std::vector<float> at_places(const std::vector<float>& weights, std::span<const int64_t> places) {
+// The weights of a micro-batch, with the scale of the loss.
+std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const int64_t> places,
+                             double scale) {
   std::vector<float> chosen;
-  for (const int64_t place : places) chosen.push_back(weights[static_cast<size_t>(place)]);
+  for (const int64_t place : places)
+    chosen.push_back(weights[static_cast<size_t>(place)] * static_cast<float>(scale));
   return chosen;
 }
 
-// The losses of one micro-batch, put to their places in the step.
-void collect_losses(const Ctc::Result& result, std::span<const int64_t> places,
-                    std::vector<float>& losses) {
-  if (result.loss.is_meta()) return;
-  const at::Tensor on_host = result.loss.is_cpu() ? result.loss : result.loss.cpu();
-  for (size_t i = 0; i < places.size(); ++i)
-    losses[static_cast<size_t>(places[i])] = on_host.const_data_ptr<float>()[i];
-}
+// The losses of a step's utterances, gathered on the device: the host asks once, at the end.
+class StepLosses {
+ public:
+  StepLosses(int64_t num_utterances, const at::Device& device) {
+    const device::CategoryScope category(device::Category::kData);
+    values_ = at::empty({num_utterances}, at::TensorOptions().dtype(at::kFloat).device(device));
+  }
 
-// In the order of the step, so that the split does not show.
+  // Of one micro-batch.
+  void add(const at::Tensor& losses, std::span<const int64_t> places) {
+    const int64_t first = std::ssize(places_);
+    places_.insert(places_.end(), places.begin(), places.end());
+    if (!values_.is_meta()) values_.narrow(0, first, std::ssize(places)).copy_(losses, true);
+  }
+
+  // In the order of the step, so that the split does not show. Waits for the device.
+  std::vector<float> read() const {
+    std::vector<float> in_order(places_.size(), 0.0f);
+    if (values_.is_meta()) return in_order;
+    const at::Tensor on_host = values_.cpu();
+    for (size_t i = 0; i < places_.size(); ++i)
+      in_order[static_cast<size_t>(places_[i])] = on_host.const_data_ptr<float>()[i];
+    return in_order;
+  }
+
+ private:
+  at::Tensor values_;            // [utterances] fp32, in the order of micro-batches
+  std::vector<int64_t> places_;  // in the step
+};
+
 double weighted_sum(const std::vector<float>& weights, const std::vector<float>& losses) {
   return std::inner_product(weights.begin(), weights.end(), losses.begin(), 0.0);
 }
@@ -96,17 +121,18 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   const std::vector<nn::Tier> tiers(static_cast<size_t>(model.num_layers()) + 2, settings.tier);
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
-  std::vector<float> losses(examples.size(), 0.0f);
+  StepLosses losses(std::ssize(examples), learner.device);
   model.parameters().zero_gradients();
   nn::StepContext context{.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)};
   for (const std::vector<int64_t>& places : micro_batches) {
     const MicroBatch batch =
         data::make_micro_batch(examples, places, learner.device, learner.staging);
     nn::Tape tape(tiers);
-    const Ctc::Result loss = model.forward(batch, context, at_places(weights, places), tape);
+    const Ctc::Result loss =
+        model.forward(batch, context, scaled_at(weights, places, settings.loss_scale), tape);
     model.backward(batch, context, tape);
 
-    collect_losses(loss, places, losses);
+    losses.add(loss.loss, places);
     for (const int64_t u : loss.infeasible) {
       const auto place = static_cast<size_t>(places[static_cast<size_t>(u)]);
       result.infeasible.push_back(examples[place].utterance);
@@ -115,13 +141,17 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
       result.num_frames += model.num_frames(examples[static_cast<size_t>(place)].rows);
     ++context.micro_batch;
   }
-  result.loss = weighted_sum(weights, losses);
 
   const MomentScope moment({.phase = Phase::kUpdate});
   learner.optimizer.measure_gradients();
-  learner.optimizer.step({.step = settings.step, .total_steps = settings.total_steps});
-  result.gradient_norm = learner.optimizer.gradient_norm();
+  learner.optimizer.step({.step = settings.step,
+                          .total_steps = settings.total_steps,
+                          .gradient_scale = 1.0 / settings.loss_scale});
   result.rate = learner.optimizer.rate(settings.step, settings.total_steps);
+
+  // All work is on its way: here the host waits for a GPU, for the first time in the step.
+  result.loss = weighted_sum(weights, losses.read());
+  result.gradient_norm = learner.optimizer.gradient_norm() / settings.loss_scale;
   result.is_updated = std::isfinite(result.gradient_norm);
   return result;
 }

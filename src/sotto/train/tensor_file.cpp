@@ -1,5 +1,6 @@
 #include "sotto/train/tensor_file.h"
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -36,8 +37,7 @@ const KnownType& type_of(const NamedTensor& named) {
 
 SafetensorsEntry entry_of(const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
-  SOTTO_ASSERT(tensor.is_cpu() && tensor.is_contiguous(), "'{}' cannot be written as it lies",
-               named.name);
+  SOTTO_ASSERT(tensor.is_contiguous(), "'{}' cannot be written as it lies", named.name);
   return {.name = named.name,
           .type = type_of(named).in_file,
           .shape = tensor.sizes().vec(),
@@ -75,7 +75,18 @@ std::vector<std::string> differences(const SafetensorsFile& file,
 void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
   for (const NamedTensor& tensor : tensors) entries.push_back(entry_of(tensor));
-  write_safetensors(path, entries, {{"format", "pt"}});
+  const SafetensorsMetadata metadata = {{"format", "pt"}};
+  if (tensors.empty() || tensors.front().tensor.is_cpu())
+    return write_safetensors(path, entries, metadata);
+  // From a GPU one after the other: the host need not have room for all.
+  const auto on_device =
+      at::TensorOptions().device(tensors.front().tensor.device()).dtype(at::kByte);
+  at::Tensor host;
+  write_safetensors(path, entries, metadata, [&](std::span<const std::byte> bytes) {
+    auto* data = const_cast<std::byte*>(bytes.data());
+    host = at::from_blob(data, {std::ssize(bytes)}, on_device).cpu();
+    return std::span(static_cast<const std::byte*>(host.const_data_ptr()), bytes.size());
+  });
 }
 
 void load_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
@@ -94,7 +105,14 @@ void load_tensors(const std::filesystem::path& path, const std::vector<NamedTens
   }
   for (const NamedTensor& ours : tensors) {
     const TensorView* theirs = file.find(ours.name);
-    std::memcpy(ours.tensor.mutable_data_ptr(), theirs->bytes.data(), theirs->bytes.size());
+    if (ours.tensor.is_cpu()) {
+      std::memcpy(ours.tensor.mutable_data_ptr(), theirs->bytes.data(), theirs->bytes.size());
+      continue;
+    }
+    // As bytes: those of a file need not be aligned.
+    auto* data = const_cast<std::byte*>(theirs->bytes.data());
+    const int64_t size = std::ssize(theirs->bytes);
+    ours.tensor.view(-1).view(at::kByte).copy_(at::from_blob(data, {size}, at::kByte));
   }
 }
 

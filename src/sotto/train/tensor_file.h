@@ -9,7 +9,7 @@
 
 namespace sotto::train {
 
-// A tensor with the name that it has in a file: on the host, contiguous, fp32, bf16 or int16.
+// A tensor with the name that it has in a file: contiguous, fp32, bf16 or int16.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
