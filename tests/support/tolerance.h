@@ -40,10 +40,6 @@ inline constexpr double kCudaCurveTolerance = 1e-4;
 // The same where products are of 11 bits or fewer.
 inline constexpr double kHalfCurveTolerance = 5e-2;
 
-// Of weights after two steps in fp32, split or not: AdamW makes a gradient near 0 a step of full
-// size.
-inline constexpr double kSplitWeightsTolerance = 2e-2;
-
 // Largest difference over largest value.
 inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
   const at::Tensor a = ours.to(at::kCPU, at::kDouble);

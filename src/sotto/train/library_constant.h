@@ -15,7 +15,8 @@
 namespace sotto::train {
 
 // Runs one update of the run's own network, cut down to one layer, outside of any arena, and
-// returns what the process holds afterwards. 0 on the CPU.
+// returns what the process holds afterwards, with a little to spare for kernels that other shapes
+// will load. 0 on the CPU.
 int64_t measure_library_constant(const RunConfig& config, const models::DataShape& shape,
                                  const device::RunDevice& device);
 
