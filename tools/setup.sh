@@ -5,13 +5,16 @@
 #   tools/setup.sh check     also the pinned formatters and linters of `make check`
 #   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
 # SOTTO_TORCH=PATH  use the torch package at PATH (a folder that holds include/ and lib/) instead of the wheel
-# SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found
+# SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found; ON: the CUDA set even where none is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly TORCH_VERSION=2.11.0
 # The wheel's libtorch_cpu.so loads with these two alone; the other CUDA packages are for GPU machines.
 readonly CPU_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+# nvcc and what it needs to compile with, for GPU machines without a toolkit. Oldest driver and card of CUDA 13.0.
+readonly NVCC_WHEELS=('cuda-toolkit[nvcc,cudart,crt,cccl,nvvm]==13.0.2')
+readonly OLDEST_DRIVER=580 OLDEST_CAPABILITY=7.5
 readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
 readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
                        soundfile==0.14.0)
@@ -96,6 +99,55 @@ make_environment() {
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; }
 
+# ask_gpu FIELD   what the driver says of the first GPU
+ask_gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1; }
+
+# at_least A B   whether A >= B, as versions
+at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+# Whether to set up for CUDA; says why not where a GPU is there and cannot be used.
+wants_cuda() {
+  local driver capability
+  case "${SOTTO_CUDA:-AUTO}" in
+    OFF) return 1 ;;
+    ON) return 0 ;;
+  esac
+  has_gpu || return 1
+  driver=$(ask_gpu driver_version)
+  capability=$(ask_gpu compute_cap)
+  if ! at_least "$driver" "$OLDEST_DRIVER"; then
+    say "the NVIDIA driver is $driver; $OLDEST_DRIVER or later is needed for CUDA 13. Going on for the CPU"
+  elif ! at_least "$capability" "$OLDEST_CAPABILITY"; then
+    say "the GPU has compute capability $capability; $OLDEST_CAPABILITY (Turing) or later is needed. Going on for the CPU"
+  else
+    return 0
+  fi
+  return 1
+}
+
+# has_nvcc   whether the machine has a compiler of CUDA 13
+has_nvcc() {
+  local nvcc
+  nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) || return 1
+  "$nvcc" --version | grep -q 'release 13\.'
+}
+
+# nvcc from PyPI into the folder of LibTorch. Its library folder lacks the names that linkers look for.
+install_nvcc() {
+  local cuda
+  rm -f .deps/nvcc
+  has_nvcc && return
+  cuda=$(echo "$(cd .deps && pwd -P)"/libtorch/lib/python3*/site-packages)/nvidia/cu13
+  if [ ! -x "$cuda/bin/nvcc" ]; then
+    say "installing nvcc 13.0 into .deps/libtorch"
+    .deps/libtorch/bin/pip install --quiet --disable-pip-version-check "${NVCC_WHEELS[@]}" ||
+      fail "could not install nvcc (no network?). Install a CUDA 13.0 toolkit, or build with SOTTO_CUDA=OFF."
+  fi
+  ln -sfn libcudart.so.13 "$cuda/lib/libcudart.so"
+  ln -sfn lib "$cuda/lib64"
+  printf '%s' "$cuda/bin/nvcc" >.deps/nvcc
+}
+
 install_torch() {
   local folder
   if [ -n "${SOTTO_TORCH:-}" ]; then
@@ -104,9 +156,11 @@ install_torch() {
     printf '%s' "$SOTTO_TORCH" >.deps/torch
     return
   fi
-  if has_gpu && [ "${SOTTO_CUDA:-AUTO}" != OFF ]; then
+  if wants_cuda; then
     make_environment libtorch "LibTorch $TORCH_VERSION with CUDA (about 5 GB)" "torch==$TORCH_VERSION"
+    install_nvcc
   else
+    rm -f .deps/nvcc
     make_environment libtorch "LibTorch $TORCH_VERSION for CPU (about 1 GB)" --no-deps "${CPU_WHEELS[@]}"
   fi
   folder=$(echo "$(cd .deps && pwd -P)"/libtorch/lib/python3*/site-packages/torch)
