@@ -35,7 +35,8 @@ class MedianReporter : public benchmark::BenchmarkReporter {
     for (const Run& run : runs) {
       const bool is_median = run.run_type == Run::RT_Aggregate && run.aggregate_name == "median";
       const bool is_only_one = run.run_type == Run::RT_Iteration && run.repetitions <= 1;
-      if (run.error_occurred || (!is_median && !is_only_one)) continue;
+      // One that failed has run no time; the field that says so has had two names.
+      if (run.iterations == 0 || (!is_median && !is_only_one)) continue;
       const double time =
           clock_ == Clock::kWall ? run.GetAdjustedRealTime() : run.GetAdjustedCPUTime();
       medians_s_[run.run_name.function_name] =

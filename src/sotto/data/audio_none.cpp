@@ -7,7 +7,7 @@ namespace {
 
 [[noreturn]] void refuse(const char* what, const std::filesystem::path& path) {
   throw ConfigError({.attempted = fmt::format("{} {}", what, path.string()),
-                     .found = "this build has no audio files",
+                     .found = "this build has no audio decoding",
                      .expected = "one with libsndfile and soxr",
                      .hint = "Install libsndfile1-dev and libsoxr-dev and build again, or use a "
                              "manifest of stored features."});

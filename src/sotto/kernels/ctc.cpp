@@ -113,6 +113,8 @@ void copy_descriptions(const CtcProblem& problem) {
 }
 
 void run_cuda(const CtcProblem& problem) {
+  SOTTO_ASSERT(problem.logits.size(1) <= CudaCtc::kMaxVocabulary, "a vocabulary of {} entries",
+               problem.logits.size(1));
   copy_descriptions(problem);
   int64_t max_labels = 0;
   for (const CtcUtterance& u : problem.utterances)

@@ -16,8 +16,6 @@ namespace sotto::kernels::detail {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-// What a block may have on every GPU without being asked.
-constexpr int64_t kMaxSharedBytes = 48 * 1024;
 
 // --- the softmax of every frame
 
@@ -99,7 +97,7 @@ void launch_walk(const CudaCtc& problem, cudaStream_t stream) {
       std::clamp<int64_t>((num_places + kWarp - 1) / kWarp * kWarp, 256, kMaxWalkThreads);
   const int64_t width = num_places + CtcLattice::kLanes;
   const auto shared_bytes =
-      static_cast<unsigned>(std::min(kMaxSharedBytes, kWalkBytesAPlace * width));
+      static_cast<unsigned>(std::min(CudaCtc::kMaxSharedBytes, kWalkBytesAPlace * width));
   walk_kernel<T><<<static_cast<unsigned>(problem.num_utterances), static_cast<unsigned>(threads),
                    shared_bytes, stream>>>(problem, static_cast<int>(shared_bytes));
 }
@@ -144,42 +142,44 @@ struct FramePart {
       : begin(utterance.first_frame + utterance.lattice.num_frames * part / num_parts),
         end(utterance.first_frame + utterance.lattice.num_frames * (part + 1) / num_parts) {}
 
-  // body(frame, column) for all vectors of this thread.
-  template <int kSize, class Body>
-  __device__ void for_each(int64_t width, Body body) const {
-    for (int64_t frame = begin + threadIdx.y; frame < end; frame += blockDim.y)
-      for_each_column<kSize>(width, [&](int64_t column) { body(frame, column); });
+  // body(frame) for the frames of this thread.
+  template <class Body>
+  __device__ void for_each(Body body) const {
+    for (int64_t frame = begin + threadIdx.y; frame < end; frame += blockDim.y) body(frame);
   }
 };
 
 template <class T, int kSize>
 __global__ void gradient_kernel(CudaCtc problem, unsigned num_parts) {
   extern __shared__ unsigned words[];
-  const CtcUtterance& utterance = problem.utterances[blockIdx.x / num_parts];
+  const CtcUtterance utterance = problem.utterances[blockIdx.x / num_parts];
   const FramePart part(utterance, blockIdx.x % num_parts, num_parts);
   const int64_t width = problem.logits.width;
   T* logits = static_cast<T*>(problem.logits.data);
   if (!utterance.is_feasible || isnan(problem.loss[utterance.place])) {
     Vector<T, kSize> same;
     for (int i = 0; i < kSize; ++i) same.set(i, utterance.is_feasible ? kNan : 0.0f);
-    part.for_each<kSize>(width, [&](int64_t frame, int64_t column) {
-      store(logits + frame * width + column, same);
+    part.for_each([&](int64_t frame) {
+      T* row = logits + frame * width;
+      for_each_column<kSize>(width, [&](int64_t column) { store(row + column, same); });
     });
     return;
   }
   EntrySet is_written(words, width);
   is_written.insert(problem.labels + utterance.first_label, utterance.lattice.num_labels,
                     problem.blank);
-  part.for_each<kSize>(width, [&](int64_t frame, int64_t column) {
-    T* to = logits + frame * width + column;
-    const FrameSoftmax softmax = reinterpret_cast<const FrameSoftmax*>(problem.softmax)[frame];
-    const float scale = softmax.scale * utterance.weight;
-    Vector<T, kSize> x = load<kSize>(to);
-    const unsigned written = is_written.bits_from(static_cast<int>(column));
-    for (int i = 0; i < kSize; ++i) {
-      if ((written >> i & 1) == 0) x.set(i, __expf(x[i] - softmax.largest) * scale);
-    }
-    store(to, x);
+  part.for_each([&](int64_t frame) {
+    T* row = logits + frame * width;
+    const float largest = problem.softmax[2 * frame];
+    const float scale = problem.softmax[2 * frame + 1] * utterance.weight;
+    for_each_column<kSize>(width, [&](int64_t column) {
+      Vector<T, kSize> x = load<kSize>(row + column);
+      const unsigned written = is_written.bits_from(static_cast<int>(column));
+      for (int i = 0; i < kSize; ++i) {
+        if ((written >> i & 1) == 0) x.set(i, __expf(x[i] - largest) * scale);
+      }
+      store(row + column, x);
+    });
   });
 }
 

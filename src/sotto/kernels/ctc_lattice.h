@@ -64,6 +64,11 @@ struct CtcUtterance {
 
 // The problem of a pack on the device.
 struct CudaCtc {
+  // What a block may have in shared memory on every GPU without being asked: a bit for each entry
+  // of the vocabulary has to fit.
+  static constexpr int64_t kMaxSharedBytes = 48 * 1024;
+  static constexpr int64_t kMaxVocabulary = 8 * kMaxSharedBytes;
+
   CudaArray logits;                 // [N, V], become the gradient where one is wanted
   const int32_t* labels = nullptr;  // of the pack
   float* loss = nullptr;            // [B]

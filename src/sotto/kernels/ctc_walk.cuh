@@ -13,6 +13,7 @@
 
 #include "sotto/kernels/ctc_lattice.h"
 #include "sotto/kernels/cuda_extended.cuh"
+#include "sotto/kernels/cuda_pipeline.cuh"
 #include "sotto/kernels/cuda_rows.cuh"
 
 namespace sotto::kernels {
@@ -24,27 +25,7 @@ struct alignas(8) FrameSoftmax {
   float scale;
 };
 
-// Calls use(k, load(k)) for k = 0 .. count, with loads issued kAhead turns before their use. What
-// was loaded must be touched in use() alone, or the thread waits for it.
-template <int kAhead, class Load, class Use>
-__device__ void pipeline(int count, Load load, Use use) {
-  decltype(load(0)) loaded[kAhead];
-#pragma unroll
-  for (int k = 0; k < kAhead; ++k) {
-    if (k < count) loaded[k] = load(k);
-  }
-  for (int first = 0; first < count; first += kAhead) {
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (first + k >= count) return;
-      const auto now = loaded[k];
-      if (first + k + kAhead < count) loaded[k] = load(first + k + kAhead);
-      use(first + k, now);
-    }
-  }
-}
-
-__device__ inline int warp_largest_int(int value) {
+__device__ inline int warp_largest(int value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
     value = max(value, __shfl_xor_sync(kWholeWarp, value, distance));
   return value;
@@ -85,7 +66,8 @@ class CtcWalk {
         width_(static_cast<int>(lattice_.width)),
         vocabulary_(static_cast<int>(problem.logits.width)),
         blank_(static_cast<int>(problem.blank)),
-        logits_(static_cast<T*>(problem.logits.data) + utterance.first_frame * problem.logits.width),
+        logits_(static_cast<T*>(problem.logits.data) +
+                utterance.first_frame * problem.logits.width),
         softmax_(reinterpret_cast<const FrameSoftmax*>(problem.softmax) + utterance.first_frame),
         labels_(problem.labels + utterance.first_label),
         states_(ExtendedArray{problem.mantissas, problem.exponents}.at(utterance.offset)),
@@ -107,11 +89,12 @@ class CtcWalk {
     // Rows go around in as many as are kept.
     const int num_slots = with_gradient_ ? kept_together() : 2;
     clear_but_for(alpha_row(-1, num_slots - 1), 0);
+    const int last_segment = (num_frames_ - 1) / kept_together() * kept_together();
     int slot = 0;
     pipeline<kAhead>(
         num_frames_, [&](int frame) { return fetch(frame); },
         [&](int frame, const Fetched& now) {
-          advance({frame, slot, num_slots}, now);
+          advance({frame, slot, num_slots, with_gradient_ && frame >= last_segment}, now);
           slot = slot + 1 == num_slots ? 0 : slot + 1;
         });
     return loss(alpha_row(num_frames_ - 1, (slot == 0 ? num_slots : slot) - 1));
@@ -164,6 +147,7 @@ class CtcWalk {
     int frame;
     int slot;
     int num_slots;
+    bool stays;  // for the backward pass
   };
 
   __device__ int row_size() const { return 2 * width_; }
@@ -238,9 +222,9 @@ class CtcWalk {
       const StatePair states = {normalise(multiply(add(old.blank, before), blank_emission)),
                                 normalise(multiply(add(old.label, old.blank, skipped), emission))};
       store_pair(to, i, states);
-      if (!with_gradient_) return;
-      if constexpr (kInShared) store_pair(alpha(step.slot), i, states);
-      if (step.slot == 0) store_pair(states_.at(lattice_.checkpoint(step.frame)), i, states);
+      if (kInShared && step.stays) store_pair(alpha(step.slot), i, states);
+      if (with_gradient_ && step.slot == 0)
+        store_pair(states_.at(lattice_.checkpoint(step.frame)), i, states);
     });
     __syncthreads();
   }
@@ -256,7 +240,9 @@ class CtcWalk {
     __syncthreads();
     pipeline<kAhead>(
         end - begin - 1, [&](int k) { return fetch(begin + 1 + k); },
-        [&](int k, const Fetched& now) { advance({begin + 1 + k, 1 + k, kept_together()}, now); });
+        [&](int k, const Fetched& now) {
+          advance({begin + 1 + k, 1 + k, kept_together(), true}, now);
+        });
   }
 
   // From the last label and the blank behind it.
@@ -354,7 +340,7 @@ class CtcWalk {
     int top = 2 * Extended::kSmallest;
     for (int i = lane_; i <= num_labels_; i += kWarp)
       top = max(top, max(shares.exponents[i], shares.exponents[width_ + i]));
-    top = warp_largest_int(top);
+    top = warp_largest(top);
     // As a plain float, the largest near 1.
     const auto plain = [&](int i) {
       const Extended share = shares.load(i);
@@ -378,8 +364,9 @@ class CtcWalk {
     };
     for (int kind = lane_; kind < num_kinds_; kind += kWarp) {
       const int begin = kinds_[kind];
+      const int end = kinds_[kind + 1];
       float of_label = 0.0f;
-      for (int k = begin; k < kinds_[kind + 1]; ++k) of_label += plain(width_ + order_[k]);
+      for (int k = begin; k < end; ++k) of_label += plain(width_ + order_[k]);
       write(labels_[order_[begin]], of_label);
     }
     if (lane_ == 0) write(blank_, blanks);

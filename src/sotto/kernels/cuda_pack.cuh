@@ -33,7 +33,6 @@ class UtteranceCursor {
 
   __device__ int utterance() const { return utterance_; }
   __device__ int64_t start() const { return start_; }
-  __device__ int64_t length() const { return end_ - start_; }
   __device__ uint64_t key() const { return key_; }
 
  private:
