@@ -186,6 +186,7 @@ struct Row {
   int64_t shown = 0;  // by the driver, at most
   int64_t samples = 0;
   double micro_batches = 0.0;
+  double launch_share = 0.0;  // of the step's time, until the host had nothing left to launch
 };
 
 // All steps on the device inside `arena_bytes`, and before that the same steps dry.
@@ -209,6 +210,7 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
   train::Learner learner(config, kShape, device.torch, int64_t{1} << 30);
   Watch watch(device);
   std::vector<double> speeds;
+  std::vector<double> launch_shares;
   for (int64_t step = 0; step < total; ++step) {
     const std::vector<data::Example> examples =
         examples_of(lengths, step, arguments.effective_batch, true);
@@ -220,7 +222,11 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
     const double start = now_s();
     const train::StepResult result = train::run_step(learner, examples, settings);
     device::synchronize_cuda();
-    if (step >= arguments.warmup) speeds.push_back(seconds_of(examples) / (now_s() - start));
+    const double seconds = now_s() - start;
+    if (step >= arguments.warmup) {
+      speeds.push_back(seconds_of(examples) / seconds);
+      launch_shares.push_back(result.launch_seconds / seconds);
+    }
     const device::MemoryReport report = arena->report();
     row.measured = std::max(row.measured, report.high_water);
     row.measured_peak = std::max(row.measured_peak, report.peak);
@@ -233,6 +239,7 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
   row.shown = watch.stop();
   row.samples = watch.samples();
   row.speed = median(speeds);
+  row.launch_share = median(launch_shares);
   return row;
 }
 
@@ -251,7 +258,8 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
                        {"measured GiB", report::Align::kRight},
                        {"difference", report::Align::kRight},
                        {"bound - library", report::Align::kRight},
-                       {"breaches", report::Align::kRight}});
+                       {"breaches", report::Align::kRight},
+                       {"launching", report::Align::kRight}});
   for (const std::string& tier : arguments.tiers) {
     const int64_t free = device::read_cuda_memory().free_bytes;
     Row row = run(arguments, config, lengths, device, free - (int64_t{2} << 30),
@@ -259,7 +267,8 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
     row.constant = constant;
     table.add_row({tier, fmt::format("{:.0f}", row.speed), gib(row.predicted), gib(row.measured),
                    fmt::format("{}", row.measured - row.predicted), format_bytes(row.slack),
-                   fmt::format("{}", row.breaches)});
+                   fmt::format("{}", row.breaches),
+                   fmt::format("{:.0f} %", 100.0 * row.launch_share)});
     results.push_back({{"stack", arguments.stack},
                        {"numerics", arguments.numerics},
                        {"tier", tier},
@@ -270,6 +279,7 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
                        {"measured_peak_bytes", row.measured_peak},
                        {"bound_minus_library_bytes", row.slack},
                        {"breaches", row.breaches},
+                       {"launch_share", row.launch_share},
                        {"constant_bytes", constant}});
   }
   fmt::print("{}", table.to_string());

@@ -8,6 +8,7 @@
 #include "sotto/kernels/ctc.h"
 #include "sotto/kernels/ctc_greedy.h"
 #include "support/ctc_pack.h"
+#include "support/gpu.h"
 #include "support/tolerance.h"
 
 namespace sotto::test {
@@ -21,9 +22,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class CudaCtc : public ::testing::Test {
  protected:
-  void SetUp() override {
-    SOTTO_SKIP_WITHOUT_GPU();
-  }
+  void SetUp() override { SOTTO_SKIP_WITHOUT_GPU(); }
 };
 
 struct Outcome {

@@ -247,7 +247,7 @@ std::vector<KernelCase> pack_kernel_cases() {
   return {
       {"Attention", true, attention_inputs, run_attention<Attention::Variant::kTiled>,
        reference_attention},
-      {"AttentionPlain", false, attention_inputs, run_attention<Attention::Variant::kPlain>,
+      {"AttentionPlain", true, attention_inputs, run_attention<Attention::Variant::kPlain>,
        reference_attention},
       {"FrameWindows", true, windows_inputs, run_frame_windows, reference_frame_windows},
       {"PositionAdd", true, position_inputs, run_position_add, reference_position_add},

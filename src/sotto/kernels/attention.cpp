@@ -17,6 +17,11 @@ namespace detail {
 void attention_forward_cuda(const CudaAttentionTask& task, void* stream);
 void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionGradients& gradients,
                              void* stream);
+void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape& shape,
+                                     const Attention::Result& result, const at::Tensor& scores);
+void attention_plain_backward_library(const Attention::BackwardInputs& in,
+                                      const AttentionShape& shape, const at::Tensor& dqkv,
+                                      const at::Tensor& scores);
 }  // namespace detail
 
 namespace {
@@ -176,9 +181,13 @@ Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionSh
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
                .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax)});
+  const device::LibraryCall call("plain attention", qkv.device().type(), 0);
   if (is_dry(qkv)) return result;
-  require_cpu(qkv, "Attention");
-  detail::attention_plain_forward_cpu(qkv, shape, result, scores);
+  if (qkv.is_cuda()) {
+    detail::attention_plain_forward_library(qkv, shape, result, scores);
+  } else {
+    detail::attention_plain_forward_cpu(qkv, shape, result, scores);
+  }
   return result;
 }
 
@@ -219,9 +228,13 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in,
   report_cost("attention_plain.backward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
                .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax)});
+  const device::LibraryCall call("plain attention", in.qkv.device().type(), 0);
   if (is_dry(in.qkv)) return dqkv;
-  require_cpu(in.qkv, "Attention");
-  detail::attention_plain_backward_cpu(in, shape, dqkv, scores);
+  if (in.qkv.is_cuda()) {
+    detail::attention_plain_backward_library(in, shape, dqkv, scores);
+  } else {
+    detail::attention_plain_backward_cpu(in, shape, dqkv, scores);
+  }
   return dqkv;
 }
 

@@ -5,21 +5,13 @@
 
 #include "sotto/kernels/attention_task.h"
 #include "sotto/kernels/cuda_launch.cuh"
+#include "sotto/kernels/cuda_rows.cuh"
 
 namespace sotto::kernels::detail {
 
 namespace {
 
-constexpr int kLanes = 32;
 constexpr int kWarpsABlock = 4;
-constexpr unsigned kAllLanes = 0xffffffffu;
-
-__device__ float warp_sum(float value) {
-  for (int offset = kLanes / 2; offset > 0; offset /= 2)
-    value += __shfl_xor_sync(kAllLanes, value, offset);
-  return value;
-}
-
 // The values of a head that a lane holds: lane, lane + 32, ...
 template <int kValues>
 struct Head {
@@ -29,7 +21,7 @@ struct Head {
   __device__ static Head load(const T* from, int size) {
     Head head;
     for (int i = 0; i < kValues; ++i) {
-      const int at = static_cast<int>(threadIdx.x % kLanes) + i * kLanes;
+      const int at = static_cast<int>(threadIdx.x % kWarp) + i * kWarp;
       head.values[i] = at < size ? static_cast<float>(from[at]) : 0.0f;
     }
     return head;
@@ -38,7 +30,7 @@ struct Head {
   template <class T>
   __device__ void store(T* to, int size) const {
     for (int i = 0; i < kValues; ++i) {
-      const int at = static_cast<int>(threadIdx.x % kLanes) + i * kLanes;
+      const int at = static_cast<int>(threadIdx.x % kWarp) + i * kWarp;
       if (at < size) to[at] = static_cast<T>(values[i]);
     }
   }
@@ -108,7 +100,7 @@ __device__ Rows rows_around(const CudaPack& pack, int64_t row, int64_t before, i
 template <class Body>
 __device__ void for_each_row_and_head(const Layout& layout, Body body) {
   const int64_t num_tasks = layout.pack.num_frames * layout.num_heads;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarpsABlock + threadIdx.x / kLanes;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarpsABlock + threadIdx.x / kWarp;
   for (int64_t task = first; task < num_tasks;
        task += static_cast<int64_t>(gridDim.x) * kWarpsABlock)
     body(task / layout.num_heads, task % layout.num_heads);
@@ -138,7 +130,7 @@ __global__ void forward_kernel(const T* qkv, T* y, float* logsumexp, Layout layo
     }
     sum.scale(1.0f / weights);
     sum.store(y + layout.of_row(row, head), layout.head_size);
-    if (threadIdx.x % kLanes == 0) logsumexp[layout.statistic(row, head)] = largest + logf(weights);
+    if (threadIdx.x % kWarp == 0) logsumexp[layout.statistic(row, head)] = largest + logf(weights);
   });
 }
 
@@ -153,7 +145,7 @@ __global__ void query_gradient_kernel(const T* qkv, const T* y, const float* log
     const Values gradient = Values::load(dy + layout.of_row(row, head), layout.head_size);
     const float product =
         gradient.dot(Values::load(y + layout.of_row(row, head), layout.head_size));
-    if (threadIdx.x % kLanes == 0) delta[layout.statistic(row, head)] = product;
+    if (threadIdx.x % kWarp == 0) delta[layout.statistic(row, head)] = product;
     const float log_weights = logsumexp[layout.statistic(row, head)];
     const Rows keys = rows_around(layout.pack, row, layout.left, layout.right);
     Values dq = {};
@@ -203,7 +195,7 @@ Layout layout_of(const CudaAttentionTask& task) {
 }
 
 LaunchShape shape_for(const CudaAttentionTask& task) {
-  return launch_shape(task.pack.num_frames * task.num_heads * kLanes);
+  return launch_shape(task.pack.num_frames * task.num_heads * kWarp);
 }
 
 // Calls body with the number of values that a lane holds, as a constant.
@@ -223,7 +215,7 @@ void attention_forward_cuda(const CudaAttentionTask& task, void* stream) {
       using T = decltype(zero);
       constexpr int kValues = decltype(values)::value;
       forward_kernel<kValues, T>
-          <<<shape_for(task).blocks, kWarpsABlock * kLanes, 0, static_cast<cudaStream_t>(stream)>>>(
+          <<<shape_for(task).blocks, kWarpsABlock * kWarp, 0, static_cast<cudaStream_t>(stream)>>>(
               static_cast<const T*>(task.qkv.data), static_cast<T*>(task.y.data), task.logsumexp,
               layout_of(task));
     });
@@ -242,10 +234,10 @@ void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionG
       auto* dqkv = static_cast<T*>(gradients.dqkv.data);
       const unsigned blocks = shape_for(task).blocks;
       auto* on = static_cast<cudaStream_t>(stream);
-      query_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kLanes, 0, on>>>(
+      query_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
           qkv, static_cast<const T*>(task.y.data), task.logsumexp, dy, dqkv, gradients.delta,
           layout_of(task));
-      key_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kLanes, 0, on>>>(
+      key_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
           qkv, task.logsumexp, dy, dqkv, gradients.delta, layout_of(task));
     });
   });

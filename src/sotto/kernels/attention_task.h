@@ -24,4 +24,16 @@ struct CudaAttentionGradients {
   float* delta = nullptr;  // [H, N], workspace
 };
 
+// The scores of one utterance in plain attention. T frames.
+struct CudaPlainScores {
+  float* scores = nullptr;        // [H, T, T]: scores without their scale, or gradients
+  void* probabilities = nullptr;  // [H, T, T]
+  ElementType type = ElementType::kFloat;
+  int64_t num_heads = 1;
+  int64_t length = 0;  // T
+  int64_t left = 0;
+  int64_t right = 0;
+  float scale = 1.0f;
+};
+
 }  // namespace sotto::kernels

@@ -52,6 +52,14 @@ void adamw_cuda(const CudaAdamWRange& /*range*/, const AdamWFactors& /*factors*/
   throw_cuda_not_built("AdamW");
 }
 
+void attention_plain_gradient_cuda(const CudaPlainScores& /*task*/, void* /*stream*/) {
+  throw_cuda_not_built("Attention");
+}
+
+void attention_plain_softmax_cuda(const CudaPlainScores& /*task*/, void* /*stream*/) {
+  throw_cuda_not_built("Attention");
+}
+
 void attention_forward_cuda(const CudaAttentionTask& /*task*/, void* /*stream*/) {
   throw_cuda_not_built("Attention");
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -115,6 +116,7 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
 
 StepResult run_step(Learner& learner, std::span<const Example> examples,
                     const StepSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);
@@ -150,6 +152,8 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   result.rate = learner.optimizer.rate(settings.step, settings.total_steps);
 
   // All work is on its way: here the host waits for a GPU, for the first time in the step.
+  const std::chrono::duration<double> launching = std::chrono::steady_clock::now() - start;
+  result.launch_seconds = launching.count();
   result.loss = weighted_sum(weights, losses.read());
   result.gradient_norm = learner.optimizer.gradient_norm() / settings.loss_scale;
   result.is_updated = std::isfinite(result.gradient_norm);

@@ -54,6 +54,8 @@ struct StepResult {
   // False where the gradients are not finite: the weights are as before.
   bool is_updated = false;
   int64_t num_micro_batches = 0;
+  // Until all work was on its way to a GPU; what the step took beyond that, the host waited.
+  double launch_seconds = 0.0;
   // Frames of the encoder.
   int64_t num_frames = 0;
   // Places in the manifest of utterances with too few frames for their labels; they count as 0.

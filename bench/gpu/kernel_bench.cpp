@@ -1,0 +1,158 @@
+// gpu_kernel_bench: bytes a second of the kernels that bytes limit, beside a copy of the device's
+// own memory. Bytes are those that each kernel reports as its cost: every operand once.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sotto/device/cuda_device.h"
+#include "sotto/device/run_device.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/kernels/activation.h"
+#include "sotto/kernels/adamw.h"
+#include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/cost.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/residual_add.h"
+#include "sotto/kernels/square_sum.h"
+#include "sotto/report/table.h"
+
+namespace {
+
+using namespace sotto;           // NOLINT: a program of one file
+using namespace sotto::kernels;  // NOLINT
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds of one call: the median of some rounds of many calls, so that launching is hidden.
+double seconds_of(const std::function<void()>& call) {
+  constexpr int kCalls = 20;
+  std::vector<double> rounds;
+  for (int round = 0; round < 8; ++round) {
+    device::synchronize_cuda();
+    const double start = now_s();
+    for (int i = 0; i < kCalls; ++i) call();
+    device::synchronize_cuda();
+    rounds.push_back((now_s() - start) / kCalls);
+  }
+  std::sort(rounds.begin(), rounds.end());
+  return rounds[rounds.size() / 2];
+}
+
+class Bench {
+ public:
+  Bench()
+      : table_(
+            {{"kernel"}, {"GB/s", report::Align::kRight}, {"of a copy", report::Align::kRight}}) {
+    const int64_t bytes = int64_t{2} << 30;
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kByte);
+    const at::Tensor from = at::ones({bytes}, options);
+    at::Tensor to = at::empty({bytes}, options);
+    copy_ = 2.0 * static_cast<double>(bytes) / seconds_of([&] { to.copy_(from); });
+    table_.add_row({"copy", fmt::format("{:.0f}", copy_ / 1e9), "100 %"});
+  }
+
+  void add(const std::string& name, const std::function<void()>& call) {
+    double bytes = 0.0;
+    {
+      const CostRecorder recorder;
+      call();
+      bytes = recorder.total().bytes;
+    }
+    const double rate = bytes / seconds_of(call);
+    table_.add_row(
+        {name, fmt::format("{:.0f}", rate / 1e9), fmt::format("{:.0f} %", 100.0 * rate / copy_)});
+  }
+
+  std::string to_string() const { return table_.to_string(); }
+
+ private:
+  report::Table table_;
+  double copy_ = 0.0;
+};
+
+void add_optimizer(Bench& bench) {
+  constexpr int64_t kSize = 300'000'000;
+  const auto floats = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
+  at::Tensor weights = at::ones({kSize}, floats);
+  const at::Tensor gradients = at::full({kSize}, 1e-3, floats);
+  at::Tensor first = at::zeros({kSize}, floats);
+  at::Tensor second = at::zeros({kSize}, floats);
+  at::Tensor total = at::zeros({1}, floats.dtype(at::kDouble));
+  bench.add("SquareSum, 300 million", [&] { SquareSum::accumulate(total, gradients); });
+  total.zero_();
+  bench.add("AdamW fp32, 300 million", [&] {
+    AdamW::update({.weights = weights,
+                   .gradients = gradients,
+                   .first_moment = first,
+                   .second_moment = second},
+                  {}, total);
+  });
+  at::Tensor narrow = weights.to(at::kBFloat16);
+  at::Tensor remainder = at::zeros({kSize}, floats.dtype(at::kShort));
+  bench.add("AdamW bf16 with remainder, 300 million", [&] {
+    AdamW::update({.weights = narrow,
+                   .remainder = &remainder,
+                   .gradients = gradients,
+                   .first_moment = first,
+                   .second_moment = second},
+                  {}, total);
+  });
+}
+
+void add_rows(Bench& bench, int64_t width) {
+  constexpr int64_t kRows = 20'000;
+  const Packing packing(std::vector<int64_t>(32, kRows / 32), at::kCUDA);
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  const at::Tensor x = at::randn({kRows, width}, options);
+  at::Tensor y = at::randn({kRows, width}, options);
+  const at::Tensor gamma = at::ones({width}, options.dtype(at::kFloat));
+  at::Tensor sum = at::zeros({width}, options.dtype(at::kFloat));
+  at::Tensor sum2 = at::zeros({width}, options.dtype(at::kFloat));
+  const Dropout::Mask mask{.key = {.seed = 1, .purpose = Purpose::kDropout}, .probability = 0.1};
+  const Dropped dropped{.packing = packing, .mask = mask};
+  const auto name = [&](const char* kernel) { return fmt::format("{}, width {}", kernel, width); };
+  const LayerNorm::Result result = LayerNorm::forward(x, {.gamma = gamma, .beta = gamma});
+  bench.add(name("LayerNorm forward"),
+            [&] { LayerNorm::forward(x, {.gamma = gamma, .beta = gamma}); });
+  bench.add(name("LayerNorm backward with residual"), [&] {
+    LayerNorm::backward(
+        {.dy = y, .x = x, .mean = result.mean, .rstd = result.rstd, .gamma = gamma, .residual = &x},
+        {.gamma = sum, .beta = sum2});
+  });
+  bench.add(name("Gelu with dropout"), [&] { Gelu::forward(x, &dropped); });
+  bench.add(name("Gelu backward with dropout"), [&] { Gelu::backward(y, x, &dropped); });
+  bench.add(name("Gelu"), [&] { Gelu::forward(x); });
+  bench.add(name("Dropout"), [&] { Dropout::applied(x, packing, mask); });
+  bench.add(name("ResidualAdd with dropout"),
+            [&] { ResidualAdd::accumulate_dropped(y, x, packing, mask); });
+  bench.add(name("ColumnSum"), [&] { ColumnSum::accumulate(sum, x); });
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const device::RunDevice device = device::open_device("cuda");
+    // Blocks of an arena, as in a run: straight from the driver they would be timed too.
+    const auto arena =
+        std::make_shared<device::Arena>(device::RegionKind::kCuda, int64_t{24} << 30);
+    const device::ArenaGuard guard(at::kCUDA, arena);
+    const device::TargetScope target(device.target);
+    Bench bench;
+    add_optimizer(bench);
+    for (const int64_t width : {1024, 1280, 4096, 5120}) add_rows(bench, width);
+    fmt::print("{}\n{}", device.name, bench.to_string());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gpu_kernel_bench: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
