@@ -12,6 +12,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/kernels/kernel.h"
+#include "sotto/kernels/simd.h"
 
 namespace sotto::kernels {
 
@@ -66,7 +67,9 @@ inline void add_slabs(const float* partial, std::initializer_list<float*> gradie
                       int64_t num_slabs, int64_t width) {
   for (int64_t slab = 0; slab < num_slabs; ++slab) {
     for (float* gradient : gradients) {
-      for (int64_t i = 0; i < width; ++i) gradient[i] += partial[i];
+      simd::for_each_block(width, [&](int64_t i, auto n) {
+        simd::store(gradient + i, simd::load(gradient + i, n) + simd::load(partial + i, n), n);
+      });
       partial += width;
     }
   }

@@ -50,9 +50,13 @@ void for_each_dropped(const Packing& packing, int64_t width, const DropoutRule& 
       const DroppedRange range{.utterance = fold(packing.keys()[u]),
                                .begin = (row - start) * width,
                                .end = (stop - start) * width};
-      for_each_in_range(range, rule, [&](int64_t element, const simd::Lanes& factors, auto n) {
-        body(start * width + element, factors, n);
-      });
+      // By value: through references the compiler would read the body's pointers again after each
+      // store.
+      for_each_in_range(
+          range, rule,
+          [body, offset = start * width](int64_t element, const simd::Lanes& factors, auto n) {
+            body(offset + element, factors, n);
+          });
     }
   });
 }

@@ -82,7 +82,7 @@ struct BackwardRow {
 
 // dx of a row, and its share of the parameters' gradients added to two rows of partial sums. One
 // row at a time, unlike forward: two would need more registers than there are.
-template <class T>
+template <bool kHasResidual, class T>
 void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   const auto normalised = [&](int64_t i, auto n) {
     return (simd::load(in.x + i, n) - in.moments.mean) * in.moments.rstd;
@@ -101,20 +101,14 @@ void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   });
   const float mean_g = simd::sum(sum_g) / static_cast<float>(in.width);
   const float mean_gx = simd::sum(sum_gx) / static_cast<float>(in.width);
-  const auto dx_at = [&](int64_t i, auto n) {
+  simd::for_each_block(in.width, [&](int64_t i, auto n) {
     simd::prefetch(in.dy + in.ahead + i);
     simd::prefetch(in.x + in.ahead + i);
     const Lanes g = simd::load(in.dy + i, n) * simd::load(in.gamma + i, n);
-    return (g - mean_g - normalised(i, n) * mean_gx) * in.moments.rstd;
-  };
-  if (in.residual == nullptr) {
-    simd::for_each_block(in.width,
-                         [&](int64_t i, auto n) { simd::store(in.dx + i, dx_at(i, n), n); });
-  } else {
-    simd::for_each_block(in.width, [&](int64_t i, auto n) {
-      simd::store(in.dx + i, dx_at(i, n) + simd::load(in.residual + i, n), n);
-    });
-  }
+    Lanes dx = (g - mean_g - normalised(i, n) * mean_gx) * in.moments.rstd;
+    if constexpr (kHasResidual) dx += simd::load(in.residual + i, n);
+    simd::store(in.dx + i, dx, n);
+  });
 }
 
 }  // namespace
@@ -179,7 +173,11 @@ void layer_norm_backward_cpu(const LayerNorm::BackwardInputs& in,
             .moments = {.mean = means[row], .rstd = rstds[row]},
             .width = width,
             .ahead = row + 1 < end ? width : 0};
-        backward_row(work, gamma_sum, beta_sum);
+        if (residual == nullptr) {
+          backward_row<false>(work, gamma_sum, beta_sum);
+        } else {
+          backward_row<true>(work, gamma_sum, beta_sum);
+        }
       }
     });
   });

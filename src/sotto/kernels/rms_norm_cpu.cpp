@@ -45,6 +45,7 @@ void rms_norm_backward_cpu(const RmsNorm::BackwardInputs& in, const at::Tensor& 
   float* sums = partial.mutable_data_ptr<float>();
   with_element_type(in.x, [&](auto zero) {
     using T = decltype(zero);
+    const T* residual = in.residual == nullptr ? nullptr : in.residual->const_data_ptr<T>();
     parallel_slabs(in.x.size(0), [&](int64_t slab, int64_t begin, int64_t end) {
       float* gamma_sum = sums + slab * width;
       std::fill_n(gamma_sum, width, 0.0f);
@@ -60,19 +61,12 @@ void rms_norm_backward_cpu(const RmsNorm::BackwardInputs& in, const at::Tensor& 
           simd::store(gamma_sum + i, simd::load(gamma_sum + i, n) + dy_x_hat, n);
         });
         const float mean_gx = simd::sum(sum_gx) / static_cast<float>(width);
-        const auto dx_at = [&](int64_t i, auto n) {
+        simd::for_each_block(width, [&](int64_t i, auto n) {
           const Lanes g = simd::load(dy + i, n) * simd::load(gamma + i, n);
-          return (g - simd::load(x + i, n) * (rstd * mean_gx)) * rstd;
-        };
-        if (in.residual == nullptr) {
-          simd::for_each_block(width,
-                               [&](int64_t i, auto n) { simd::store(out + i, dx_at(i, n), n); });
-        } else {
-          const T* residual = in.residual->const_data_ptr<T>() + row * width;
-          simd::for_each_block(width, [&](int64_t i, auto n) {
-            simd::store(out + i, dx_at(i, n) + simd::load(residual + i, n), n);
-          });
-        }
+          Lanes value = (g - simd::load(x + i, n) * (rstd * mean_gx)) * rstd;
+          if (residual != nullptr) value += simd::load(residual + row * width + i, n);
+          simd::store(out + i, value, n);
+        });
       }
     });
   });
