@@ -5,12 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -35,12 +37,13 @@ constexpr int64_t kFeatures = 80;
 constexpr models::DataShape kShape = {.vocabulary = 32, .blank = 0, .feature_dim = kFeatures};
 
 struct StackShape {
-  std::string name;
+  std::string_view name;
   int64_t layers, width, heads;
 };
 
-const std::vector<StackShape> kStacks = {
-    {"12x768", 12, 768, 12}, {"24x1024", 24, 1024, 16}, {"48x1280", 48, 1280, 16}};
+constexpr std::array kStacks = {StackShape{"12x768", 12, 768, 12},
+                                StackShape{"24x1024", 24, 1024, 16},
+                                StackShape{"48x1280", 48, 1280, 16}};
 
 struct Arguments {
   std::string lengths;
@@ -377,7 +380,9 @@ void run_creep(const Arguments& arguments, const Lengths& lengths, const device:
 
 }  // namespace
 
-int main(int argc, char** argv) {
+namespace {
+
+int run_program(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"Whole updates of transformer stacks on a GPU"};
   app.add_option("--lengths", arguments.lengths, "TSV of utterances: name, samples, seconds, ...")
@@ -390,21 +395,27 @@ int main(int argc, char** argv) {
   app.add_option("--creep", arguments.creep_packs, "Packs to run three times over, instead");
   app.add_option("--json", arguments.json, "File for the results");
   CLI11_PARSE(app, argc, argv);
+  const Lengths lengths = read_lengths(arguments.lengths);
+  const device::RunDevice device = device::open_device("cuda");
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  if (arguments.creep_packs > 0) {
+    run_creep(arguments, lengths, device, results);
+  } else if (!arguments.budgets.empty()) {
+    run_budgets(arguments, lengths, device, results);
+  } else {
+    run_tiers(arguments, lengths, device, results);
+  }
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << results.dump(2) << '\n';
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    const Lengths lengths = read_lengths(arguments.lengths);
-    const device::RunDevice device = device::open_device("cuda");
-    nlohmann::ordered_json results = nlohmann::ordered_json::array();
-    if (arguments.creep_packs > 0) {
-      run_creep(arguments, lengths, device, results);
-    } else if (!arguments.budgets.empty()) {
-      run_budgets(arguments, lengths, device, results);
-    } else {
-      run_tiers(arguments, lengths, device, results);
-    }
-    if (!arguments.json.empty()) std::ofstream(arguments.json) << results.dump(2) << '\n';
+    return run_program(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "gpu_stack: {}\n", error.what());
     return 1;
   }
-  return 0;
 }

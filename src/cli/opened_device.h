@@ -11,8 +11,8 @@ namespace sotto::cli {
 
 struct OpenedDevice {
   // Throws ConfigError where there is no such device, or the budget is more than is free there.
-  OpenedDevice(const MemorySize& memory, const std::string& name = "cpu",
-               const std::string& pretended = {}, bool is_deterministic = false);
+  explicit OpenedDevice(const MemorySize& memory, const std::string& name = "cpu",
+                        const std::string& pretended = {}, bool is_deterministic = false);
 
   device::RunDevice device;
   int64_t budget_bytes;

@@ -147,7 +147,7 @@ TEST(AdamW, ChangesNothingWhereTheNormIsNotFinite) {
   // Finite as the gradients are, scaled they are not.
   Parameters p(40);
   const Parameters before = copy_of(p);
-  update(p, {.gradient_scale = kInfinity});
+  update(p, {.gradient_scale = std::numeric_limits<double>::infinity()});
   expect_equal(p, before);
 }
 

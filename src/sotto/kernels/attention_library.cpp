@@ -181,7 +181,7 @@ at::Tensor LibraryAttention::efficient_backward(const Attention::BackwardInputs&
       as_heads(in.dy, shape_).unsqueeze(0), part_of(in.qkv, shape_, 0).unsqueeze(0),
       part_of(in.qkv, shape_, 1).unsqueeze(0), part_of(in.qkv, shape_, 2).unsqueeze(0),
       /*bias=*/{}, as_heads(in.y, shape_).unsqueeze(0), starts, starts, longest, longest,
-      in.softmax, /*dropout_p=*/0.0, seed, seed, mask.type, /*bias_requires_grad=*/false,
+      in.softmax, /*dropout_p=*/0.0, seed, seed, mask.type, /*with_gradient_of_bias=*/false,
       /*scale=*/{}, /*num_splits_key=*/1, mask.window, /*shared_storage_dqdkdv=*/true);
   return dq.as_strided({in.qkv.size(0), in.qkv.size(1)}, {in.qkv.size(1), 1});
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sotto/core/build_info.h"
-#include "sotto/core/error.h"
+#include "sotto/core/log.h"
 #include "sotto/core/output_file.h"
 #include "sotto/core/text_file.h"
 #include "sotto/data/micro_batch.h"
@@ -100,8 +100,9 @@ void ConstantCache::store(const std::string& key, int64_t bytes) const {
     OutputFile file = OutputFile::create(file_);
     file.write(std::as_bytes(std::span(text)));
     file.close();
-  } catch (const std::exception&) {
-    // It is measured again next time.
+  } catch (const std::exception& error) {
+    spdlog::debug("{} was not written and will be measured again: {}", file_.string(),
+                  error.what());
   }
 }
 

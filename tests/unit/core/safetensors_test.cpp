@@ -198,8 +198,9 @@ TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
 }
 
 TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
-  EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"F64","shape":[1],"data_offsets":[0,8])"),
-               "the tensor 'a' has dtype \"F64\". Expected one of I64, F32, I32, BF16, F16, I16, U8.");
+  EXPECT_PRED2(
+      contains, refusal_of_entry(R"("dtype":"F64","shape":[1],"data_offsets":[0,8])"),
+      "the tensor 'a' has dtype \"F64\". Expected one of I64, F32, I32, BF16, F16, I16, U8.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("shape":[1],"data_offsets":[0,8])"), "dtype null");
   for (const std::string shape : {"[-1]", "[1.5]", "8", "[\"8\"]", "[18446744073709551615]"}) {
     EXPECT_PRED2(contains,
