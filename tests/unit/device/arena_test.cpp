@@ -185,7 +185,7 @@ TEST(Arena, ResultsOfALibraryCallArePlacedBeforeIt) {
   ours.begin_library_call("attention", 4 * kKiB);
   ours.end_library_call();
 
-  Arena theirs(RegionKind::kHost, 64 * kKiB);
+  Arena theirs(RegionKind::kNothing, Arena::kUnlimited);
   const std::vector<int64_t> results = {3000, 700};
   theirs.begin_library_call("attention", 4 * kKiB, results);
   void* temporary = theirs.allocate(1000);
