@@ -44,12 +44,16 @@ TEST_P(CudaKernels, AgreeWithTheCpuOnWideRows) {
     expect_agreement(row, type, shape);
 }
 
-std::vector<KernelCase> cases_with_cuda() {
-  std::vector<KernelCase> cases;
-  for (const KernelCase& row : kernel_cases()) {
-    if (row.has_cuda) cases.push_back(row);
+// Features are of fp32 in every run: TF32, where it is allowed, does not reach them.
+TEST(CudaLogMel, IsOfWholeProducts) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  for (const KernelCase& row : cuda_kernel_cases()) {
+    if (row.kernel != "LogMel") continue;
+    at::globalContext().setAllowTF32CuBLAS(true);
+    expect_agreement(row, at::kFloat, {.rows = 1030, .width = 33});
+    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+    at::globalContext().setAllowTF32CuBLAS(false);
   }
-  return cases;
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<CudaKernels::ParamType>& info) {
@@ -57,7 +61,7 @@ std::string name_of_case(const ::testing::TestParamInfo<CudaKernels::ParamType>&
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CudaKernels,
-                         ::testing::Combine(::testing::ValuesIn(cases_with_cuda()),
+                         ::testing::Combine(::testing::ValuesIn(cuda_kernel_cases()),
                                             ::testing::Values(at::kFloat, at::kBFloat16,
                                                               at::kHalf)),
                          name_of_case);

@@ -82,20 +82,12 @@ TEST_P(CudaKernelMemory, DryEqualsMeasured) {
   }
 }
 
-std::vector<KernelCase> cases_with_cuda() {
-  std::vector<KernelCase> cases;
-  for (const KernelCase& row : kernel_cases()) {
-    if (row.has_cuda) cases.push_back(row);
-  }
-  return cases;
-}
-
 std::string name_of_case(const ::testing::TestParamInfo<CudaKernelMemory::ParamType>& info) {
   return std::get<0>(info.param).kernel + "_" + c10::toString(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CudaKernelMemory,
-                         ::testing::Combine(::testing::ValuesIn(cases_with_cuda()),
+                         ::testing::Combine(::testing::ValuesIn(cuda_kernel_cases()),
                                             ::testing::Values(at::kFloat, at::kBFloat16,
                                                               at::kHalf)),
                          name_of_case);

@@ -301,6 +301,14 @@ const std::vector<KernelCase>& kernel_cases() {
   return cases;
 }
 
+std::vector<KernelCase> cuda_kernel_cases() {
+  std::vector<KernelCase> cases;
+  for (const KernelCase& row : kernel_cases()) {
+    if (row.has_cuda) cases.push_back(row);
+  }
+  return cases;
+}
+
 const std::vector<Shape>& kernel_shapes() {
   static const std::vector<Shape> shapes = {{1, 3}, {5, 7}, {37, 64}, {300, 80}, {1030, 33}};
   return shapes;

@@ -43,6 +43,8 @@ inline void PrintTo(const KernelCase& row, std::ostream* out) {
 }
 
 const std::vector<KernelCase>& kernel_cases();
+// Those with a CUDA version.
+std::vector<KernelCase> cuda_kernel_cases();
 
 // Shapes with whole vectors, tails, one row, and enough rows for several slabs.
 const std::vector<Shape>& kernel_shapes();

@@ -143,6 +143,23 @@ void take_logarithms(const at::Tensor& features) {
   detail::log_mel_logarithm_cuda(cuda_array(features), device::current_cuda_stream());
 }
 
+// While it lives products are not of TF32, whatever the run's numerics are: in its 11 bits a loud
+// filter would drown a quiet one.
+class WholeProducts {
+ public:
+  WholeProducts() : outer_(at::globalContext().allowTF32CuBLAS()) {
+    if (outer_) at::globalContext().setAllowTF32CuBLAS(false);
+  }
+  ~WholeProducts() {
+    if (outer_) at::globalContext().setAllowTF32CuBLAS(true);
+  }
+  WholeProducts(const WholeProducts&) = delete;
+  WholeProducts& operator=(const WholeProducts&) = delete;
+
+ private:
+  bool outer_;
+};
+
 }  // namespace
 
 void LogMelOptions::visit(OptionVisitor& visitor) {
@@ -203,15 +220,17 @@ at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const
                           .bytes = bytes_of(wave) + 8.0 * moved + 2.0 * bytes_of(features)});
   frames.device_starts =
       make_workspace({samples.num_utterances() + 1}, wave.options().dtype(at::kInt));
+  const int64_t at_once = is_for_cuda(wave) ? kRowsAtOnceOnCuda : kRowsAtOnce;
   const at::Tensor all_rows =
-      make_workspace({std::min(num_rows, kRowsAtOnce), options.window}, wave.options());
+      make_workspace({std::min(num_rows, at_once), options.window}, wave.options());
+  const WholeProducts whole;
   const bool dry = is_dry(wave);
   if (!dry) {
     if (wave.is_cuda()) copy_starts(frames);
     features.fill_(kFloor);
   }
-  for (int64_t first = 0; first < num_rows; first += kRowsAtOnce) {
-    const int64_t count = std::min(kRowsAtOnce, num_rows - first);
+  for (int64_t first = 0; first < num_rows; first += at_once) {
+    const int64_t count = std::min(at_once, num_rows - first);
     const at::Tensor rows = all_rows.narrow(0, 0, count);
     if (!dry) gather_rows(frames, first, rows);
     const device::CategoryScope category(device::Category::kWorkspace);

@@ -6,9 +6,9 @@
 // and a product of many frames at once runs at the speed of Gemm on every device. Only the forward
 // direction exists: nothing before the features is trained.
 //
-// Allocates: the features; as workspace, for kRowsAtOnce frames at a time, the samples under the
-// window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32 [utterances + 1]. Tables are 4
-// (2 F W + 2 F M) bytes, kept by the caller.
+// Allocates: the features; as workspace, for kRowsAtOnce (on a GPU kRowsAtOnceOnCuda) frames at a
+// time, the samples under the window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32
+// [utterances + 1]. Tables are 4 (2 F W + 2 F M) bytes, kept by the caller.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,6 +62,8 @@ struct LogMel {
 
   // Frames that are worked on at a time.
   static constexpr int64_t kRowsAtOnce = 512;
+  // On a GPU, which so few would not fill.
+  static constexpr int64_t kRowsAtOnceOnCuda = 8192;
   // What is added to a filter's power: silence is log(1e-9) = -20.7.
   static constexpr float kFloor = 1e-9f;
 
