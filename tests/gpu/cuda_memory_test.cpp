@@ -105,6 +105,7 @@ class LibraryBounds : public ::testing::TestWithParam<at::ScalarType> {
     for (const device::LibraryUse& use : report.library_calls) {
       EXPECT_EQ(use.num_breaches, 0) << what << ", " << use.name << ": declared "
                                      << use.declared_bytes << ", measured " << use.measured_bytes;
+      EXPECT_LT(use.declared_bytes - use.measured_bytes, kFarBelow) << what << ", " << use.name;
       RecordProperty(use.name + " " + what, std::to_string(use.declared_bytes) + " declared, " +
                                                 std::to_string(use.measured_bytes) + " taken");
     }

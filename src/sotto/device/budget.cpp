@@ -7,7 +7,7 @@
 namespace sotto::device {
 
 int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& available,
-                       std::string_view device_name) {
+                       std::string_view device_name, std::string_view option) {
   const auto free = static_cast<double>(available.free_bytes);
   switch (budget.kind) {
     case MemorySize::Kind::kAuto: return static_cast<int64_t>(kDefaultBudgetShare * free);
@@ -22,7 +22,7 @@ int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& availabl
        .found = fmt::format("{} of {} are free", format_bytes(available.free_bytes),
                             format_bytes(available.total_bytes)),
        .expected = "a budget of at most what is free",
-       .hint = fmt::format("Try --memory {}MiB or --memory auto.", available.free_bytes / kMiB)});
+       .hint = fmt::format("Try {0} {1}MiB or {0} auto.", option, available.free_bytes / kMiB)});
 }
 
 }  // namespace sotto::device

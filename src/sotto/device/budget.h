@@ -17,8 +17,8 @@ struct MemoryAvailable {
 };
 
 // Bytes of a budget on `device_name`. A budget named in bytes is taken whole; above what is free it
-// is a ConfigError that says how much is, and what to type.
+// is a ConfigError that says how much is, and what to type for `option`.
 int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& available,
-                       std::string_view device_name);
+                       std::string_view device_name, std::string_view option = "--memory");
 
 }  // namespace sotto::device

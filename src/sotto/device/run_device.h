@@ -16,8 +16,8 @@ namespace sotto::device {
 struct RunDevice {
   c10::Device torch = c10::Device(c10::kCPU);
   Target target = {};
-  // "this machine's RAM", "NVIDIA H200", "t4 (pretended)"
-  std::string name = "this machine's RAM";
+  // "CPU", "NVIDIA H200", "t4 (pretended on NVIDIA H200)"
+  std::string name = "CPU";
   MemoryAvailable memory = {};
   // Of a GPU: what it shows as used by all processes before this one came.
   int64_t used_before_bytes = 0;
@@ -29,6 +29,11 @@ struct RunDevice {
 // setting could not take effect.
 RunDevice open_device(std::string_view name, std::string_view pretended = {},
                       bool is_deterministic = false);
+
+// Bytes of page-locked host memory that a run on the device may take besides its budget there; none
+// on the CPU, where a budget for it is a ConfigError. Nothing is taken before it is needed: `auto`
+// is 1 GiB, or a quarter of the free RAM where that is less.
+int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device);
 
 // What this process takes on the GPU now, arenas included: as the driver's own tools show it.
 int64_t used_by_this_process(const RunDevice& device);

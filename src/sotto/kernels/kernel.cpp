@@ -15,14 +15,6 @@ const device::Target& target_of(const at::Tensor& tensor) {
   return card;
 }
 
-void require_cpu(const at::Tensor& tensor, std::string_view kernel) {
-  if (tensor.is_cpu()) return;
-  throw ConfigError({.attempted = fmt::format("running {}", kernel),
-                     .found = fmt::format("a tensor on {}", tensor.device().str()),
-                     .expected = "one on the CPU: the kernel has no version for that device yet",
-                     .hint = "Use --device cpu."});
-}
-
 CudaArray cuda_array(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   ElementType type = ElementType::kFloat;

@@ -29,10 +29,6 @@ inline bool is_for_cuda(const at::Tensor& tensor) {
 // What the tensor's kernels may choose by: the target in force, else the card that it lives on.
 const device::Target& target_of(const at::Tensor& tensor);
 
-// Whether the device version to call is the CPU's. Throws ConfigError for a device that `kernel`
-// has no version for.
-void require_cpu(const at::Tensor& tensor, std::string_view kernel);
-
 // Tensors and packs for a CUDA source. An undefined tensor becomes one without data.
 CudaArray cuda_array(const at::Tensor& tensor);
 CudaPack cuda_pack(const Packing& packing);

@@ -52,13 +52,13 @@ std::vector<std::string> texts_of(const Model::Recognised& recognised,
   return texts;
 }
 
-Evaluation evaluate(Model& model, const data::Dataset& dataset, const EvaluationOptions& options) {
+Evaluation evaluate(Model& model, const data::Dataset& dataset, device::StagingBuffer& staging,
+                    const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const data::Sampler sampler({.batch = {.utterances = kLoadedAtOnce}, .shuffle = false},
                               dataset.durations_s());
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(dataset, sampler, {.num_threads = options.loader_threads, .start = {}});
-  device::StagingBuffer staging(options.pinned_bytes);
   Evaluation evaluation;
   for (int64_t i = 0; i < num_steps; ++i) {
     data::LoadedStep step = loader.next();

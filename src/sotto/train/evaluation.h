@@ -8,6 +8,7 @@
 
 #include "sotto/core/limits.h"
 #include "sotto/data/dataset.h"
+#include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
 #include "sotto/train/error_rate.h"
 
@@ -38,16 +39,14 @@ inline constexpr int64_t kLoadedAtOnce = 64;
 struct EvaluationOptions {
   MicroBatchLimits limits = {};
   at::Device device = at::kCPU;
-  // Page-locked host memory that copies to a GPU may take.
-  int64_t pinned_bytes = 0;
   int64_t loader_threads = 1;
   // Called with the number of utterances done.
   std::function<void(int64_t)> progress = {};
 };
 
-// Recognises every utterance that takes part.
+// Recognises every utterance that takes part. They travel to a GPU through `staging`.
 Evaluation evaluate(models::Model& model, const data::Dataset& dataset,
-                    const EvaluationOptions& options);
+                    device::StagingBuffer& staging, const EvaluationOptions& options);
 
 // The text of what was recognised, one for each utterance of a micro-batch.
 std::vector<std::string> texts_of(const models::Model::Recognised& recognised,

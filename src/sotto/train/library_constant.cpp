@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "sotto/core/build_info.h"
+#include "sotto/core/error.h"
 #include "sotto/core/log.h"
 #include "sotto/core/output_file.h"
 #include "sotto/core/text_file.h"
+#include "sotto/core/units.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
@@ -80,6 +82,23 @@ int64_t measure_library_constant(const RunConfig& config, const models::DataShap
   touch_kernels(config, shape, device);
   device::synchronize_cuda();
   return device::used_by_this_process(device) + kLaterBytes;
+}
+
+BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shape,
+                          const device::RunDevice& device, int64_t budget_bytes) {
+  check_numerics(config.numerics, device.target);
+  apply_numerics(config.numerics);
+  if (!device.target.is_cuda()) return {.arena_bytes = budget_bytes};
+  const int64_t constant_bytes = measure_library_constant(config, shape, device);
+  ConstantCache().store(constant_key(device, config.numerics), constant_bytes);
+  if (constant_bytes < budget_bytes)
+    return {.constant_bytes = constant_bytes, .arena_bytes = budget_bytes - constant_bytes};
+  throw ConfigError({.attempted = fmt::format("taking a budget of {} on {}",
+                                              format_bytes(budget_bytes), device.name),
+                     .found = fmt::format("the driver and its libraries alone take {}",
+                                          format_bytes(constant_bytes)),
+                     .expected = "a budget above that",
+                     .hint = fmt::format("Try --memory {}MiB.", 2 * (constant_bytes >> 20))});
 }
 
 ConstantCache::ConstantCache(fs::path file) : file_(std::move(file)) {}

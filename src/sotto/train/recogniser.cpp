@@ -26,16 +26,6 @@ fs::path find_checkpoint(const fs::path& path) {
                    .hint = "`sotto train` makes one."});
 }
 
-// What is left of the budget when libraries have taken theirs.
-int64_t bytes_for_arena(const Checkpoint& checkpoint, const device::RunDevice& device,
-                        int64_t budget_bytes) {
-  check_numerics(checkpoint.config.numerics, device.target);
-  apply_numerics(checkpoint.config.numerics);
-  return budget_bytes - measure_library_constant(checkpoint.config, checkpoint.state.shape, device);
-}
-
-constexpr int64_t kPinnedBytes = int64_t{1} << 30;
-
 }  // namespace
 
 Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
@@ -43,7 +33,9 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
     : folder_(find_checkpoint(checkpoint)),
       checkpoint_(read_checkpoint(folder_)),
       device_(device),
-      arena_bytes_(bytes_for_arena(checkpoint_, device, budget_bytes)),
+      arena_bytes_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)
+                       .arena_bytes),
+      staging_(device::resolve_host_budget({}, device)),
       dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
            device.target),
       arena_(std::make_shared<device::Arena>(
@@ -71,10 +63,9 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
   options.max_seconds = 0.0;
   const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
   return train::evaluate(
-      *model_, dataset,
+      *model_, dataset, staging_,
       {.limits = fit_recognition(dry_, Sizes(dataset).examples, {.bytes = arena_bytes_}),
        .device = device_.torch,
-       .pinned_bytes = kPinnedBytes,
        .loader_threads = checkpoint_.config.data.loader_threads,
        .progress = progress});
 }
@@ -101,10 +92,10 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
   }
   if (examples.empty()) return {};
   const MicroBatchLimits limits = fit_recognition(dry_, examples, {.bytes = arena_bytes_});
-  device::StagingBuffer staging(kPinnedBytes);
   std::vector<std::string> texts(examples.size());
   for (const std::vector<int64_t>& places : split_step(*model_, examples, limits)) {
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, device_.torch, staging);
+    const data::MicroBatch batch =
+        data::make_micro_batch(examples, places, device_.torch, staging_);
     std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.vocabulary);
     for (size_t i = 0; i < places.size(); ++i)
       texts[static_cast<size_t>(places[i])] = std::move(found[i]);

@@ -43,6 +43,7 @@ class Recogniser {
   Checkpoint checkpoint_;
   device::RunDevice device_;
   int64_t arena_bytes_;
+  device::StagingBuffer staging_;
   DryRun dry_;
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;

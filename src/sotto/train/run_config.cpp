@@ -23,7 +23,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.group("data", data, "what to train and evaluate on");
   visitor.group("optimizer", optimizer, "AdamW and its schedule");
   visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
-  visitor.value("host_memory", host_memory, "page-locked host memory besides it, on a GPU");
+  visitor.value("host_memory", host_memory,
+                "page-locked host memory besides it, on a GPU: 2GiB, or auto");
   visitor.value("device", device, "cpu, cuda or cuda:N");
   visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
   visitor.value("deterministic", deterministic, "the same bits each time, also on a GPU");

@@ -48,7 +48,7 @@ struct RunConfig {
   // What the run may take.
   MemorySize memory;
   // Page-locked host memory that it may take besides, on a GPU.
-  MemorySize host_memory = {.kind = MemorySize::Kind::kBytes, .bytes = int64_t{1} << 30};
+  MemorySize host_memory;
   // cpu, cuda or cuda:N.
   std::string device = "cpu";
   // Which arithmetic is used.

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/core/units.h"
-#include "sotto/device/budget.h"
-#include "sotto/device/host_info.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
 
@@ -61,13 +58,6 @@ models::DataShape shape_of(const data::Vocabulary& vocabulary, const data::Manif
           .feature_dim = manifest.feature_dim()};
 }
 
-int64_t pinned_bytes(const RunConfig& config) {
-  const device::HostInfo host = device::read_host();
-  return device::resolve_budget(config.host_memory,
-                                {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
-                                "this machine's RAM");
-}
-
 std::string not_updated_text(const StepReport& report, const LossScale& scale) {
   if (scale.is_dynamic() && std::isfinite(report.result.loss))
     return fmt::format(
@@ -115,7 +105,9 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   arena_ = std::make_shared<device::Arena>(
       torch_device.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost, arena_bytes_);
   guard_ = std::make_unique<device::ArenaGuard>(torch_device.type(), arena_);
-  learner_ = std::make_unique<Learner>(config, shape, torch_device, pinned_bytes(config));
+  learner_ =
+      std::make_unique<Learner>(config, shape, torch_device,
+                                device::resolve_host_budget(config.host_memory, request_.device));
   if (request_.resume_from) {
     load_weights(*request_.resume_from, learner_->model->parameters());
     load_optimizer(*request_.resume_from, learner_->optimizer);
@@ -126,27 +118,13 @@ Trainer::Trainer(RunRequest request, RunEvents events)
 
 // What libraries take there is part of the budget, and is known before anything is fitted into it.
 void Trainer::open_device(const models::DataShape& shape) {
-  check_numerics(request_.config.numerics, request_.device.target);
-  apply_numerics(request_.config.numerics);
+  const BudgetParts parts =
+      divide_budget(request_.config, shape, request_.device, request_.budget_bytes);
+  arena_bytes_ = parts.arena_bytes;
+  plan_.constant_bytes = parts.constant_bytes;
   plan_.budget_bytes = request_.budget_bytes;
   plan_.device_name = request_.device.name;
   plan_.numerics = request_.config.numerics;
-  if (!request_.device.target.is_cuda()) {
-    arena_bytes_ = request_.budget_bytes;
-    return;
-  }
-  plan_.constant_bytes = measure_library_constant(request_.config, shape, request_.device);
-  ConstantCache().store(constant_key(request_.device, request_.config.numerics),
-                        plan_.constant_bytes);
-  arena_bytes_ = request_.budget_bytes - plan_.constant_bytes;
-  if (arena_bytes_ > 0) return;
-  throw ConfigError(
-      {.attempted = fmt::format("taking a budget of {} on {}", format_bytes(request_.budget_bytes),
-                                request_.device.name),
-       .found = fmt::format("the driver and its libraries alone take {}",
-                            format_bytes(plan_.constant_bytes)),
-       .expected = "a budget above that",
-       .hint = fmt::format("Try --memory {}MiB.", 2 * (plan_.constant_bytes >> 20))});
 }
 
 void Trainer::make_datasets(data::Manifest manifest) {
@@ -324,10 +302,9 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 
 void Trainer::evaluate_now() {
   if (!dev_) return;
-  Evaluation evaluation = evaluate(*learner_->model, *dev_,
+  Evaluation evaluation = evaluate(*learner_->model, *dev_, learner_->staging,
                                    {.limits = evaluation_limits_,
                                     .device = learner_->device,
-                                    .pinned_bytes = pinned_bytes(request_.config),
                                     .loader_threads = request_.config.data.loader_threads});
   record_->append(evaluation_record(state_.step, evaluation));
   const double wer = evaluation.words.rate();

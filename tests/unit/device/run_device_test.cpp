@@ -35,6 +35,21 @@ TEST(RunDevice, WhatCannotBeIsRefusedByName) {
   EXPECT_PRED2(contains, message_of<ConfigError>([] { open_device("cuda"); }), "SOTTO_CUDA=ON");
 }
 
+TEST(HostBudget, IsForGpusAlone) {
+  EXPECT_EQ(resolve_host_budget(MemorySize::parse("auto"), {}), 0);
+  const std::string text =
+      message_of<ConfigError>([] { resolve_host_budget(MemorySize::parse("1GiB"), {}); });
+  EXPECT_PRED2(contains, text, "a run on the CPU");
+
+  const RunDevice gpu{.target = {.processor = Processor::kCuda, .capability = 90}};
+  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), gpu), int64_t{1} << 20);
+  EXPECT_GT(resolve_host_budget(MemorySize::parse("auto"), gpu), 0);
+  EXPECT_LE(resolve_host_budget(MemorySize::parse("auto"), gpu), int64_t{1} << 30);
+  const std::string too_much =
+      message_of<ConfigError>([&] { resolve_host_budget(MemorySize::parse("900000GiB"), gpu); });
+  EXPECT_PRED2(contains, too_much, "--host-memory auto");
+}
+
 TEST(DeviceTable, KnowsWhatCardsCanDo) {
   EXPECT_FALSE(find_device("t4").target().has_bf16());
   EXPECT_FALSE(find_device("t4").target().has_flash_attention());
