@@ -10,6 +10,7 @@
 #include "sotto/kernels/cuda_array.h"
 #include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/norm_arrays.h"
+#include "sotto/kernels/wave_norm_arrays.h"
 #include "sotto/kernels/window_arrays.h"
 
 namespace sotto::kernels::detail {
@@ -100,6 +101,21 @@ void embedding_forward_cuda(const int32_t* /*ids*/, const CudaArray& /*table*/,
 void embedding_backward_cuda(const CudaArray& /*dy*/, const int32_t* /*ids*/,
                              const CudaArray& /*grad_table*/, void* /*stream*/) {
   throw_cuda_not_built("Embedding");
+}
+
+void fill_rows_cuda(const CudaArray& /*x*/, const int32_t* /*rows*/, int64_t /*num_rows*/,
+                    const float* /*value*/, void* /*stream*/) {
+  throw_cuda_not_built("FrameMask");
+}
+
+void sum_rows_cuda(const CudaArray& /*dy*/, const int32_t* /*rows*/, int64_t /*num_rows*/,
+                   const CudaArray& /*partial*/, float* /*sum*/, void* /*stream*/) {
+  throw_cuda_not_built("FrameMask");
+}
+
+void zero_columns_cuda(const CudaArray& /*x*/, const CudaPack& /*pack*/, const uint8_t* /*hidden*/,
+                       void* /*stream*/) {
+  throw_cuda_not_built("FrameMask");
 }
 
 void frame_windows_forward_cuda(const FrameWindowArrays& /*in*/, void* /*stream*/) {
@@ -193,6 +209,18 @@ void softmax_backward_cuda(const CudaArray& /*dy*/, const CudaArray& /*y*/, cons
 void square_sum_cuda(const CudaArray& /*values*/, std::span<double> /*partial*/, double* /*total*/,
                      void* /*stream*/) {
   throw_cuda_not_built("SquareSum");
+}
+
+void wave_moments_cuda(const WaveMoments& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("WaveNorm");
+}
+
+void wave_fold_cuda(const WaveFold& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("WaveNorm");
+}
+
+void wave_backward_cuda(const WaveFold& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("WaveNorm");
 }
 
 }  // namespace sotto::kernels::detail

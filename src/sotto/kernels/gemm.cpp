@@ -1,5 +1,7 @@
 #include "sotto/kernels/gemm.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "sotto/device/torch_memory.h"
@@ -23,9 +25,21 @@ struct Shape {
   int64_t m, n, k;
 };
 
+// Elements of a row lie side by side; rows do not overlap within one product's operand as BLAS sees
+// it.
+void check_matrix(const at::Tensor& x, std::string_view name) {
+  SOTTO_ASSERT(x.dim() == 2 && (x.stride(1) == 1 || x.size(1) == 1) &&
+                   (x.stride(0) >= x.size(1) || x.size(0) == 1),
+               "{} of shape [{}] has strides [{}]", name, fmt::join(x.sizes(), ", "),
+               fmt::join(x.strides(), ", "));
+  const at::ScalarType type = x.scalar_type();
+  SOTTO_ASSERT(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "{} is {}", name,
+               c10::toString(type));
+}
+
 Shape checked_shape(const Gemm::Operands& operands) {
-  check_rows(operands.a, "a");
-  check_rows(operands.b, "b");
+  check_matrix(operands.a, "a");
+  check_matrix(operands.b, "b");
   SOTTO_ASSERT(operands.a.scalar_type() == operands.b.scalar_type(), "a is {}, b is {}",
                c10::toString(operands.a.scalar_type()), c10::toString(operands.b.scalar_type()));
   const Shape shape{.m = operands.a.size(operands.transpose_a ? 1 : 0),
@@ -66,6 +80,12 @@ int64_t library_bytes_for(const at::Tensor& result, const Shape& shape) {
   return Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type());
 }
 
+void check_result(const at::Tensor& result, const Shape& shape) {
+  check_matrix(result, "result");
+  SOTTO_ASSERT(result.size(0) == shape.m && result.size(1) == shape.n,
+               "a result of [{}] for [{}, {}]", fmt::join(result.sizes(), ", "), shape.m, shape.n);
+}
+
 void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Shape& shape) {
   if (is_for_cuda(sum)) {
     const device::LibraryCall call("gemm to fp32", sum.device().type(), Gemm::kCudaLibraryBytes);
@@ -86,12 +106,17 @@ void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Sha
 at::Tensor Gemm::multiply(const Operands& operands) {
   const Shape shape = checked_shape(operands);
   at::Tensor result = make_result({shape.m, shape.n}, operands.a);
+  multiply_into(result, operands);
+  return result;
+}
+
+void Gemm::multiply_into(at::Tensor& result, const Operands& operands) {
+  const Shape shape = checked_shape(operands);
+  check_result(result, shape);
   report(operands, shape, bytes_of(result));
   const at::Tensor bias = bias_of(operands, shape.n);
   const device::LibraryCall call("gemm", result.device().type(), library_bytes_for(result, shape));
-  if (is_dry(result)) return result;
-  detail::gemm_multiply(operands, bias, result);
-  return result;
+  if (!is_dry(result)) detail::gemm_multiply(operands, bias, result);
 }
 
 at::Tensor Gemm::multiply_to_float(const Operands& operands) {
@@ -110,9 +135,7 @@ at::Tensor Gemm::multiply_to_float(const Operands& operands) {
 void Gemm::accumulate(at::Tensor& sum, const Operands& operands) {
   const Shape shape = checked_shape(operands);
   SOTTO_ASSERT(operands.bias == nullptr, "an accumulated product takes no bias");
-  SOTTO_ASSERT(
-      sum.dim() == 2 && sum.size(0) == shape.m && sum.size(1) == shape.n && sum.is_contiguous(),
-      "a sum of {} elements for [{}, {}]", sum.numel(), shape.m, shape.n);
+  check_result(sum, shape);
   report(operands, shape, 2.0 * bytes_of(sum));
   if (sum.scalar_type() != operands.a.scalar_type()) {
     SOTTO_ASSERT(sum.scalar_type() == at::kFloat, "a sum of type {}",

@@ -1,4 +1,6 @@
-// Dense products of matrices, the one way to them. M rows, N columns, K inner size.
+// Dense products of matrices, the one way to them. M rows, N columns, K inner size. Rows of
+// operands and of given results may be further apart than they are wide: parts of wider matrices,
+// and the windows of a strided convolution.
 //
 // Allocates: the result; with a 16-bit type and an fp32 bias, the bias once more in that type; on
 // the CPU, for an fp32 result of 16-bit operands, fp32 copies of kInnerRowsAtOnce rows of both (a
@@ -28,6 +30,9 @@ struct Gemm {
 
   // op(a) op(b) + bias [M, N], of the operands' type.
   static at::Tensor multiply(const Operands& operands);
+
+  // The same into `result` [M, N].
+  static void multiply_into(at::Tensor& result, const Operands& operands);
 
   // The same in fp32 from 16-bit operands, without rounding in between.
   static at::Tensor multiply_to_float(const Operands& operands);
