@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sotto/kernels/attention.h"
+#include "sotto/kernels/cross_entropy.h"
 #include "sotto/kernels/ctc.h"
 #include "sotto/kernels/ctc_greedy.h"
 #include "sotto/kernels/frame_windows.h"
@@ -195,6 +196,62 @@ Tensors reference_ctc_greedy(const Tensors& in, const Packing& packing) {
   return {by_frame};
 }
 
+// --- cross entropy: inputs x, weight; results losses twice, dx, the weight's gradient twice over
+
+std::vector<Input> cross_entropy_inputs(const Shape& s) {
+  // Logits of about 1, two entries for each column of x.
+  Input weight = data({2 * s.width, s.width}, 2);
+  weight.values = weight.values / std::sqrt(static_cast<double>(s.width));
+  return {data({s.rows, s.width}, 1), weight};
+}
+
+// One row in seven has none, so that the small packs are without such rows.
+std::vector<std::vector<int32_t>> targets_for(const Packing& packing, int64_t vocabulary) {
+  std::vector<std::vector<int32_t>> targets;
+  int64_t row = 0;
+  for (const int64_t length : packing.lengths()) {
+    targets.emplace_back();
+    for (int64_t i = 0; i < length; ++i, ++row) {
+      const auto entry = static_cast<int32_t>(row * row % vocabulary);
+      targets.back().push_back(row % 7 == 5 ? CrossEntropy::kNoTarget : entry);
+    }
+  }
+  return targets;
+}
+
+constexpr double kSmoothing = 0.1;
+
+template <CrossEntropy::Variant kVariant>
+Tensors run_cross_entropy(const Tensors& in, const Packing& packing) {
+  const Labels targets(targets_for(packing, in[1].size(0)), in[0].device());
+  const CrossEntropy::Inputs inputs{
+      .x = in[0], .weight = in[1], .packing = packing, .targets = targets};
+  // Chunks as small as they can be.
+  const CrossEntropy::Options options{
+      .smoothing = kSmoothing, .chunk_bytes = 0, .variant = kVariant};
+  at::Tensor grad_weight = float_zeros(in[1].sizes(), in[1]);
+  const at::Tensor evaluated = CrossEntropy::evaluate(inputs, options);
+  const std::vector<float> weights = weights_for(packing);
+  CrossEntropy::forward(inputs, weights, &grad_weight, options);
+  const CrossEntropy::Result result = CrossEntropy::forward(inputs, weights, &grad_weight, options);
+  return {evaluated, result.loss, result.dx, grad_weight};
+}
+Tensors reference_cross_entropy(const Tensors& in, const Packing& packing) {
+  const at::Tensor x = leaf(in[0]), weight = leaf(in[1]);
+  std::vector<int64_t> targets;
+  for (const std::vector<int32_t>& of_utterance : targets_for(packing, weight.size(0)))
+    targets.insert(targets.end(), of_utterance.begin(), of_utterance.end());
+  const at::Tensor of_rows = at::cross_entropy_loss(
+      at::matmul(x, weight.t()), at::tensor(targets, at::kLong), /*weight=*/{}, at::Reduction::None,
+      CrossEntropy::kNoTarget, kSmoothing);
+  Tensors losses;
+  for (const at::Tensor& rows : of_rows.split_with_sizes(packing.lengths()))
+    losses.push_back(rows.sum());
+  const at::Tensor loss = at::stack(losses);
+  loss.backward(at::tensor(weights_for(packing), at::kDouble));
+  return {loss.detach(), loss.detach(), x.grad(), 2.0 * weight.grad()};
+}
+
 // --- log-mel: a waveform in fp32 whatever the type, of utterances with samples for the frames
 
 constexpr LogMelOptions kLogMel{
@@ -254,6 +311,10 @@ std::vector<KernelCase> pack_kernel_cases() {
       {"SinusoidAdd", true, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},
       {"Ctc", true, logits_inputs, run_ctc, reference_ctc},
       {"CtcGreedy", true, logits_inputs, run_ctc_greedy, reference_ctc_greedy},
+      {"CrossEntropy", true, cross_entropy_inputs,
+       run_cross_entropy<CrossEntropy::Variant::kChunked>, reference_cross_entropy},
+      {"CrossEntropyWhole", true, cross_entropy_inputs,
+       run_cross_entropy<CrossEntropy::Variant::kWhole>, reference_cross_entropy},
       {"LogMel", true, log_mel_inputs, run_log_mel, reference_log_mel},
   };
 }

@@ -33,6 +33,12 @@ inline double schedule_tolerance() {
 // on the same utterances.
 inline constexpr double kLogMelTolerance = 5e-5;
 
+// Of CrossEntropy in chunks of another size, in fp32: the same rows through products of other
+// shapes, whose sums ATen may take in another order; and the weight's gradient, where the order is
+// another too.
+inline constexpr double kChunkTolerance = 1e-6;
+inline constexpr double kChunkSumTolerance = 1e-5;
+
 // Of 20 losses of a run on a GPU against another in fp32: sums in another order, amplified by 20
 // updates.
 inline constexpr double kCudaCurveTolerance = 1e-4;

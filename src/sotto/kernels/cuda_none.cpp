@@ -6,6 +6,7 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/adamw_factors.h"
 #include "sotto/kernels/attention_task.h"
+#include "sotto/kernels/cross_entropy_task.h"
 #include "sotto/kernels/ctc_lattice.h"
 #include "sotto/kernels/cuda_array.h"
 #include "sotto/kernels/log_mel_windows.h"
@@ -77,6 +78,26 @@ void cast_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* /*stream*/)
 void column_sum_cuda(const CudaArray& /*x*/, const CudaArray& /*partial*/, const CudaArray& /*sum*/,
                      void* /*stream*/) {
   throw_cuda_not_built("ColumnSum");
+}
+
+void cross_entropy_gather_cuda(const CudaArray& /*x*/, const CrossEntropyRow* /*rows*/,
+                               const CudaArray& /*to*/, void* /*stream*/) {
+  throw_cuda_not_built("CrossEntropy");
+}
+
+void cross_entropy_rows_cuda(const CudaArray& /*logits*/, const CrossEntropyTask& /*task*/,
+                             void* /*stream*/) {
+  throw_cuda_not_built("CrossEntropy");
+}
+
+void cross_entropy_scatter_cuda(const CudaArray& /*from*/, const CrossEntropyRow* /*rows*/,
+                                const CudaArray& /*dx*/, void* /*stream*/) {
+  throw_cuda_not_built("CrossEntropy");
+}
+
+void cross_entropy_sum_cuda(const float* /*row_losses*/, const CudaPack& /*pack*/, float* /*loss*/,
+                            void* /*stream*/) {
+  throw_cuda_not_built("CrossEntropy");
 }
 
 void ctc_cuda(const CudaCtc& /*problem*/, void* /*stream*/) {
