@@ -12,6 +12,7 @@ std::vector<Pair> layer_norm_pairs();
 std::vector<Pair> arena_pairs();
 std::vector<Pair> elementwise_pairs();
 std::vector<Pair> attention_pairs();
+std::vector<Pair> cross_entropy_pairs();
 std::vector<Pair> utterance_pairs();
 
 }  // namespace sotto::bench

@@ -10,6 +10,7 @@
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/attention.h"
 #include "sotto/kernels/column_sum.h"
+#include "sotto/kernels/cross_entropy.h"
 #include "sotto/kernels/ctc.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/embedding.h"
@@ -203,6 +204,18 @@ Results run_ctc(const Case& in) {
   return {{"loss", result.loss}, {"gradient", gradient}};
 }
 
+Results run_cross_entropy(const Case& in) {
+  const at::Tensor x = in.data("x"), weight = in.data("weight");
+  const Packing packing = in.packing();
+  const Labels targets(in.option<std::vector<std::vector<int32_t>>>("targets"), at::kCPU);
+  at::Tensor grad_weight = float_zeros_like(weight);
+  const CrossEntropy::Result result =
+      CrossEntropy::forward({.x = x, .weight = weight, .packing = packing, .targets = targets},
+                            in.option<std::vector<float>>("weights"), &grad_weight,
+                            {.smoothing = in.option<double>("smoothing")});
+  return {{"loss", result.loss}, {"dx", result.dx}, {"grad_weight", grad_weight}};
+}
+
 using Run = Results (*)(const Case&);
 
 const std::map<std::string, Run>& runs() {
@@ -223,6 +236,7 @@ const std::map<std::string, Run>& runs() {
       {"Attention", run_attention},
       {"FrameWindows", run_frame_windows},
       {"Ctc", run_ctc},
+      {"CrossEntropy", run_cross_entropy},
   };
   return table;
 }

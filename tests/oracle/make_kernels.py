@@ -40,6 +40,10 @@ DROPOUT_UTTERANCES = [Utterance(6), Utterance(2**35 + 9), Utterance(6, segment=2
 LABELS = {5: [[1, 2], [3], []], 8: [[1, 2], [2, 2, 1], [5]], 9: [[3, 3], [7, 7], [1, 23, 1]]}
 BLANK = {5: 0, 8: 4, 9: 6}
 
+# By rows: those without a target, an utterance of nothing else among them. By width: label smoothing.
+NO_TARGET = {5: [], 8: [0, 6], 9: [2, 4, 5]}
+SMOOTHING = {7: 0.0, 12: 0.1, 24: 0.25}
+
 
 class Draw:
     """Inputs of one case. Python promises the sequence of random() for a seed in all its versions."""
@@ -240,6 +244,30 @@ def ctc(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def cross_entropy(draw: Draw, rows: int, width: int) -> Case:
+    entries = 2 * width + 1
+    x = draw.tensor(rows, width)
+    # Logits of about 1: larger ones would lose too many digits in 16 bits.
+    weight = (draw.tensor(entries, width).detach() / 16).requires_grad_()
+    drawn = [draw.whole(entries) for _ in range(rows)]
+    targets = torch.tensor([-100 if row in NO_TARGET[rows] else entry for row, entry in enumerate(drawn)])
+    lengths, smoothing = LENGTHS[rows], SMOOTHING[width]
+    weights = [(1 + draw.whole(16)) / 16 for _ in lengths]
+    of_rows = functional.cross_entropy(
+        functional.linear(x, weight), targets, reduction="none", label_smoothing=smoothing
+    )
+    loss = torch.stack([utterance.sum() for utterance in of_rows.split(lengths)])
+    return {
+        "lengths": lengths,
+        "targets": [utterance.tolist() for utterance in targets.split(lengths)],
+        "smoothing": smoothing,
+        "weights": weights,
+        "inputs": {"x": x, "weight": weight},
+        "results": {"loss": loss}
+        | gradients(loss, torch.tensor(weights, dtype=torch.float64), dx=x, grad_weight=weight),
+    }
+
+
 KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Gemm": gemm,
     "LayerNorm": layer_norm,
@@ -257,6 +285,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Attention": attention,
     "FrameWindows": frame_windows,
     "Ctc": ctc,
+    "CrossEntropy": cross_entropy,
 }
 
 STREAMS = [
