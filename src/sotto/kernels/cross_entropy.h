@@ -37,9 +37,10 @@ struct CrossEntropy {
     // to 1.
     double smoothing = 0.0;
     // What the logits of a chunk may take. It has the most rows that fit, in multiples of kRowStep
-    // and at least that many. 52 MiB are 512 rows of 50,000 entries in 16 bits: with all else
-    // that is allocated besides dx they stay below 64 MiB, and fewer rows would leave a GPU more
-    // time with the sum of the weight's gradient than with the product.
+    // and at least that many. 52 MiB are 512 rows of 50,000 entries in 16 bits: for a width of
+    // 1,024 all that is allocated besides dx then stays below 64 MiB (on the CPU with up to 36
+    // threads, for each of which a product takes some). Fewer rows are slower on a GPU, which
+    // reads and writes all of the weight's gradient once a chunk.
     int64_t chunk_bytes = int64_t{52} << 20;
     Variant variant = Variant::kChunked;
   };
