@@ -14,5 +14,6 @@ std::vector<Pair> elementwise_pairs();
 std::vector<Pair> attention_pairs();
 std::vector<Pair> cross_entropy_pairs();
 std::vector<Pair> utterance_pairs();
+std::vector<Pair> grouped_convolution_pairs();
 
 }  // namespace sotto::bench

@@ -16,6 +16,9 @@ std::vector<KernelCase> flat_kernel_cases();
 // The kernels that know the boundaries of utterances.
 std::vector<KernelCase> pack_kernel_cases();
 
+// The convolution of positions and what belongs to it.
+std::vector<KernelCase> convolution_kernel_cases();
+
 inline at::Tensor random_values(at::IntArrayRef sizes, uint64_t seed) {
   at::Tensor values = at::empty(sizes, at::kDouble);
   const RandomStream stream({.seed = seed});

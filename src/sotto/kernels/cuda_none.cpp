@@ -6,12 +6,14 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/adamw_factors.h"
 #include "sotto/kernels/attention_task.h"
+#include "sotto/kernels/convolution_shape.h"
 #include "sotto/kernels/cross_entropy_task.h"
 #include "sotto/kernels/ctc_lattice.h"
 #include "sotto/kernels/cuda_array.h"
 #include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/norm_arrays.h"
 #include "sotto/kernels/wave_norm_arrays.h"
+#include "sotto/kernels/weight_norm_arrays.h"
 #include "sotto/kernels/window_arrays.h"
 
 namespace sotto::kernels::detail {
@@ -98,6 +100,28 @@ void cross_entropy_scatter_cuda(const CudaArray& /*from*/, const CrossEntropyRow
 void cross_entropy_sum_cuda(const float* /*row_losses*/, const CudaPack& /*pack*/, float* /*loss*/,
                             void* /*stream*/) {
   throw_cuda_not_built("CrossEntropy");
+}
+
+void convolution_expand_cuda(const CudaArray& /*taps*/, const CudaArray& /*matrix*/,
+                             const ConvolutionShape& /*shape*/, void* /*stream*/) {
+  throw_cuda_not_built("GroupedConvolution");
+}
+
+void convolution_fold_cuda(const CudaArray& /*matrix*/, const CudaArray& /*grad_weight*/,
+                           const ConvolutionShape& /*shape*/, void* /*stream*/) {
+  throw_cuda_not_built("GroupedConvolution");
+}
+
+void convolution_gather_cuda(const CudaBlockRows& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("GroupedConvolution");
+}
+
+void convolution_order_cuda(const CudaTaps& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("GroupedConvolution");
+}
+
+void convolution_scatter_cuda(const CudaBlockRows& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("GroupedConvolution");
 }
 
 void ctc_cuda(const CudaCtc& /*problem*/, void* /*stream*/) {
@@ -242,6 +266,14 @@ void wave_fold_cuda(const WaveFold& /*in*/, void* /*stream*/) {
 
 void wave_backward_cuda(const WaveFold& /*in*/, void* /*stream*/) {
   throw_cuda_not_built("WaveNorm");
+}
+
+void weight_norm_forward_cuda(const WeightNormForward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("WeightNorm");
+}
+
+void weight_norm_backward_cuda(const WeightNormBackward& /*in*/, void* /*stream*/) {
+  throw_cuda_not_built("WeightNorm");
 }
 
 }  // namespace sotto::kernels::detail
