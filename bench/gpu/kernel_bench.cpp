@@ -3,13 +3,10 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/activation.h"
@@ -21,29 +18,16 @@
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/square_sum.h"
 #include "sotto/report/table.h"
+#include "timing.h"
 
 namespace {
 
 using namespace sotto;           // NOLINT: a program of one file
 using namespace sotto::kernels;  // NOLINT
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Seconds of one call: the median of some rounds of many calls, so that launching is hidden.
+// Of one call among many, so that launching is hidden.
 double seconds_of(const std::function<void()>& call) {
-  constexpr int kCalls = 20;
-  std::vector<double> rounds;
-  for (int round = 0; round < 8; ++round) {
-    device::synchronize_cuda();
-    const double start = now_s();
-    for (int i = 0; i < kCalls; ++i) call();
-    device::synchronize_cuda();
-    rounds.push_back((now_s() - start) / kCalls);
-  }
-  std::sort(rounds.begin(), rounds.end());
-  return rounds[rounds.size() / 2];
+  return bench::seconds_of(call, 20);
 }
 
 class Bench {

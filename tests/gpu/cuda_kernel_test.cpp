@@ -3,8 +3,9 @@
 
 #include <set>
 
+#include "sotto/kernels/grouped_convolution.h"
 #include "support/gpu.h"
-#include "support/kernel_cases.h"
+#include "support/kernel_case_tools.h"
 #include "support/tolerance.h"
 
 namespace sotto::test {
@@ -24,6 +25,16 @@ void expect_agreement(const KernelCase& row, at::ScalarType type, const Shape& s
   }
 }
 
+// y, dx and the weight's gradient of x, dy and weight.
+Tensors run_convolution(const Tensors& in, const kernels::Packing& packing,
+                        const kernels::GroupedConvolution::Options& options) {
+  using kernels::GroupedConvolution;
+  at::Tensor grad_weight = float_zeros(in[2].sizes(), in[2]);
+  GroupedConvolution::accumulate(grad_weight, {.dy = in[1], .x = in[0]}, packing, options);
+  return {GroupedConvolution::forward(in[0], in[2], packing, options),
+          GroupedConvolution::input_gradient(in[1], in[2], packing, options), grad_weight};
+}
+
 TEST_P(CudaKernels, AgreeWithTheCpu) {
   const auto& [row, type] = GetParam();
   SOTTO_SKIP_WITHOUT_GPU();
@@ -36,12 +47,37 @@ TEST_P(CudaKernels, AgreeWithTheCpuOnWideRows) {
   static const std::set<std::string> kNames = {
       "ColumnSum", "Dropout",     "Embedding", "FrameWindows", "Gelu",
       "Glu",       "GroupNorm",   "LayerNorm", "PositionAdd",  "ResidualAdd",
-      "RmsNorm",   "SinusoidAdd", "Softmax"};
+      "RmsNorm",   "SinusoidAdd", "Softmax",   "WeightNorm"};
   if (!kNames.contains(row.kernel)) return;
   SOTTO_SKIP_WITHOUT_GPU();
   for (const Shape& shape : {Shape{700, 512}, Shape{70, 1024}, Shape{40, 5120}, Shape{33, 1283},
                              Shape{3, 20'008}, Shape{3, 20'011}})
     expect_agreement(row, type, shape);
+}
+
+// With and without vectors, in blocks of several sizes, and windows in chunks that end inside of
+// utterances.
+TEST(CudaGroupedConvolution, AgreesWithTheCpuAtTheShapesOfPositions) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  const std::vector<int64_t> lengths = {130, 1, 64, 17, 300};
+  const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t channels : {48, 64, 30}) {
+      const at::Tensor x = random_values({on_host.num_frames(), 4 * channels}, 1).to(type);
+      const at::Tensor dy = random_values({on_host.num_frames(), 4 * channels}, 2).to(type);
+      const at::Tensor weight = random_values({4 * channels, channels, 128}, 3).to(type);
+      const Tensors truth = run_convolution({x, dy, weight}, on_host, {});
+      for (const kernels::GroupedConvolution::Options options :
+           {kernels::GroupedConvolution::Options{}, {.block = 8}, {.max_window_bytes = 100'000}}) {
+        const Tensors ours = run_convolution({x.cuda(), dy.cuda(), weight.cuda()}, on_gpu, options);
+        for (size_t i = 0; i < truth.size(); ++i) {
+          EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+              << "result " << i << " in " << type << ", " << channels << " channels, block "
+              << options.block;
+        }
+      }
+    }
+  }
 }
 
 // Features are of fp32 in every run: TF32, where it is allowed, does not reach them.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/weight_norm.h"
@@ -208,6 +210,14 @@ TEST(GroupedConvolutionMemory, GrowsWithTheFramesAndItsWorkspaceUpToABound) {
   }
   constexpr auto kWorkspace = static_cast<size_t>(device::Category::kWorkspace);
   EXPECT_EQ(dry_report(400'000).at_peak[kWorkspace], dry_report(800'000).at_peak[kWorkspace]);
+}
+
+TEST(WeightNorm, ATapOfZerosHasNoDirectionAndHarmsNoOther) {
+  const at::Tensor v = at::ones({4, 1, 3});
+  v.select(2, 1).zero_();
+  const at::Tensor w = WeightNorm::forward(v, at::ones({3}), at::kFloat).w;
+  EXPECT_TRUE(w.select(2, 1).isnan().all().item<bool>());
+  EXPECT_TRUE(at::equal(w.select(2, 2), at::full({4, 1}, 0.5)));
 }
 
 TEST(WeightNorm, KeepsItsDigitsAtRealSizes) {

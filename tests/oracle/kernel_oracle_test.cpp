@@ -18,10 +18,12 @@
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/glu.h"
 #include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/grouped_convolution.h"
 #include "sotto/kernels/layer_norm.h"
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/rms_norm.h"
 #include "sotto/kernels/softmax.h"
+#include "sotto/kernels/weight_norm.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
 
@@ -152,6 +154,26 @@ Results run_frame_windows(const Case& in) {
           {"grad_weight", grad_weight}};
 }
 
+Results run_grouped_convolution(const Case& in) {
+  const Packing packing = in.packing();
+  const at::Tensor x = in.data("x"), weight = in.data("weight"), dy = in.data("dy");
+  const GroupedConvolution::Options options{.block = 2};
+  at::Tensor grad_weight = float_zeros_like(weight);
+  GroupedConvolution::accumulate(grad_weight, {.dy = dy, .x = x}, packing, options);
+  return {{"y", GroupedConvolution::forward(x, weight, packing, options)},
+          {"dx", GroupedConvolution::input_gradient(dy, weight, packing, options)},
+          {"grad_weight", grad_weight}};
+}
+
+Results run_weight_norm(const Case& in) {
+  const at::Tensor v = in.data("v"), g = in.parameter("g");
+  const WeightNorm::Result result = WeightNorm::forward(v, g, v.scalar_type());
+  at::Tensor grad_v = float_zeros_like(v), grad_g = float_zeros_like(g);
+  WeightNorm::backward({.dw = in.parameter("dw"), .v = v, .g = g, .norm = result.norm},
+                       {.v = grad_v, .g = grad_g});
+  return {{"w", result.w}, {"norm", result.norm}, {"grad_v", grad_v}, {"grad_g", grad_g}};
+}
+
 Results run_glu(const Case& in) {
   const at::Tensor x = in.data("x");
   return {{"y", Glu::forward(x)}, {"dx", Glu::backward(in.data("dy"), x)}};
@@ -235,6 +257,8 @@ const std::map<std::string, Run>& runs() {
       {"Softmax", run_softmax},
       {"Attention", run_attention},
       {"FrameWindows", run_frame_windows},
+      {"GroupedConvolution", run_grouped_convolution},
+      {"WeightNorm", run_weight_norm},
       {"Ctc", run_ctc},
       {"CrossEntropy", run_cross_entropy},
   };

@@ -24,6 +24,8 @@ LENGTHS = {5: [2, 1, 2], 8: [1, 4, 3], 9: [4, 2, 3]}
 EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
 # By width: one group, several, and a channel a group as in wav2vec2.
 GROUPS = {7: 1, 12: 4, 24: 24}
+# By width: groups and taps of the convolution of positions. Taps odd, even, and more than an utterance has.
+CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
 HEADS = {7: 1, 12: 3, 24: 4}
@@ -162,6 +164,35 @@ def frame_windows(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def grouped_convolution(draw: Draw, rows: int, width: int) -> Case:
+    """As wav2vec2 has it: padded by half the taps, and of an even number the last output dropped."""
+    groups, taps = CONVOLUTIONS[width]
+    lengths = LENGTHS[rows]
+    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
+    weight = draw.tensor(width, width // groups, taps)
+    parts = [
+        functional.conv1d(u.t()[None], weight, padding=taps // 2, groups=groups)[0].t()[: len(u)]
+        for u in x.split(lengths)
+    ]
+    y = torch.cat(parts)
+    return {
+        "lengths": lengths,
+        "inputs": {"x": x, "weight": weight, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
+    }
+
+
+def weight_norm(draw: Draw, rows: int, width: int) -> Case:
+    """By the function behind torch.nn.utils.parametrizations.weight_norm, over all axes but the taps'."""
+    v, g, dw = draw.tensor(rows, 2, width), draw.tensor(width), draw.tensor(rows, 2, width)
+    w = torch._weight_norm(v, g.view(1, 1, width), 2)
+    norm = torch.linalg.vector_norm(v, dim=(0, 1))
+    return {
+        "inputs": {"v": v, "g": g, "dw": dw},
+        "results": {"w": w, "norm": norm} | gradients(w, dw, grad_v=v, grad_g=g),
+    }
+
+
 def elementwise(function: Callable[[Tensor], Tensor]) -> Callable[[Draw, int, int], Case]:
     def make_case(draw: Draw, rows: int, width: int) -> Case:
         x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
@@ -284,6 +315,8 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
     "Attention": attention,
     "FrameWindows": frame_windows,
+    "GroupedConvolution": grouped_convolution,
+    "WeightNorm": weight_norm,
     "Ctc": ctc,
     "CrossEntropy": cross_entropy,
 }
