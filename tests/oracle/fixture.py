@@ -3,7 +3,7 @@
 A script make_NAME.py has a function make() that returns what the fixture NAME holds: dicts and lists of
 numbers, strings and tensors; PACKAGES names what it needs besides torch. run.py finds the scripts by their
 names. Tensors become nested lists; numbers are written with as many digits as it takes to read the same value
-back.
+back. Fixtures with many values are folders: fixture_folder.py.
 """
 
 import importlib.metadata

@@ -4,18 +4,21 @@
     .deps/oracle/bin/python tests/oracle/run.py --write     replaces the committed fixtures
     .deps/oracle/bin/python tests/oracle/run.py kernels     this one only
 
-One line a check, then `N passed, N failed`; exit status 1 if any failed.
+A fixture is a JSON file, or a folder where its script has make_folder (fixture_folder.py). One line a check,
+then `N passed, N failed`; exit status 1 if any failed.
 """
 
 import argparse
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import fixture
+import fixture_folder
 
 ORACLE = Path(__file__).resolve().parent
 ROOT = ORACLE.parent.parent
@@ -30,12 +33,27 @@ def fixture_names() -> list[str]:
     return sorted(path.stem.removeprefix("make_") for path in ORACLE.glob("make_*.py"))
 
 
+def path_in(folder: Path, name: str) -> Path:
+    script = importlib.import_module(f"make_{name}")
+    return folder / (name if hasattr(script, "make_folder") else f"{name}.json")
+
+
 def make_fixture(name: str, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    path = folder / f"{name}.json"
+    path = path_in(folder, name)
     script = importlib.import_module(f"make_{name}")
-    fixture.write(path, f"tests/oracle/make_{name}.py", script.make(), getattr(script, "PACKAGES", ()))
+    if hasattr(script, "make_folder"):
+        shutil.rmtree(path, ignore_errors=True)
+        script.make_folder(path)
+    else:
+        fixture.write(path, f"tests/oracle/make_{name}.py", script.make(), getattr(script, "PACKAGES", ()))
     return path
+
+
+def compare_fixtures(committed: Path, made: Path) -> fixture.Comparison:
+    if committed.is_dir():
+        return fixture_folder.compare(committed, made)
+    return fixture.compare(fixture.read(committed), fixture.read(made))
 
 
 def report(name: str, passed: bool, text: str, differences: list[str]) -> bool:
@@ -48,10 +66,10 @@ def report(name: str, passed: bool, text: str, differences: list[str]) -> bool:
 
 
 def check_fixture(name: str, folder: Path) -> bool:
-    committed = fixture.FOLDER / f"{name}.json"
+    committed = path_in(fixture.FOLDER, name)
     if not committed.exists():
         return report(name, False, f"{committed.relative_to(ROOT)} is not there: make it with --write", [])
-    result = fixture.compare(fixture.read(committed), fixture.read(make_fixture(name, folder)))
+    result = compare_fixtures(committed, make_fixture(name, folder))
     passed = report(
         name,
         not result.differences,

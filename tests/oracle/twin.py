@@ -160,9 +160,9 @@ class Twin(nn.Module):
         return self.head(x), frames
 
 
-def ctc_mean(logits: Tensor, labels: Tensor) -> Tensor:
-    """The loss of one utterance over its number of labels, at least one."""
-    loss = F.ctc_loss(
+def ctc_sum(logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of one utterance; the blank is 0."""
+    return F.ctc_loss(
         F.log_softmax(logits, -1)[:, None],
         labels[None],
         (len(logits),),
@@ -170,7 +170,11 @@ def ctc_mean(logits: Tensor, labels: Tensor) -> Tensor:
         reduction="sum",
         zero_infinity=True,
     )
-    return loss / max(1, len(labels))
+
+
+def ctc_mean(logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of one utterance over its number of labels, at least one."""
+    return ctc_sum(logits, labels) / max(1, len(labels))
 
 
 def parameter_groups(model: nn.Module, decay: float) -> list[dict]:

@@ -1,0 +1,82 @@
+"""Fixtures that are folders: safetensors, JSON and pickled weights, compared file by file.
+
+A script make_NAME.py of such a fixture has a function make_folder(folder) that writes it. Values are computed
+in double precision and stored in fp32, so that two computations differ by the last rounding at most.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import fixture
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+# Relative to the largest of its tensor: one unit in the last place of fp32.
+TOLERANCE = 2.0**-22
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Fractions are rounded to fp32."""
+    plain = {name: value.detach().contiguous() for name, value in tensors.items()}
+    save_file({name: v.float() if v.is_floating_point() else v for name, v in plain.items()}, path)
+
+
+def compare(committed: Path, made: Path) -> fixture.Comparison:
+    """Every file of both folders; paths in what is found start with the file's."""
+    result = fixture.Comparison()
+    before, now = _files(committed), _files(made)
+    if before != now:
+        result.fail("(files)", sorted(before - now), sorted(now - before))
+    for name in sorted(before & now):
+        _join(result, name, _compare_file(committed / name, made / name))
+    return result
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _compare_file(committed: Path, made: Path) -> fixture.Comparison:
+    if committed.suffix == ".json":
+        return fixture.compare(fixture.read(committed), fixture.read(made))
+    return _compare_tensors(_read_tensors(committed), _read_tensors(made))
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    if path.suffix == ".bin":
+        return torch.load(path, weights_only=True)
+    raise ValueError(f"{path.name}: expected a .json, .safetensors or .bin file")
+
+
+def _compare_tensors(committed: dict[str, Tensor], made: dict[str, Tensor]) -> fixture.Comparison:
+    result = fixture.Comparison()
+    if committed.keys() != made.keys():
+        names = committed.keys() - made.keys(), made.keys() - committed.keys()
+        result.fail("(names)", *(sorted(part) for part in names))
+    for name in committed.keys() & made.keys():
+        before, now = committed[name], made[name]
+        if (before.dtype, before.shape) != (now.dtype, now.shape):
+            result.fail(name, f"{before.dtype} {list(before.shape)}", f"{now.dtype} {list(now.shape)}")
+            continue
+        result.num_values += before.numel()
+        if before.numel() == 0:
+            continue
+        difference = (before.double() - now.double()).abs()
+        # Whole numbers must be equal: the least difference of any is 1.
+        scale = max(before.abs().max().item(), fixture.SMALLEST) if before.is_floating_point() else 1.0
+        relative = difference.max().item() / scale
+        result.largest = max(result.largest, relative)
+        if not relative <= TOLERANCE:
+            place = int(difference.argmax())
+            result.fail(f"{name}[{place}]", before.flatten()[place].item(), now.flatten()[place].item())
+    return result
+
+
+def _join(whole: fixture.Comparison, name: str, part: fixture.Comparison) -> None:
+    whole.num_values += part.num_values
+    whole.largest = max(whole.largest, part.largest)
+    whole.differences += [f"{name}: {line}" for line in part.differences]
+    whole.notes += [f"{name}: {line}" for line in part.notes]
