@@ -229,8 +229,8 @@ def explained_zeros(model: PreTrainedModel) -> list[str]:
 
     A bias of the keys adds the same to all scores of a query, which the softmax takes out again. A bias of
     the first convolution is the same in all frames of a channel, and a group norm with a group for each
-    channel subtracts the mean over frames. Layer norms are over channels: they take out what the biases of all
-    channels have in common, not the bias of one.
+    channel subtracts the mean over frames. Layer norms are over channels: they take out what the biases of
+    all channels have in common, not the bias of one.
     """
     zeros = [name for name, _ in model.named_parameters() if name.endswith("k_proj.bias")]
     if model.config.feat_extract_norm == "group" and model.config.conv_bias:
