@@ -1,8 +1,8 @@
 """The fixtures of decoder_lm: a folder a variant with its weights, logits, losses, gradients and five steps.
 
 The network is that of decoder_lm.py in double precision, from values that fp32 holds; results are stored in
-fp32. That GPT2LMHeadModel of transformers computes the same with the same weights is asserted of each variant:
-logits, gradients and the values after five steps. In expected.safetensors, for row R:
+fp32. That GPT2LMHeadModel of transformers computes the same with the same weights is asserted of each
+variant: logits, gradients and the values after five steps. In expected.safetensors, for row R:
 
     tokens.R, targets.R [T]     a target of -100 does not count
     logits.R [T, V]
