@@ -13,12 +13,15 @@ import torch
 PACKAGES = ["safetensors"]
 
 TYPES = {
+    "F64": torch.float64,
     "F32": torch.float32,
     "F16": torch.float16,
     "BF16": torch.bfloat16,
     "I64": torch.int64,
     "I32": torch.int32,
+    "I16": torch.int16,
     "U8": torch.uint8,
+    "BOOL": torch.bool,
 }
 # Names, types and shapes in an order that is not the file's. One entry of metadata at most: the package
 # writes several in an order that differs from run to run.
@@ -38,6 +41,7 @@ FILES: list[tuple[dict[str, tuple[str, list[int]]], dict[str, str] | None]] = [
         {"note": 'a "quoted" line\nand \u00e9'},
     ),
     ({'odd "name"\t\u00fc\u20ac\U0001f600\u007f\u0001': ("U8", [1]), "": ("I32", [1])}, {"": ""}),
+    ({kind: (kind, [2]) for kind in TYPES}, None),
 ]
 
 

@@ -1,23 +1,17 @@
 #include "sotto/core/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/json_object.h"
 #include "sotto/core/output_file.h"
 #include "sotto/core/text_file.h"
 
@@ -36,16 +30,16 @@ constexpr std::string_view kMetadata = "__metadata__";
 struct TypeInfo {
   TensorType type;
   std::string_view name;
-  int64_t bytes;
 };
 
 // In the order in which the reference implementation lays them out: wider ones first, so that each
 // is aligned.
 constexpr std::array kTypes = {
-    TypeInfo{TensorType::kInt64, "I64", 8},   TypeInfo{TensorType::kFloat32, "F32", 4},
-    TypeInfo{TensorType::kInt32, "I32", 4},   TypeInfo{TensorType::kBFloat16, "BF16", 2},
-    TypeInfo{TensorType::kFloat16, "F16", 2}, TypeInfo{TensorType::kInt16, "I16", 2},
-    TypeInfo{TensorType::kUint8, "U8", 1},
+    TypeInfo{TensorType::kInt64, "I64"},     TypeInfo{TensorType::kFloat64, "F64"},
+    TypeInfo{TensorType::kFloat32, "F32"},   TypeInfo{TensorType::kInt32, "I32"},
+    TypeInfo{TensorType::kBFloat16, "BF16"}, TypeInfo{TensorType::kFloat16, "F16"},
+    TypeInfo{TensorType::kInt16, "I16"},     TypeInfo{TensorType::kUint8, "U8"},
+    TypeInfo{TensorType::kBool, "BOOL"},
 };
 
 const TypeInfo& info_of(TensorType type) {
@@ -53,15 +47,6 @@ const TypeInfo& info_of(TensorType type) {
                                    [&](const TypeInfo& info) { return info.type == type; });
   SOTTO_ASSERT(found != kTypes.end(), "a type without a name");
   return *found;
-}
-
-// The bytes of a tensor; nothing where they are more than can be counted.
-std::optional<int64_t> num_bytes(TensorType type, std::span<const int64_t> shape) {
-  int64_t bytes = size_of(type);
-  for (const int64_t size : shape) {
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
-  }
-  return bytes;
 }
 
 // --- writing
@@ -112,79 +97,20 @@ std::string header_text(const std::vector<const SafetensorsEntry*>& entries,
 
 // --- reading
 
-[[noreturn]] void refuse(const std::filesystem::path& path, std::string found,
-                         std::string expected) {
-  throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                   .found = std::move(found),
-                   .expected = std::move(expected),
-                   .hint = "If it was copied or downloaded, do that again."});
-}
-
-std::span<const std::byte> map_file(const std::filesystem::path& path) {
-  // Without waiting, or a pipe would hold us here.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                     .found = std::generic_category().message(errno),
-                     .expected = "a safetensors file"});
-  }
-  struct stat status{};
-  const bool known = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = known ? static_cast<size_t>(status.st_size) : 0;
-  void* mapped = MAP_FAILED;
-  if (size > kLengthBytes) mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int code = errno;
-  ::close(descriptor);
-  if (!known) refuse(path, "it is no regular file", "a safetensors file");
-  if (size <= kLengthBytes) {
-    refuse(path, fmt::format("it ends after {} bytes", size), "a header of some length");
-  }
-  if (mapped == MAP_FAILED) {
-    refuse(path, std::generic_category().message(code), "to map it into memory");
-  }
-  return {static_cast<const std::byte*>(mapped), size};
-}
-
 std::string_view header_of(std::span<const std::byte> file, const std::filesystem::path& path) {
+  if (file.size() <= kLengthBytes) {
+    refuse_file(path, fmt::format("it ends after {} bytes", file.size()),
+                "a header of some length");
+  }
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
     length |= std::to_integer<uint64_t>(file[i]) << (8 * i);
   }
   if (length > kMaxHeaderBytes || length > file.size() - kLengthBytes) {
-    refuse(path, fmt::format("a header of {} bytes in a file of {}", length, file.size()),
-           "a header that lies in the file");
+    refuse_file(path, fmt::format("a header of {} bytes in a file of {}", length, file.size()),
+                "a header that lies in the file");
   }
   return {reinterpret_cast<const char*>(file.data()) + kLengthBytes, length};
-}
-
-// What stands in a header, for an error message.
-std::string shown(const nlohmann::json& value) {
-  constexpr size_t kMaxShown = 80;
-  std::string text = value.dump();
-  return text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "...";
-}
-
-nlohmann::json parse_header(std::string_view text, const std::filesystem::path& path) {
-  // The parser keeps the last of equal keys and says nothing.
-  std::vector<std::set<std::string>> keys;
-  std::string repeated;
-  bool is_repeated = false;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    if (event == nlohmann::json::parse_event_t::object_start) keys.emplace_back();
-    if (event == nlohmann::json::parse_event_t::object_end) keys.pop_back();
-    if (event == nlohmann::json::parse_event_t::key && !keys.back().insert(value).second) {
-      is_repeated = true;
-      repeated = value;
-    }
-    return true;
-  };
-  nlohmann::json header = nlohmann::json::parse(text, watch, /*allow_exceptions=*/false);
-  if (!header.is_object()) refuse(path, "its header is no JSON object", "a safetensors file");
-  if (is_repeated) {
-    refuse(path, fmt::format("the name '{}' occurs twice in its header", repeated),
-           "each name once");
-  }
-  return header;
 }
 
 // The tensors of a header, each checked by itself, then all against each other.
@@ -233,15 +159,15 @@ class TensorReader {
     }
     const auto used = static_cast<size_t>(end - data_.data());
     if (used != data_.size()) {
-      refuse(path_, fmt::format("{} bytes of data for tensors of {}", data_.size(), used),
-             "all bytes to belong to tensors");
+      refuse_file(path_, fmt::format("{} bytes of data for tensors of {}", data_.size(), used),
+                  "all bytes to belong to tensors");
     }
   }
 
  private:
   [[noreturn]] void complain(const std::string& name, const std::string& found,
                              std::string expected) const {
-    refuse(path_, fmt::format("the tensor '{}' has {}", name, found), std::move(expected));
+    refuse_file(path_, fmt::format("the tensor '{}' has {}", name, found), std::move(expected));
   }
 
   TensorType read_type(const std::string& name, const nlohmann::json& value) const {
@@ -274,10 +200,6 @@ class TensorReader {
 
 }  // namespace
 
-int64_t size_of(TensorType type) {
-  return info_of(type).bytes;
-}
-
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
                        const SafetensorsMetadata& metadata, const FetchBytes& fetch) {
   check_entries(entries);
@@ -296,15 +218,16 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Safete
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  SafetensorsFile file(map_file(path));
+  SafetensorsFile file(MappedFile::open(path, "a safetensors file"));
   file.read_header(path);
   return file;
 }
 
 void SafetensorsFile::read_header(const std::filesystem::path& path) {
-  const std::string_view text = header_of(mapped_, path);
-  const TensorReader reader(mapped_.subspan(kLengthBytes + text.size()), path);
-  const nlohmann::json header = parse_header(text, path);
+  const std::string_view text = header_of(file_.bytes(), path);
+  const TensorReader reader(file_.bytes().subspan(kLengthBytes + text.size()), path);
+  const nlohmann::json header = parse_json_object(
+      text, {.path = path, .part = "its header", .expected = "a safetensors file"});
   for (const auto& [name, entry] : header.items()) {
     if (name != kMetadata) {
       tensors_.emplace(name, reader.read(name, entry));
@@ -312,21 +235,11 @@ void SafetensorsFile::read_header(const std::filesystem::path& path) {
     }
     const bool good = entry.is_object() && std::all_of(entry.begin(), entry.end(),
                                                        [](const auto& v) { return v.is_string(); });
-    if (!good) refuse(path, "its metadata is no map of texts", "texts by their names");
+    if (!good) refuse_file(path, "its metadata is no map of texts", "texts by their names");
     metadata_ = entry.get<SafetensorsMetadata>();
   }
   reader.check_layout(tensors_);
 }
-
-SafetensorsFile::~SafetensorsFile() {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): munmap takes no pointer to const
-  if (!mapped_.empty()) munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : mapped_(std::exchange(other.mapped_, {})),
-      tensors_(std::move(other.tensors_)),
-      metadata_(std::move(other.metadata_)) {}
 
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;

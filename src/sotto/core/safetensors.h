@@ -15,14 +15,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "sotto/core/mapped_file.h"
+#include "sotto/core/tensor_view.h"
+
 namespace sotto {
-
-enum class TensorType { kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kUint8 };
-
-// The bytes of one value.
-int64_t size_of(TensorType type);
 
 using SafetensorsMetadata = std::map<std::string, std::string, std::less<>>;
 
@@ -45,13 +44,6 @@ using FetchBytes = std::function<std::span<const std::byte>(std::span<const std:
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
                        const SafetensorsMetadata& metadata = {}, const FetchBytes& fetch = {});
 
-// A tensor of a file. The bytes need not be aligned in a file that another program wrote.
-struct TensorView {
-  TensorType type = TensorType::kFloat32;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-};
-
 // A file opened for reading, mapped into memory: only what is looked at is read. It must not change
 // while it is open.
 class SafetensorsFile {
@@ -59,12 +51,6 @@ class SafetensorsFile {
   // Checks the whole header. Throws DataError where the file is missing, cut short, no safetensors
   // file, holds a type not known here, or where names, shapes and offsets do not fit each other.
   static SafetensorsFile open(const std::filesystem::path& path);
-
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   // In the order of the alphabet.
   std::vector<std::string> names() const;
@@ -75,11 +61,11 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return metadata_; }
 
  private:
-  explicit SafetensorsFile(std::span<const std::byte> mapped) : mapped_(mapped) {}
+  explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
 
   void read_header(const std::filesystem::path& path);
 
-  std::span<const std::byte> mapped_;
+  MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   SafetensorsMetadata metadata_;
 };

@@ -50,6 +50,8 @@ TEST(Safetensors, AreReadAsTheyWereWritten) {
       {.name = "scalar", .type = TensorType::kInt64, .shape = {}, .bytes = bytes_of("01234567")},
       {.name = "short", .type = TensorType::kInt16, .shape = {2}, .bytes = bytes_of("stuv")},
       {.name = "word", .type = TensorType::kInt32, .shape = {1}, .bytes = bytes_of("wxyz")},
+      {.name = "wide", .type = TensorType::kFloat64, .shape = {1}, .bytes = bytes_of("76543210")},
+      {.name = "truth", .type = TensorType::kBool, .shape = {1}, .bytes = bytes_of("\x01")},
       {.name = "empty", .type = TensorType::kFloat32, .shape = {4, 0}, .bytes = {}},
       {.name = "float \"\xC3\xA9\"",
        .type = TensorType::kFloat32,
@@ -59,8 +61,9 @@ TEST(Safetensors, AreReadAsTheyWereWritten) {
   write_safetensors(path, entries, {{"format", "pt"}, {"note", "a\n\"b\""}});
 
   const SafetensorsFile file = SafetensorsFile::open(path);
-  EXPECT_EQ(file.names(), (std::vector<std::string>{"brain", "bytes", "empty", "float \"\xC3\xA9\"",
-                                                    "half", "scalar", "short", "word"}));
+  EXPECT_EQ(file.names(),
+            (std::vector<std::string>{"brain", "bytes", "empty", "float \"\xC3\xA9\"", "half",
+                                      "scalar", "short", "truth", "wide", "word"}));
   EXPECT_EQ(file.metadata(), (SafetensorsMetadata{{"format", "pt"}, {"note", "a\n\"b\""}}));
   for (const SafetensorsEntry& entry : entries) {
     const TensorView* view = file.find(entry.name);
@@ -175,6 +178,23 @@ TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
                "it was copied or downloaded, do that again.");
   EXPECT_PRED2(contains, refusal_of(std::string(8, '\xFF') + "{}"),
                "a header of 18446744073709551615 bytes");
+  EXPECT_PRED2(contains, refusal_of(std::string(7, '\0') + "\x10{}"),
+               "a header of 1152921504606846976 bytes in a file of 10");
+  // Longer than anybody's header, though the file is longer still.
+  const TempFolder folder;
+  const auto path = folder.write("a", "\x01\xE1\xF5\x05" + std::string(4, '\0') + "{}");
+  std::filesystem::resize_file(path, 200'000'000);
+  EXPECT_PRED2(contains, message_of<DataError>([&] { SafetensorsFile::open(path); }),
+               "a header of 100000001 bytes in a file of 200000000");
+}
+
+TEST(Safetensors, AHeaderNestedWithoutEndIsRefused) {
+  const std::string deep(5'000'000, '[');
+  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":{"dtype":)" + deep)),
+               "its header is nested more than 32 deep");
+  const std::string closed = deep + std::string(deep.size(), ']');
+  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":{"shape":)" + closed + "}}")),
+               "its header is nested more than 32 deep");
 }
 
 // One tensor "a", by the text of its fields, in data of eight bytes.
@@ -199,8 +219,9 @@ TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
 
 TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
   EXPECT_PRED2(
-      contains, refusal_of_entry(R"("dtype":"F64","shape":[1],"data_offsets":[0,8])"),
-      "the tensor 'a' has dtype \"F64\". Expected one of I64, F32, I32, BF16, F16, I16, U8.");
+      contains, refusal_of_entry(R"("dtype":"U64","shape":[1],"data_offsets":[0,8])"),
+      "the tensor 'a' has dtype \"U64\". Expected one of I64, F64, F32, I32, BF16, F16, I16, U8, "
+      "BOOL.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("shape":[1],"data_offsets":[0,8])"), "dtype null");
   for (const std::string shape : {"[-1]", "[1.5]", "8", "[\"8\"]", "[18446744073709551615]"}) {
     EXPECT_PRED2(contains,
@@ -266,7 +287,9 @@ TEST(Safetensors, ABrokenByteIsNeverMoreThanADataError) {
       broken[at] = byte;
       num_refused += is_read(folder.write("a", broken)) ? 0 : 1;
     }
-    EXPECT_FALSE(is_read(folder.write("a", good.substr(0, at)))) << at;
+  }
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(is_read(folder.write("a", good.substr(0, size)))) << size;
   }
   EXPECT_GT(num_refused, 200);  // a name may change without harm, little else
 }

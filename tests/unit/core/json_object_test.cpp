@@ -1,0 +1,56 @@
+#include "sotto/core/json_object.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sotto/core/error.h"
+#include "support/thrown.h"
+
+namespace sotto {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+nlohmann::json parse(const std::string& text) {
+  return parse_json_object(text, {.path = "a.json", .part = "its head", .expected = "a letter"});
+}
+
+std::string refusal_of(const std::string& text) {
+  return message_of<DataError>([&] { parse(text); });
+}
+
+TEST(JsonObject, IsReadAsTheParserReadsIt) {
+  EXPECT_EQ(parse(R"({"a":[1,{"a":2}],"b":{"a":null}})"),
+            nlohmann::json::parse(R"({"a":[1,{"a":2}],"b":{"a":null}})"));
+}
+
+TEST(JsonObject, OtherTextsAreRefused) {
+  for (const std::string text : {"", "[]", "1", "{", "{} {}", R"({"a":1e999})", "{\"a\":\"\xFF\"}"})
+    EXPECT_PRED2(contains, refusal_of(text),
+                 "reading a.json: its head is no JSON object. Expected a letter.");
+}
+
+TEST(JsonObject, ANameMayNotOccurTwice) {
+  EXPECT_PRED2(contains, refusal_of(R"({"a":1,"b":2,"a":3})"),
+               "the name 'a' occurs twice in its head");
+  EXPECT_PRED2(contains, refusal_of(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
+}
+
+TEST(JsonObject, NestingIsBounded) {
+  const auto nested = [](size_t depth) {
+    return R"({"a":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  };
+  EXPECT_TRUE(parse(nested(32)).is_object());
+  EXPECT_PRED2(contains, refusal_of(nested(33)), "its head is nested more than 32 deep");
+  EXPECT_PRED2(contains, refusal_of(nested(3'000'000)), "nested more than 32 deep");
+}
+
+TEST(JsonObject, LongValuesAreShownInPart) {
+  EXPECT_EQ(shown({1, 2}), "[1,2]");
+  EXPECT_EQ(shown(std::string(200, 'x')), "\"" + std::string(79, 'x') + "...");
+}
+
+}  // namespace
+}  // namespace sotto
