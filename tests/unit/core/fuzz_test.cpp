@@ -1,0 +1,242 @@
+// Files of weights with some bytes broken at random: what comes of one is a DataError or a file
+// whose every byte lies in it and can be read. Two seconds a reader, or as many as
+// SOTTO_FUZZ_SECONDS says. The n-th file is the same in every run. After a crash it is still there,
+// in the temporary folder.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "sotto/core/error.h"
+#include "sotto/core/pickle_reader.h"
+#include "sotto/core/rng.h"
+#include "sotto/core/safetensors.h"
+#include "sotto/core/torch_file.h"
+#include "sotto/core/torch_state_dict.h"
+#include "sotto/core/zip_reader.h"
+#include "support/temp_folder.h"
+#include "unit/core/torch_bytes.h"
+
+namespace sotto {
+namespace {
+
+using test::bytes_of_number;
+using test::TempFolder;
+namespace pickled = test::pickled;
+
+// Breaks bytes, differently in every round.
+class Mutator {
+ public:
+  explicit Mutator(uint64_t round) : stream_({.seed = 1, .step = round}) {}
+
+  uint64_t below(uint64_t limit) { return stream_.bits(next_++) % std::max<uint64_t>(limit, 1); }
+
+  std::string mutate(std::string bytes) {
+    const uint64_t num_changes = 1 + below(4);
+    for (uint64_t i = 0; i < num_changes; ++i) change(bytes);
+    return bytes;
+  }
+
+ private:
+  void change(std::string& bytes) {
+    if (bytes.empty()) return;
+    const size_t at = below(bytes.size());
+    switch (below(8)) {
+      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
+      case 1: bytes[at] = static_cast<char>(below(256)); break;
+      case 2: overwrite(bytes, at, number()); break;
+      case 3: bytes.insert(at, number()); break;
+      case 4: bytes.erase(at, 1 + below(8)); break;
+      case 5: bytes.resize(at); break;
+      case 6: overwrite(bytes, at, bytes.substr(below(bytes.size()), 1 + below(16))); break;
+      default: change_digits(bytes, at);
+    }
+  }
+
+  static void overwrite(std::string& bytes, size_t at, const std::string& with) {
+    bytes.replace(at, with.size(), with);
+  }
+
+  // One that a reader may stumble over, in 1 to 8 bytes.
+  std::string number() {
+    const int64_t near = static_cast<int64_t>(below(5)) - 2;
+    const uint64_t power = below(64);
+    const auto value = (below(2) == 0 ? uint64_t{1} << power : 0) + static_cast<uint64_t>(near);
+    return bytes_of_number(value).substr(0, size_t{1} << below(4));
+  }
+
+  // The next number in decimal digits becomes another one.
+  void change_digits(std::string& bytes, size_t at) {
+    const size_t first = bytes.find_first_of("0123456789", at);
+    if (first == std::string::npos) return;
+    const size_t last = std::min(bytes.find_first_not_of("0123456789", first), bytes.size());
+    static const std::vector<std::string> numbers = {
+        "0", "1", "-1", "3", "1e3", "4294967296", "9223372036854775807", "18446744073709551616"};
+    bytes.replace(first, last - first, numbers[below(numbers.size())]);
+  }
+
+  RandomStream stream_;
+  uint64_t next_ = 0;
+};
+
+double seconds_to_run() {
+  const char* seconds = std::getenv("SOTTO_FUZZ_SECONDS");
+  return seconds == nullptr ? 2 : std::stod(seconds);
+}
+
+// Where a file that is open lies in memory. A sanitizer does not see what is read behind its end
+// in its last page.
+std::span<const std::byte> mapping_of(const std::filesystem::path& path) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (!line.ends_with(path.string())) continue;
+    const auto start = std::stoull(line, nullptr, 16);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the system says it in digits
+    return {reinterpret_cast<const std::byte*>(start), std::filesystem::file_size(path)};
+  }
+  return {};
+}
+
+// Whether bytes lie in a mapping, or apart from it as a copy does.
+bool is_inside_or_apart(std::span<const std::byte> bytes, std::span<const std::byte> mapping) {
+  constexpr size_t kPage = 4096;
+  const std::byte* end = mapping.data() + mapping.size();
+  const std::byte* end_of_pages = mapping.data() + (mapping.size() + kPage - 1) / kPage * kPage;
+  const std::byte* last = bytes.data() + bytes.size();
+  return (bytes.data() >= mapping.data() && last <= end) || last <= mapping.data() ||
+         bytes.data() >= end_of_pages;
+}
+
+// Reads all that a file gives out.
+template <class File>
+void read_all(const std::filesystem::path& path) {
+  const File file = File::open(path);
+  const std::span<const std::byte> mapping = mapping_of(path);
+  EXPECT_FALSE(mapping.empty());
+  unsigned sum = 0;
+  for (const std::string& name : file.names()) {
+    const TensorView* view = file.find(name);
+    EXPECT_EQ(num_bytes(view->type, view->shape), std::ssize(view->bytes)) << name;
+    EXPECT_TRUE(view->bytes.empty() || is_inside_or_apart(view->bytes, mapping)) << name;
+    for (const std::byte byte : view->bytes) sum += std::to_integer<unsigned>(byte);
+  }
+  [[maybe_unused]] const volatile unsigned kept = sum;
+}
+
+// Calls `read` again and again until the time is over. Errors must have `name` in them.
+void run_rounds(const std::function<void(Mutator&)>& read, const std::string& name) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds_to_run());
+  int num_read = 0;
+  int num_refused = 0;
+  for (uint64_t round = 0; Clock::now() < end && !testing::Test::HasFailure(); ++round) {
+    Mutator mutator(round);
+    try {
+      read(mutator);
+      ++num_read;
+    } catch (const DataError& error) {
+      ++num_refused;
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos)
+          << "round " << round << ": " << error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "round " << round << ": " << error.what();
+    }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << "in round " << round;
+  }
+  // Or the changes are too small or too large to find anything.
+  EXPECT_GT(num_read, (num_read + num_refused) / 100);
+  EXPECT_GT(num_refused, (num_read + num_refused) / 100);
+  testing::Test::RecordProperty("rounds", num_read + num_refused);
+}
+
+template <class File>
+void run_files(const std::function<std::string(Mutator&)>& make) {
+  const TempFolder folder;
+  const auto path = folder.path() / "broken";
+  run_rounds(
+      [&](Mutator& mutator) {
+        // A new file each time: to write over one waits for the disk.
+        std::filesystem::remove(path);
+        folder.write("broken", make(mutator));
+        read_all<File>(path);
+      },
+      path.string());
+}
+
+TEST(Fuzz, SafetensorsFiles) {
+  const TempFolder folder;
+  const std::string values(64, 'v');
+  const auto bytes = std::as_bytes(std::span(values));
+  const std::vector<SafetensorsEntry> entries = {
+      {.name = "a", .type = TensorType::kFloat32, .shape = {2, 3}, .bytes = bytes.first(24)},
+      {.name = "b.weight", .type = TensorType::kBFloat16, .shape = {5}, .bytes = bytes.first(10)},
+      {.name = "empty", .type = TensorType::kInt64, .shape = {0, 3}, .bytes = {}},
+      {.name = "scalar", .type = TensorType::kInt64, .shape = {}, .bytes = bytes.first(8)}};
+  const auto path = folder.path() / "good";
+  write_safetensors(path, entries, {{"format", "pt"}});
+  const std::string good = test::content_of(path);
+  run_files<SafetensorsFile>([&](Mutator& mutator) { return mutator.mutate(good); });
+}
+
+// A state dict with something of everything.
+std::string sample_pickle(bool is_old) {
+  const pickled::Storage floats = {.is_old = is_old};
+  const pickled::Storage halves = {
+      .class_name = "HalfStorage", .key = "1", .num_values = 4, .is_old = is_old};
+  const std::string state =
+      pickled::ordered_dict() + "(" + pickled::text("a") + pickled::tensor({.of = floats}) +
+      pickled::text("transposed") +
+      pickled::tensor({.of = floats, .shape = {3, 2}, .stride = {1, 3}}) + pickled::text("part") +
+      pickled::tensor({.of = halves, .offset = 1, .shape = {1, 2}, .stride = {9, 1}}) +
+      pickled::text("parameter") +
+      pickled::call(pickled::global("torch._utils", "_rebuild_parameter"),
+                    {pickled::tensor({.of = halves, .shape = {4}, .stride = {1}}), "\x88",
+                     pickled::ordered_dict()}) +
+      "u" + pickled::dict({{"_metadata", pickled::ordered_dict()}}) + "b";
+  return pickled::whole(pickled::dict({{"epoch", "K\x07"}, {"state_dict", state}}));
+}
+
+TEST(Fuzz, TorchFiles) {
+  const std::vector<test::StoredValues> values = {{"0", 6, std::string(24, 'f')},
+                                                  {"1", 4, std::string(8, 'h')}};
+  // In every second round the pickle alone is broken, so that the archive around it is whole.
+  run_files<TorchFile>([&](Mutator& mutator) {
+    const uint64_t form = mutator.below(3);
+    const bool is_old = form == 2;
+    const auto around = [&](const std::string& pickle) {
+      return is_old ? torch_old(pickle, values) : torch_zip(pickle, values, {.is_64 = form == 1});
+    };
+    const std::string pickle = sample_pickle(is_old);
+    return mutator.below(2) == 0 ? around(mutator.mutate(pickle)) : mutator.mutate(around(pickle));
+  });
+}
+
+// In memory of just their size, where a sanitizer sees a byte too many.
+TEST(Fuzz, PicklesAndArchives) {
+  const std::string pickle = sample_pickle(/*is_old=*/false);
+  const std::array archives = {test::torch_zip(pickle, {}),
+                               test::torch_zip(pickle, {}, {.is_64 = true, .comment = "abc"})};
+  const auto read = [&](Mutator& mutator) {
+    const uint64_t kind = mutator.below(3);
+    const std::string broken = mutator.mutate(kind == 2 ? pickle : archives[kind]);
+    std::vector<std::byte> bytes(broken.size());
+    std::ranges::copy(std::as_bytes(std::span(broken)), bytes.begin());
+    if (kind == 2) {
+      const Pickle result = read_pickle(bytes, state_dict_names(), "name");
+      EXPECT_LE(result.num_bytes, bytes.size());
+    } else {
+      for (const auto& [name, content] : read_zip(bytes, "name")) {
+        EXPECT_GE(content.data(), bytes.data()) << name;
+        EXPECT_LE(content.data() + content.size(), bytes.data() + bytes.size()) << name;
+      }
+    }
+  };
+  run_rounds(read, "name");
+}
+
+}  // namespace
+}  // namespace sotto
