@@ -11,8 +11,12 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "model_choice.h"
+#include "sotto/core/config.h"
+#include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/hardware.h"
+#include "sotto/models/model_profile.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -25,6 +29,9 @@ using report::Table;
 constexpr const char* kUnknown = "unknown";
 
 struct ProfileOptions {
+  std::string model;
+  int64_t vocabulary = 0;
+  std::vector<std::string> overrides;
   bool json = false;
 };
 
@@ -121,7 +128,58 @@ std::string render(const device::HardwareProfile& profile) {
   return text;
 }
 
+models::ModelProfile model_profile(const ProfileOptions& options) {
+  std::vector<std::string> lines = choose_model(options.model).overrides();
+  for (std::string& line : lines) line = line.substr(std::string_view("model.").size());
+  lines.insert(lines.end(), options.overrides.begin(), options.overrides.end());
+  const auto model = read_overrides<models::ModelOptions>(lines);
+  const int64_t usual =
+      model.is_language_model() ? models::kUsualTextVocabulary : models::kUsualCtcVocabulary;
+  return models::profile_model(model,
+                               {.vocabulary = options.vocabulary > 0 ? options.vocabulary : usual});
+}
+
+std::string render(const models::ModelProfile& profile) {
+  const auto millions = [](int64_t count) {
+    return fmt::format("{:.2f} million", static_cast<double>(count) / 1e6);
+  };
+  Table table({{"model"}, {profile.preset}});
+  table.add_row({"family", profile.family});
+  table.add_row({"layers", fmt::format("{} of width {}", profile.layers, profile.width)});
+  table.add_row({"vocabulary", fmt::format("{}", profile.vocabulary)});
+  table.add_row({"parameters", millions(profile.parameters)});
+  table.add_row({"trainable", millions(profile.trainable)});
+  Table bytes({{"bytes of"}, {"kind"}, {"memory", Align::kRight}});
+  for (const models::ModelProfile::Bytes& row : profile.bytes)
+    bytes.add_row({row.what, row.kind, format_bytes(row.bytes)});
+  return table.to_string() + "\n" + bytes.to_string();
+}
+
+nlohmann::ordered_json to_json(const models::ModelProfile& profile) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"preset", profile.preset},
+                                 {"family", profile.family},
+                                 {"layers", profile.layers},
+                                 {"width", profile.width},
+                                 {"vocabulary", profile.vocabulary},
+                                 {"parameters", profile.parameters},
+                                 {"trainable_parameters", profile.trainable}};
+  for (const models::ModelProfile::Bytes& row : profile.bytes)
+    json["bytes"].push_back({{"what", row.what}, {"kind", row.kind}, {"bytes", row.bytes}});
+  return json;
+}
+
 void run_profile(const ProfileOptions& options) {
+  if (!options.model.empty()) {
+    const models::ModelProfile profile = model_profile(options);
+    std::cout << (options.json ? to_json(profile).dump(2) + "\n" : render(profile));
+    return;
+  }
+  if (!options.overrides.empty() || options.vocabulary > 0) {
+    throw ConfigError({.attempted = "describing this machine",
+                       .found = "settings of a model",
+                       .expected = "--model beside them"});
+  }
   const device::HardwareProfile profile = device::read_hardware();
   if (!options.json) {
     std::cout << render(profile);
@@ -136,11 +194,18 @@ void run_profile(const ProfileOptions& options) {
 }  // namespace
 
 void add_profile(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("profile", "What this machine is: CPU, RAM, GPUs");
+  CLI::App* command = app.add_subcommand("profile", "What this machine, or a model, is");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ProfileOptions>();
+  command->add_option(
+      "--model", options->model,
+      "Describe a model: a preset, a folder of Hugging Face, or an id in its cache");
+  command->add_option("--vocabulary", options->vocabulary, "Entries of its output")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--set", options->overrides, "Override a setting of the model: key=value")
+      ->allow_extra_args(false);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  command->footer(example("  sotto profile --json"));
+  command->footer(example("  sotto profile --model xls-r-1b"));
   command->callback([options] { run_profile(*options); });
 }
 

@@ -15,6 +15,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "model_choice.h"
 #include "opened_device.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
@@ -72,7 +73,13 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
 train::RunConfig read_run_config(const TrainOptions& options,
                                  const std::optional<fs::path>& checkpoint) {
   std::vector<std::string> overrides = options.overrides;
-  if (!options.model.empty()) overrides.insert(overrides.begin(), "model.preset=" + options.model);
+  std::optional<ModelChoice> choice;
+  if (!options.model.empty()) {
+    choice = choose_model(options.model);
+    const std::vector<std::string> below = choice->overrides();
+    overrides.insert(overrides.begin(), below.begin(), below.end());
+    for (const std::string& note : choice->notes) spdlog::info("{}: {}", options.model, note);
+  }
   train::RunConfig config;
   if (!options.config.empty()) {
     config = read_config<train::RunConfig>(options.config, overrides);
@@ -80,6 +87,12 @@ train::RunConfig read_run_config(const TrainOptions& options,
     config = read_config<train::RunConfig>(*checkpoint / "config.yaml", overrides);
   } else {
     config = read_overrides<train::RunConfig>(overrides);
+  }
+  if (choice && choice->folder) {
+    config.init_from = *choice->folder;
+    const fs::path vocabulary = *choice->folder / "vocab.json";
+    if (config.data.vocabulary.empty() && fs::exists(vocabulary))
+      config.data.vocabulary = vocabulary;
   }
   if (!options.train.empty()) config.data.train = options.train;
   if (!options.dev.empty()) config.data.dev = options.dev;
@@ -175,7 +188,8 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_option("--config", options->config, "Configuration, YAML or JSON");
   command->add_option("--set", options->overrides, "Override a setting: key.sub=value (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--model", options->model, "Preset of the network (model.preset)");
+  command->add_option("--model", options->model,
+                      "Preset, folder of Hugging Face, or id in its cache");
   command->add_option("--train", options->train, "Manifest to train on (data.train)");
   command->add_option("--dev", options->dev, "Manifest to evaluate on (data.dev)");
   command->add_option("--memory", options->memory,

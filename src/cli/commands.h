@@ -24,6 +24,12 @@ void add_eval(CLI::App& app, const GlobalOptions& global);
 // `sotto transcribe`: the text of audio files.
 void add_transcribe(CLI::App& app, const GlobalOptions& global);
 
+// `sotto export`: a model as a folder that transformers loads.
+void add_export(CLI::App& app, const GlobalOptions& global);
+
+// `sotto logits`: what a network says of each frame.
+void add_logits(CLI::App& app, const GlobalOptions& global);
+
 // `sotto data demo`: a corpus made by this program itself.
 void add_data(CLI::App& app, const GlobalOptions& global);
 

@@ -23,6 +23,7 @@ TransformerBlockOptions blocks(bool norm_first) {
           .hidden = 100,
           .attention = {.num_heads = 4},
           .dropout = 0.2,
+          .activation_dropout = 0.3,
           .norm_first = norm_first,
           .num_layers = 3};
 }

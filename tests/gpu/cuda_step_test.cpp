@@ -6,6 +6,7 @@
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/dry_run.h"
 #include "sotto/train/recovery.h"
+#include "support/exact_steps.h"
 #include "support/gpu.h"
 #include "support/tolerance.h"
 #include "support/training.h"
@@ -15,7 +16,6 @@ namespace {
 
 using device::Arena;
 using device::ArenaGuard;
-using device::MemoryReport;
 using device::RegionKind;
 using test::Curve;
 using test::gpu;
@@ -79,45 +79,15 @@ TEST_F(CudaSteps, SplitsGiveTheSameCurve) {
   }
 }
 
-void expect_equal(const MemoryReport& planned, const MemoryReport& measured,
-                  const std::string& what) {
-  EXPECT_EQ(planned.peak, measured.peak) << what;
-  EXPECT_EQ(planned.high_water, measured.high_water) << what;
-  EXPECT_EQ(planned.at_peak, measured.at_peak) << what;
-  EXPECT_EQ(planned.peak_moment, measured.peak_moment) << what;
-  EXPECT_EQ(planned.num_reservations, measured.num_reservations) << what;
-  EXPECT_EQ(planned.live, measured.live) << what;
-  for (const device::LibraryUse& use : measured.library_calls)
-    EXPECT_EQ(use.num_breaches, 0) << use.name << ", " << what;
-}
-
 // In an arena of exactly the bytes that the dry run asked for.
 TEST_F(CudaSteps, TakeWhatTheDryRunSaid) {
   for (const auto& [numerics_name, numerics] : kNumerics) {
-    for (const auto& [tier_name, tier] : nn::kTiers) {
-      apply_numerics(numerics);
-      const RunConfig config = config_for(numerics);
-      StepSettings settings{.tier = tier, .limits = {.max_frames = 60}};
-      DryRun dry(config, test::kTinyShape, DryRun::Purpose::kTraining, gpu()->target);
-      std::vector<MemoryReport> planned;
-      int64_t capacity = 0;
-      for (int64_t step = 1; step <= 3; ++step) {
-        planned.push_back(dry.run_step(test::step_examples(step, 4 * step), settings));
-        capacity = std::max(capacity, planned.back().high_water);
-      }
-      const device::TargetScope target(gpu()->target);
-      const auto arena = std::make_shared<Arena>(RegionKind::kCuda, capacity);
-      const ArenaGuard guard(at::kCUDA, arena);
-      Learner learner(config, test::kTinyShape, gpu()->torch, int64_t{64} << 20);
-      for (settings.step = 1; settings.step <= 3; ++settings.step) {
-        arena->reset_peak();
-        EXPECT_TRUE(
-            run_step(learner, test::step_examples(settings.step, 4 * settings.step), settings)
-                .is_updated);
-        expect_equal(planned[static_cast<size_t>(settings.step - 1)], arena->report(),
-                     fmt::format("{}, tier {}, step {}", numerics_name, tier_name, settings.step));
-      }
-    }
+    apply_numerics(numerics);
+    for (const auto& [tier_name, tier] : nn::kTiers)
+      test::expect_exact_steps(
+          config_for(numerics), test::kTinyShape,
+          {test::step_examples(1, 4), test::step_examples(2, 8), test::step_examples(3, 12)},
+          {.tier = tier, .limits = {.max_frames = 60}}, *gpu());
   }
 }
 

@@ -6,8 +6,7 @@
 #include <numeric>
 
 #include "sotto/data/micro_batch.h"
-#include "sotto/device/torch_memory.h"
-#include "sotto/train/dry_run.h"
+#include "support/exact_steps.h"
 #include "support/tiny_corpus.h"
 
 namespace sotto::train {
@@ -18,42 +17,7 @@ using device::ArenaGuard;
 using device::MemoryReport;
 using device::RegionKind;
 
-void expect_equal(const MemoryReport& planned, const MemoryReport& measured,
-                  const std::string& what) {
-  EXPECT_EQ(planned.peak, measured.peak) << what;
-  EXPECT_EQ(planned.high_water, measured.high_water) << what;
-  EXPECT_EQ(planned.at_peak, measured.at_peak) << what;
-  EXPECT_EQ(planned.peak_moment, measured.peak_moment)
-      << what << ": " << planned.peak_moment.to_string() << " and "
-      << measured.peak_moment.to_string();
-  EXPECT_EQ(planned.num_reservations, measured.num_reservations) << what;
-  EXPECT_EQ(planned.live, measured.live) << what;
-  for (const device::LibraryUse& use : measured.library_calls)
-    EXPECT_EQ(use.num_breaches, 0) << use.name << ", " << what;
-}
-
-// Runs steps dry and for real, in an arena that has exactly the bytes that the dry run asked for.
-void expect_exact_steps(const RunConfig& config, const models::DataShape& shape,
-                        const std::vector<std::vector<data::Example>>& steps,
-                        StepSettings settings) {
-  DryRun dry(config, shape, DryRun::Purpose::kTraining);
-  int64_t capacity = 0;
-  std::vector<MemoryReport> planned;
-  for (const auto& examples : steps) {
-    planned.push_back(dry.run_step(examples, settings));
-    capacity = std::max(capacity, planned.back().high_water);
-  }
-  const auto arena = std::make_shared<Arena>(RegionKind::kHost, capacity);
-  const ArenaGuard guard(at::kCPU, arena);
-  Learner learner(config, shape, at::kCPU);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    arena->reset_peak();
-    EXPECT_TRUE(run_step(learner, steps[i], settings).is_updated);
-    expect_equal(planned[i], arena->report(),
-                 fmt::format("step {} at tier {}", i + 1, name_of(settings.tier, nn::kTiers)));
-    ++settings.step;
-  }
-}
+using test::expect_exact_steps;
 
 std::vector<std::vector<data::Example>> feature_steps() {
   std::vector<std::vector<data::Example>> steps;
@@ -73,14 +37,14 @@ TEST(StepMemory, IsExactAtEveryTier) {
 
 TEST(StepMemory, IsExactForOtherNetworks) {
   RunConfig config = test::tiny_config();
-  config.model.norm_first = false;
-  config.model.norm = nn::NormKind::kRms;
-  config.model.positions = nn::PositionKind::kLearned;
-  config.model.max_frames = 64;
-  config.model.subsampling = nn::SubsamplingKind::kStacking;
-  config.model.subsampling_factor = 3;
-  config.model.dropout = 0.0;
-  config.model.attention_right = 0;
+  config.model.transformer_ctc.norm_first = false;
+  config.model.transformer_ctc.norm = nn::NormKind::kRms;
+  config.model.transformer_ctc.positions = nn::PositionKind::kLearned;
+  config.model.transformer_ctc.max_frames = 64;
+  config.model.transformer_ctc.subsampling = nn::SubsamplingKind::kStacking;
+  config.model.transformer_ctc.subsampling_factor = 3;
+  config.model.transformer_ctc.dropout = 0.0;
+  config.model.transformer_ctc.attention_right = 0;
   expect_exact_steps(config, test::kTinyShape, feature_steps(), {.tier = nn::Tier::kFfn});
 }
 
@@ -116,7 +80,7 @@ TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   arena->reset_peak();
   device::StagingBuffer unused(0);
   model->recognise(data::make_micro_batch(examples, places, at::kCPU, unused));
-  expect_equal(planned, arena->report(), "recognition");
+  test::expect_equal_memory(planned, arena->report(), "recognition");
   EXPECT_EQ(planned.at_peak[static_cast<size_t>(device::Category::kGradients)], 0);
 }
 

@@ -24,6 +24,10 @@ ORACLE = Path(__file__).resolve().parent
 ROOT = ORACLE.parent.parent
 MAX_SHOWN = 5
 VECTOR_MATH = "vector_math"
+SAVED_MODELS = "saved_models"
+# Fixtures of CTC networks, written in two files each.
+SAVED = ["base", "base_bias", "stable", "stable_nobias"]
+SHARD_BYTES = "80kB"
 
 # The polynomials of simd_math.h, by the letter of their variable there.
 FITTED = {"f": "exp2", "t": "erfcx"}
@@ -120,8 +124,31 @@ def check_vector_math() -> bool:
     return report(VECTOR_MATH, not result.differences, text, result.differences)
 
 
+def check_saved_models(folder: Path) -> bool:
+    """What `sotto export` wrote of each fixture's network, loaded and run by transformers."""
+    binary = ROOT / "build" / "bin" / "sotto"
+    if not binary.exists():
+        return report(
+            SAVED_MODELS, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
+        )
+    wrong = []
+    for name in SAVED:
+        source, saved = fixture.FOLDER / "wav2vec2" / name, folder / f"saved_{name}"
+        commands = [
+            [binary, "export", "--model", source, "--out", saved, "--max-shard", SHARD_BYTES],
+            [sys.executable, ORACLE / "check_saved.py", saved, source],
+        ]
+        for command in commands:
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode != 0:
+                wrong.append(f"{name}: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
+                break
+    text = f"{len(SAVED)} folders that sotto saved, loaded by transformers"
+    return report(SAVED_MODELS, not wrong, text, wrong)
+
+
 def main() -> int:
-    known = [*fixture_names(), VECTOR_MATH]
+    known = [*fixture_names(), SAVED_MODELS, VECTOR_MATH]
     parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
     parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
@@ -134,11 +161,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             try:
-                if arguments.write and name != VECTOR_MATH:
-                    make_fixture(name, fixture.FOLDER)
-                outcomes.append(
-                    check_vector_math() if name == VECTOR_MATH else check_fixture(name, Path(folder))
-                )
+                if name == VECTOR_MATH:
+                    outcomes.append(check_vector_math())
+                elif name == SAVED_MODELS:
+                    outcomes.append(check_saved_models(Path(folder)))
+                else:
+                    if arguments.write:
+                        make_fixture(name, fixture.FOLDER)
+                    outcomes.append(check_fixture(name, Path(folder)))
             except Exception as error:  # one that cannot be made or read must not hide the others
                 outcomes.append(report(name, False, f"{type(error).__name__}: {error}", []))
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")

@@ -13,11 +13,11 @@ namespace {
 train::RunConfig config_of(const nlohmann::json& twin) {
   train::RunConfig config;
   const nlohmann::json& shape = twin.at("shape");
-  config.model.layers = shape.at("layers");
-  config.model.width = shape.at("width");
-  config.model.heads = shape.at("heads");
-  config.model.hidden = shape.at("hidden");
-  config.model.dropout = 0.0;
+  config.model.transformer_ctc.layers = shape.at("layers");
+  config.model.transformer_ctc.width = shape.at("width");
+  config.model.transformer_ctc.heads = shape.at("heads");
+  config.model.transformer_ctc.hidden = shape.at("hidden");
+  config.model.transformer_ctc.dropout = 0.0;
   const nlohmann::json& optimizer = twin.at("optimizer");
   config.optimizer = {
       .schedule = {.kind = optim::ScheduleKind::kConstant, .rate = optimizer.at("rate")},

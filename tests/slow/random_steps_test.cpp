@@ -34,7 +34,7 @@ class Draws {
 
 RunConfig random_config(Draws& draws) {
   RunConfig config = test::tiny_config();
-  models::TransformerCtcOptions& model = config.model;
+  models::TransformerCtcOptions& model = config.model.transformer_ctc;
   model.layers = draws.from(1, 4);
   model.heads = draws.from(1, 4);
   model.width = model.heads * 2 * draws.from(2, 12);

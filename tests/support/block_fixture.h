@@ -13,7 +13,7 @@ class BlockFixture {
  public:
   explicit BlockFixture(const nn::TransformerBlockOptions& options,
                         at::ScalarType type = at::kFloat, const at::Device& device = at::kCPU)
-      : stack(store, "blocks", options) {
+      : stack(store, "blocks", {.block = options}) {
     // Small shapes in tests: every matrix in the type under test.
     store.allocate({.device = device, .weights = type, .small_below = 1, .seed = 3});
   }

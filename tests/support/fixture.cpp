@@ -27,6 +27,10 @@ nlohmann::json read_fixture(std::string_view name) {
   return nlohmann::json::parse(file);
 }
 
+std::filesystem::path fixture_folder() {
+  return SOTTO_FIXTURES;
+}
+
 at::Tensor fixture_tensor(const nlohmann::json& values) {
   std::vector<int64_t> sizes;
   for (const nlohmann::json* level = &values; level->is_array(); level = &level->front()) {

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -11,6 +12,9 @@ namespace sotto::test {
 
 // The fixture of that name. Throws InternalError if it cannot be read.
 nlohmann::json read_fixture(std::string_view name);
+
+// Where fixtures are.
+std::filesystem::path fixture_folder();
 
 // Nested lists of numbers as a tensor of doubles.
 at::Tensor fixture_tensor(const nlohmann::json& values);

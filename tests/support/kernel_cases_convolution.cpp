@@ -1,5 +1,8 @@
-// Rows of the kernel table: the convolution of positions and the norm of its weights.
+// Rows of the kernel table: what wav2vec2 has before its blocks.
+#include "sotto/kernels/convolution.h"
+#include "sotto/kernels/frame_mask.h"
 #include "sotto/kernels/grouped_convolution.h"
+#include "sotto/kernels/wave_norm.h"
 #include "sotto/kernels/weight_norm.h"
 #include "support/convolution_reference.h"
 #include "support/kernel_case_tools.h"
@@ -68,10 +71,142 @@ Tensors reference_weight_norm(const Tensors& in, const Packing&) {
   return {w.detach(), w.detach(), norm.detach(), 2.0 * v.grad(), 2.0 * g.grad()};
 }
 
+// --- strided convolution: inputs x, weight, bias, dy; results y, dx, the weight's gradient
+
+constexpr int64_t kOutputs = 6;
+constexpr Convolution::Options kStrided{.size = 3, .stride = 2};
+
+std::vector<Input> strided_inputs(const Shape& s) {
+  const int64_t frames = s.rows + 2;
+  return {data({frames, s.width}, 1), data({kOutputs, kStrided.size * s.width}, 2),
+          parameter({kOutputs}, 3),
+          data({Convolution::num_results(frames, kStrided), kOutputs}, 4)};
+}
+Tensors run_convolution(const Tensors& in, const Packing&) {
+  at::Tensor grad_weight = float_zeros(in[1].sizes(), in[1]);
+  Tensors results = {Convolution::forward(in[0], in[1], &in[2], kStrided)};
+  // Narrow inputs are the waveform, which has no gradient.
+  if (in[0].size(1) * kStrided.stride >= Convolution::kLeastInputs)
+    results.push_back(Convolution::input_gradient(in[3], in[1], in[0].size(0), kStrided));
+  Convolution::accumulate(grad_weight, in[3], in[0], kStrided);
+  results.push_back(grad_weight);
+  return results;
+}
+Tensors reference_convolution(const Tensors& in, const Packing&) {
+  const at::Tensor x = leaf(in[0]), weight = leaf(in[1]);
+  const at::Tensor taps = weight.view({kOutputs, kStrided.size, -1}).transpose(1, 2);
+  const at::Tensor y = at::conv1d(x.t().unsqueeze(0), taps, in[2], kStrided.stride).squeeze(0).t();
+  y.backward(in[3]);
+  Tensors results = {y.detach()};
+  if (x.size(1) * kStrided.stride >= Convolution::kLeastInputs) results.push_back(x.grad());
+  results.push_back(weight.grad());
+  return results;
+}
+
+// --- norm of the waveform's convolution: inputs samples, weight, gamma, beta, and the gradients of
+// the folded weight and bias; twelve samples a frame of the pack
+
+constexpr WaveNorm::Options kWave{.size = 4, .stride = 2};
+constexpr int64_t kSamplesAFrame = 12;
+
+Packing samples_of(const Packing& packing, const at::Device& device) {
+  std::vector<int64_t> lengths;
+  for (const int64_t frames : packing.lengths()) lengths.push_back(kSamplesAFrame * frames);
+  return {lengths, device, packing.keys()};
+}
+std::vector<Input> wave_inputs(const Shape& s) {
+  const int64_t utterances = std::ssize(lengths_for(s.rows));
+  return {parameter({kSamplesAFrame * s.rows}, 1),
+          data({kOutputs, kWave.size}, 2),
+          parameter({kOutputs}, 3),
+          parameter({kOutputs}, 4),
+          parameter({utterances, kOutputs, kWave.size}, 5),
+          parameter({utterances, kOutputs}, 6)};
+}
+Tensors run_wave_norm(const Tensors& in, const Packing& packing) {
+  const WaveNorm::Parameters parameters{.weight = in[1], .gamma = in[2], .beta = in[3]};
+  const at::Tensor moments = WaveNorm::moments(in[0], samples_of(packing, in[0].device()), kWave);
+  const WaveNorm::Folded folded = WaveNorm::fold(moments, parameters, kWave);
+  at::Tensor d_weight = float_zeros(in[1].sizes(), in[1]);
+  at::Tensor d_gamma = float_zeros(in[2].sizes(), in[2]);
+  at::Tensor d_beta = float_zeros(in[3].sizes(), in[3]);
+  WaveNorm::backward({.weight = in[4], .bias = in[5]}, moments, parameters,
+                     {.weight = d_weight, .gamma = d_gamma, .beta = d_beta}, kWave);
+  return {folded.weight, folded.bias, d_weight, d_gamma, d_beta};
+}
+Tensors reference_wave_norm(const Tensors& in, const Packing& packing) {
+  const Packing samples = samples_of(packing, at::kCPU);
+  const at::Tensor weight = leaf(in[1]), gamma = leaf(in[2]), beta = leaf(in[3]);
+  Tensors weights, biases;
+  for (int64_t u = 0; u < samples.num_utterances(); ++u) {
+    const auto place = static_cast<size_t>(u);
+    const at::Tensor windows = in[0]
+                                   .narrow(0, samples.starts()[place], samples.lengths()[place])
+                                   .unfold(0, kWave.size, kWave.stride);
+    const at::Tensor results = at::matmul(windows, weight.t());
+    const at::Tensor mean = results.mean(0);
+    const at::Tensor scale = gamma / ((results - mean).square().mean(0) + kWave.epsilon).sqrt();
+    weights.push_back(weight * scale.unsqueeze(1));
+    biases.push_back(beta - mean * scale);
+  }
+  const at::Tensor folded_weight = at::stack(weights), folded_bias = at::stack(biases);
+  ((folded_weight * in[4]).sum() + (folded_bias * in[5]).sum()).backward();
+  return {folded_weight.detach(), folded_bias.detach(), weight.grad(), gamma.grad(), beta.grad()};
+}
+
+// --- hidden frames and features: inputs x, the value, dy; every third row and the features that
+// divide by 4 in every second utterance
+
+std::vector<Input> mask_inputs(const Shape& s) {
+  return {data({s.rows, s.width}, 1), parameter({s.width}, 2), data({s.rows, s.width}, 3)};
+}
+// Copied from vectors: what the tests count is the kernel's.
+at::Tensor hidden_rows(const at::Tensor& like) {
+  std::vector<int32_t> rows;
+  for (int64_t row = 0; row < like.size(0); row += 3) rows.push_back(static_cast<int32_t>(row));
+  at::Tensor result = at::empty({std::ssize(rows)}, like.options().dtype(at::kInt));
+  if (!result.is_meta()) result.copy_(at::from_blob(rows.data(), {std::ssize(rows)}, at::kInt));
+  return result;
+}
+at::Tensor hidden_features(const Packing& packing, const at::Tensor& like) {
+  const int64_t width = like.size(1);
+  std::vector<uint8_t> hidden(static_cast<size_t>(packing.num_utterances() * width), 0);
+  for (int64_t u = 0; u < packing.num_utterances(); u += 2)
+    for (int64_t i = 0; i < width; i += 4) hidden[static_cast<size_t>(u * width + i)] = 1;
+  at::Tensor result = at::empty({packing.num_utterances(), width}, like.options().dtype(at::kByte));
+  if (!result.is_meta()) result.copy_(at::from_blob(hidden.data(), result.sizes(), at::kByte));
+  return result;
+}
+Tensors run_frame_mask(const Tensors& in, const Packing& packing) {
+  at::Tensor x = copy_of(in[0]), dy = copy_of(in[2]);
+  at::Tensor d_value = float_zeros(in[1].sizes(), in[1]);
+  const at::Tensor rows = hidden_rows(x), features = hidden_features(packing, x);
+  FrameMask::fill_rows(x, rows, in[1]);
+  FrameMask::zero_columns(x, packing, features);
+  FrameMask::zero_columns(dy, packing, features);
+  FrameMask::accumulate(d_value, dy, rows);
+  FrameMask::zero_rows(dy, rows);
+  return {x, dy, d_value};
+}
+Tensors reference_frame_mask(const Tensors& in, const Packing& packing) {
+  const at::Tensor x = leaf(in[0]), value = leaf(in[1]);
+  const at::Tensor rows = hidden_rows(in[0]).to(at::kLong);
+  at::Tensor seen = at::ones_like(in[0]);
+  const at::Tensor features = hidden_features(packing, in[0]).to(at::kDouble);
+  for (int64_t row = 0; row < seen.size(0); ++row)
+    seen[row] = 1.0 - features[packing.utterance_of(row)];
+  const at::Tensor y = x.index_put({rows}, value) * seen;
+  y.backward(in[2]);
+  return {y.detach(), x.grad(), value.grad()};
+}
+
 }  // namespace
 
 std::vector<KernelCase> convolution_kernel_cases() {
   return {
+      {"Convolution", true, strided_inputs, run_convolution, reference_convolution},
+      {"WaveNorm", true, wave_inputs, run_wave_norm, reference_wave_norm},
+      {"FrameMask", true, mask_inputs, run_frame_mask, reference_frame_mask},
       {"GroupedConvolution", true, convolution_inputs, run_grouped_convolution,
        reference_grouped_convolution},
       {"WeightNorm", true, weight_norm_inputs, run_weight_norm, reference_weight_norm},

@@ -75,11 +75,11 @@ std::filesystem::path write_tiny_corpus(const std::filesystem::path& folder,
 
 train::RunConfig tiny_config() {
   train::RunConfig config;
-  config.model.layers = 2;
-  config.model.width = 32;
-  config.model.heads = 2;
-  config.model.hidden = 64;
-  config.model.dropout = 0.1;
+  config.model.transformer_ctc.layers = 2;
+  config.model.transformer_ctc.width = 32;
+  config.model.transformer_ctc.heads = 2;
+  config.model.transformer_ctc.hidden = 64;
+  config.model.transformer_ctc.dropout = 0.1;
   config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
   config.optimizer.schedule.rate = 3e-3;
   config.effective_batch = data::EffectiveBatch::parse("8");

@@ -52,9 +52,11 @@ struct Example {
   // Samples [rows], or features [rows, feature_dim] row after row.
   std::vector<float> values;
   int64_t rows = 0;
-  // 0 for audio.
+  // 0 for audio and for text.
   int64_t feature_dim = 0;
-  std::vector<int32_t> labels;
+  // Of text: the entries that a language model sees, one a row; `labels` are those that come next.
+  std::vector<int32_t> tokens = {};
+  std::vector<int32_t> labels = {};
 };
 
 struct SkippedUtterance {

@@ -16,38 +16,53 @@ const Example& at_place(std::span<const Example> examples, int64_t place) {
   return examples[static_cast<size_t>(place)];
 }
 
-// Writes the values of the examples one behind the other.
-void pack_into(std::span<float> to, std::span<const Example> examples,
-               std::span<const int64_t> places) {
+// Writes what the examples have as `member` one behind the other.
+template <class T>
+void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> places,
+               std::vector<T> Example::* member) {
   auto next = to.begin();
   for (const int64_t place : places) {
-    const std::vector<float>& from = at_place(examples, place).values;
+    const std::vector<T>& from = at_place(examples, place).*member;
     SOTTO_ASSERT(std::ssize(from) <= to.end() - next, "an example of more values than rows");
     next = std::copy(from.begin(), from.end(), next);
   }
   SOTTO_ASSERT(next == to.end(), "examples hold other values than their rows say");
 }
 
+// `values` filled with them, through page-locked memory on their way to a GPU.
+template <class T>
+void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> places,
+          std::vector<T> Example::* member, device::StagingBuffer& staging) {
+  const auto size = static_cast<size_t>(values.numel());
+  if (values.is_meta()) return;
+  if (values.is_cpu())
+    return pack_into<T>({values.mutable_data_ptr<T>(), size}, examples, places, member);
+  auto* staged = reinterpret_cast<T*>(staging.take(static_cast<int64_t>(values.nbytes())));
+  pack_into<T>({staged, size}, examples, places, member);
+  values.copy_(at::from_blob(staged, values.sizes(), values.scalar_type()),
+               /*non_blocking=*/true);
+  staging.launched();
+}
+
 at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_t> places,
                        const at::Device& device, device::StagingBuffer& staging) {
-  const int64_t width = at_place(examples, places.front()).feature_dim;
+  const Example& first = at_place(examples, places.front());
+  const int64_t width = first.feature_dim;
+  const bool is_text = !first.tokens.empty();
   int64_t rows = 0;
   for (const int64_t place : places) {
-    SOTTO_ASSERT(at_place(examples, place).feature_dim == width, "features of two widths");
-    rows += at_place(examples, place).rows;
+    const Example& example = at_place(examples, place);
+    SOTTO_ASSERT(example.feature_dim == width && example.tokens.empty() != is_text,
+                 "examples of two kinds in one micro-batch");
+    rows += example.rows;
   }
-  const auto options = at::TensorOptions().dtype(at::kFloat).device(device);
+  const auto options = at::TensorOptions().dtype(is_text ? at::kInt : at::kFloat).device(device);
   at::Tensor values = width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
-  if (device.is_meta()) return values;
-  const auto size = static_cast<size_t>(values.numel());
-  if (device.is_cpu()) {
-    pack_into({values.mutable_data_ptr<float>(), size}, examples, places);
-    return values;
+  if (is_text) {
+    fill(values, examples, places, &Example::tokens, staging);
+  } else {
+    fill(values, examples, places, &Example::values, staging);
   }
-  auto* staged = reinterpret_cast<float*>(staging.take(static_cast<int64_t>(values.nbytes())));
-  pack_into({staged, size}, examples, places);
-  values.copy_(at::from_blob(staged, values.sizes(), at::kFloat), /*non_blocking=*/true);
-  staging.launched();
   return values;
 }
 
@@ -76,6 +91,14 @@ Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) 
   example.rows = rows;
   example.feature_dim = feature_dim;
   example.labels.assign(static_cast<size_t>(num_labels), 1);
+  return example;
+}
+
+Example make_dry_text(int64_t num_tokens) {
+  Example example;
+  example.rows = num_tokens;
+  example.tokens.assign(static_cast<size_t>(num_tokens), 0);
+  example.labels.assign(static_cast<size_t>(num_tokens), 0);
   return example;
 }
 

@@ -15,7 +15,8 @@
 namespace sotto::data {
 
 struct MicroBatch {
-  // Utterances one behind the other: samples fp32 [S], or stored features fp32 [N, F].
+  // Utterances one behind the other: samples fp32 [S], stored features fp32 [N, F], or tokens int32
+  // [N].
   at::Tensor values;
   // Of samples or of frames; keyed by the place in the manifest.
   kernels::Packing packing;
@@ -29,5 +30,7 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
 
 // An example without values, for dry runs: what they allocate follows from the sizes alone.
 Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels);
+// The same of a row of text.
+Example make_dry_text(int64_t num_tokens);
 
 }  // namespace sotto::data

@@ -77,16 +77,23 @@ int64_t Convolution::num_results(int64_t frames, const Options& options) {
 
 at::Tensor Convolution::forward(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor* bias, const Options& options) {
+  at::Tensor y = make_result({num_results(x.size(0), options), weight.size(0)}, x);
+  forward_into(y, x, weight, bias, options);
+  return y;
+}
+
+void Convolution::forward_into(at::Tensor& y, const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor* bias, const Options& options) {
   check_rows(x, "x");
   check(weight, x.size(1), options);
   const int64_t num_windows = num_results(x.size(0), options);
-  SOTTO_ASSERT(num_windows > 0, "{} frames for a kernel of {}", x.size(0), options.size);
-  at::Tensor y = make_result({num_windows, weight.size(0)}, x);
+  SOTTO_ASSERT(num_windows > 0 && y.size(0) == num_windows,
+               "{} results of {} frames for a kernel of {}", y.size(0), x.size(0), options.size);
   if (is_narrow(x.size(1), options)) {
     const at::Tensor windows = filled_windows(x, num_windows, options);
     const at::Tensor columns = filled_copy(weight);
     Gemm::multiply_into(y, {.a = windows, .b = columns, .transpose_b = true, .bias = bias});
-    return y;
+    return;
   }
   for_each_part(options, [&](const Part& part) {
     const at::Tensor windows = windows_of(x, num_windows, part, options);
@@ -97,7 +104,6 @@ at::Tensor Convolution::forward(const at::Tensor& x, const at::Tensor& weight,
       Gemm::accumulate(y, {.a = windows, .b = columns, .transpose_b = true});
     }
   });
-  return y;
 }
 
 at::Tensor Convolution::input_gradient(const at::Tensor& dy, const at::Tensor& weight,

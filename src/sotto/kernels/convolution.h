@@ -31,6 +31,10 @@ struct Convolution {
   static at::Tensor forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias,
                             const Options& options);
 
+  // The same into `y`.
+  static void forward_into(at::Tensor& y, const at::Tensor& x, const at::Tensor& weight,
+                           const at::Tensor* bias, const Options& options);
+
   // dx [num_frames, I] of dy [M, O].
   static at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                    int64_t num_frames, const Options& options);

@@ -4,12 +4,6 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define SOTTO_ON_DEVICE __host__ __device__
-#else
-#define SOTTO_ON_DEVICE
-#endif
-
 namespace sotto::kernels {
 
 // Of a channel in an utterance: the mean of its results, and one over their deviation.
@@ -20,8 +14,7 @@ struct WaveChannel {
 
 // Row i of the covariances times the weight.
 template <class T>
-SOTTO_ON_DEVICE double covariance_row(const T* weight, const double* moments, int64_t size,
-                                      int64_t i) {
+constexpr double covariance_row(const T* weight, const double* moments, int64_t size, int64_t i) {
   double sum = 0.0;
   for (int64_t j = 0; j < size; ++j)
     sum += moments[size + i * size + j] * static_cast<double>(static_cast<float>(weight[j]));
@@ -30,8 +23,8 @@ SOTTO_ON_DEVICE double covariance_row(const T* weight, const double* moments, in
 
 // `moments` [W + W W] of the utterance, `weight` [W] of the channel.
 template <class T>
-SOTTO_ON_DEVICE WaveChannel wave_channel(const T* weight, const double* moments, int64_t size,
-                                         double epsilon) {
+constexpr WaveChannel wave_channel(const T* weight, const double* moments, int64_t size,
+                                   double epsilon) {
   double mean = 0.0;
   double variance = 0.0;
   for (int64_t i = 0; i < size; ++i) {
@@ -43,9 +36,8 @@ SOTTO_ON_DEVICE WaveChannel wave_channel(const T* weight, const double* moments,
 }
 
 template <class T>
-SOTTO_ON_DEVICE void fold_channel(const T* weight, double gamma, double beta,
-                                  const WaveChannel& channel, int64_t size, float* folded_weight,
-                                  float* folded_bias) {
+constexpr void fold_channel(const T* weight, double gamma, double beta, const WaveChannel& channel,
+                            int64_t size, float* folded_weight, float* folded_bias) {
   const double scale = gamma * channel.rstd;
   for (int64_t i = 0; i < size; ++i)
     folded_weight[i] =
@@ -55,10 +47,10 @@ SOTTO_ON_DEVICE void fold_channel(const T* weight, double gamma, double beta,
 
 // Adds one utterance's part to the gradients of a channel.
 template <class T>
-SOTTO_ON_DEVICE void add_channel_gradients(const T* weight, double gamma, const double* moments,
-                                           const WaveChannel& channel, int64_t size,
-                                           const float* d_weight, double d_bias, float* grad_weight,
-                                           float* grad_gamma, float* grad_beta) {
+constexpr void add_channel_gradients(const T* weight, double gamma, const double* moments,
+                                     const WaveChannel& channel, int64_t size,
+                                     const float* d_weight, double d_bias, float* grad_weight,
+                                     float* grad_gamma, float* grad_beta) {
   const double scale = gamma * channel.rstd;
   double d_scale = -d_bias * channel.mean;
   for (int64_t i = 0; i < size; ++i)

@@ -53,7 +53,7 @@ template <class T>
 __global__ void fold_kernel(WaveFold in) {
   const int64_t outputs = in.weight.rows;
   const int64_t size = in.weight.width;
-  const T* weight = data_of<const T>(in.weight);
+  const T* weight = static_cast<const T*>(in.weight.data);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= in.num_utterances * outputs) return;
   const int64_t o = row % outputs;
@@ -67,7 +67,7 @@ template <class T>
 __global__ void backward_kernel(WaveFold in) {
   const int64_t outputs = in.weight.rows;
   const int64_t size = in.weight.width;
-  const T* weight = data_of<const T>(in.weight);
+  const T* weight = static_cast<const T*>(in.weight.data);
   const int64_t o = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (o >= outputs) return;
   for (int64_t u = 0; u < in.num_utterances; ++u) {

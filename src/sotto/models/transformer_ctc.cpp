@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -38,22 +39,6 @@ constexpr std::array kPresets = {
 
 constexpr int64_t kInputDropout = 0;
 
-void apply_preset(TransformerCtcOptions& options) {
-  for (const Preset& preset : kPresets) {
-    if (preset.name != options.preset) continue;
-    options.layers = preset.layers;
-    options.width = preset.width;
-    options.heads = preset.heads;
-    options.hidden = preset.hidden;
-  }
-}
-
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
-  return names;
-}
-
 std::optional<int64_t> window_of(int64_t frames) {
   return frames < 0 ? std::nullopt : std::optional(frames);
 }
@@ -69,6 +54,7 @@ nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) 
                         .left = window_of(options.attention_left),
                         .right = window_of(options.attention_right)},
           .dropout = options.dropout,
+          .activation_dropout = options.dropout,
           .activation = options.activation,
           .norm = options.norm,
           .norm_first = options.norm_first,
@@ -91,12 +77,24 @@ std::optional<LogMel::Tables> tables_for(const TransformerCtcOptions& options,
 
 }  // namespace
 
+TransformerCtcOptions transformer_ctc_preset(std::string_view name) {
+  const auto* found = std::ranges::find(kPresets, name, &Preset::name);
+  SOTTO_ASSERT(found != kPresets.end(), "no preset '{}'", name);
+  TransformerCtcOptions options;
+  options.layers = found->layers;
+  options.width = found->width;
+  options.heads = found->heads;
+  options.hidden = found->hidden;
+  return options;
+}
+
+std::vector<std::string> transformer_ctc_presets() {
+  std::vector<std::string> names;
+  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
 void TransformerCtcOptions::visit(OptionVisitor& visitor) {
-  const std::string before = preset;
-  visitor.choice("preset", preset, "sizes of the network; keys below change single ones",
-                 preset_names());
-  // A reader meets the preset first: its sizes are then the defaults of what follows.
-  if (preset != before) apply_preset(*this);
   visitor.group("features", features, "log-mel features of the waveform");
   visitor.choice("subsampling", subsampling, "convolutions over time, or frames stacked",
                  nn::kSubsamplingKinds);
@@ -155,7 +153,7 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
       positions_(
           store_, "positions",
           {.kind = options.positions, .width = options.width, .max_frames = options.max_frames}),
-      blocks_(store_, "layers", block_options(options)),
+      blocks_(store_, "layers", {.block = block_options(options)}),
       head_(store_, "head",
             {.width = options.width,
              .vocabulary = shape.vocabulary,
@@ -169,11 +167,16 @@ int64_t TransformerCtc::num_frames(int64_t rows) const {
   return subsampling_.num_frames(log_mel_ ? LogMel::num_frames(rows, options_.features) : rows);
 }
 
-Ctc::Result TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
-                                    std::span<const float> weights, nn::Tape& tape) {
+int64_t TransformerCtc::min_rows() const {
+  return log_mel_ ? LogMel::min_samples(options_.features) : 1;
+}
+
+Losses TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                               std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);
   const Context context{.step = step, .packing = tape.packings().back(), .layer = head_layer()};
-  return head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape);
+  return losses_of(
+      head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape));
 }
 
 void TransformerCtc::backward(const data::MicroBatch&, const nn::StepContext& step,
@@ -190,13 +193,13 @@ void TransformerCtc::backward(const data::MicroBatch&, const nn::StepContext& st
 }
 
 Model::Recognised TransformerCtc::recognise(const data::MicroBatch& batch) {
-  nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(head_layer()), nn::Tier::kBlock));
+  nn::Tape tape;
   const at::Tensor x = encode(batch, {.is_training = false}, tape);
   const Packing& packing = tape.packings().back();
   const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = head_layer()});
   const at::Tensor logits = head_.logits(x);
   const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
-  return {.loss = Ctc::evaluate(logits, targets),
+  return {.loss = losses_of(Ctc::evaluate(logits, targets)),
           .labels = CtcGreedy::decode(logits, packing, head_.blank())};
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sotto/core/options.h"
 #include "sotto/kernels/log_mel.h"
@@ -19,8 +21,6 @@
 namespace sotto::models {
 
 struct TransformerCtcOptions {
-  // Sets all below but `features`; what is written besides it is then changed.
-  std::string preset = "small";
   // Of the waveform; ignored where the data has stored features.
   kernels::LogMelOptions features;
   nn::SubsamplingKind subsampling = nn::SubsamplingKind::kConvolution;
@@ -46,14 +46,9 @@ struct TransformerCtcOptions {
   void validate() const;
 };
 
-// What of the data decides shapes.
-struct DataShape {
-  // Entries of the vocabulary; the blank among them.
-  int64_t vocabulary = 0;
-  int64_t blank = 0;
-  // Width of stored features; 0 for audio.
-  int64_t feature_dim = 0;
-};
+// The sizes behind a name; all other settings are the defaults.
+TransformerCtcOptions transformer_ctc_preset(std::string_view name);
+std::vector<std::string> transformer_ctc_presets();
 
 class TransformerCtc : public Model {
  public:
@@ -64,9 +59,11 @@ class TransformerCtc : public Model {
 
   nn::ParameterStore& parameters() override { return store_; }
   int64_t num_layers() const override { return blocks_.num_layers(); }
+  int64_t num_tapes() const override { return num_layers() + 2; }
   int64_t num_frames(int64_t rows) const override;
-  kernels::Ctc::Result forward(const data::MicroBatch& batch, const nn::StepContext& step,
-                               std::span<const float> weights, nn::Tape& tape) override;
+  int64_t min_rows() const override;
+  Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                 std::span<const float> weights, nn::Tape& tape) override;
   void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                 nn::Tape& tape) override;
   Recognised recognise(const data::MicroBatch& batch) override;

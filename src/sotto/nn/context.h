@@ -20,6 +20,19 @@ struct StepContext {
   int64_t micro_batch = 0;
   // Evaluation drops nothing and keeps nothing.
   bool is_training = true;
+  // Off for dry runs of the worst that can come.
+  bool drops_layers = true;
+
+  // Whether a layer is left out, with the given probability: by the step alone, so that the split
+  // into micro-batches does not show.
+  bool drops_layer(int64_t layer, double probability) const {
+    if (!is_training || !drops_layers || probability == 0.0) return false;
+    const RandomKey key{.seed = seed,
+                        .purpose = Purpose::kLayerDrop,
+                        .step = step,
+                        .layer = static_cast<uint64_t>(layer)};
+    return RandomStream(key).bernoulli(0, probability);
+  }
 };
 
 struct Context {
@@ -27,8 +40,13 @@ struct Context {
   const kernels::Packing& packing;
   // Of the layer in the model; keys its random numbers and names its moments.
   int64_t layer = 0;
+  // A frozen layer has no backward, and keeps nothing for it.
+  bool is_frozen = false;
+
+  bool has_backward() const { return step.is_training && !is_frozen; }
 
   Context at_layer(int64_t number) const { return {step, packing, number}; }
+  Context at_frozen_layer(int64_t number) const { return {step, packing, number, true}; }
 
   // The dropout at one of up to kPlacesALayer places of this layer.
   static constexpr int64_t kPlacesALayer = 8;

@@ -24,8 +24,14 @@ struct CtcHeadOptions {
   int64_t vocabulary = 32;
   int64_t blank = 0;
   NormKind norm = NormKind::kLayer;
+  // 0: the kind's usual one.
+  double norm_epsilon = 0.0;
   // Post-norm blocks end with a norm of their own.
   bool has_norm = true;
+  // Of what the product sees.
+  double dropout = 0.0;
+  // The product's weights begin with this deviation; 0: by the width.
+  double deviation = 0.0;
 };
 
 class CtcHead {
@@ -52,6 +58,8 @@ class CtcHead {
 
  private:
   const LayerTape::Tensors& normed(LayerTape& tape) const;
+  // What the product sees [N, D].
+  const at::Tensor& dropped(const Context& context, LayerTape& tape) const;
 
   CtcHeadOptions options_;
   std::optional<Norm> norm_;

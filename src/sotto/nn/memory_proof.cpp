@@ -26,7 +26,7 @@ using device::CategoryScope;
 // One step, the same on every device: set-up, forward, backward.
 void run_step(const MemoryProofCase& step, const at::Device& device) {
   ParameterStore store;
-  const TransformerStack stack(store, "blocks", step.blocks);
+  const TransformerStack stack(store, "blocks", {.block = step.blocks});
   // Every matrix in the type to prove, however small.
   store.allocate({.device = device, .weights = step.type, .small_below = 1, .seed = step.seed});
   const kernels::Packing packing(step.lengths, device);
@@ -140,6 +140,7 @@ std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options) {
                                     .hidden = size.width * options.hidden_factor,
                                     .attention = {.num_heads = heads_of(size.width)},
                                     .dropout = options.dropout,
+                                    .activation_dropout = options.dropout,
                                     .num_layers = size.layers},
                          .type = value_of(type, kTypes),
                          .tier = value_of(tier, kTiers),

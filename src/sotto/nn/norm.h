@@ -20,7 +20,9 @@ inline constexpr std::array kNormKinds = {Named{"layer", NormKind::kLayer},
 
 class Norm {
  public:
-  Norm(ParameterStore& store, const std::string& name, int64_t width, NormKind kind);
+  // An epsilon of 0 stands for the kind's usual one: 1e-5 for layer norms, 1e-6 for RMS norms.
+  Norm(ParameterStore& store, const std::string& name, int64_t width, NormKind kind,
+       double epsilon = 0.0);
 
   // y [N, D] of x [N, D], and behind it the statistics that backward takes.
   LayerTape::Tensors forward(const at::Tensor& x) const;
@@ -32,6 +34,7 @@ class Norm {
 
  private:
   NormKind kind_;
+  double epsilon_;
   // Of the store, which outlives its layers; RmsNorm has no beta.
   Parameter& gamma_;  // [D]
   Parameter* beta_;   // [D]

@@ -71,15 +71,21 @@ struct RangeKind {
   std::string_view name;
   bool decays;
   bool in_weight_type;
+  bool trains;
 };
 
-constexpr std::array kRangeKinds = {RangeKind{"matrices", true, true},
-                                    RangeKind{"small matrices", true, false},
-                                    RangeKind{"vectors", false, false}};
+constexpr std::array kRangeKinds = {RangeKind{"matrices", true, true, true},
+                                    RangeKind{"small matrices", true, false, true},
+                                    RangeKind{"vectors", false, false, true},
+                                    RangeKind{"frozen matrices", true, true, false},
+                                    RangeKind{"frozen small matrices", true, false, false},
+                                    RangeKind{"frozen vectors", false, false, false}};
 
 bool belongs(const Parameter& parameter, const RangeKind& kind, int64_t small_below) {
-  const bool is_large = parameter.spec.decays() && parameter.spec.num_values() >= small_below;
-  return parameter.spec.decays() == kind.decays && is_large == kind.in_weight_type;
+  const ParameterSpec& spec = parameter.spec;
+  const bool is_large = spec.decays() && spec.num_values() >= small_below;
+  return spec.decays() == kind.decays && is_large == kind.in_weight_type &&
+         spec.trains == kind.trains;
 }
 
 // A buffer of `size` values, zeroed: the space between views takes part in sums.
@@ -97,13 +103,13 @@ void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
   int64_t size = 0;
   for (const Parameter* parameter : members) size += aligned(parameter->spec.num_values());
   range.values = make_flat(size, Category::kWeights, on_device.dtype(type));
-  if (allocation.trains)
+  if (range.trains)
     range.gradients = make_flat(size, Category::kGradients, on_device.dtype(at::kFloat));
   int64_t first = 0;
   for (Parameter* parameter : members) {
     const int64_t count = parameter->spec.num_values();
     parameter->value = range.values.narrow(0, first, count).view(parameter->spec.shape);
-    if (allocation.trains)
+    if (range.trains)
       parameter->gradient = range.gradients.narrow(0, first, count).view(parameter->spec.shape);
     first += aligned(count);
   }
@@ -126,6 +132,8 @@ int64_t ParameterSpec::num_values() const {
 Parameter& ParameterStore::declare(ParameterSpec spec) {
   SOTTO_ASSERT(ranges_.empty(), "'{}' is declared after allocate()", spec.name);
   SOTTO_ASSERT(find(spec.name) == nullptr, "'{}' is declared twice", spec.name);
+  spec.trains = std::ranges::none_of(
+      frozen_prefixes_, [&](const std::string& prefix) { return spec.name.starts_with(prefix); });
   return parameters_.emplace_back(Parameter{.spec = std::move(spec), .value = {}, .gradient = {}});
 }
 
@@ -140,6 +148,7 @@ void ParameterStore::allocate(const ParameterAllocation& allocation) {
     ParameterRange range;
     range.name = kind.name;
     range.decays = kind.decays;
+    range.trains = kind.trains && allocation.trains;
     const at::ScalarType type = kind.in_weight_type ? allocation.weights : at::kFloat;
     make_range(range, members, allocation, type);
     ranges_.push_back(std::move(range));
@@ -150,7 +159,7 @@ void ParameterStore::allocate(const ParameterAllocation& allocation) {
 
 void ParameterStore::zero_gradients() {
   for (ParameterRange& range : ranges_) {
-    if (!range.gradients.is_meta()) range.gradients.zero_();
+    if (range.trains && !range.gradients.is_meta()) range.gradients.zero_();
   }
 }
 

@@ -14,6 +14,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sotto::nn {
@@ -24,6 +25,8 @@ struct ParameterSpec {
   // Initial values are normal with this mean and deviation; a deviation of 0 is a constant.
   double mean = 0.0;
   double deviation = 0.0;
+  // Decided by the store: a frozen parameter has neither gradient nor state.
+  bool trains = true;
 
   int64_t num_values() const;
   // Matrices do, vectors (norms, biases) do not, as is usual.
@@ -33,15 +36,17 @@ struct ParameterSpec {
 struct Parameter {
   ParameterSpec spec;
   at::Tensor value;
-  at::Tensor gradient;  // fp32, added to by backward
+  at::Tensor gradient;  // fp32, added to by backward; undefined where frozen
 };
 
 // Parameters one behind the other that are updated alike.
 struct ParameterRange {
   std::string name;
   at::Tensor values;     // [n]
-  at::Tensor gradients;  // [n] fp32; undefined without training
+  at::Tensor gradients;  // [n] fp32; undefined without training, and where frozen
   bool decays = false;
+  // All of its parameters do, or none.
+  bool trains = true;
 };
 
 // How a store is allocated.
@@ -66,7 +71,9 @@ class ParameterStore {
   // aligned.
   static constexpr int64_t kAlignedValues = 64;
 
-  ParameterStore() = default;
+  // Parameters whose names begin with one of the prefixes are frozen.
+  explicit ParameterStore(std::vector<std::string> frozen_prefixes = {})
+      : frozen_prefixes_(std::move(frozen_prefixes)) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
@@ -87,6 +94,7 @@ class ParameterStore {
   int64_t num_values() const;
 
  private:
+  std::vector<std::string> frozen_prefixes_;
   std::deque<Parameter> parameters_;  // a deque: references stay valid while it grows
   std::vector<ParameterRange> ranges_;
 };

@@ -80,13 +80,13 @@ int64_t Subsampling::num_frames(int64_t frames) const {
 at::Tensor Subsampling::forward(at::Tensor x, Packings packings, const Context& context,
                                 Tape& tapes) const {
   const MomentScope moment(context.moment(Phase::kForward));
-  LayerTape& tape = tapes.open(context.layer, kSlots);
+  LayerTape& tape = tapes.open(context.layer, kSlots, context.has_backward());
   tape.put(input_slot(0), {std::move(x)});
   const size_t last = stages_.size() - 1;
   at::Tensor y = product(last, packings, tape);
   if (has_activation()) y = activate(options_.activation, y);
   tape.settle(product_slot(last));
-  if (!context.step.is_training) tapes.close(context.layer);
+  if (!context.has_backward()) tapes.close(context.layer);
   return y;
 }
 

@@ -31,9 +31,10 @@ void LayerTape::settle(size_t slot) {
   if (dropped_from && *dropped_from <= tier) release(slot);
 }
 
-LayerTape& Tape::open(int64_t layer, std::span<const SlotSpec> slots) {
+LayerTape& Tape::open(int64_t layer, std::span<const SlotSpec> slots, bool has_backward) {
   const auto index = static_cast<size_t>(layer);
-  const Tier tier = index < tiers_.size() ? tiers_[index] : Tier::kNone;
+  Tier tier = index < tiers_.size() ? tiers_[index] : Tier::kNone;
+  if (!has_backward) tier = Tier::kBlock;
   const auto [entry, is_new] = layers_.try_emplace(layer, slots, tier);
   SOTTO_ASSERT(is_new, "forward of layer {} twice without a backward", layer);
   return entry->second;

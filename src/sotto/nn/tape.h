@@ -94,8 +94,8 @@ class Tape {
   // The tier of each layer by its number; kNone for those behind the last.
   explicit Tape(std::vector<Tier> tiers = {}) : tiers_(std::move(tiers)) {}
 
-  // The empty tape of a layer whose forward begins.
-  LayerTape& open(int64_t layer, std::span<const SlotSpec> slots);
+  // The empty tape of a layer whose forward begins. One without a backward lets go all it can.
+  LayerTape& open(int64_t layer, std::span<const SlotSpec> slots, bool has_backward = true);
   // The tape that the layer's forward filled.
   LayerTape& layer(int64_t layer);
   // The layer's backward is done.

@@ -49,8 +49,10 @@ constexpr int64_t kAttentionDropout = 0;
 constexpr int64_t kActivationDropout = 1;
 constexpr int64_t kFfnDropout = 2;
 
-double result_deviation(int64_t inputs, int64_t num_layers) {
-  return 1.0 / std::sqrt(static_cast<double>(inputs) * 2.0 * static_cast<double>(num_layers));
+double result_deviation(int64_t inputs, const TransformerBlockOptions& options) {
+  if (options.deviation > 0.0) return options.deviation;
+  return 1.0 /
+         std::sqrt(static_cast<double>(inputs) * 2.0 * static_cast<double>(options.num_layers));
 }
 
 // dy under a mask: a new tensor, because the residual connection needs dy as it is; dy itself where
@@ -64,18 +66,18 @@ at::Tensor masked(const at::Tensor& dy, const Context& context, const Dropout::M
 TransformerBlock::TransformerBlock(ParameterStore& store, const std::string& name,
                                    const TransformerBlockOptions& options)
     : options_(options),
-      norm1_(store, name + ".norm1", options.width, options.norm),
-      qkv_(store, name + ".attention.qkv", options.width, 3 * options.width),
+      norm1_(store, name + ".norm1", options.width, options.norm, options.norm_epsilon),
+      qkv_(store, name + ".attention.qkv", options.width, 3 * options.width, options.deviation),
       out_(store, name + ".attention.out", options.width, options.width,
-           result_deviation(options.width, options.num_layers)),
-      norm2_(store, name + ".norm2", options.width, options.norm),
-      ffn1_(store, name + ".ffn.in", options.width, options.hidden),
+           result_deviation(options.width, options)),
+      norm2_(store, name + ".norm2", options.width, options.norm, options.norm_epsilon),
+      ffn1_(store, name + ".ffn.in", options.width, options.hidden, options.deviation),
       ffn2_(store, name + ".ffn.out", options.hidden, options.width,
-            result_deviation(options.hidden, options.num_layers)) {}
+            result_deviation(options.hidden, options)) {}
 
 at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape& tapes) const {
   const MomentScope moment(context.moment(Phase::kForward));
-  LayerTape& tape = tapes.open(context.layer, kSlots);
+  LayerTape& tape = tapes.open(context.layer, kSlots, context.has_backward());
   tape.put(kInput, {std::move(x)});
   at::Tensor y = sum(context, tape);
   if (!options_.norm_first) {
@@ -85,7 +87,7 @@ at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape&
     tape.settle(kNorm2);
     tape.settle(kSum);
   }
-  if (!context.step.is_training) tapes.close(context.layer);
+  if (!context.has_backward()) tapes.close(context.layer);
   return y;
 }
 
@@ -101,7 +103,7 @@ at::Tensor TransformerBlock::backward(at::Tensor dy, const Context& context, Tap
 
 Dropped TransformerBlock::activation_dropout(const Context& context) const {
   return {.packing = context.packing,
-          .mask = context.dropout(kActivationDropout, options_.dropout)};
+          .mask = context.dropout(kActivationDropout, options_.activation_dropout)};
 }
 
 const at::Tensor& TransformerBlock::attention_input(LayerTape& tape) const {

@@ -27,14 +27,19 @@ struct TransformerBlockOptions {
   int64_t width = 256;
   int64_t hidden = 1024;
   kernels::Attention::Options attention = {.num_heads = 4};
-  // Of both parts' results and of the activation.
+  // Of both parts' results.
   double dropout = 0.1;
+  double activation_dropout = 0.1;
   Activation activation = Activation::kGelu;
   NormKind norm = NormKind::kLayer;
+  // 0: the kind's usual one.
+  double norm_epsilon = 0.0;
   bool norm_first = true;
   // Results of both parts begin smaller by 1 / sqrt(2 layers), so that the sum over all layers does
   // not grow with their number.
   int64_t num_layers = 1;
+  // All matrices begin with this deviation instead; 0: by their inputs and the number of layers.
+  double deviation = 0.0;
 };
 
 class TransformerBlock {

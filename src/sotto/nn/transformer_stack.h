@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,21 +11,37 @@
 
 namespace sotto::nn {
 
+struct TransformerStackOptions {
+  // block.num_layers of them.
+  TransformerBlockOptions block;
+  // Probability that a layer is left out of a step, for all of its utterances.
+  double layer_drop = 0.0;
+  // So many of the first layers have frozen parameters, and so has all before them.
+  int64_t num_frozen = 0;
+};
+
 class TransformerStack {
  public:
-  // options.num_layers blocks.
   TransformerStack(ParameterStore& store, const std::string& name,
-                   const TransformerBlockOptions& options);
+                   const TransformerStackOptions& options);
 
   // y [N, D] of x [N, D].
   at::Tensor forward(at::Tensor x, const Context& context, Tape& tape) const;
 
-  // dx [N, D] of dy [N, D].
+  // The gradient of the first trained layer's input [N, D] of dy [N, D].
   at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape) const;
 
   int64_t num_layers() const { return static_cast<int64_t>(blocks_.size()); }
 
+  // What the names of a layer's parameters begin with.
+  static std::string prefix_of(const std::string& name, int64_t layer);
+
+  // The prefixes of the layers that a step leaves out: they are not updated.
+  std::vector<std::string> dropped_in(const StepContext& step) const;
+
  private:
+  std::string name_;
+  TransformerStackOptions options_;
   std::vector<TransformerBlock> blocks_;
 };
 

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,7 @@ struct OptimizerOptions {
 // the first two only hand work to the device; the clipping happens there.
 class Optimizer {
  public:
-  // Allocates zeroed state for all ranges of the store, which must outlive it.
+  // Allocates zeroed state for all ranges of the store that train; the store must outlive it.
   Optimizer(nn::ParameterStore& store, const OptimizerOptions& options);
 
   // Takes the norm of all gradients together, for step() and gradient_norm(). Allocates workspace
@@ -42,6 +44,9 @@ class Optimizer {
     int64_t total_steps = 1;  // of the run, for the schedule
     // What gradients are multiplied by before they are clipped: one over the scale of the loss.
     double gradient_scale = 1.0;
+    // Parameters whose names begin with one of these stay as they are: layers that the step left
+    // out.
+    std::vector<std::string> left_out = {};
   };
 
   // Updates all weights with the gradients that were measured; none where their norm is not finite.
@@ -64,6 +69,8 @@ class Optimizer {
     at::Tensor remainder;  // undefined with fp32 weights
   };
   std::vector<State> states() const;
+  // What bf16 weights leave out, by the names of parameters; empty with fp32 weights.
+  std::map<std::string, at::Tensor> remainders() const;
 
  private:
   // Of a range.
@@ -73,9 +80,20 @@ class Optimizer {
     at::Tensor remainder;      // [n] int16, what bf16 weights leave out; undefined with fp32
   };
 
+  // Values first .. first + count of a range.
+  struct Piece {
+    size_t range = 0;
+    int64_t first = 0;
+    int64_t count = 0;
+  };
+  // What an update changes, in pieces as long as can be.
+  std::vector<Piece> pieces_without(const std::vector<std::string>& left_out) const;
+  // The range that holds a parameter, and where in it; a frozen one has no state.
+  std::optional<Piece> place_of(const nn::Parameter& parameter) const;
+
   nn::ParameterStore& store_;
   OptimizerOptions options_;
-  std::vector<Flat> flats_;  // one for each range
+  std::vector<Flat> flats_;  // one for each range; empty for a frozen one
   at::Tensor square_sum_;    // [1] fp64, of all gradients
 };
 

@@ -13,13 +13,15 @@
 #include "sotto/core/error.h"
 #include "sotto/core/safetensors.h"
 #include "sotto/core/text_file.h"
-#include "sotto/train/tensor_file.h"
+#include "sotto/models/hugging_face.h"
+#include "sotto/models/tensor_file.h"
 
 namespace sotto::train {
 
 namespace {
 
 namespace fs = std::filesystem;
+using models::NamedTensor;
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
@@ -30,13 +32,6 @@ constexpr std::string_view kPrefix = "step-";
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::vector<NamedTensor> tensors_of(nn::ParameterStore& store) {
-  std::vector<NamedTensor> tensors;
-  for (nn::Parameter& parameter : store.parameters())
-    tensors.push_back({parameter.spec.name, parameter.value});
-  return tensors;
 }
 
 std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
@@ -99,8 +94,9 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
 void write_checkpoint(const fs::path& folder, const Learner& learner,
                       const Checkpoint& checkpoint) {
   AtomicFolder aside(folder);
-  write_tensors(aside.path() / kWeights, tensors_of(learner.model->parameters()));
-  write_tensors(aside.path() / kOptimizer, tensors_of(learner.optimizer));
+  models::write_tensors(aside.path() / kWeights, learner.model->named_weights());
+  models::write_hugging_face_config(aside.path(), checkpoint.config.model, checkpoint.state.shape);
+  models::write_tensors(aside.path() / kOptimizer, tensors_of(learner.optimizer));
   checkpoint.vocabulary.write(aside.path() / kVocabulary);
   write_file_synced(aside.path() / kConfig,
                     bytes_of(format_yaml(write_options(checkpoint.config))));
@@ -123,12 +119,12 @@ void check_checkpoint(const fs::path& folder) {
   SafetensorsFile::open(folder / kOptimizer);
 }
 
-void load_weights(const fs::path& folder, nn::ParameterStore& store) {
-  load_tensors(folder / kWeights, tensors_of(store));
+void load_weights(const fs::path& folder, models::Model& model) {
+  models::load_tensors(folder / kWeights, model.named_weights());
 }
 
 void load_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
-  load_tensors(folder / kOptimizer, tensors_of(optimizer));
+  models::load_tensors(folder / kOptimizer, tensors_of(optimizer));
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {

@@ -1,7 +1,9 @@
 // A checkpoint: a folder with all that a run needs to go on to the bit, or a program to recognise
 // speech. It is there whole or not at all.
 //
-//   model.safetensors       weights by name
+//   model.safetensors       weights by name; in Hugging Face's names where it has the network, with
+//   the
+//                           config.json and preprocessor_config.json that transformers reads
 //   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights
 //   config.yaml             the run's configuration
 //   vocab.json              the vocabulary
@@ -60,7 +62,7 @@ void check_checkpoint(const std::filesystem::path& folder);
 
 // The tensors of a checkpoint into a network, and into an optimizer. Throws DataError with the
 // differences where names, shapes or types are others; nothing is then changed.
-void load_weights(const std::filesystem::path& folder, nn::ParameterStore& store);
+void load_weights(const std::filesystem::path& folder, models::Model& model);
 void load_optimizer(const std::filesystem::path& folder, optim::Optimizer& optimizer);
 
 // The checkpoints of a run, the newest last.

@@ -164,7 +164,7 @@ void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candi
 }
 
 device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples, nn::Tier tier) {
-  return dry_.run_step(examples, {.tier = tier});
+  return dry_.run_step(examples, {.tier = tier, .drops_layers = false});
 }
 
 std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) const {

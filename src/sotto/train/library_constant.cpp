@@ -29,18 +29,22 @@ constexpr int64_t kUtterances = 8;
 constexpr double kSecondsEach = 12.0;
 constexpr int64_t kStoredFramesASecond = 50;
 constexpr int64_t kLabelsEach = 20;
+constexpr int64_t kTokensEach = 512;
 
 // Shapes that come later make cuBLAS load kernels that were not touched: 2 to 4 MiB on an H200.
 constexpr int64_t kLaterBytes = int64_t{16} << 20;
 
 std::vector<data::Example> touching_examples(const RunConfig& config,
                                              const models::DataShape& shape) {
-  const int64_t rate =
-      shape.feature_dim > 0 ? kStoredFramesASecond : config.model.features.sample_rate;
+  const int64_t rate = shape.feature_dim > 0 ? kStoredFramesASecond : config.model.sample_rate();
   const auto rows = static_cast<int64_t>(kSecondsEach * static_cast<double>(rate));
   const int64_t label = shape.blank == 0 ? 1 : 0;
   std::vector<data::Example> examples;
   for (int64_t place = 0; place < kUtterances; ++place) {
+    if (config.model.is_language_model()) {
+      examples.push_back(data::make_dry_text(kTokensEach));
+      continue;
+    }
     data::Example example = data::make_dry_example(rows, shape.feature_dim, kLabelsEach);
     example.utterance = place;
     example.labels.assign(kLabelsEach, static_cast<int32_t>(label));
@@ -57,7 +61,7 @@ void touch_kernels(const RunConfig& config, const models::DataShape& shape,
                    const device::RunDevice& device) {
   constexpr int64_t kPinnedBytes = int64_t{64} << 20;
   RunConfig cut = config;
-  cut.model.layers = 1;
+  cut.model = config.model.with_one_layer();
   const std::vector<data::Example> examples = touching_examples(cut, shape);
   Learner learner(cut, shape, device.torch, kPinnedBytes);
   run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});

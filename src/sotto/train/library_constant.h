@@ -9,7 +9,6 @@
 #include <string>
 
 #include "sotto/device/run_device.h"
-#include "sotto/models/transformer_ctc.h"
 #include "sotto/train/run_config.h"
 
 namespace sotto::train {

@@ -45,7 +45,7 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
       target_(device.target),
       model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
                         /*trains=*/false)) {
-  load_weights(folder_, model_->parameters());
+  load_weights(folder_, *model_);
 }
 
 Evaluation Recogniser::evaluate(const fs::path& manifest_path,
@@ -77,17 +77,16 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
                        .expected = "one that was trained on audio",
                        .hint = "`sotto eval` takes a manifest with features."});
   }
-  const kernels::LogMelOptions& features = checkpoint_.config.model.features;
+  const models::ModelOptions& model = checkpoint_.config.model;
   std::vector<data::Example> examples;
   for (const fs::path& file : files) {
     data::Example& example = examples.emplace_back();
-    example.values = data::read_audio({.path = file}, features.sample_rate);
+    example.values = data::read_audio({.path = file}, model.sample_rate());
     example.rows = std::ssize(example.values);
-    if (example.rows < kernels::LogMel::min_samples(features)) {
-      throw DataError(
-          {.attempted = fmt::format("transcribing {}", file.string()),
-           .found = fmt::format("{} samples", example.rows),
-           .expected = fmt::format("at least {}", kernels::LogMel::min_samples(features))});
+    if (example.rows < model.min_rows(/*feature_dim=*/0)) {
+      throw DataError({.attempted = fmt::format("transcribing {}", file.string()),
+                       .found = fmt::format("{} samples", example.rows),
+                       .expected = fmt::format("at least {}", model.min_rows(/*feature_dim=*/0))});
     }
   }
   if (examples.empty()) return {};

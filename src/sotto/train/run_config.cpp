@@ -20,6 +20,7 @@ void DataOptions::visit(OptionVisitor& visitor) {
 void RunConfig::visit(OptionVisitor& visitor) {
   visitor.value("name", name, "of the run; its files go to runs/NAME");
   visitor.group("model", model, "the network");
+  visitor.value("init_from", init_from, "folder with the weights to begin with; empty: random");
   visitor.group("data", data, "what to train and evaluate on");
   visitor.group("optimizer", optimizer, "AdamW and its schedule");
   visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
@@ -58,9 +59,8 @@ void RunConfig::validate() const {
 
 data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {
   data::DatasetOptions options = config.data.utterances;
-  options.sample_rate = config.model.features.sample_rate;
-  if (manifest.feature_dim() == 0)
-    options.min_rows = kernels::LogMel::min_samples(config.model.features);
+  options.sample_rate = config.model.sample_rate();
+  options.min_rows = config.model.min_rows(manifest.feature_dim());
   return options;
 }
 

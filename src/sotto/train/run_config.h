@@ -11,7 +11,7 @@
 #include "sotto/data/dataset.h"
 #include "sotto/data/sampler.h"
 #include "sotto/kernels/ctc.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/model_options.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/numerics.h"
@@ -42,7 +42,9 @@ struct DataOptions {
 struct RunConfig {
   // Of the run's folder, runs/NAME.
   std::string name = "run";
-  models::TransformerCtcOptions model;
+  models::ModelOptions model;
+  // A folder of Hugging Face whose weights the run begins with; empty: random ones.
+  std::filesystem::path init_from;
   DataOptions data;
   optim::OptimizerOptions optimizer;
   // What the run may take.

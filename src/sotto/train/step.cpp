@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "sotto/data/micro_batch.h"
 #include "sotto/data/step_packing.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/kernels/cross_entropy.h"
 
 namespace sotto::train {
 
@@ -19,12 +21,16 @@ using data::Example;
 using data::MicroBatch;
 using device::MomentScope;
 using device::Phase;
-using kernels::Ctc;
+
+// Rows of text may have nothing to say.
+bool is_target(int32_t label) {
+  return label != kernels::CrossEntropy::kNoTarget;
+}
 
 std::vector<float> weights_of(std::span<const Example> examples, kernels::Reduction reduction) {
   std::vector<int64_t> label_lengths;
   for (const Example& example : examples)
-    label_lengths.push_back(static_cast<int64_t>(example.labels.size()));
+    label_lengths.push_back(std::ranges::count_if(example.labels, is_target));
   return kernels::ctc_weights(reduction, label_lengths);
 }
 
@@ -75,13 +81,12 @@ double weighted_sum(const std::vector<float>& weights, const std::vector<float>&
 
 std::unique_ptr<models::Model> make_model(const RunConfig& config, const models::DataShape& shape,
                                           const at::Device& device, bool trains) {
-  return std::make_unique<models::TransformerCtc>(
-      config.model, shape,
-      nn::ParameterAllocation{.device = device,
-                              .weights = weight_type(config.numerics),
-                              .seed = static_cast<uint64_t>(config.seed),
-                              .trains = trains},
-      compute_type(config.numerics));
+  return models::make_model(config.model, shape,
+                            nn::ParameterAllocation{.device = device,
+                                                    .weights = weight_type(config.numerics),
+                                                    .seed = static_cast<uint64_t>(config.seed),
+                                                    .trains = trains},
+                            compute_type(config.numerics));
 }
 
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
@@ -120,17 +125,19 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);
-  const std::vector<nn::Tier> tiers(static_cast<size_t>(model.num_layers()) + 2, settings.tier);
+  const std::vector<nn::Tier> tiers(static_cast<size_t>(model.num_tapes()), settings.tier);
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
   StepLosses losses(std::ssize(examples), learner.device);
   model.parameters().zero_gradients();
-  nn::StepContext context{.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)};
+  nn::StepContext context{.seed = settings.seed,
+                          .step = static_cast<uint64_t>(settings.step),
+                          .drops_layers = settings.drops_layers};
   for (const std::vector<int64_t>& places : micro_batches) {
     const MicroBatch batch =
         data::make_micro_batch(examples, places, learner.device, learner.staging);
     nn::Tape tape(tiers);
-    const Ctc::Result loss =
+    const models::Losses loss =
         model.forward(batch, context, scaled_at(weights, places, settings.loss_scale), tape);
     model.backward(batch, context, tape);
 
@@ -148,7 +155,8 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   learner.optimizer.measure_gradients();
   learner.optimizer.step({.step = settings.step,
                           .total_steps = settings.total_steps,
-                          .gradient_scale = 1.0 / settings.loss_scale});
+                          .gradient_scale = 1.0 / settings.loss_scale,
+                          .left_out = model.left_out(context)});
   result.rate = learner.optimizer.rate(settings.step, settings.total_steps);
 
   // All work is on its way: here the host waits for a GPU, for the first time in the step.

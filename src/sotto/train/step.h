@@ -43,6 +43,8 @@ struct StepSettings {
   int64_t total_steps = 1;
   // What the losses are multiplied by before backward, and gradients divided by in the update.
   double loss_scale = 1.0;
+  // Off for the worst that a step can take.
+  bool drops_layers = true;
   MicroBatchLimits limits = {};
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/models/hugging_face.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
 
@@ -109,8 +110,12 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       std::make_unique<Learner>(config, shape, torch_device,
                                 device::resolve_host_budget(config.host_memory, request_.device));
   if (request_.resume_from) {
-    load_weights(*request_.resume_from, learner_->model->parameters());
+    load_weights(*request_.resume_from, *learner_->model);
     load_optimizer(*request_.resume_from, learner_->optimizer);
+  } else if (!config.init_from.empty()) {
+    for (const std::string& note : models::load_hugging_face(config.init_from, *learner_->model,
+                                                             learner_->optimizer.remainders()))
+      tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
   }
   plan_.num_parameters = learner_->model->parameters().num_values();
   plan_.first_step = state_.step + 1;

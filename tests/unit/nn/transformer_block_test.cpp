@@ -146,8 +146,12 @@ void expect_agreement(const TransformerBlockOptions& options, at::ScalarType typ
 }
 
 TransformerBlockOptions small() {
-  return {
-      .width = 24, .hidden = 40, .attention = {.num_heads = 3}, .dropout = 0.0, .num_layers = 2};
+  return {.width = 24,
+          .hidden = 40,
+          .attention = {.num_heads = 3},
+          .dropout = 0.0,
+          .activation_dropout = 0.0,
+          .num_layers = 2};
 }
 
 TEST(TransformerBlock, IsAutogradsWithNormsBefore) {

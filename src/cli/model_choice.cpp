@@ -1,0 +1,31 @@
+#include "model_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sotto/core/config.h"
+#include "sotto/core/hub_cache.h"
+
+namespace sotto::cli {
+
+std::vector<std::string> ModelChoice::overrides() const {
+  std::vector<std::string> lines;
+  for (const OptionInfo& option : list_options(options))
+    lines.push_back(fmt::format("model.{}={}", option.key, option.value));
+  return lines;
+}
+
+ModelChoice choose_model(const std::string& name) {
+  const std::vector<std::string> presets = models::preset_names();
+  const bool is_preset = std::ranges::find(presets, name) != presets.end();
+  if (is_preset || !(std::filesystem::is_directory(name) || is_hub_id(name)))
+    return {.options = models::ModelOptions::of_preset(name), .folder = std::nullopt, .notes = {}};
+  models::HuggingFaceModel found = models::read_hugging_face(models::find_model_folder(name));
+  return {.options = std::move(found.options),
+          .folder = std::move(found.folder),
+          .notes = std::move(found.notes)};
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,27 @@
+// What --model names: a preset, a folder of Hugging Face, or the id of one in the local cache.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sotto/models/hugging_face.h"
+
+namespace sotto::cli {
+
+struct ModelChoice {
+  models::ModelOptions options;
+  // Where its weights are; absent for a preset.
+  std::optional<std::filesystem::path> folder;
+  // What is otherwise here than there, each in one line.
+  std::vector<std::string> notes;
+
+  // The choice as overrides "model.key=value" of a configuration, to be laid under those of the
+  // user.
+  std::vector<std::string> overrides() const;
+};
+
+// Throws ConfigError or DataError where there is no such model.
+ModelChoice choose_model(const std::string& name);
+
+}  // namespace sotto::cli

@@ -1,0 +1,155 @@
+#include "sotto/models/decoder_lm.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/kernels/cast.h"
+#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/embedding.h"
+
+namespace sotto::models {
+
+namespace {
+
+using device::MomentScope;
+using device::Phase;
+using kernels::Dropout;
+using kernels::Embedding;
+using nn::Context;
+
+constexpr std::string_view kPreset = "decoder-lm";
+
+// What tables of tokens begin with.
+constexpr double kTableDeviation = 0.02;
+
+constexpr int64_t kInputDropout = 0;
+
+nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
+  return {.width = options.width,
+          .hidden = options.hidden,
+          .attention = {.num_heads = options.heads,
+                        .left = options.attention_left < 0 ? std::nullopt
+                                                           : std::optional(options.attention_left),
+                        .right = 0},
+          .dropout = options.dropout,
+          .activation_dropout = options.dropout,
+          .activation = options.activation,
+          .norm = options.norm,
+          .num_layers = options.layers};
+}
+
+nn::ParameterSpec table_spec(std::string name, const DataShape& shape, int64_t width) {
+  return {
+      .name = std::move(name), .shape = {shape.vocabulary, width}, .deviation = kTableDeviation};
+}
+
+}  // namespace
+
+DecoderLmOptions decoder_lm_preset(std::string_view name) {
+  SOTTO_ASSERT(name == kPreset, "no preset '{}'", name);
+  return {};
+}
+
+std::vector<std::string> decoder_lm_presets() {
+  return {std::string(kPreset)};
+}
+
+void DecoderLmOptions::visit(OptionVisitor& visitor) {
+  visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
+  visitor.value("width", width, "of a token", {.min = 2, .max = 16'384});
+  visitor.value("heads", heads, "of attention; divides the width", {.min = 1, .max = 256});
+  visitor.value("hidden", hidden, "width inside the feed-forward part", {.min = 1, .max = 65'536});
+  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
+  visitor.choice("activation", activation, "of feed-forward parts", nn::kActivations);
+  visitor.choice("norm", norm, "kind of normalisation", nn::kNormKinds);
+  visitor.choice("positions", positions, "of tokens in their row", nn::kPositionKinds);
+  visitor.value("max_tokens", max_tokens, "of learned positions: longest row of text",
+                {.min = 1, .max = 1'000'000});
+  visitor.value("tied", tied, "the table of tokens is the output's weight too");
+  visitor.value("attention_left", attention_left, "tokens seen before each token; -1: all",
+                {.min = -1});
+  visitor.value("label_smoothing", label_smoothing, "share of a target spread over all entries",
+                {.min = 0, .max = 1});
+}
+
+void DecoderLmOptions::validate() const {
+  const auto refuse = [](std::string found, std::string expected) {
+    throw ConfigError({.attempted = "checking the model's settings",
+                       .found = std::move(found),
+                       .expected = std::move(expected)});
+  };
+  if (width % heads != 0)
+    refuse(fmt::format("a width of {} with {} heads", width, heads), "heads that divide the width");
+  if (width / heads > kernels::Attention::kMaxHeadSize)
+    refuse(fmt::format("heads of {} values", width / heads),
+           fmt::format("at most {}", kernels::Attention::kMaxHeadSize));
+  if (width % 2 != 0 && positions == nn::PositionKind::kSinusoidal)
+    refuse(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
+}
+
+DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,
+                     const nn::ParameterAllocation& allocation, at::ScalarType compute)
+    : options_(options),
+      compute_(compute),
+      table_(store_.declare(table_spec("embedding.weight", shape, options.width))),
+      output_(options.tied ? table_
+                           : store_.declare(table_spec("head.weight", shape, options.width))),
+      positions_(
+          store_, "positions",
+          {.kind = options.positions, .width = options.width, .max_frames = options.max_tokens}),
+      blocks_(store_, "layers", {.block = block_options(options)}),
+      head_(store_, "head", output_,
+            {.width = options.width,
+             .norm = options.norm,
+             .loss = {.smoothing = options.label_smoothing}}) {
+  store_.allocate(allocation);
+}
+
+Losses DecoderLm::forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                          std::span<const float> weights, nn::Tape& tape) {
+  at::Tensor x = decode(batch, step, tape);
+  const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
+  return {.loss = head_.forward(std::move(x), {.targets = batch.labels, .weights = weights},
+                                context, tape)};
+}
+
+void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& step,
+                         nn::Tape& tape) {
+  const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
+  at::Tensor dx = head_.backward(context, tape);
+  dx = blocks_.backward(std::move(dx), context, tape);
+  const MomentScope moment(context.moment(Phase::kBackward));
+  Dropout::apply(dx, batch.packing, context.dropout(kInputDropout, options_.dropout));
+  positions_.accumulate(dx, batch.packing);
+  Embedding::backward(dx, batch.values, table_.gradient);
+}
+
+Model::Recognised DecoderLm::recognise(const data::MicroBatch& batch) {
+  nn::Tape tape;
+  const at::Tensor x = decode(batch, {.is_training = false}, tape);
+  const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = head_tape()});
+  return {.loss = {.loss = head_.evaluate(x, batch.labels, batch.packing)}};
+}
+
+at::Tensor DecoderLm::logits(const data::MicroBatch& batch) {
+  nn::Tape tape;
+  return head_.logits(decode(batch, {.is_training = false}, tape));
+}
+
+at::Tensor DecoderLm::decode(const data::MicroBatch& batch, const nn::StepContext& step,
+                             nn::Tape& tape) const {
+  const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
+  at::Tensor x;
+  {
+    const MomentScope moment(context.moment(Phase::kForward));
+    x = Embedding::forward(batch.values, table_.value);
+    if (x.scalar_type() != compute_) x = kernels::Cast::to(x, compute_);
+    positions_.add(x, batch.packing);
+    Dropout::apply(x, batch.packing, context.dropout(kInputDropout, options_.dropout));
+  }
+  return blocks_.forward(std::move(x), context, tape);
+}
+
+}  // namespace sotto::models

@@ -1,0 +1,77 @@
+// wav2vec2 and XLS-R with a CTC head: convolutions over the waveform, a projection, hidden spans, a
+// positional convolution, transformer blocks, a product with the vocabulary.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sotto/models/model.h"
+#include "sotto/models/wav2vec2_options.h"
+#include "sotto/nn/ctc_head.h"
+#include "sotto/nn/feature_projection.h"
+#include "sotto/nn/positional_convolution.h"
+#include "sotto/nn/spec_mask.h"
+#include "sotto/nn/transformer_stack.h"
+#include "sotto/nn/wave_encoder.h"
+
+namespace sotto::models {
+
+class Wav2Vec2 : public Model {
+ public:
+  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // activations.
+  Wav2Vec2(const Wav2Vec2Options& options, const DataShape& shape,
+           const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
+
+  nn::ParameterStore& parameters() override { return store_; }
+  int64_t num_layers() const override { return blocks_.num_layers(); }
+  int64_t num_tapes() const override { return num_layers() + kOtherTapes; }
+  int64_t num_frames(int64_t rows) const override { return waves_.num_frames(rows); }
+  int64_t min_rows() const override { return waves_.samples_a_frame(); }
+  std::vector<std::string> left_out(const nn::StepContext& step) const override {
+    return blocks_.dropped_in(step);
+  }
+  Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
+                 std::span<const float> weights, nn::Tape& tape) override;
+  void backward(const data::MicroBatch& batch, const nn::StepContext& step,
+                nn::Tape& tape) override;
+  Recognised recognise(const data::MicroBatch& batch) override;
+  std::vector<NamedTensor> named_weights() override;
+
+  // Logits [M, V] of the batch, one row a frame.
+  at::Tensor logits(const data::MicroBatch& batch);
+
+ private:
+  // Numbers of the tapes behind those of the blocks.
+  enum Other : int64_t { kProjection, kPositions, kHead, kOtherTapes };
+  int64_t tape_of(Other other) const { return num_layers() + other; }
+
+  // Which parts have a backward: it ends at the last of them.
+  bool trains_front() const { return options_.freeze_layers == 0; }
+  bool trains_waves() const { return trains_front() && !options_.freeze_feature_encoder; }
+
+  kernels::Packing frames_of(const data::MicroBatch& batch) const;
+  // Samples [S] fp32, each utterance brought to mean 0 and variance 1.
+  at::Tensor normalised(const data::MicroBatch& batch) const;
+  // From the waveform to the last block's result [M, D]; puts the packing on the tape.
+  at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
+                    nn::Tape& tape) const;
+
+  Wav2Vec2Options options_;
+  at::ScalarType compute_;
+  // Constants of the waveform's normalisation.
+  at::Tensor one_;   // [1]
+  at::Tensor zero_;  // [1]
+  nn::ParameterStore store_;
+  nn::WaveEncoder waves_;
+  nn::FeatureProjection projection_;
+  nn::SpecMask mask_;
+  nn::PositionalConvolution positions_;
+  nn::TransformerStack blocks_;
+  nn::CtcHead head_;
+};
+
+}  // namespace sotto::models

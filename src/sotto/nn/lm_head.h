@@ -1,0 +1,59 @@
+// The end of a language model: a norm, a product with the vocabulary, cross entropy, a chunk of
+// rows at a time. N rows, D width, V entries.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "sotto/kernels/cross_entropy.h"
+#include "sotto/kernels/labels.h"
+#include "sotto/nn/context.h"
+#include "sotto/nn/norm.h"
+#include "sotto/nn/parameters.h"
+#include "sotto/nn/tape.h"
+
+namespace sotto::nn {
+
+struct LmHeadOptions {
+  int64_t width = 512;
+  NormKind norm = NormKind::kLayer;
+  kernels::CrossEntropy::Options loss = {};
+};
+
+class LmHead {
+ public:
+  // `weight` [V, D] of the product: the embedding's table where the two are tied.
+  LmHead(ParameterStore& store, const std::string& name, Parameter& weight,
+         const LmHeadOptions& options);
+
+  // What comes next at each row, and how much each utterance counts in the step's loss.
+  struct Objective {
+    const kernels::Labels& targets;
+    std::span<const float> weights;
+  };
+
+  // The loss [B] of each utterance of x [N, D]. The gradient of their weighted sum is formed here,
+  // that of the weight added already.
+  at::Tensor forward(at::Tensor x, const Objective& objective, const Context& context,
+                     Tape& tape) const;
+
+  // dx [N, D] of that weighted sum; adds to the norm's gradients and closes the layer's tape.
+  at::Tensor backward(const Context& context, Tape& tape) const;
+
+  // The losses alone.
+  at::Tensor evaluate(const at::Tensor& x, const kernels::Labels& targets,
+                      const kernels::Packing& packing) const;
+
+  // Logits [N, V] of x [N, D]: for tests and short texts.
+  at::Tensor logits(const at::Tensor& x) const;
+
+ private:
+  LmHeadOptions options_;
+  Parameter& weight_;  // [V, D]
+  Norm norm_;
+};
+
+}  // namespace sotto::nn

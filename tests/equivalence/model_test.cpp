@@ -1,0 +1,197 @@
+// Whole networks: what memory features decide must not show in losses and gradients, with dropout
+// and masking on.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sotto/data/micro_batch.h"
+#include "sotto/train/step.h"
+#include "support/tiny_models.h"
+#include "support/tolerance.h"
+
+namespace sotto::test {
+namespace {
+
+using nn::Tier;
+
+struct Outcome {
+  std::vector<float> losses;  // in the order of the examples
+  std::vector<at::Tensor> gradients;
+};
+
+// Forward and backward of the examples in packs of the given places.
+Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& packs,
+            const std::vector<Tier>& tiers = {}) {
+  const std::vector<data::Example> examples = tiny.examples(6, 3);
+  const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
+  model->parameters().zero_gradients();
+  Outcome outcome{.losses = std::vector<float>(examples.size()), .gradients = {}};
+  device::StagingBuffer unused(0);
+  for (const std::vector<int64_t>& places : packs) {
+    const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+    std::vector<float> weights;
+    for (const int64_t place : places) weights.push_back(0.5f + 0.1f * static_cast<float>(place));
+    nn::Tape tape(tiers);
+    const nn::StepContext step{.seed = 5, .step = 9};
+    const models::Losses losses = model->forward(batch, step, weights, tape);
+    model->backward(batch, step, tape);
+    EXPECT_EQ(tape.num_open(), 0) << "tapes that no backward closed";
+    for (size_t i = 0; i < places.size(); ++i)
+      outcome.losses[static_cast<size_t>(places[i])] =
+          losses.loss[static_cast<int64_t>(i)].item<float>();
+  }
+  for (const nn::Parameter& parameter : model->parameters().parameters())
+    outcome.gradients.push_back(parameter.gradient.defined() ? parameter.gradient.clone()
+                                                             : at::zeros({1}));
+  return outcome;
+}
+
+const std::vector<std::vector<int64_t>> kWhole = {{0, 1, 2, 3, 4, 5}};
+
+void expect_same(const Outcome& a, const Outcome& b, const std::string& what) {
+  for (size_t i = 0; i < a.losses.size(); ++i)
+    EXPECT_NEAR(a.losses[i], b.losses[i], 1e-5 * std::abs(b.losses[i])) << what;
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    EXPECT_LT((a.gradients[i] - b.gradients[i]).abs().max().item<double>(),
+              1e-5 * std::max(1e-2, b.gradients[i].abs().max().item<double>()))
+        << what << ", parameter " << i;
+  }
+}
+
+class Models : public ::testing::TestWithParam<TinyModel> {};
+
+TEST_P(Models, GiveTheSameBitsWithAnyTierInAnyLayer) {
+  const Outcome kept = run(GetParam(), kWhole);
+  for (const auto& [name0, tier0] : nn::kTiers) {
+    for (const auto& [name1, tier1] : nn::kTiers) {
+      // What stands around the blocks has the tier of the second layer.
+      const Outcome mixed = run(GetParam(), kWhole, {tier0, tier1, tier1, tier1, tier1});
+      EXPECT_EQ(mixed.losses, kept.losses) << name0 << ", " << name1;
+      for (size_t i = 0; i < kept.gradients.size(); ++i)
+        EXPECT_TRUE(at::equal(mixed.gradients[i], kept.gradients[i]))
+            << name0 << ", " << name1 << ", parameter " << i;
+    }
+  }
+}
+
+TEST_P(Models, GiveTheSameInAnyOrderAndSplit) {
+  const Outcome whole = run(GetParam(), kWhole);
+  expect_same(run(GetParam(), {{5, 2, 0, 4, 1, 3}}), whole, "another order");
+  expect_same(run(GetParam(), {{3, 1}, {0}, {5, 4, 2}}), whole, "three packs");
+  expect_same(run(GetParam(), {{0}, {1}, {2}, {3}, {4}, {5}}), whole, "each alone");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Models, ::testing::ValuesIn(tiny_models()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Wav2Vec2Pieces, GiveTheSameWhateverTheirSize) {
+  for (const bool is_stable : {false, true}) {
+    TinyModel tiny = tiny_models()[is_stable ? 1 : 0];
+    tiny.config.model.wav2vec2.piece_frames = 100'000;
+    const Outcome whole = run(tiny, kWhole);
+    for (const int64_t frames : {1, 2, 7, 30}) {
+      tiny.config.model.wav2vec2.piece_frames = frames;
+      expect_same(run(tiny, kWhole), whole, fmt::format("{} frames a piece", frames));
+    }
+  }
+}
+
+// Masks and dropout do something, or the tests above would prove nothing.
+TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
+  const TinyModel tiny = tiny_models()[1];
+  const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
+  const std::vector<data::Example> examples = tiny.examples(2, 3);
+  const std::vector<int64_t> places = {0, 1};
+  device::StagingBuffer unused(0);
+  const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+  const auto loss_in = [&](uint64_t step) {
+    nn::Tape tape;
+    const std::vector<float> weights(2, 1.0f);
+    return model->forward(batch, {.step = step}, weights, tape).loss;
+  };
+  EXPECT_TRUE(at::equal(loss_in(1), loss_in(1)));
+  EXPECT_FALSE(at::equal(loss_in(1), loss_in(2)));
+}
+
+// --- layer drop
+
+TEST(LayerDrop, LeavesOutTheSameLayersHoweverAStepIsSplit) {
+  TinyModel tiny = tiny_models()[1];
+  tiny.config.model.wav2vec2.layer_drop = 0.5;
+  const Outcome whole = run(tiny, kWhole);
+  expect_same(run(tiny, {{0}, {1, 2, 3}, {4, 5}}), whole, "three packs");
+}
+
+TEST(LayerDrop, DoesNotUpdateWhatItLeftOut) {
+  TinyModel tiny = tiny_models()[0];
+  tiny.config.model.wav2vec2.layer_drop = 0.5;
+  tiny.config.optimizer.weight_decay = 0.1;
+  train::Learner learner(tiny.config, tiny.shape, at::kCPU);
+  int64_t num_left_out = 0, num_steps_with_all = 0;
+  for (train::StepSettings settings{.total_steps = 100}; settings.step <= 12; ++settings.step) {
+    std::vector<at::Tensor> before;
+    for (const nn::Parameter& parameter : learner.model->parameters().parameters())
+      before.push_back(parameter.value.clone());
+    const std::vector<std::string> left_out = learner.model->left_out(
+        {.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)});
+    train::run_step(learner, tiny.examples(3, 8), settings);
+    size_t place = 0;
+    for (const nn::Parameter& parameter : learner.model->parameters().parameters()) {
+      const bool is_left_out = std::ranges::any_of(left_out, [&](const std::string& prefix) {
+        return parameter.spec.name.starts_with(prefix);
+      });
+      EXPECT_EQ(at::equal(parameter.value, before[place++]), is_left_out) << parameter.spec.name;
+    }
+    num_left_out += std::ssize(left_out);
+    num_steps_with_all += left_out.empty() ? 1 : 0;
+  }
+  EXPECT_GT(num_left_out, 2);
+  EXPECT_GT(num_steps_with_all, 0);
+}
+
+// --- frozen parts
+
+void freeze_encoder(models::Wav2Vec2Options& model) {
+  model.freeze_feature_encoder = true;
+}
+void freeze_positions(models::Wav2Vec2Options& model) {
+  model.freeze_positions = true;
+}
+void freeze_first_layer(models::Wav2Vec2Options& model) {
+  model.freeze_layers = 1;
+}
+
+TEST(Frozen, PartsHaveNoGradientNoStateAndStay) {
+  for (const auto freeze : {freeze_encoder, freeze_positions, freeze_first_layer}) {
+    TinyModel tiny = tiny_models()[1];
+    const Outcome all = run(tiny, kWhole);
+    freeze(tiny.config.model.wav2vec2);
+    const Outcome frozen = run(tiny, kWhole);
+    train::Learner learner(tiny.config, tiny.shape, at::kCPU);
+    std::vector<at::Tensor> before;
+    for (const nn::Parameter& parameter : learner.model->parameters().parameters())
+      before.push_back(parameter.value.clone());
+    train::run_step(learner, tiny.examples(3, 8), {});
+    size_t place = 0;
+    int64_t num_trained = 0;
+    for (const nn::Parameter& parameter : learner.model->parameters().parameters()) {
+      EXPECT_EQ(parameter.gradient.defined(), parameter.spec.trains);
+      EXPECT_EQ(at::equal(parameter.value, before[place]), !parameter.spec.trains)
+          << parameter.spec.name;
+      // What is trained has the gradient that it has with everything trained.
+      if (parameter.spec.trains) {
+        EXPECT_TRUE(at::equal(frozen.gradients[place], all.gradients[place]))
+            << parameter.spec.name;
+        ++num_trained;
+      }
+      ++place;
+    }
+    EXPECT_EQ(std::ssize(learner.optimizer.states()), num_trained);
+    EXPECT_LT(num_trained, static_cast<int64_t>(place));
+  }
+}
+
+}  // namespace
+}  // namespace sotto::test

@@ -1,0 +1,108 @@
+// Whole steps of wav2vec2 and of the language model: what the dry run says is what is taken.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "sotto/data/micro_batch.h"
+#include "sotto/device/device_table.h"
+#include "sotto/train/dry_run.h"
+#include "support/exact_steps.h"
+#include "support/tiny_models.h"
+
+namespace sotto::test {
+namespace {
+
+class ModelMemory : public ::testing::TestWithParam<TinyModel> {};
+
+TEST_P(ModelMemory, IsExactAtEveryTier) {
+  const TinyModel& tiny = GetParam();
+  const std::vector<std::vector<data::Example>> steps = {tiny.examples(5, 1), tiny.examples(2, 2),
+                                                         tiny.examples(7, 3)};
+  for (const auto& [name, tier] : nn::kTiers) {
+    for (const int64_t max_frames : {MicroBatchLimits::kUnlimited, int64_t{60}})
+      expect_exact_steps(tiny.config, tiny.shape, steps,
+                         {.tier = tier, .limits = {.max_frames = max_frames}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModelMemory, ::testing::ValuesIn(tiny_models()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Wav2Vec2Memory, IsExactWithFrozenPartsAndLayersLeftOut) {
+  for (const bool is_stable : {false, true}) {
+    train::RunConfig config = tiny_wav2vec2(is_stable);
+    config.model.wav2vec2.layer_drop = 0.5;
+    const auto steps = {wave_examples(5, 1), wave_examples(5, 2), wave_examples(4, 3)};
+    config.model.wav2vec2.freeze_feature_encoder = true;
+    expect_exact_steps(config, kWaveShape, steps, {.tier = nn::Tier::kNorms});
+    config.model.wav2vec2.freeze_layers = 1;
+    expect_exact_steps(config, kWaveShape, steps, {.tier = nn::Tier::kNone});
+  }
+}
+
+device::MemoryReport report_of(const train::RunConfig& config,
+                               const std::vector<data::Example>& examples, nn::Tier tier) {
+  train::DryRun dry(config, kWaveShape, train::DryRun::Purpose::kTraining);
+  return dry.run_step(examples, {.tier = tier});
+}
+
+int64_t at_peak(const device::MemoryReport& report, device::Category category) {
+  return report.at_peak[static_cast<size_t>(category)];
+}
+
+TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
+  train::RunConfig config = tiny_wav2vec2(true);
+  const std::vector<data::Example> examples = wave_examples(6, 1);
+  const device::MemoryReport all = report_of(config, examples, nn::Tier::kNone);
+  config.model.wav2vec2.freeze_layers = 1;
+  const device::MemoryReport frozen = report_of(config, examples, nn::Tier::kNone);
+  using device::Category;
+  EXPECT_EQ(at_peak(frozen, Category::kWeights), at_peak(all, Category::kWeights));
+  EXPECT_LT(at_peak(frozen, Category::kGradients), at_peak(all, Category::kGradients) * 2 / 3);
+  EXPECT_LT(at_peak(frozen, Category::kOptimizer), at_peak(all, Category::kOptimizer) * 2 / 3);
+  EXPECT_LT(at_peak(frozen, Category::kActivations), at_peak(all, Category::kActivations) * 2 / 3);
+}
+
+// How long a dry run of the largest common network takes is a property of the test's XML.
+TEST(Wav2Vec2Memory, OfXlsR1bIsKnownWithoutItsWeights) {
+  train::RunConfig config;
+  config.model = models::ModelOptions::of_preset("xls-r-1b");
+  config.numerics = train::Numerics::kBf16Exact;
+  const device::Target h200 = device::find_device("h200").target();
+  train::DryRun dry(config, {.vocabulary = 32}, train::DryRun::Purpose::kTraining, h200);
+  std::vector<data::Example> examples;
+  for (int64_t u = 0; u < 40; ++u)  // 480 s
+    examples.push_back(data::make_dry_example(12 * 16'000, /*feature_dim=*/0, /*num_labels=*/150));
+  for (const nn::Tier tier : {nn::Tier::kNorms, nn::Tier::kBlock}) {
+    const auto start = std::chrono::steady_clock::now();
+    const device::MemoryReport report =
+        dry.run_step(examples, {.tier = tier, .drops_layers = false});
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - start;
+    const std::string name(name_of(tier, nn::kTiers));
+    RecordProperty("dry_run_ms_" + name, fmt::format("{:.1f}", elapsed.count()));
+    RecordProperty("peak_gib_" + name,
+                   fmt::format("{:.2f}", static_cast<double>(report.high_water) / (1 << 30)));
+    EXPECT_GT(report.peak, int64_t{12} << 30);
+    EXPECT_LT(report.peak, int64_t{80} << 30);
+  }
+}
+
+// What lies between the waveform and the pack does not grow with the utterance.
+TEST(Wav2Vec2Memory, OfTheWaveEncoderDoesNotGrowWithTheUtterance) {
+  train::RunConfig config = tiny_wav2vec2(true);
+  config.model.wav2vec2.piece_frames = 16;
+  train::DryRun dry(config, kWaveShape, train::DryRun::Purpose::kRecognition);
+  const auto peak_of = [&](int64_t frames) {
+    return dry.recognise({{data::make_dry_example(20 * frames + 300, 0, 1)}}).peak;
+  };
+  // Beyond the first pieces a frame adds its own rows alone: samples, features and a few of
+  // width 32.
+  const int64_t a = peak_of(2000), b = peak_of(4000), c = peak_of(8000);
+  EXPECT_NEAR(static_cast<double>(c - b), 2.0 * static_cast<double>(b - a),
+              0.05 * static_cast<double>(c - b));
+  EXPECT_LT((b - a) / 2000, 4 * (2 * 20 + 16 + 12 * 32));
+}
+
+}  // namespace
+}  // namespace sotto::test

@@ -1,0 +1,63 @@
+// Steps that are run dry and then for real, in an arena of exactly the bytes that the dry run asked
+// for.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sotto/device/run_device.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/train/dry_run.h"
+
+namespace sotto::test {
+
+inline void expect_equal_memory(const device::MemoryReport& planned,
+                                const device::MemoryReport& measured, const std::string& what) {
+  EXPECT_EQ(planned.peak, measured.peak) << what;
+  EXPECT_EQ(planned.high_water, measured.high_water) << what;
+  EXPECT_EQ(planned.at_peak, measured.at_peak) << what;
+  EXPECT_EQ(planned.peak_moment, measured.peak_moment)
+      << what << ": " << planned.peak_moment.to_string() << " and "
+      << measured.peak_moment.to_string();
+  EXPECT_EQ(planned.num_reservations, measured.num_reservations) << what;
+  EXPECT_EQ(planned.live, measured.live) << what;
+  for (const device::LibraryUse& use : measured.library_calls)
+    EXPECT_EQ(use.num_breaches, 0) << use.name << ", " << what;
+}
+
+// Runs steps dry and for real, in an arena that has exactly the bytes that the dry run asked for.
+inline void expect_exact_steps(const train::RunConfig& config, const models::DataShape& shape,
+                               const std::vector<std::vector<data::Example>>& steps,
+                               train::StepSettings settings, const device::RunDevice& device = {}) {
+  train::DryRun dry(config, shape, train::DryRun::Purpose::kTraining, device.target);
+  int64_t capacity = 0;
+  std::vector<device::MemoryReport> planned;
+  const int64_t first_step = settings.step;
+  for (const auto& examples : steps) {
+    planned.push_back(dry.run_step(examples, settings));
+    capacity = std::max(capacity, planned.back().high_water);
+    ++settings.step;
+  }
+  settings.step = first_step;
+  const device::TargetScope target(device.target);
+  const auto arena = std::make_shared<device::Arena>(
+      device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost, capacity);
+  const device::ArenaGuard guard(device.torch.type(), arena);
+  train::Learner learner(config, shape, device.torch, int64_t{64} << 20);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    arena->reset_peak();
+    EXPECT_TRUE(train::run_step(learner, steps[i], settings).is_updated);
+    expect_equal_memory(
+        planned[i], arena->report(),
+        fmt::format("{}, step {} at tier {}", name_of(config.numerics, train::kNumerics),
+                    settings.step, name_of(settings.tier, nn::kTiers)));
+    ++settings.step;
+  }
+}
+
+}  // namespace sotto::test

@@ -1,0 +1,115 @@
+// Tiny networks of each family with everything on that training has, and examples for them.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "sotto/core/rng.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::test {
+
+inline constexpr models::DataShape kWaveShape{.vocabulary = 7, .blank = 0};
+inline constexpr models::DataShape kTextShape{.vocabulary = 70};
+
+// `is_stable`: the kind of XLS-R, else of the base models. Two layers; a frame each 20 samples.
+inline train::RunConfig tiny_wav2vec2(bool is_stable) {
+  train::RunConfig config;
+  config.model =
+      models::ModelOptions::of_preset(is_stable ? "wav2vec2-large-lv60" : "wav2vec2-base");
+  models::Wav2Vec2Options& model = config.model.wav2vec2;
+  model.conv_widths = {24, 16, 16};
+  model.conv_kernels = {10, 3, 2};
+  model.conv_strides = {5, 2, 2};
+  model.layers = 2;
+  model.width = 32;
+  model.heads = 4;
+  model.hidden = 64;
+  model.position_taps = 16;
+  model.position_groups = 4;
+  model.dropout = 0.1;
+  model.activation_dropout = 0.2;
+  model.feature_dropout = 0.1;
+  model.final_dropout = 0.1;
+  model.layer_drop = 0.0;
+  model.mask_time_probability = 0.3;
+  model.mask_time_length = 4;
+  model.mask_feature_probability = 0.2;
+  model.mask_feature_length = 5;
+  config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
+  config.optimizer.schedule.rate = 1e-3;
+  return config;
+}
+
+inline train::RunConfig tiny_lm(bool is_tied) {
+  train::RunConfig config;
+  config.model = models::ModelOptions::of_preset("decoder-lm");
+  models::DecoderLmOptions& model = config.model.decoder_lm;
+  model.layers = 2;
+  model.width = 32;
+  model.heads = 4;
+  model.hidden = 64;
+  model.tied = is_tied;
+  model.positions = is_tied ? nn::PositionKind::kLearned : nn::PositionKind::kSinusoidal;
+  model.max_tokens = 64;
+  model.label_smoothing = is_tied ? 0.1 : 0.0;
+  config.reduction = kernels::Reduction::kTokens;
+  config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
+  config.optimizer.schedule.rate = 1e-3;
+  return config;
+}
+
+// Utterances of 300 samples and more, with few enough labels.
+inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
+  const RandomStream stream({.seed = seed});
+  std::vector<data::Example> examples;
+  for (int64_t u = 0; u < count; ++u) {
+    data::Example& example = examples.emplace_back();
+    example.utterance = 10 * u + static_cast<int64_t>(seed);
+    example.rows = 300 + static_cast<int64_t>(700.0f * stream.uniform(static_cast<uint64_t>(u)));
+    const float pitch = 0.02f + 0.1f * stream.uniform(static_cast<uint64_t>(100 + u));
+    for (int64_t i = 0; i < example.rows; ++i) {
+      const auto place = static_cast<uint64_t>(1000 * (u + 1) + i);
+      example.values.push_back(0.3f * std::sin(pitch * static_cast<float>(i)) +
+                               0.05f * stream.normal(place));
+    }
+    for (int64_t label = 0; label <= u % 4; ++label)
+      example.labels.push_back(static_cast<int32_t>(1 + (u + label) % 6));
+  }
+  return examples;
+}
+
+// Rows of text of 1 to 40 tokens; in every third one a token has no target.
+inline std::vector<data::Example> text_examples(int64_t count, uint64_t seed) {
+  const RandomStream stream({.seed = seed});
+  std::vector<data::Example> examples;
+  for (int64_t u = 0; u < count; ++u) {
+    data::Example& example = examples.emplace_back();
+    example.utterance = u;
+    example.rows = 1 + static_cast<int64_t>(40.0f * stream.uniform(static_cast<uint64_t>(u)));
+    for (int64_t i = 0; i < example.rows; ++i) {
+      example.tokens.push_back(static_cast<int32_t>((7 * u + 3 * i) % kTextShape.vocabulary));
+      example.labels.push_back(static_cast<int32_t>((7 * u + 3 * i + 3) % kTextShape.vocabulary));
+    }
+    if (u % 3 == 0) example.labels.front() = -100;
+  }
+  return examples;
+}
+
+struct TinyModel {
+  std::string name;
+  train::RunConfig config;
+  models::DataShape shape;
+  std::vector<data::Example> (*examples)(int64_t count, uint64_t seed);
+};
+
+// All that the tests of equivalence and memory go through.
+inline std::vector<TinyModel> tiny_models() {
+  return {{"wav2vec2", tiny_wav2vec2(false), kWaveShape, wave_examples},
+          {"xls_r", tiny_wav2vec2(true), kWaveShape, wave_examples},
+          {"tied_lm", tiny_lm(true), kTextShape, text_examples},
+          {"untied_lm", tiny_lm(false), kTextShape, text_examples}};
+}
+
+}  // namespace sotto::test
