@@ -15,7 +15,7 @@ using device::Arena;
 class Training {
  public:
   Training()
-      : stack_(store_, "blocks", {.width = 256, .hidden = 1024, .num_layers = 4}),
+      : stack_(store_, "blocks", {.block = {.width = 256, .hidden = 1024, .num_layers = 4}}),
         packing_({420, 310, 260, 205, 130, 95, 60, 20}, at::kCPU),
         x_(random_values({packing_.num_frames(), 256}, at::kFloat)),
         dy_(random_values({packing_.num_frames(), 256}, at::kFloat)) {

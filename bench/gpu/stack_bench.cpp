@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -17,37 +18,33 @@
 #include <vector>
 
 #include "sotto/core/error.h"
-#include "sotto/core/rng.h"
 #include "sotto/core/units.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/nn/wave_encoder.h"
 #include "sotto/report/table.h"
 #include "sotto/train/dry_run.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/step.h"
+#include "workload.h"
 
 namespace {
 
 using namespace sotto;  // NOLINT: a program of one file
 
-constexpr int64_t kFramesASecond = 50;
-constexpr int64_t kFeatures = 80;
-constexpr models::DataShape kShape = {.vocabulary = 32, .blank = 0, .feature_dim = kFeatures};
+using bench::Lengths;
+using bench::Workload;
 
-struct StackShape {
-  std::string_view name;
-  int64_t layers, width, heads;
-};
-
-constexpr std::array kStacks = {StackShape{"12x768", 12, 768, 12},
-                                StackShape{"24x1024", 24, 1024, 16},
-                                StackShape{"48x1280", 48, 1280, 16}};
+// Of a file rather than a terminal.
+constexpr int64_t kTableWidth = 120;
 
 struct Arguments {
   std::string lengths;
   std::string stack = "24x1024";
+  // A preset instead: a whole network, from the waveform or from tokens.
+  std::string model;
   std::string numerics = "bf16-exact";
   std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block"};
   std::vector<std::string> budgets;
@@ -58,86 +55,13 @@ struct Arguments {
   std::string json;
 };
 
-// Utterances in a shuffled order that every run shares.
-struct Lengths {
-  std::vector<double> seconds;
-  std::vector<int64_t> labels;
-};
-
-// `path`: lines of utterance, samples, seconds, words, characters, ... behind one of titles.
-Lengths read_lengths(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw DataError({.attempted = "reading " + path, .found = "no such file"});
-  std::string line;
-  std::getline(file, line);
-  Lengths in_order;
-  while (std::getline(file, line)) {
-    std::istringstream fields(line);
-    std::string name;
-    int64_t samples = 0;
-    double seconds = 0.0;
-    int64_t words = 0;
-    int64_t characters = 0;
-    fields >> name >> samples >> seconds >> words >> characters;
-    in_order.seconds.push_back(seconds);
-    in_order.labels.push_back(characters);
-  }
-  Lengths shuffled;
-  const RandomStream stream({.seed = 1, .purpose = Purpose::kShuffle});
-  for (const int64_t place : stream.permutation(std::ssize(in_order.seconds))) {
-    shuffled.seconds.push_back(in_order.seconds[static_cast<size_t>(place)]);
-    shuffled.labels.push_back(in_order.labels[static_cast<size_t>(place)]);
-  }
-  return shuffled;
-}
-
-train::RunConfig config_of(const Arguments& arguments) {
-  const auto found = std::find_if(kStacks.begin(), kStacks.end(), [&](const StackShape& shape) {
-    return shape.name == arguments.stack;
-  });
-  if (found == kStacks.end())
-    throw ConfigError({.attempted = "choosing a stack", .found = arguments.stack});
-  train::RunConfig config;
-  config.numerics = value_of(arguments.numerics, train::kNumerics);
-  config.model.layers = found->layers;
-  config.model.width = found->width;
-  config.model.heads = found->heads;
-  config.model.hidden = 4 * found->width;
-  config.model.dropout = 0.1;
-  config.model.subsampling = nn::SubsamplingKind::kStacking;
-  config.model.subsampling_factor = 1;
-  config.effective_batch = {.utterances = arguments.effective_batch};
-  return config;
-}
-
-// Step number `step`: the next utterances of the list, with values of no meaning.
-std::vector<data::Example> examples_of(const Lengths& lengths, int64_t step, int64_t batch,
-                                       bool with_values) {
-  const RandomStream stream({.seed = 7});
-  std::vector<data::Example> examples;
-  for (int64_t i = 0; i < batch; ++i) {
-    const auto place = static_cast<size_t>((step * batch + i) % std::ssize(lengths.seconds));
-    const auto rows =
-        static_cast<int64_t>(lengths.seconds[place] * static_cast<double>(kFramesASecond));
-    // Speech has fewer letters than frames; what a rule of thumb leaves over is cut.
-    const int64_t labels = std::min(lengths.labels[place], rows / 3);
-    data::Example example = data::make_dry_example(rows, kFeatures, labels);
-    example.utterance = static_cast<int64_t>(place);
-    for (size_t l = 0; l < example.labels.size(); ++l)
-      example.labels[l] = static_cast<int32_t>(1 + (l * 7 + place) % 31);
-    if (with_values) {
-      example.values.resize(static_cast<size_t>(rows * kFeatures));
-      stream.fill_normal(example.values, static_cast<uint64_t>(place) * 4096);
-    }
-    examples.push_back(std::move(example));
-  }
-  return examples;
-}
-
-double seconds_of(const std::vector<data::Example>& examples) {
-  int64_t rows = 0;
-  for (const data::Example& example : examples) rows += example.rows;
-  return static_cast<double>(rows) / static_cast<double>(kFramesASecond);
+Workload workload_of(const Arguments& arguments) {
+  Workload work = arguments.model.empty() ? bench::stack_workload(arguments.stack)
+                                          : bench::model_workload(arguments.model);
+  work.config.numerics = value_of(arguments.numerics, train::kNumerics);
+  if (work.sequence == 0) work.batch = arguments.effective_batch;
+  work.config.effective_batch = {.utterances = work.batch};
+  return work;
 }
 
 double now_s() {
@@ -190,19 +114,55 @@ struct Row {
   int64_t samples = 0;
   double micro_batches = 0.0;
   double launch_share = 0.0;  // of the step's time, until the host had nothing left to launch
+  double front_share = 0.0;   // of the step's time, that the convolutions over the waveform take
 };
 
+// Of the convolutions over the waveform alone: seconds a second of audio, in each of some steps.
+std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
+                                 const device::RunDevice& device) {
+  const models::Wav2Vec2Options& options = work.config.model.wav2vec2;
+  nn::ParameterStore store;
+  const nn::WaveEncoder waves(store, "waves",
+                              {.widths = options.conv_widths,
+                               .kernels = options.conv_kernels,
+                               .strides = options.conv_strides,
+                               .has_bias = options.conv_bias,
+                               .norm = options.conv_norm,
+                               .piece_frames = options.piece_frames});
+  const at::ScalarType type = train::compute_type(work.config.numerics);
+  store.allocate({.device = device.torch, .weights = type, .trains = false});
+  device::StagingBuffer staging(int64_t{1} << 30);
+  std::vector<double> seconds;
+  for (int64_t step = 0; step < 6; ++step) {
+    const std::vector<data::Example> examples = work.examples(lengths, step, /*with_values=*/true);
+    std::vector<int64_t> places(examples.size());
+    std::iota(places.begin(), places.end(), int64_t{0});
+    const data::MicroBatch batch = data::make_micro_batch(examples, places, device.torch, staging);
+    std::vector<int64_t> frames;
+    for (const int64_t samples : batch.packing.lengths())
+      frames.push_back(waves.num_frames(samples));
+    const kernels::Packing packing(frames, device.torch);
+    device::synchronize_cuda();
+    const double start = now_s();
+    waves.forward(batch.values, {.samples = batch.packing, .frames = packing}, type);
+    device::synchronize_cuda();
+    if (step > 0) seconds.push_back((now_s() - start) / work.amount(examples));
+  }
+  return seconds;
+}
+
 // All steps on the device inside `arena_bytes`, and before that the same steps dry.
-Row run(const Arguments& arguments, const train::RunConfig& config, const Lengths& lengths,
+Row run(const Arguments& arguments, const Workload& work, const Lengths& lengths,
         const device::RunDevice& device, int64_t arena_bytes, const train::StepSettings& base) {
   Row row;
+  const train::RunConfig& config = work.config;
   const int64_t total = arguments.warmup + arguments.steps;
-  train::DryRun dry(config, kShape, train::DryRun::Purpose::kTraining, device.target);
+  train::DryRun dry(config, work.shape, train::DryRun::Purpose::kTraining, device.target);
   for (int64_t step = 0; step < total; ++step) {
     train::StepSettings settings = base;
     settings.step = step + 1;
     const device::MemoryReport report =
-        dry.run_step(examples_of(lengths, step, arguments.effective_batch, false), settings);
+        dry.run_step(work.examples(lengths, step, /*with_values=*/false), settings);
     row.predicted = std::max(row.predicted, report.high_water);
     row.predicted_peak = std::max(row.predicted_peak, report.peak);
   }
@@ -210,13 +170,12 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
   const device::TargetScope target(device.target);
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, arena_bytes);
   const device::ArenaGuard guard(at::kCUDA, arena);
-  train::Learner learner(config, kShape, device.torch, int64_t{1} << 30);
+  train::Learner learner(config, work.shape, device.torch, int64_t{1} << 30);
   Watch watch(device);
   std::vector<double> speeds;
   std::vector<double> launch_shares;
   for (int64_t step = 0; step < total; ++step) {
-    const std::vector<data::Example> examples =
-        examples_of(lengths, step, arguments.effective_batch, true);
+    const std::vector<data::Example> examples = work.examples(lengths, step, /*with_values=*/true);
     train::StepSettings settings = base;
     settings.step = step + 1;
     settings.total_steps = total;
@@ -227,7 +186,7 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
     device::synchronize_cuda();
     const double seconds = now_s() - start;
     if (step >= arguments.warmup) {
-      speeds.push_back(seconds_of(examples) / seconds);
+      speeds.push_back(work.amount(examples) / seconds);
       launch_shares.push_back(result.launch_seconds / seconds);
     }
     const device::MemoryReport report = arena->report();
@@ -243,6 +202,8 @@ Row run(const Arguments& arguments, const train::RunConfig& config, const Length
   row.samples = watch.samples();
   row.speed = median(speeds);
   row.launch_share = median(launch_shares);
+  if (config.model.family == models::Family::kWav2Vec2)
+    row.front_share = median(front_shares(work, lengths, device)) * row.speed;
   return row;
 }
 
@@ -252,27 +213,30 @@ std::string gib(int64_t bytes) {
 
 void run_tiers(const Arguments& arguments, const Lengths& lengths, const device::RunDevice& device,
                nlohmann::ordered_json& results) {
-  const train::RunConfig config = config_of(arguments);
+  const Workload work = workload_of(arguments);
+  const train::RunConfig& config = work.config;
   train::apply_numerics(config.numerics);
-  const int64_t constant = train::measure_library_constant(config, kShape, device);
-  report::Table table({{arguments.stack + " " + arguments.numerics},
-                       {"audio-s/s", report::Align::kRight},
+  const int64_t constant = train::measure_library_constant(config, work.shape, device);
+  report::Table table({{work.name + " " + arguments.numerics},
+                       {work.unit, report::Align::kRight},
                        {"predicted GiB", report::Align::kRight},
                        {"measured GiB", report::Align::kRight},
                        {"difference", report::Align::kRight},
                        {"bound - library", report::Align::kRight},
                        {"breaches", report::Align::kRight},
-                       {"launching", report::Align::kRight}});
+                       {"launching", report::Align::kRight},
+                       {"front", report::Align::kRight}});
   for (const std::string& tier : arguments.tiers) {
     const int64_t free = device::read_cuda_memory().free_bytes;
-    Row row = run(arguments, config, lengths, device, free - (int64_t{2} << 30),
+    Row row = run(arguments, work, lengths, device, free - (int64_t{2} << 30),
                   {.tier = value_of(tier, nn::kTiers)});
     row.constant = constant;
     table.add_row({tier, fmt::format("{:.0f}", row.speed), gib(row.predicted), gib(row.measured),
                    fmt::format("{}", row.measured - row.predicted), format_bytes(row.slack),
                    fmt::format("{}", row.breaches),
-                   fmt::format("{:.0f} %", 100.0 * row.launch_share)});
-    results.push_back({{"stack", arguments.stack},
+                   fmt::format("{:.0f} %", 100.0 * row.launch_share),
+                   fmt::format("{:.1f} %", 100.0 * row.front_share)});
+    results.push_back({{"network", work.name},
                        {"numerics", arguments.numerics},
                        {"tier", tier},
                        {"audio_seconds_a_second", row.speed},
@@ -283,19 +247,21 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
                        {"bound_minus_library_bytes", row.slack},
                        {"breaches", row.breaches},
                        {"launch_share", row.launch_share},
+                       {"front_share", row.front_share},
                        {"constant_bytes", constant}});
   }
-  fmt::print("{}", table.to_string());
+  fmt::print("{}", table.to_string(kTableWidth));
 }
 
 void run_budgets(const Arguments& arguments, const Lengths& lengths,
                  const device::RunDevice& device, nlohmann::ordered_json& results) {
-  const train::RunConfig config = config_of(arguments);
+  const Workload work = workload_of(arguments);
+  const train::RunConfig& config = work.config;
   train::apply_numerics(config.numerics);
-  const int64_t constant = train::measure_library_constant(config, kShape, device);
-  report::Table table({{arguments.stack + " in a budget"},
+  const int64_t constant = train::measure_library_constant(config, work.shape, device);
+  report::Table table({{work.name + " in a budget"},
                        {"tier"},
-                       {"audio-s/s", report::Align::kRight},
+                       {work.unit, report::Align::kRight},
                        {"micro-batches", report::Align::kRight},
                        {"arena GiB", report::Align::kRight},
                        {"constant MiB", report::Align::kRight},
@@ -306,14 +272,12 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
     const int64_t budget = parse_bytes(text);
     for (const std::string& tier : arguments.tiers) {
       train::StepSettings settings{.tier = value_of(tier, nn::kTiers)};
-      train::DryRun dry(config, kShape, train::DryRun::Purpose::kTraining, device.target);
+      train::DryRun dry(config, work.shape, train::DryRun::Purpose::kTraining, device.target);
       std::vector<data::Example> all;
       std::vector<double> durations;
       for (int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
-        for (data::Example& example :
-             examples_of(lengths, step, arguments.effective_batch, false)) {
-          durations.push_back(static_cast<double>(example.rows) /
-                              static_cast<double>(kFramesASecond));
+        for (data::Example& example : work.examples(lengths, step, /*with_values=*/false)) {
+          durations.push_back(work.amount({&example, 1}));
           all.push_back(std::move(example));
         }
       }
@@ -325,7 +289,7 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
         fmt::print("{} {}: {}\n", text, tier, error.what());
         continue;
       }
-      const Row row = run(arguments, config, lengths, device, budget - constant, settings);
+      const Row row = run(arguments, work, lengths, device, budget - constant, settings);
       table.add_row(
           {text, tier, fmt::format("{:.0f}", row.speed), fmt::format("{:.1f}", row.micro_batches),
            gib(budget - constant), fmt::format("{}", constant >> 20), gib(row.shown),
@@ -333,7 +297,7 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
                "{:+.2f} %",
                100.0 * (static_cast<double>(row.shown) / static_cast<double>(budget) - 1.0)),
            fmt::format("{}", row.samples)});
-      results.push_back({{"stack", arguments.stack},
+      results.push_back({{"network", work.name},
                          {"budget_bytes", budget},
                          {"tier", tier},
                          {"audio_seconds_a_second", row.speed},
@@ -346,23 +310,24 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
                          {"samples", row.samples}});
     }
   }
-  fmt::print("{}", table.to_string());
+  fmt::print("{}", table.to_string(kTableWidth));
 }
 
 // The same packs three times over: the length that the arena reached after each time.
 void run_creep(const Arguments& arguments, const Lengths& lengths, const device::RunDevice& device,
                nlohmann::ordered_json& results) {
-  const train::RunConfig config = config_of(arguments);
+  const Workload work = workload_of(arguments);
+  const train::RunConfig& config = work.config;
   train::apply_numerics(config.numerics);
   const device::TargetScope target(device.target);
   const int64_t free = device::read_cuda_memory().free_bytes;
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kCuda, free - (int64_t{2} << 30));
   const device::ArenaGuard guard(at::kCUDA, arena);
-  train::Learner learner(config, kShape, device.torch, int64_t{1} << 30);
+  train::Learner learner(config, work.shape, device.torch, int64_t{1} << 30);
   for (int64_t epoch = 1; epoch <= 3; ++epoch) {
     for (int64_t pack = 0; pack < arguments.creep_packs; ++pack) {
-      train::run_step(learner, examples_of(lengths, pack, arguments.effective_batch, true),
+      train::run_step(learner, work.examples(lengths, pack, /*with_values=*/true),
                       {.tier = nn::Tier::kNorms,
                        .step = (epoch - 1) * arguments.creep_packs + pack + 1,
                        .total_steps = 3 * arguments.creep_packs});
@@ -370,7 +335,7 @@ void run_creep(const Arguments& arguments, const Lengths& lengths, const device:
     const device::MemoryReport report = arena->report();
     fmt::print("{} packs, epoch {}: high-water mark {}, most alive {}\n", arguments.creep_packs,
                epoch, report.high_water, report.peak);
-    results.push_back({{"stack", arguments.stack},
+    results.push_back({{"network", work.name},
                        {"packs", arguments.creep_packs},
                        {"epoch", epoch},
                        {"high_water_bytes", report.high_water},
@@ -388,14 +353,16 @@ int run_program(int argc, char** argv) {
   app.add_option("--lengths", arguments.lengths, "TSV of utterances: name, samples, seconds, ...")
       ->required();
   app.add_option("--stack", arguments.stack, "12x768, 24x1024 or 48x1280");
+  app.add_option("--model", arguments.model, "A preset instead of a stack, such as wav2vec2-large");
   app.add_option("--numerics", arguments.numerics, "fp32, tf32, bf16-exact or fp16");
   app.add_option("--tier", arguments.tiers, "Tiers to run");
   app.add_option("--budget", arguments.budgets, "Budgets to keep, instead of all memory");
+  app.add_option("--warmup", arguments.warmup, "Updates before those");
   app.add_option("--steps", arguments.steps, "Updates that are timed");
   app.add_option("--creep", arguments.creep_packs, "Packs to run three times over, instead");
   app.add_option("--json", arguments.json, "File for the results");
   CLI11_PARSE(app, argc, argv);
-  const Lengths lengths = read_lengths(arguments.lengths);
+  const Lengths lengths = bench::read_lengths(arguments.lengths);
   const device::RunDevice device = device::open_device("cuda");
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (arguments.creep_packs > 0) {

@@ -1,9 +1,9 @@
-"""The updates of gpu_stack in PyTorch with Hugging Face's encoder layers: the speed and memory to compare with.
+"""The updates of gpu_stack in PyTorch with Hugging Face's encoder layers: speed and memory to compare with.
 
 usage: bench/gpu/stack_peer.py --lengths FILE [--stack 24x1024] [--micro 32] [--checkpointing] [--json OUT]
 
-bf16 autocast over fp32 weights, SDPA, fused AdamW, gradients clipped, dropout 0.1 (attention 0), padded batches
-grouped by length: utterances of a step are sorted and cut into micro-batches.
+bf16 autocast over fp32 weights, SDPA, fused AdamW, gradients clipped, dropout 0.1 (attention 0), padded
+batches grouped by length: utterances of a step are sorted and cut into micro-batches.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from torch import nn
 from transformers import Wav2Vec2Config
 from transformers.models.wav2vec2.modeling_wav2vec2 import Wav2Vec2EncoderLayerStableLayerNorm
 
+GIB = 1 << 30
 FRAMES_A_SECOND = 50
 FEATURES = 80
 VOCABULARY = 32
@@ -67,6 +69,30 @@ def micro_batches(step: list[tuple[float, int]], micro: int) -> list[list[tuple[
     return [ordered[i : i + micro] for i in range(0, len(ordered), micro)]
 
 
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def time_updates(update: Callable[[int], float], warmup: int, steps: int) -> float:
+    """The median speed of the updates behind the first: update(number) returns how much it went through."""
+    speeds = []
+    for number in range(warmup + steps):
+        synchronize()
+        start = time.perf_counter()
+        amount = update(number)
+        synchronize()
+        if number >= warmup:
+            speeds.append(amount / (time.perf_counter() - start))
+    return statistics.median(speeds)
+
+
+def finish_update(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
 def run_micro_batch(model: Stack, batch: list[tuple[float, int]], share: float) -> None:
     frames = [int(seconds * FRAMES_A_SECOND) for seconds, _ in batch]
     labels = [min(characters, length // 3) for (_, characters), length in zip(batch, frames, strict=True)]
@@ -85,7 +111,9 @@ def run_micro_batch(model: Stack, batch: list[tuple[float, int]], share: float) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lengths", type=Path, required=True)
     parser.add_argument("--stack", choices=STACKS, default="24x1024")
     parser.add_argument("--micro", type=int, default=32)
@@ -101,35 +129,29 @@ def main() -> int:
     model = Stack(*STACKS[options.stack]).cuda().train()
     model.checkpointing = options.checkpointing
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    speeds = []
-    for number in range(options.warmup + options.steps):
+
+    def update(number: int) -> float:
         step = lengths[number * options.batch : (number + 1) * options.batch]
-        torch.cuda.synchronize()
-        start = time.perf_counter()
         for batch in micro_batches(step, options.micro):
             run_micro_batch(model, batch, len(batch) / len(step))
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        if number >= options.warmup:
-            seconds = sum(int(s * FRAMES_A_SECOND) for s, _ in step) / FRAMES_A_SECOND
-            speeds.append(seconds / (time.perf_counter() - start))
+        finish_update(model, optimizer)
+        return sum(int(s * FRAMES_A_SECOND) for s, _ in step) / FRAMES_A_SECOND
+
+    speed = time_updates(update, options.warmup, options.steps)
     free, total = torch.cuda.mem_get_info()
     result = {
         "stack": options.stack,
         "micro": options.micro,
         "checkpointing": options.checkpointing,
-        "audio_seconds_a_second": statistics.median(speeds),
+        "audio_seconds_a_second": speed,
         "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
         "device_bytes": total - free,
     }
-    gib = 1 << 30
     print(
         f"PyTorch {options.stack} micro {options.micro}{' checkpointing' if options.checkpointing else ''}: "
-        f"{result['audio_seconds_a_second']:.0f} audio-s/s, allocated {result['peak_allocated_bytes'] / gib:.2f} GiB, "
-        f"reserved {result['peak_reserved_bytes'] / gib:.2f} GiB"
+        f"{speed:.0f} audio-s/s, allocated {result['peak_allocated_bytes'] / GIB:.2f} GiB, "
+        f"reserved {result['peak_reserved_bytes'] / GIB:.2f} GiB"
     )
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
