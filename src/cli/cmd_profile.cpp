@@ -129,10 +129,8 @@ std::string render(const device::HardwareProfile& profile) {
 }
 
 models::ModelProfile model_profile(const ProfileOptions& options) {
-  std::vector<std::string> lines = choose_model(options.model).overrides();
-  for (std::string& line : lines) line = line.substr(std::string_view("model.").size());
-  lines.insert(lines.end(), options.overrides.begin(), options.overrides.end());
-  const auto model = read_overrides<models::ModelOptions>(lines);
+  models::ModelOptions model = choose_model(options.model).options;
+  read_group(load_overrides(options.overrides), as_group(model));
   const int64_t usual =
       model.is_language_model() ? models::kUsualTextVocabulary : models::kUsualCtcVocabulary;
   return models::profile_model(model,

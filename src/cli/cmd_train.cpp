@@ -74,20 +74,18 @@ train::RunConfig read_run_config(const TrainOptions& options,
                                  const std::optional<fs::path>& checkpoint) {
   std::vector<std::string> overrides = options.overrides;
   std::optional<ModelChoice> choice;
+  train::RunConfig config;
   if (!options.model.empty()) {
     choice = choose_model(options.model);
-    const std::vector<std::string> below = choice->overrides();
-    overrides.insert(overrides.begin(), below.begin(), below.end());
     for (const std::string& note : choice->notes) spdlog::info("{}: {}", options.model, note);
+    // Its settings stand for the defaults of the configuration, whose own preset does not count.
+    config.model = choice->options;
+    overrides.insert(overrides.begin(), "model.preset=" + choice->options.preset);
   }
-  train::RunConfig config;
-  if (!options.config.empty()) {
-    config = read_config<train::RunConfig>(options.config, overrides);
-  } else if (checkpoint) {
-    config = read_config<train::RunConfig>(*checkpoint / "config.yaml", overrides);
-  } else {
-    config = read_overrides<train::RunConfig>(overrides);
-  }
+  fs::path file = options.config;
+  if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
+  read_group(file.empty() ? load_overrides(overrides) : load_config(file, overrides),
+             as_group(config));
   if (choice && choice->folder) {
     config.init_from = *choice->folder;
     const fs::path vocabulary = *choice->folder / "vocab.json";
@@ -100,6 +98,12 @@ train::RunConfig read_run_config(const TrainOptions& options,
   if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
   if (!options.device.empty()) config.device = options.device;
   if (options.max_steps > 0) config.max_steps = options.max_steps;
+  if (config.model.is_language_model()) {
+    throw ConfigError(
+        {.attempted = fmt::format("training '{}'", config.model.preset),
+         .found = "a language model, which learns from text",
+         .expected = "a network that learns from speech: this command reads no text yet"});
+  }
   if (config.data.train.empty()) {
     throw ConfigError({.attempted = "starting a run",
                        .found = "no training manifest was named",

@@ -1,21 +1,11 @@
 #include "model_choice.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 
-#include "sotto/core/config.h"
 #include "sotto/core/hub_cache.h"
 
 namespace sotto::cli {
-
-std::vector<std::string> ModelChoice::overrides() const {
-  std::vector<std::string> lines;
-  for (const OptionInfo& option : list_options(options))
-    lines.push_back(fmt::format("model.{}={}", option.key, option.value));
-  return lines;
-}
 
 ModelChoice choose_model(const std::string& name) {
   const std::vector<std::string> presets = models::preset_names();

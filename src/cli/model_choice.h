@@ -15,10 +15,6 @@ struct ModelChoice {
   std::optional<std::filesystem::path> folder;
   // What is otherwise here than there, each in one line.
   std::vector<std::string> notes;
-
-  // The choice as overrides "model.key=value" of a configuration, to be laid under those of the
-  // user.
-  std::vector<std::string> overrides() const;
 };
 
 // Throws ConfigError or DataError where there is no such model.

@@ -164,6 +164,9 @@ TEST(ModelsOnTheCommandLine, ThatAreNoneAreRefused) {
       run_sotto({"profile", "--model", "no-such/model"}, {"HF_HOME=/nowhere/at/all"});
   EXPECT_EQ(id.exit_code, 2);
   EXPECT_PRED2(contains, id.err, "hf download no-such/model");
+  const CommandResult lm = run_sotto({"train", "--model", "decoder-lm", "--train", "a.jsonl"});
+  EXPECT_EQ(lm.exit_code, 2);
+  EXPECT_PRED2(contains, lm.err, "learns from text");
   const CommandResult setting =
       run_sotto({"profile", "--model", "wav2vec2-base", "--set", "subsampling=conv"});
   EXPECT_EQ(setting.exit_code, 2);

@@ -25,6 +25,16 @@ TEST_P(ModelMemory, IsExactAtEveryTier) {
   }
 }
 
+TEST_P(ModelMemory, IsExactInSixteenBits) {
+  const TinyModel& tiny = GetParam();
+  train::RunConfig config = tiny.config;
+  for (const train::Numerics numerics : {train::Numerics::kBf16Exact, train::Numerics::kFp16}) {
+    config.numerics = numerics;
+    expect_exact_steps(config, tiny.shape, {tiny.examples(5, 1), tiny.examples(7, 2)},
+                       {.tier = nn::Tier::kNorms, .limits = {.max_frames = 60}});
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ModelMemory, ::testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test.param.name; });
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "oracle/model_oracle.h"
+#include "oracle/optimizer_json.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/train/step.h"
@@ -28,14 +29,7 @@ class DecoderLmOracle : public ::testing::TestWithParam<const char*> {
     model.max_tokens = shape.at("max_frames");
     model.tied = shape.at("tied");
     model.label_smoothing = fixture_.scalars().at("label_smoothing");
-    const nlohmann::json& optimizer = fixture_.scalars().at("optimizer");
-    config.optimizer = {
-        .schedule = {.kind = optim::ScheduleKind::kConstant, .rate = optimizer.at("rate")},
-        .beta1 = optimizer.at("beta1"),
-        .beta2 = optimizer.at("beta2"),
-        .epsilon = optimizer.at("epsilon"),
-        .weight_decay = optimizer.at("decay"),
-        .clip_norm = optimizer.at("clip")};
+    config.optimizer = optimizer_of(fixture_.scalars().at("optimizer"));
     return config;
   }
 

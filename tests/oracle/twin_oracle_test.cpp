@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "oracle/optimizer_json.h"
 #include "sotto/train/step.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
@@ -18,14 +19,7 @@ train::RunConfig config_of(const nlohmann::json& twin) {
   config.model.transformer_ctc.heads = shape.at("heads");
   config.model.transformer_ctc.hidden = shape.at("hidden");
   config.model.transformer_ctc.dropout = 0.0;
-  const nlohmann::json& optimizer = twin.at("optimizer");
-  config.optimizer = {
-      .schedule = {.kind = optim::ScheduleKind::kConstant, .rate = optimizer.at("rate")},
-      .beta1 = optimizer.at("beta1"),
-      .beta2 = optimizer.at("beta2"),
-      .epsilon = optimizer.at("epsilon"),
-      .weight_decay = optimizer.at("decay"),
-      .clip_norm = optimizer.at("clip")};
+  config.optimizer = optimizer_of(twin.at("optimizer"));
   return config;
 }
 

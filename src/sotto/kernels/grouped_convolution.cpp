@@ -203,7 +203,7 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks&
 int64_t GroupedConvolution::default_block(const at::Tensor& weight) {
   // A GPU wants tiles for all its multiprocessors. A CPU is at its rate with few columns, and more
   // of them only move more memory: with 16 groups of 48 channels and 128 taps, blocks of 4 frames
-  // take 0.5 of the time of 16 for 500 frames, and 0.86 of it for 3,110.
+  // take less than half of the time of 16 for 500 frames, and about the same for 3,110.
   const int64_t max_columns = is_for_cuda(weight) ? 2'048 : 256;
   const int64_t largest = std::min(weight.size(2) / 8, max_columns / weight.size(1));
   int64_t block = 1;

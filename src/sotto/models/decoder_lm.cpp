@@ -8,6 +8,7 @@
 #include "sotto/kernels/cast.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/embedding.h"
+#include "sotto/models/option_checks.h"
 
 namespace sotto::models {
 
@@ -75,18 +76,9 @@ void DecoderLmOptions::visit(OptionVisitor& visitor) {
 }
 
 void DecoderLmOptions::validate() const {
-  const auto refuse = [](std::string found, std::string expected) {
-    throw ConfigError({.attempted = "checking the model's settings",
-                       .found = std::move(found),
-                       .expected = std::move(expected)});
-  };
-  if (width % heads != 0)
-    refuse(fmt::format("a width of {} with {} heads", width, heads), "heads that divide the width");
-  if (width / heads > kernels::Attention::kMaxHeadSize)
-    refuse(fmt::format("heads of {} values", width / heads),
-           fmt::format("at most {}", kernels::Attention::kMaxHeadSize));
+  check_heads(width, heads);
   if (width % 2 != 0 && positions == nn::PositionKind::kSinusoidal)
-    refuse(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
+    refuse_settings(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
 }
 
 DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,

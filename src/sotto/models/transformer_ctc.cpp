@@ -9,6 +9,7 @@
 #include "sotto/core/error.h"
 #include "sotto/kernels/cast.h"
 #include "sotto/kernels/group_norm.h"
+#include "sotto/models/option_checks.h"
 
 namespace sotto::models {
 
@@ -119,22 +120,13 @@ void TransformerCtcOptions::visit(OptionVisitor& visitor) {
 }
 
 void TransformerCtcOptions::validate() const {
-  const auto refuse = [](std::string found, std::string expected) {
-    throw ConfigError({.attempted = "checking the model's settings",
-                       .found = std::move(found),
-                       .expected = std::move(expected)});
-  };
-  if (width % heads != 0)
-    refuse(fmt::format("a width of {} with {} heads", width, heads), "heads that divide the width");
-  if (width / heads > kernels::Attention::kMaxHeadSize)
-    refuse(fmt::format("heads of {} values", width / heads),
-           fmt::format("at most {}", kernels::Attention::kMaxHeadSize));
+  check_heads(width, heads);
   if (width % 2 != 0 && positions == nn::PositionKind::kSinusoidal)
-    refuse(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
+    refuse_settings(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
   if (subsampling == nn::SubsamplingKind::kConvolution && subsampling_factor != 2 &&
       subsampling_factor != 4)
-    refuse(fmt::format("convolutions with a subsampling_factor of {}", subsampling_factor),
-           "2 or 4, or subsampling: stack");
+    refuse_settings(fmt::format("convolutions with a subsampling_factor of {}", subsampling_factor),
+                    "2 or 4, or subsampling: stack");
 }
 
 TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,

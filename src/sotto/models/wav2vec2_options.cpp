@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/attention.h"
+#include "sotto/models/option_checks.h"
 
 namespace sotto::models {
 
@@ -99,26 +99,18 @@ void Wav2Vec2Options::visit(OptionVisitor& visitor) {
 }
 
 void Wav2Vec2Options::validate() const {
-  const auto refuse = [](std::string found, std::string expected) {
-    throw ConfigError({.attempted = "checking the model's settings",
-                       .found = std::move(found),
-                       .expected = std::move(expected)});
-  };
-  if (width % heads != 0)
-    refuse(fmt::format("a width of {} with {} heads", width, heads), "heads that divide the width");
-  if (width / heads > kernels::Attention::kMaxHeadSize)
-    refuse(fmt::format("heads of {} values", width / heads),
-           fmt::format("at most {}", kernels::Attention::kMaxHeadSize));
+  check_heads(width, heads);
   if (width % position_groups != 0)
-    refuse(fmt::format("a width of {} in {} groups", width, position_groups),
-           "position_groups that divide the width");
+    refuse_settings(fmt::format("a width of {} in {} groups", width, position_groups),
+                    "position_groups that divide the width");
   if (conv_widths.empty() || conv_widths.size() != conv_kernels.size() ||
       conv_widths.size() != conv_strides.size())
-    refuse(fmt::format("{} conv_widths, {} conv_kernels and {} conv_strides", conv_widths.size(),
-                       conv_kernels.size(), conv_strides.size()),
-           "as many of each, and at least one");
+    refuse_settings(fmt::format("{} conv_widths, {} conv_kernels and {} conv_strides",
+                                conv_widths.size(), conv_kernels.size(), conv_strides.size()),
+                    "as many of each, and at least one");
   if (freeze_layers > layers)
-    refuse(fmt::format("freeze_layers: {} of {}", freeze_layers, layers), "at most all layers");
+    refuse_settings(fmt::format("freeze_layers: {} of {}", freeze_layers, layers),
+                    "at most all layers");
 }
 
 }  // namespace sotto::models

@@ -114,7 +114,9 @@ const at::Tensor& PositionalConvolution::product(const Context& context, LayerTa
     const at::Tensor& x = tape.kept(kInput).front();
     const Weight weight = weight_for(x);
     at::Tensor result = GroupedConvolution::forward(x, weight.values, context.packing, {});
-    if (!result.is_meta()) result.add_(bias_.value);
+    // Of one type: ATen would make copies of two.
+    const at::Tensor bias = in_type_of(bias_.value, result);
+    if (!result.is_meta()) result.add_(bias);
     return LayerTape::Tensors{std::move(result)};
   };
   return tape.get(kProduct, compute).front();
