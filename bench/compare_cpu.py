@@ -5,8 +5,9 @@
 Eight utterances of 2 to 15 s, 68 s in all, a loss of `ctc mean`, random weights, a vocabulary of 32; dropout,
 layer drop and masking off; no optimizer. Once with the feature encoder trained, once with it frozen. Hugging
 Face's Wav2Vec2ForCTC gets the eight padded to one batch, SDPA, and no attention mask: a model with a group
-norm in its feature encoder was trained without one, and is fastest so. sotto packs them. Each measurement is
-a process of its own on the same number of threads; seconds are the median behind one update to warm up.
+norm in its feature encoder was trained without one, and is fastest so. sotto packs them. (The losses in OUT
+differ for that: without a mask padding counts as audio. The weights are others, too.) Each measurement is a
+process of its own on the same number of threads; seconds are the median behind one update to warm up.
 
 Memory is what is held beyond weights and gradients, and the inputs of the update are part of it. Of sotto:
 the peak of its arena less the bytes of weights and gradients in it. Of Hugging Face: how far the largest
