@@ -257,9 +257,7 @@ void run(const Arguments& arguments) {
     throw DataError({.attempted = "writing " + arguments.json, .found = "it cannot be written"});
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   Arguments arguments;
   std::vector<std::string> tiers;
   for (const auto& [name, tier] : nn::kTiers) tiers.emplace_back(name);
@@ -277,11 +275,17 @@ int main(int argc, char** argv) {
   app.add_flag("--frozen", arguments.is_frozen, "Do not train the feature encoder");
   app.add_option("--json", arguments.json, "File for the numbers");
   CLI11_PARSE(app, argc, argv);
+  run(arguments);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    run(arguments);
+    return run_program(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "sotto_model_bench: {}\n", error.what());
     return 1;
   }
-  return 0;
 }

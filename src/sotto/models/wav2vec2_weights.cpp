@@ -12,8 +12,6 @@ namespace {
 using nn::Parameter;
 using nn::ParameterStore;
 
-const std::string kEncoder = "wav2vec2.encoder.";
-
 class Names {
  public:
   explicit Names(ParameterStore& store) : store_(store) {}
@@ -91,10 +89,11 @@ std::vector<NamedTensor> Wav2Vec2::named_weights() {
   names.add_part("wav2vec2.feature_projection.layer_norm", "projection.norm");
   names.add_part("wav2vec2.feature_projection.projection", "projection");
   if (store_.find("mask") != nullptr) names.add("wav2vec2.masked_spec_embed", "mask");
-  names.add_normed_weight(kEncoder + "pos_conv_embed.conv", "positions");
-  names.add_part(kEncoder + "layer_norm", options_.norm_first ? "head.norm" : "positions.norm");
+  const std::string encoder = "wav2vec2.encoder.";
+  names.add_normed_weight(encoder + "pos_conv_embed.conv", "positions");
+  names.add_part(encoder + "layer_norm", options_.norm_first ? "head.norm" : "positions.norm");
   for (int64_t layer = 0; layer < num_layers(); ++layer) {
-    const std::string theirs = fmt::format("{}layers.{}.", kEncoder, layer);
+    const std::string theirs = fmt::format("{}layers.{}.", encoder, layer);
     const std::string ours = nn::TransformerStack::prefix_of("layers", layer);
     names.add_qkv(theirs + "attention", ours + "attention.qkv");
     names.add_part(theirs + "attention.out_proj", ours + "attention.out");

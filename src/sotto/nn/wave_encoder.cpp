@@ -145,11 +145,9 @@ void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
 void WaveEncoder::backward_piece(const Piece& piece, at::Tensor dy, const Wave& wave,
                                  const WaveNorm::Folded& d_folded) const {
   std::vector<Kept> kept;
-  at::Tensor h = piece.samples;
-  for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    kept.push_back(run_stage(stage, std::move(h), piece, wave));
-    if (stage + 1 < stages_.size()) h = activated(kept.back());
-  }
+  for (size_t stage = 0; stage < stages_.size(); ++stage)
+    kept.push_back(
+        run_stage(stage, stage == 0 ? piece.samples : activated(kept.back()), piece, wave));
   for (size_t stage = stages_.size(); stage-- > 0;) {
     const Stage& own = stages_[stage];
     Kept& now = kept[stage];
