@@ -53,8 +53,8 @@ void expect_truth(const std::vector<int64_t>& lengths, int64_t head_size, const 
   const Packing packing(lengths, at::kCPU);
   const Inputs in = inputs_for(packing, options.num_heads * head_size, type);
   const Outputs ours = run(in, packing, options);
-  const test::AttentionTruth truth =
-      test::attention_truth(in.qkv.to(at::kDouble), in.dy.to(at::kDouble), packing, options);
+  const test::AttentionTruth truth = test::attention_truth(
+      {.qkv = in.qkv.to(at::kDouble), .dy = in.dy.to(at::kDouble)}, packing, options);
   const double tolerance = test::kernel_tolerance(type);
   EXPECT_LE(test::relative_error(ours.forward.y, truth.y), tolerance);
   EXPECT_LE(test::relative_error(ours.dqkv, truth.dqkv), tolerance);

@@ -15,32 +15,59 @@ at::Tensor visible(int64_t length, const kernels::Attention::Options& options) {
          (distance <= options.right.value_or(length));
 }
 
+at::Tensor leaf_of(const at::Tensor& x) {
+  return x.detach().clone().set_requires_grad(true);
+}
+
+// [H, T, T] of each utterance.
+std::vector<at::Tensor> biases_of(const at::Tensor& bias, const kernels::Packing& packing,
+                                  int64_t num_heads) {
+  std::vector<at::Tensor> biases;
+  int64_t first = 0;
+  for (const int64_t length : packing.lengths()) {
+    const int64_t size = num_heads * length * length;
+    biases.push_back(bias.narrow(0, first, size).view({num_heads, length, length}));
+    first += size;
+  }
+  return biases;
+}
+
 }  // namespace
 
-AttentionTruth attention_truth(const at::Tensor& qkv, const at::Tensor& dy,
-                               const kernels::Packing& packing,
+AttentionTruth attention_truth(const AttentionInputs& in, const kernels::Packing& packing,
                                const kernels::Attention::Options& options) {
-  const at::Tensor leaf = qkv.detach().clone().set_requires_grad(true);
-  const int64_t width = dy.size(1);
+  const at::Tensor leaf = leaf_of(in.qkv);
+  const at::Tensor bias = in.bias.defined() ? leaf_of(in.bias) : at::Tensor();
+  std::vector<at::Tensor> biases;
+  if (bias.defined()) biases = biases_of(bias, packing, options.num_heads);
+  const int64_t width = in.dy.size(1);
   std::vector<at::Tensor> ys;
   std::vector<at::Tensor> sums;
   for (const at::Tensor& utterance : leaf.split_with_sizes(packing.lengths())) {
     const int64_t length = utterance.size(0);
     const auto parts =
         utterance.view({length, 3, options.num_heads, -1}).permute({1, 2, 0, 3}).unbind(0);
-    const at::Tensor mask = visible(length, options);
+    const int64_t head_size = width / options.num_heads;
+    const double scale = std::sqrt(static_cast<double>(head_size));
+    at::Tensor scores = at::matmul(parts[0], parts[1].transpose(1, 2)) / scale;  // [H, T, T]
+    at::Tensor mask = visible(length, options);
+    const at::Tensor hidden = mask.logical_not();
+    if (bias.defined()) {
+      const at::Tensor& added = biases[ys.size()];
+      scores = scores + added;
+      mask = added.masked_fill(hidden, -INFINITY).unsqueeze(0);
+    }
     const at::Tensor y = at::scaled_dot_product_attention(
         parts[0].unsqueeze(0), parts[1].unsqueeze(0), parts[2].unsqueeze(0), mask);
     ys.push_back(y.squeeze(0).transpose(0, 1).reshape({length, width}));
-    const int64_t head_size = width / options.num_heads;
-    const double scale = std::sqrt(static_cast<double>(head_size));
-    const at::Tensor scores = at::matmul(parts[0], parts[1].transpose(1, 2)) / scale;
-    const at::Tensor seen = scores.masked_fill(mask.logical_not(), -INFINITY);
-    sums.push_back(seen.logsumexp(2).detach());
+    sums.push_back(scores.masked_fill(hidden, -INFINITY).logsumexp(2).detach());
   }
   const at::Tensor y = at::cat(ys);
-  y.backward(dy);
-  return {.y = y.detach(), .dqkv = leaf.grad(), .logsumexp = at::cat(sums, 1)};
+  y.backward(in.dy);
+  return {.y = y.detach(),
+          .dqkv = leaf.grad(),
+          .logsumexp = at::cat(sums, 1),
+          .d_bias = bias.defined() ? bias.grad() : at::Tensor()};
 }
 
 }  // namespace sotto::test

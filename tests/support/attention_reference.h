@@ -8,15 +8,21 @@
 
 namespace sotto::test {
 
+// In double.
+struct AttentionInputs {
+  at::Tensor qkv;        // [N, 3 D]
+  at::Tensor dy;         // [N, D]
+  at::Tensor bias = {};  // [sum over utterances of H T_u T_u]; undefined: none
+};
+
 struct AttentionTruth {
   at::Tensor y;          // [N, D]
   at::Tensor dqkv;       // [N, 3 D]
   at::Tensor logsumexp;  // [H, N]
+  at::Tensor d_bias;     // shape of the bias; undefined without one
 };
 
-// qkv [N, 3 D] and dy [N, D] in double.
-AttentionTruth attention_truth(const at::Tensor& qkv, const at::Tensor& dy,
-                               const kernels::Packing& packing,
+AttentionTruth attention_truth(const AttentionInputs& in, const kernels::Packing& packing,
                                const kernels::Attention::Options& options);
 
 }  // namespace sotto::test

@@ -37,9 +37,55 @@ Tensors run_attention(const Tensors& in, const Packing& packing) {
   return {result.y, dqkv};
 }
 Tensors reference_attention(const Tensors& in, const Packing& packing) {
-  const AttentionTruth truth = attention_truth(
-      in[0], in[1], packing, attention_options(in[1].size(1), Attention::Variant::kTiled));
+  const AttentionTruth truth =
+      attention_truth({.qkv = in[0], .dy = in[1]}, packing,
+                      attention_options(in[1].size(1), Attention::Variant::kTiled));
   return {truth.y, truth.dqkv};
+}
+
+// --- attention with a bias: inputs qkv, dy, bias; results y, dqkv and the bias's gradient, and all
+// of it once more in a window
+
+Attention::Options in_a_window(Attention::Options options) {
+  options.left = 9;
+  options.right = 2;
+  return options;
+}
+
+// Seeds that leave the scores of the smallest packs gradients of about 1: they are differences, and
+// from inputs that happen to cancel little but rounding would be left.
+std::vector<Input> attention_bias_inputs(const Shape& s) {
+  const int64_t heads = attention_options(s.width, Attention::Variant::kTiled).num_heads;
+  int64_t num_scores = 0;
+  for (const int64_t length : lengths_for(s.rows)) num_scores += heads * length * length;
+  return {data({s.rows, 3 * s.width}, 34), data({s.rows, s.width}, 35), data({num_scores}, 36)};
+}
+
+template <Attention::Variant kVariant>
+Tensors run_attention_bias(const Tensors& in, const Packing& packing) {
+  const Attention::Options everywhere = attention_options(in[1].size(1), kVariant);
+  Tensors results;
+  for (const Attention::Options& options : {everywhere, in_a_window(everywhere)}) {
+    at::Tensor d_bias = at::empty_like(in[2]);
+    const Attention::Bias bias{.values = in[2], .gradient = &d_bias};
+    const Attention::Result result = Attention::forward(in[0], packing, options, &bias);
+    const at::Tensor dqkv =
+        Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
+                            packing, options, &bias);
+    results.insert(results.end(), {result.y, dqkv, d_bias});
+  }
+  return results;
+}
+Tensors reference_attention_bias(const Tensors& in, const Packing& packing) {
+  const Attention::Options everywhere =
+      attention_options(in[1].size(1), Attention::Variant::kTiled);
+  Tensors results;
+  for (const Attention::Options& options : {everywhere, in_a_window(everywhere)}) {
+    const AttentionTruth truth =
+        attention_truth({.qkv = in[0], .dy = in[1], .bias = in[2]}, packing, options);
+    results.insert(results.end(), {truth.y, truth.dqkv, truth.d_bias});
+  }
+  return results;
 }
 
 // --- windows of frames: inputs x, and dy that is folded to the windows of 3 frames, stride 2
@@ -306,6 +352,10 @@ std::vector<KernelCase> pack_kernel_cases() {
        reference_attention},
       {"AttentionPlain", true, attention_inputs, run_attention<Attention::Variant::kPlain>,
        reference_attention},
+      {"AttentionBias", true, attention_bias_inputs, run_attention_bias<Attention::Variant::kTiled>,
+       reference_attention_bias},
+      {"AttentionPlainBias", true, attention_bias_inputs,
+       run_attention_bias<Attention::Variant::kPlain>, reference_attention_bias},
       {"FrameWindows", true, windows_inputs, run_frame_windows, reference_frame_windows},
       {"PositionAdd", true, position_inputs, run_position_add, reference_position_add},
       {"SinusoidAdd", true, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <string_view>
 
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/torch_memory.h"
@@ -26,8 +27,23 @@ void attention_plain_backward_library(const Attention::BackwardInputs& in,
 
 namespace {
 
+int64_t num_scores(const detail::AttentionShape& shape) {
+  return shape.scores_before(shape.packing.num_utterances());
+}
+
+// A tensor of the bias: a value for each score, of the type and device of qkv.
+void check_scores(const at::Tensor& values, const at::Tensor& qkv,
+                  const detail::AttentionShape& shape, std::string_view name) {
+  SOTTO_ASSERT(values.dim() == 1 && values.numel() == num_scores(shape) && values.is_contiguous() &&
+                   values.scalar_type() == qkv.scalar_type() && values.device() == qkv.device(),
+               "{} has shape [{}] and type {}, expected [{}] and {}, where qkv is", name,
+               fmt::join(values.sizes(), ", "), c10::toString(values.scalar_type()),
+               num_scores(shape), c10::toString(qkv.scalar_type()));
+}
+
 detail::AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
-                                     const Attention::Options& options) {
+                                     const Attention::Options& options,
+                                     const Attention::Bias* bias) {
   check_rows(qkv, "qkv");
   SOTTO_ASSERT(qkv.size(0) == packing.num_frames(), "{} rows for {} frames", qkv.size(0),
                packing.num_frames());
@@ -42,11 +58,16 @@ detail::AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packi
   const int64_t right = options.right.value_or(all);
   SOTTO_ASSERT(left >= 0 && right >= 0, "a window of {} frames to the left, {} to the right", left,
                right);
-  return {.packing = packing,
-          .num_heads = options.num_heads,
-          .head_size = head_size,
-          .left = std::min(left, all),
-          .right = std::min(right, all)};
+  const detail::AttentionShape shape{.packing = packing,
+                                     .num_heads = options.num_heads,
+                                     .head_size = head_size,
+                                     .left = std::min(left, all),
+                                     .right = std::min(right, all),
+                                     .bias = bias};
+  if (bias != nullptr) check_scores(bias->values, qkv, shape, "a bias");
+  if (shape.bias_gradient() != nullptr)
+    check_scores(*bias->gradient, qkv, shape, "the gradient of a bias");
+  return shape;
 }
 
 // Pairs with the key at most `reach` frames to one side of the query.
@@ -64,12 +85,6 @@ int64_t pairs_of(const detail::AttentionShape& shape) {
   return pairs;
 }
 
-int64_t num_probabilities(const detail::AttentionShape& shape) {
-  int64_t count = 0;
-  for (const int64_t length : shape.packing.lengths()) count += shape.num_heads * length * length;
-  return count;
-}
-
 // The scores of the longest utterance: others use the first part of it.
 at::Tensor make_scores(const at::Tensor& qkv, const detail::AttentionShape& shape) {
   const int64_t longest = shape.packing.max_length();
@@ -80,15 +95,28 @@ at::Tensor make_scores(const at::Tensor& qkv, const detail::AttentionShape& shap
 // then masks.
 double flops_of(const detail::AttentionShape& shape, Attention::Variant variant,
                 double num_products) {
-  const int64_t pairs = variant == Attention::Variant::kTiled
-                            ? pairs_of(shape)
-                            : num_probabilities(shape) / shape.num_heads;
+  const int64_t pairs =
+      variant == Attention::Variant::kTiled ? pairs_of(shape) : num_scores(shape) / shape.num_heads;
   return 2.0 * num_products * static_cast<double>(shape.width()) * static_cast<double>(pairs);
 }
 
-// Whether a library does it on the GPU that the tensor is on, or stands for.
+// What is read of a bias: that of the pairs that the variant computes.
+double bias_bytes(const detail::AttentionShape& shape, Attention::Variant variant) {
+  if (shape.bias == nullptr) return 0.0;
+  if (variant == Attention::Variant::kPlain) return bytes_of(shape.bias->values);
+  return static_cast<double>(shape.num_heads * pairs_of(shape)) *
+         static_cast<double>(shape.bias->values.itemsize());
+}
+
+double bias_gradient_bytes(const detail::AttentionShape& shape) {
+  const at::Tensor* gradient = shape.bias_gradient();
+  return gradient == nullptr ? 0.0 : bytes_of(*gradient);
+}
+
+// Whether a library does it on the GPU that the tensor is on, or stands for. FlashAttention takes
+// no bias, efficient attention one of padded rows.
 bool is_for_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  return is_for_cuda(qkv) &&
+  return is_for_cuda(qkv) && shape.bias == nullptr &&
          detail::LibraryAttention::has(shape, qkv.scalar_type(), target_of(qkv));
 }
 
@@ -104,7 +132,7 @@ std::vector<int64_t> logsumexp_sizes(const at::Tensor& qkv, const detail::Attent
 void check_softmax(const at::Tensor& softmax, const at::Tensor& qkv,
                    const detail::AttentionShape& shape, Attention::Variant variant) {
   const bool tiled = variant == Attention::Variant::kTiled;
-  int64_t expected = num_probabilities(shape);
+  int64_t expected = num_scores(shape);
   if (tiled) expected = c10::multiply_integers(logsumexp_sizes(qkv, shape));
   SOTTO_ASSERT(softmax.numel() == expected && softmax.is_contiguous() &&
                    softmax.scalar_type() == (tiled ? at::kFloat : qkv.scalar_type()),
@@ -154,12 +182,15 @@ CudaAttentionTask cuda_task(const at::Tensor& qkv, const at::Tensor& y, const at
           .num_heads = shape.num_heads,
           .head_size = shape.head_size,
           .left = shape.left,
-          .right = shape.right};
+          .right = shape.right,
+          .bias = shape.bias == nullptr ? CudaArray{} : cuda_array(shape.bias->values)};
 }
 
 Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  report_cost("attention.forward", {.flops = flops_of(shape, Attention::Variant::kTiled, 2.0),
-                                    .bytes = 4.0 / 3.0 * bytes_of(qkv)});
+  constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
+  report_cost("attention.forward",
+              {.flops = flops_of(shape, kVariant, 2.0),
+               .bytes = 4.0 / 3.0 * bytes_of(qkv) + bias_bytes(shape, kVariant)});
   if (is_for_library(qkv, shape)) return forward_in_library(qkv, shape);
   const int64_t frames = qkv.size(0);
   Attention::Result result{.y = make_result({frames, shape.width()}, qkv),
@@ -176,11 +207,12 @@ Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionSh
 
 Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionShape& shape) {
   Attention::Result result{.y = make_result({qkv.size(0), shape.width()}, qkv),
-                           .softmax = make_result({num_probabilities(shape)}, qkv)};
+                           .softmax = make_result({num_scores(shape)}, qkv)};
   const at::Tensor scores = make_scores(qkv, shape);
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
-               .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax)});
+               .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax) +
+                        bias_bytes(shape, Attention::Variant::kPlain)});
   const device::LibraryCall call("plain attention", qkv.device().type(), 0);
   if (is_dry(qkv)) return result;
   if (qkv.is_cuda()) {
@@ -195,21 +227,28 @@ at::Tensor backward_tiled(const Attention::BackwardInputs& in,
                           const detail::AttentionShape& shape) {
   check_same(in.dy, in.y, "y");
   // The four products of the gradients, and the scores once more.
+  constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.backward",
-              {.flops = flops_of(shape, Attention::Variant::kTiled, 5.0),
-               .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax)});
+              {.flops = flops_of(shape, kVariant, 5.0),
+               .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax) +
+                        bias_bytes(shape, kVariant) + bias_gradient_bytes(shape)});
   if (is_for_library(in.qkv, shape)) return backward_in_library(in, shape);
   at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
   const int64_t frames = in.qkv.size(0);
   const at::TensorOptions as_float = in.qkv.options().dtype(at::kFloat);
   const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
+  const at::Tensor* d_bias = shape.bias_gradient();
+  // Tiles in which no pair is seen are not met.
+  if (d_bias != nullptr && shape.has_window() && !is_dry(in.qkv)) d_bias->zero_();
   if (is_for_cuda(in.qkv)) {
     if (is_dry(in.qkv)) return dqkv;
-    detail::attention_backward_cuda(cuda_task(in.qkv, in.y, in.softmax, shape),
-                                    {.dy = cuda_array(in.dy),
-                                     .dqkv = cuda_array(dqkv),
-                                     .delta = delta.mutable_data_ptr<float>()},
-                                    device::current_cuda_stream());
+    detail::attention_backward_cuda(
+        cuda_task(in.qkv, in.y, in.softmax, shape),
+        {.dy = cuda_array(in.dy),
+         .dqkv = cuda_array(dqkv),
+         .d_bias = d_bias == nullptr ? CudaArray{} : cuda_array(*d_bias),
+         .delta = delta.mutable_data_ptr<float>()},
+        device::current_cuda_stream());
     return dqkv;
   }
   at::Tensor dq_sum;
@@ -227,7 +266,8 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in,
   // The four products of the gradients.
   report_cost("attention_plain.backward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
-               .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax)});
+               .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax) +
+                        bias_gradient_bytes(shape)});
   const device::LibraryCall call("plain attention", in.qkv.device().type(), 0);
   if (is_dry(in.qkv)) return dqkv;
   if (in.qkv.is_cuda()) {
@@ -250,14 +290,14 @@ int64_t Attention::num_pairs(const Packing& packing, const Options& options) {
 }
 
 Attention::Result Attention::forward(const at::Tensor& qkv, const Packing& packing,
-                                     const Options& options) {
-  const detail::AttentionShape shape = checked_shape(qkv, packing, options);
+                                     const Options& options, const Bias* bias) {
+  const detail::AttentionShape shape = checked_shape(qkv, packing, options, bias);
   return options.variant == Variant::kTiled ? forward_tiled(qkv, shape) : forward_plain(qkv, shape);
 }
 
 at::Tensor Attention::backward(const BackwardInputs& in, const Packing& packing,
-                               const Options& options) {
-  const detail::AttentionShape shape = checked_shape(in.qkv, packing, options);
+                               const Options& options, const Bias* bias) {
+  const detail::AttentionShape shape = checked_shape(in.qkv, packing, options, bias);
   check_rows(in.dy, "dy");
   SOTTO_ASSERT(in.dy.size(0) == packing.num_frames() && in.dy.size(1) == shape.width() &&
                    in.dy.scalar_type() == in.qkv.scalar_type(),

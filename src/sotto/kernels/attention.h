@@ -1,11 +1,12 @@
 // Self-attention over a pack: every frame sees the frames of its own utterance, all of them or
 // those in a window around it. N frames of a pack, H heads of head size D / H, T_u frames of
-// utterance u. Scores are scaled by 1 / sqrt(head size); arithmetic is fp32 for every type.
+// utterance u. Scores are scaled by 1 / sqrt(head size), then a bias may be added; arithmetic is
+// fp32 for every type.
 //
 // Allocates, kTiled: forward y and the logsumexp; backward dqkv, and as workspace fp32 [H, N] and,
 // for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the stack. On a GPU
 // FlashAttention or efficient attention does it where they have the shape, and takes what
-// attention_library.h declares.
+// attention_library.h declares; a bias goes to the kernel of ours, which takes what is said above.
 // Allocates, kPlain: forward y and the probabilities, and as workspace the scores of the longest
 // utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
 #pragma once
@@ -45,6 +46,16 @@ struct Attention {
     at::Tensor softmax;
   };
 
+  // What is added to the scaled scores, as relative positions are.
+  struct Bias {
+    // [sum over utterances of H T_u T_u], type of qkv, finite; laid out as the probabilities of
+    // kPlain are. What lies outside of the window has no effect.
+    const at::Tensor& values;
+    // Where wanted: backward fills it with the gradient of the values, shape and type of those.
+    // Zero outside of the window. Forward leaves it alone.
+    at::Tensor* gradient = nullptr;
+  };
+
   struct BackwardInputs {
     const at::Tensor& dy;       // [N, D]
     const at::Tensor& qkv;      // [N, 3 D]
@@ -53,11 +64,12 @@ struct Attention {
   };
 
   // qkv [N, 3 D]: a row holds q, k and v of a frame, each [H, D / H].
-  static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options);
+  static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options,
+                        const Bias* bias = nullptr);
 
-  // dqkv [N, 3 D], of the options that forward had.
+  // dqkv [N, 3 D], of the options and the bias that forward had.
   static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
-                             const Options& options);
+                             const Options& options, const Bias* bias = nullptr);
 
   // Pairs of a query and a key that it sees, in the whole pack: what the cost grows with.
   static int64_t num_pairs(const Packing& packing, const Options& options);

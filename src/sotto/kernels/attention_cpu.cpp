@@ -81,8 +81,11 @@ struct ForwardTiles {
   alignas(64) float sum[kWideTile];      // of exp(score - largest)
   alignas(64) float factor[kWideTile];   // what y is to be multiplied by
 
+  // `bias`: of this head, [T, T], or null.
   template <class T>
-  void run(const QkvRows<const T>& head, const AttentionShape& shape, const Piece& piece) {
+  void run(const QkvRows<const T>& head, const T* bias, const AttentionShape& shape,
+           const Piece& piece) {
+    const int64_t length = shape.length_of(piece.utterance);
     const int64_t num_queries = piece.queries.size();
     load_tile(q_rows, head.q, piece.queries);
     transpose_tile(q, q_rows, num_queries, shape.head_size);
@@ -95,6 +98,8 @@ struct ForwardTiles {
       load_tile(v, head.v, keys);
       product.assign(scores.matrix(), k.matrix(), q.matrix(),
                      {keys.size(), num_queries, shape.head_size});
+      if (bias != nullptr)
+        add_bias_transposed(scores.matrix(), columns_of(bias, length, keys), piece.queries);
       if (!shape.all_see_all(piece.queries, keys)) {
         const ScoreMask mask{keys, piece.queries, /*before=*/shape.right, /*after=*/shape.left};
         mask.apply(scores.matrix());
@@ -156,6 +161,8 @@ struct BackwardHead {
   Rows<float> dq_sum;
   const float* logsumexp;  // [length]
   const float* delta;      // [length]
+  const T* bias;           // [length, length] or null
+  T* d_bias;               // likewise
   int64_t length;
 };
 
@@ -210,6 +217,8 @@ struct BackwardTiles {
     const Extent to_scores{queries.size(), keys.size(), shape.head_size};
     product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), to_scores);
     product.assign(d_scores.matrix(), dy.matrix(), v_columns.matrix(), to_scores);
+    if (head.bias != nullptr)
+      add_bias(scores.matrix(), columns_of(head.bias, head.length, keys), queries);
     if (!shape.all_see_all(queries, keys)) {
       const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
       mask.apply(scores.matrix());
@@ -220,7 +229,10 @@ struct BackwardTiles {
       product.add_transposed(dv.matrix(), scores.matrix(), dy.matrix(), to_keys);
       product.add_transposed(dk.matrix(), d_scores.matrix(), q.matrix(), to_keys);
     }
-    if (pass != Pass::kKeys) add_to_dq(head, queries, keys);
+    if (pass == Pass::kKeys) return;
+    add_to_dq(head, queries, keys);
+    if (head.d_bias != nullptr)
+      store_scores(columns_of(head.d_bias, head.length, keys), queries, d_scores.matrix());
   }
 
   // Scores become probabilities; gradients of the probabilities become those of the scores.
@@ -284,11 +296,12 @@ void attention_forward_cpu(const at::Tensor& qkv, const AttentionShape& shape,
   with_element_type(qkv, [&](auto zero) {
     using T = decltype(zero);
     const T* in = qkv.const_data_ptr<T>();
+    const T* bias = bias_of<T>(shape);
     T* out = result.y.mutable_data_ptr<T>();
     work_by_queries(shape).run([&](const Piece* first, const Piece* last) {
       ForwardTiles tiles;
       for (const Piece* piece = first; piece != last; ++piece) {
-        tiles.run(qkv_rows(in, shape, *piece), shape, *piece);
+        tiles.run(qkv_rows(in, shape, *piece), scores_of(bias, shape, *piece), shape, *piece);
         store_tile(head_rows(out, shape, *piece), piece->queries, tiles.y);
         float* to = logsumexp + piece->head * shape.packing.num_frames() +
                     shape.start_of(piece->utterance) + piece->queries.begin;
@@ -309,6 +322,8 @@ void attention_backward_cpu(const Attention::BackwardInputs& in, const Attention
     const T* qkv = in.qkv.const_data_ptr<T>();
     const T* dy = in.dy.const_data_ptr<T>();
     T* dqkv = gradient.dqkv.mutable_data_ptr<T>();
+    const T* bias = bias_of<T>(shape);
+    T* d_bias = bias_gradient_of<T>(shape);
     sum_delta<T>(in, shape, delta);
     const auto run = [&](const Work& work, Pass pass) {
       work.run([&](const Piece* first, const Piece* last) {
@@ -322,6 +337,8 @@ void attention_backward_cpu(const Attention::BackwardInputs& in, const Attention
                                .dq_sum = {},
                                .logsumexp = logsumexp + row,
                                .delta = delta + row,
+                               .bias = scores_of(bias, shape, *piece),
+                               .d_bias = scores_of(d_bias, shape, *piece),
                                .length = shape.length_of(piece->utterance)};
           // Gradients in fp32 are summed where they belong.
           if constexpr (std::is_same_v<T, float>) {

@@ -1,4 +1,4 @@
-// Attention for the shapes that no library has: any head size up to 256, any window, any type. A
+// Attention for what no library has: any head size up to 256, any window, any type, any bias. A
 // warp has one query (in the gradients of keys and values: one key) of one head, its lanes share
 // the head's values. Scores exist one at a time; sums have one order; nothing is written twice.
 #include <cuda_runtime.h>
@@ -78,8 +78,16 @@ struct Rows {
   int64_t end;
 };
 
-// The rows of the utterance that holds `row`, at most `before` before it and `behind` behind it.
-__device__ Rows rows_around(const CudaPack& pack, int64_t row, int64_t before, int64_t behind) {
+// One utterance of the pack and its rows.
+struct Utterance {
+  int64_t index;
+  Rows rows;
+
+  __device__ int64_t length() const { return rows.end - rows.begin; }
+};
+
+// The one that holds `row`.
+__device__ Utterance utterance_of(const CudaPack& pack, int64_t row) {
   int64_t low = 0;
   int64_t high = pack.num_utterances;
   while (high - low > 1) {
@@ -90,11 +98,64 @@ __device__ Rows rows_around(const CudaPack& pack, int64_t row, int64_t before, i
       high = middle;
     }
   }
-  const int64_t first = pack.starts[low];
-  const int64_t last = pack.starts[low + 1];
-  return {row - before > first ? row - before : first,
-          row + behind + 1 < last ? row + behind + 1 : last};
+  return {low, {pack.starts[low], pack.starts[low + 1]}};
 }
+
+// The rows of an utterance, at most `before` before one of them and `behind` behind it.
+__device__ Rows rows_around(const Utterance& utterance, int64_t row, int64_t before,
+                            int64_t behind) {
+  const Rows& all = utterance.rows;
+  return {row - before > all.begin ? row - before : all.begin,
+          row + behind + 1 < all.end ? row + behind + 1 : all.end};
+}
+
+// Where the scores of a head of an utterance, [T, T], begin among those of all, as a bias holds
+// them. The whole warp must call it: its lanes share the utterances before this one.
+__device__ int64_t scores_before(const Layout& layout, const Utterance& utterance, int64_t head) {
+  int64_t squares = 0;
+  for (int64_t u = threadIdx.x % kWarp; u < utterance.index; u += kWarp) {
+    const int64_t length = layout.pack.starts[u + 1] - layout.pack.starts[u];
+    squares += length * length;
+  }
+  return layout.num_heads * warp_sum(squares) + head * utterance.length() * utterance.length();
+}
+
+// What is added to scores, and its gradient: of all heads of all utterances, or of one head of one.
+// Null where there is none.
+template <class T>
+struct Bias {
+  const T* values;
+  T* gradient;
+};
+
+template <class T>
+struct HeadBias {
+  Bias<T> bias;  // [T, T] each
+  Utterance utterance;
+
+  // The whole warp must call it.
+  __device__ static HeadBias of(const Bias<T>& all, const Layout& layout,
+                                const Utterance& utterance, int64_t head) {
+    if (all.values == nullptr) return {{nullptr, nullptr}, utterance};
+    const int64_t first = scores_before(layout, utterance, head);
+    T* gradient = all.gradient == nullptr ? nullptr : all.gradient + first;
+    return {{all.values + first, gradient}, utterance};
+  }
+
+  __device__ int64_t place(int64_t query, int64_t key) const {
+    const int64_t first = utterance.rows.begin;
+    return (query - first) * utterance.length() + (key - first);
+  }
+  __device__ float added_to(float score, int64_t query, int64_t key) const {
+    if (bias.values == nullptr) return score;
+    return score + static_cast<float>(bias.values[place(query, key)]);
+  }
+  // By one lane.
+  __device__ void store_gradient(int64_t query, int64_t key, float d_score) const {
+    if (bias.gradient == nullptr || threadIdx.x % kWarp != 0) return;
+    bias.gradient[place(query, key)] = static_cast<T>(d_score);
+  }
+};
 
 // Calls body(row, head) with one warp each.
 template <class Body>
@@ -107,17 +168,20 @@ __device__ void for_each_row_and_head(const Layout& layout, Body body) {
 }
 
 template <int kValues, class T>
-__global__ void forward_kernel(const T* qkv, T* y, float* logsumexp, Layout layout) {
+__global__ void forward_kernel(const T* qkv, Bias<T> bias, T* y, float* logsumexp, Layout layout) {
   for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
     Values q = Values::load(qkv + layout.part(row, head, 0), layout.head_size);
     q.scale(layout.scale);
-    const Rows keys = rows_around(layout.pack, row, layout.left, layout.right);
+    const Utterance utterance = utterance_of(layout.pack, row);
+    const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
+    const Rows keys = rows_around(utterance, row, layout.left, layout.right);
     Values sum = {};
     float largest = -INFINITY;
     float weights = 0.0f;
     for (int64_t key = keys.begin; key < keys.end; ++key) {
-      const float score = q.dot(Values::load(qkv + layout.part(key, head, 1), layout.head_size));
+      const Values k = Values::load(qkv + layout.part(key, head, 1), layout.head_size);
+      const float score = head_bias.added_to(q.dot(k), row, key);
       if (score > largest) {
         const float shrink = __expf(largest - score);
         sum.scale(shrink);
@@ -134,10 +198,12 @@ __global__ void forward_kernel(const T* qkv, T* y, float* logsumexp, Layout layo
   });
 }
 
-// dq of each query; on the way the product of y and dy, which the other gradients need.
+// dq of each query, and with it the gradient of the bias; on the way the product of y and dy, which
+// the other gradients need.
 template <int kValues, class T>
-__global__ void query_gradient_kernel(const T* qkv, const T* y, const float* logsumexp, const T* dy,
-                                      T* dqkv, float* delta, Layout layout) {
+__global__ void query_gradient_kernel(const T* qkv, Bias<T> bias, const T* y,
+                                      const float* logsumexp, const T* dy, T* dqkv, float* delta,
+                                      Layout layout) {
   for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
     Values q = Values::load(qkv + layout.part(row, head, 0), layout.head_size);
@@ -147,13 +213,17 @@ __global__ void query_gradient_kernel(const T* qkv, const T* y, const float* log
         gradient.dot(Values::load(y + layout.of_row(row, head), layout.head_size));
     if (threadIdx.x % kWarp == 0) delta[layout.statistic(row, head)] = product;
     const float log_weights = logsumexp[layout.statistic(row, head)];
-    const Rows keys = rows_around(layout.pack, row, layout.left, layout.right);
+    const Utterance utterance = utterance_of(layout.pack, row);
+    const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
+    const Rows keys = rows_around(utterance, row, layout.left, layout.right);
     Values dq = {};
     for (int64_t key = keys.begin; key < keys.end; ++key) {
       const Values k = Values::load(qkv + layout.part(key, head, 1), layout.head_size);
       const Values v = Values::load(qkv + layout.part(key, head, 2), layout.head_size);
-      const float probability = __expf(q.dot(k) - log_weights);
-      dq.add(probability * (gradient.dot(v) - product), k);
+      const float probability = __expf(head_bias.added_to(q.dot(k), row, key) - log_weights);
+      const float d_score = probability * (gradient.dot(v) - product);
+      dq.add(d_score, k);
+      head_bias.store_gradient(row, key, d_score);
     }
     dq.scale(layout.scale);
     dq.store(dqkv + layout.part(row, head, 0), layout.head_size);
@@ -162,13 +232,15 @@ __global__ void query_gradient_kernel(const T* qkv, const T* y, const float* log
 
 // dk and dv of each key: from all queries that see it, in their order.
 template <int kValues, class T>
-__global__ void key_gradient_kernel(const T* qkv, const float* logsumexp, const T* dy, T* dqkv,
-                                    const float* delta, Layout layout) {
+__global__ void key_gradient_kernel(const T* qkv, Bias<T> bias, const float* logsumexp, const T* dy,
+                                    T* dqkv, const float* delta, Layout layout) {
   for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
     const Values k = Values::load(qkv + layout.part(row, head, 1), layout.head_size);
     const Values v = Values::load(qkv + layout.part(row, head, 2), layout.head_size);
-    const Rows queries = rows_around(layout.pack, row, layout.right, layout.left);
+    const Utterance utterance = utterance_of(layout.pack, row);
+    const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
+    const Rows queries = rows_around(utterance, row, layout.right, layout.left);
     Values dk = {};
     Values dv = {};
     for (int64_t query = queries.begin; query < queries.end; ++query) {
@@ -176,7 +248,7 @@ __global__ void key_gradient_kernel(const T* qkv, const float* logsumexp, const 
       q.scale(layout.scale);
       const Values gradient = Values::load(dy + layout.of_row(query, head), layout.head_size);
       const int64_t at = layout.statistic(query, head);
-      const float probability = __expf(q.dot(k) - logsumexp[at]);
+      const float probability = __expf(head_bias.added_to(q.dot(k), query, row) - logsumexp[at]);
       dv.add(probability, gradient);
       dk.add(probability * (gradient.dot(v) - delta[at]), q);
     }
@@ -216,8 +288,9 @@ void attention_forward_cuda(const CudaAttentionTask& task, void* stream) {
       constexpr int kValues = decltype(values)::value;
       forward_kernel<kValues, T>
           <<<shape_for(task).blocks, kWarpsABlock * kWarp, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<const T*>(task.qkv.data), static_cast<T*>(task.y.data), task.logsumexp,
-              layout_of(task));
+              static_cast<const T*>(task.qkv.data),
+              Bias<T>{static_cast<const T*>(task.bias.data), nullptr}, static_cast<T*>(task.y.data),
+              task.logsumexp, layout_of(task));
     });
   });
   check_launch("attention forward");
@@ -232,13 +305,15 @@ void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionG
       const auto* qkv = static_cast<const T*>(task.qkv.data);
       const auto* dy = static_cast<const T*>(gradients.dy.data);
       auto* dqkv = static_cast<T*>(gradients.dqkv.data);
+      const Bias<T> bias{static_cast<const T*>(task.bias.data),
+                         static_cast<T*>(gradients.d_bias.data)};
       const unsigned blocks = shape_for(task).blocks;
       auto* on = static_cast<cudaStream_t>(stream);
       query_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
-          qkv, static_cast<const T*>(task.y.data), task.logsumexp, dy, dqkv, gradients.delta,
+          qkv, bias, static_cast<const T*>(task.y.data), task.logsumexp, dy, dqkv, gradients.delta,
           layout_of(task));
       key_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
-          qkv, task.logsumexp, dy, dqkv, gradients.delta, layout_of(task));
+          qkv, bias, task.logsumexp, dy, dqkv, gradients.delta, layout_of(task));
     });
   });
   check_launch("attention backward");

@@ -29,12 +29,6 @@ void for_each_utterance(const AttentionShape& shape, Body body) {
   }
 }
 
-// The columns `keys` of one head's [T, T].
-template <class T>
-Rows<T> columns_of(T* matrix, int64_t length, const Span& keys) {
-  return {.first = matrix + keys.begin, .stride = length, .width = keys.size()};
-}
-
 // probabilities [T] of a row of scores [T], which become exp(score - largest).
 template <class T>
 void softmax_row(float* scores, T* probabilities, int64_t length) {
@@ -84,6 +78,7 @@ struct PlainForward {
   Rows<T> y;
   float* scores;     // [T, T]
   T* probabilities;  // [T, T]
+  const T* bias;     // [T, T] or null
 
   void run(PlainTiles& tiles, const Span& queries, int64_t length) const {
     load_tile(tiles.queries, head.q, queries);
@@ -93,6 +88,8 @@ struct PlainForward {
       tiles.weights.stride = padded(keys.size());
       product.assign(tiles.weights.matrix(), tiles.queries.matrix(), tiles.keys_columns.matrix(),
                      {queries.size(), keys.size(), shape.head_size});
+      if (bias != nullptr)
+        add_bias(tiles.weights.matrix(), columns_of(bias, length, keys), queries);
       const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
       mask.apply(tiles.weights.matrix());
       store_tile(columns_of(scores, length, keys), queries, tiles.weights);
@@ -120,6 +117,7 @@ struct PlainBackward {
   QkvRows<T> gradient;
   float* d_scores;         // [T, T]
   const T* probabilities;  // [T, T]
+  T* d_bias;               // [T, T] or null
 
   // Gradients of the scores and of q for a tile of queries.
   void run_queries(PlainTiles& tiles, const Span& queries, int64_t length) const {
@@ -135,6 +133,9 @@ struct PlainBackward {
     for (int64_t query = queries.begin; query < queries.end; ++query) {
       softmax_gradient_row(d_scores + query * length, probabilities + query * length, length);
     }
+    if (d_bias != nullptr)
+      store_scores(columns_of(d_bias, length, {0, length}), queries,
+                   {d_scores + queries.begin * length, length});
     tiles.first_sum.set_zero(queries.size(), shape.head_size);
     for_each_tile<kTile>({0, length}, [&](const Span& keys) {
       load_tile(tiles.keys, head.k, keys, score_scale(shape.head_size));
@@ -182,7 +183,8 @@ void attention_plain_forward_cpu(const at::Tensor& qkv, const AttentionShape& sh
               .head = qkv_rows(qkv.const_data_ptr<T>(), shape, *piece),
               .y = head_rows(result.y.mutable_data_ptr<T>(), shape, *piece),
               .scores = scores.mutable_data_ptr<float>() + matrix,
-              .probabilities = result.softmax.mutable_data_ptr<T>() + offset + matrix};
+              .probabilities = result.softmax.mutable_data_ptr<T>() + offset + matrix,
+              .bias = scores_of(bias_of<T>(shape), shape, *piece)};
           forward.run(tiles, piece->queries, length);
         }
       });
@@ -207,7 +209,8 @@ void attention_plain_backward_cpu(const Attention::BackwardInputs& in, const Att
                 .dy = head_rows(in.dy.const_data_ptr<T>(), shape, *piece),
                 .gradient = qkv_rows(dqkv.mutable_data_ptr<T>(), shape, *piece),
                 .d_scores = scores.mutable_data_ptr<float>() + matrix,
-                .probabilities = in.softmax.const_data_ptr<T>() + offset + matrix};
+                .probabilities = in.softmax.const_data_ptr<T>() + offset + matrix,
+                .d_bias = scores_of(bias_gradient_of<T>(shape), shape, *piece)};
             body(backward, tiles, *piece, length);
           }
         });

@@ -56,13 +56,14 @@ __global__ void softmax_kernel(CudaPlainScores task) {
 }
 
 // The gradients of probabilities become those of scores, in the type of probabilities and at the
-// beginning of their row.
+// beginning of their row. The bias is added behind the scale: its gradient is without.
 template <class T>
 __global__ void gradient_kernel(CudaPlainScores task) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   for_each_query(task, [&](int64_t row, int64_t) {
     float* gradients = task.scores + row * task.length;
     const T* probabilities = static_cast<const T*>(task.probabilities) + row * task.length;
+    T* d_bias = task.d_bias == nullptr ? nullptr : static_cast<T*>(task.d_bias) + row * task.length;
     float sum = 0.0f;
     for (int64_t key = lane; key < task.length; key += kWarp)
       sum += gradients[key] * static_cast<float>(probabilities[key]);
@@ -74,6 +75,10 @@ __global__ void gradient_kernel(CudaPlainScores task) {
       const float value =
           is_there ? task.scale * static_cast<float>(probabilities[key]) * (gradients[key] - sum)
                    : 0.0f;
+      if (is_there && d_bias != nullptr) {
+        const float d_score = static_cast<float>(probabilities[key]) * (gradients[key] - sum);
+        d_bias[key] = static_cast<T>(d_score);
+      }
       __syncwarp();
       if (is_there) reinterpret_cast<T*>(gradients)[key] = static_cast<T>(value);
       __syncwarp();

@@ -81,6 +81,10 @@ void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape
     at::Tensor of_part = part.matrix(scores, 0);
     const at::Tensor probabilities = part.matrix(result.softmax, part.first_probability);
     multiply_to_float(of_part, part.heads(qkv, 0), part.heads(qkv, 1).transpose(1, 2));
+    // Scores have no scale yet: the softmax applies it, to the bias too.
+    if (shape.bias != nullptr)
+      of_part.add_(part.matrix(shape.bias->values, part.first_probability),
+                   std::sqrt(static_cast<double>(shape.head_size)));
     attention_plain_softmax_cuda(part.task(of_part, probabilities), device::current_cuda_stream());
     multiply_into(part.heads(result.y), probabilities, part.heads(qkv, 2));
   });
@@ -95,7 +99,10 @@ void attention_plain_backward_library(const Attention::BackwardInputs& in,
     const at::Tensor dy = part.heads(in.dy);
     multiply_into(part.heads(dqkv, 2), probabilities.transpose(1, 2), dy);
     multiply_to_float(of_part, dy, part.heads(in.qkv, 2).transpose(1, 2));
-    attention_plain_gradient_cuda(part.task(of_part, probabilities), device::current_cuda_stream());
+    CudaPlainScores task = part.task(of_part, probabilities);
+    if (const at::Tensor* d_bias = shape.bias_gradient())
+      task.d_bias = part.matrix(*d_bias, part.first_probability).data_ptr();
+    attention_plain_gradient_cuda(task, device::current_cuda_stream());
     // In the type of qkv, at the beginning of each row of fp32.
     const at::Tensor gradients =
         of_part.view(in.qkv.scalar_type()).narrow(2, 0, part.length);  // [H, T, T]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "sotto/kernels/attention.h"
 #include "sotto/kernels/packing.h"
 
 namespace sotto::kernels::detail {
@@ -23,6 +24,7 @@ struct AttentionShape {
   int64_t head_size;
   int64_t left;
   int64_t right;
+  const Attention::Bias* bias = nullptr;  // absent: nothing is added to the scores
 
   int64_t width() const { return num_heads * head_size; }
   int64_t length_of(int64_t utterance) const {
@@ -31,6 +33,18 @@ struct AttentionShape {
   int64_t start_of(int64_t utterance) const {
     return packing.starts()[static_cast<size_t>(utterance)];
   }
+
+  // Null where it is not wanted.
+  const at::Tensor* bias_gradient() const { return bias == nullptr ? nullptr : bias->gradient; }
+
+  // Scores of the utterances before this one, [H, T_u, T_u] each: where its own begin among all.
+  int64_t scores_before(int64_t utterance) const {
+    int64_t count = 0;
+    for (int64_t u = 0; u < utterance; ++u) count += num_heads * length_of(u) * length_of(u);
+    return count;
+  }
+  // Whether there is an utterance in which a query does not see all keys.
+  bool has_window() const { return std::min(left, right) < packing.max_length() - 1; }
 
   // Keys that at least one of the queries sees, and queries that see at least one of the keys.
   Span keys_of(const Span& queries, int64_t length) const {

@@ -16,11 +16,13 @@ struct CudaAttentionTask {
   int64_t head_size = 1;
   int64_t left = 0;
   int64_t right = 0;
+  CudaArray bias;  // [sum over utterances of H T_u T_u]; without data: none
 };
 
 struct CudaAttentionGradients {
   CudaArray dy;            // [N, D]
   CudaArray dqkv;          // [N, 3 D]
+  CudaArray d_bias;        // shape of bias; without data: not wanted
   float* delta = nullptr;  // [H, N], workspace
 };
 
@@ -34,6 +36,7 @@ struct CudaPlainScores {
   int64_t left = 0;
   int64_t right = 0;
   float scale = 1.0f;
+  void* d_bias = nullptr;  // [H, T, T] or null: gradients without the scale
 };
 
 }  // namespace sotto::kernels

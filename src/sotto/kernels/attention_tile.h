@@ -79,6 +79,21 @@ Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
           .width = shape.head_size};
 }
 
+// The [T, T] of a piece's head in a tensor that holds one for each head of each utterance, as a
+// bias does; null where there is no such tensor.
+template <class T>
+T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
+  if (of_all == nullptr) return nullptr;
+  const int64_t length = shape.length_of(piece.utterance);
+  return of_all + shape.scores_before(piece.utterance) + piece.head * length * length;
+}
+
+// The columns `keys` of one head's [T, T].
+template <class T>
+Rows<T> columns_of(T* scores, int64_t length, const Span& keys) {
+  return {.first = scores + keys.begin, .stride = length, .width = keys.size()};
+}
+
 template <class T>
 struct QkvRows {
   Rows<T> q;
@@ -136,6 +151,40 @@ void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile
   }
 }
 
+// scores [queries, keys] += bias, a row a query.
+template <class T>
+void add_bias(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    float* to = scores.row(query);
+    const T* from = bias.row(queries.begin + query);
+    simd::for_each_block(bias.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(to + i, n) + simd::load(from + i, n), n);
+    });
+  }
+}
+
+// The same for scores [keys, queries].
+template <class T>
+void add_bias_transposed(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    const T* from = bias.row(queries.begin + query);
+    for (int64_t key = 0; key < bias.width; ++key) {
+      scores.row(key)[query] += static_cast<float>(from[key]);
+    }
+  }
+}
+
+// rows = scores [queries, keys].
+template <class T>
+void store_scores(const Rows<T>& rows, const Span& queries, const Matrix& scores) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    const float* from = scores.row(query);
+    T* to = rows.row(queries.begin + query);
+    simd::for_each_block(
+        rows.width, [&](int64_t i, auto n) { simd::store(to + i, simd::load(from + i, n), n); });
+  }
+}
+
 // Which scores count: a row's columns from `before` frames before its own frame to `after` behind.
 struct ScoreMask {
   Span rows;
@@ -155,6 +204,17 @@ struct ScoreMask {
     }
   }
 };
+
+// The data of a bias and of its gradient; null where there is none.
+template <class T>
+const T* bias_of(const AttentionShape& shape) {
+  return shape.bias == nullptr ? nullptr : shape.bias->values.const_data_ptr<T>();
+}
+template <class T>
+T* bias_gradient_of(const AttentionShape& shape) {
+  const at::Tensor* gradient = shape.bias_gradient();
+  return gradient == nullptr ? nullptr : gradient->mutable_data_ptr<T>();
+}
 
 // What scores are multiplied by. It is applied to k when a tile of it is loaded, in forward as in
 // backward, so that both round the scores alike.
