@@ -1,8 +1,10 @@
 // Every kernel of the table that has a CUDA version: against the CPU's in the same type.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
+#include "sotto/kernels/attention.h"
 #include "sotto/kernels/grouped_convolution.h"
 #include "support/gpu.h"
 #include "support/kernel_case_tools.h"
@@ -74,6 +76,52 @@ TEST(CudaGroupedConvolution, AgreesWithTheCpuAtTheShapesOfPositions) {
           EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
               << "result " << i << " in " << type << ", " << channels << " channels, block "
               << options.block;
+        }
+      }
+    }
+  }
+}
+
+// y, dqkv and the bias's gradient of qkv, dy and bias.
+Tensors run_attention(const Tensors& in, const kernels::Packing& packing,
+                      const kernels::Attention::Options& options) {
+  using kernels::Attention;
+  at::Tensor d_bias = at::full_like(in[2], std::numeric_limits<double>::quiet_NaN());
+  const Attention::Bias bias{.values = in[2], .gradient = &d_bias};
+  const Attention::Result result = Attention::forward(in[0], packing, options, &bias);
+  const at::Tensor dqkv =
+      Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
+                          packing, options, &bias);
+  return {result.y, dqkv, d_bias};
+}
+
+// More utterances than a warp has lanes, and heads that a lane holds one to eight values of.
+TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  using kernels::Attention;
+  std::vector<int64_t> lengths;
+  for (int64_t u = 0; u < 70; ++u) lengths.push_back(1 + u * 7 % 45);
+  const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
+  const int64_t heads = 3;
+  int64_t num_scores = 0;
+  for (const int64_t length : lengths) num_scores += heads * length * length;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t head_size : {16, 64, 80, 200}) {
+      const int64_t width = heads * head_size;
+      const at::Tensor qkv = random_values({on_host.num_frames(), 3 * width}, 1).to(type);
+      const at::Tensor dy = random_values({on_host.num_frames(), width}, 2).to(type);
+      const at::Tensor bias = random_values({num_scores}, 3).to(type);
+      for (const Attention::Variant variant :
+           {Attention::Variant::kTiled, Attention::Variant::kPlain}) {
+        for (Attention::Options options : {Attention::Options{}, {.right = 0}, {.left = 6}}) {
+          options.num_heads = heads;
+          options.variant = variant;
+          const Tensors truth = run_attention({qkv, dy, bias}, on_host, options);
+          const Tensors ours = run_attention({qkv.cuda(), dy.cuda(), bias.cuda()}, on_gpu, options);
+          for (size_t i = 0; i < truth.size(); ++i) {
+            EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+                << "result " << i << " in " << type << ", heads of " << head_size;
+          }
         }
       }
     }
