@@ -27,7 +27,7 @@ VECTOR_MATH = "vector_math"
 SAVED_MODELS = "saved_models"
 # Fixtures of CTC networks, written in two files each.
 SAVED = ["base", "base_bias", "stable", "stable_nobias"]
-SHARD_BYTES = "80kB"
+SHARD_BYTES = "80KiB"
 
 # The polynomials of simd_math.h, by the letter of their variable there.
 FITTED = {"f": "exp2", "t": "erfcx"}
