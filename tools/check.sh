@@ -34,6 +34,7 @@ format() {
 }
 
 python_folders=(tools)
+[ ! -d bench ] || python_folders+=(bench)
 [ ! -d tests/oracle ] || python_folders+=(tests/oracle)
 
 check clang-format format
