@@ -215,7 +215,7 @@ TEST_P(AttentionBias, CostsItsBytesAndNoProducts) {
   const bool tiled = variant == Variant::kTiled;
   const Packing packing({5, 7}, at::kCPU);
   const Options options{.num_heads = 4, .right = 0, .variant = variant};
-  const auto costs = [&](Inputs in, const std::string& direction) {
+  const auto costs = [&](const Inputs& in, const std::string& direction) {
     const CostRecorder recorder;
     run(in, packing, options);
     return recorder.by_kernel().at((tiled ? "attention." : "attention_plain.") + direction).total;
