@@ -55,11 +55,11 @@ void add_export(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<ExportOptions>();
   command
       ->add_option("--model", options->model,
-                   "A checkpoint, a folder of Hugging Face, or an id in its cache")
+                   "A checkpoint of wav2vec2, a folder of Hugging Face, or an id in its cache")
       ->required();
   command->add_option("--out", options->out, "Folder to write")->required();
   command->add_option("--max-shard", options->max_shard, "Bytes of a file of weights (5GB)");
-  command->footer(example("  sotto export --model runs/digits/best --out digits-hf"));
+  command->footer(example("  sotto export --model runs/xls-r/best --out xls-r-iban"));
   command->callback([options] { run_export(*options); });
 }
 

@@ -38,10 +38,11 @@ void run_logits(const LogitsOptions& options) {
   data::Example example;
   example.values = data::read_audio({.path = options.audio}, choice.options.sample_rate());
   example.rows = std::ssize(example.values);
-  if (example.rows < model.min_rows()) {
-    throw DataError({.attempted = fmt::format("computing logits of {}", options.audio),
-                     .found = fmt::format("{} samples", example.rows),
-                     .expected = fmt::format("at least {}", model.min_rows())});
+  if (example.rows < choice.options.min_rows(/*feature_dim=*/0)) {
+    throw DataError(
+        {.attempted = fmt::format("computing logits of {}", options.audio),
+         .found = fmt::format("{} samples", example.rows),
+         .expected = fmt::format("at least {}", choice.options.min_rows(/*feature_dim=*/0))});
   }
   device::StagingBuffer unused(0);
   const std::vector<int64_t> places = {0};

@@ -84,23 +84,17 @@ std::vector<Input> strided_inputs(const Shape& s) {
 }
 Tensors run_convolution(const Tensors& in, const Packing&) {
   at::Tensor grad_weight = float_zeros(in[1].sizes(), in[1]);
-  Tensors results = {Convolution::forward(in[0], in[1], &in[2], kStrided)};
-  // Narrow inputs are the waveform, which has no gradient.
-  if (in[0].size(1) * kStrided.stride >= Convolution::kLeastInputs)
-    results.push_back(Convolution::input_gradient(in[3], in[1], in[0].size(0), kStrided));
+  at::Tensor y = Convolution::forward(in[0], in[1], &in[2], kStrided);
+  at::Tensor dx = Convolution::input_gradient(in[3], in[1], in[0].size(0), kStrided);
   Convolution::accumulate(grad_weight, in[3], in[0], kStrided);
-  results.push_back(grad_weight);
-  return results;
+  return {y, dx, grad_weight};
 }
 Tensors reference_convolution(const Tensors& in, const Packing&) {
   const at::Tensor x = leaf(in[0]), weight = leaf(in[1]);
   const at::Tensor taps = weight.view({kOutputs, kStrided.size, -1}).transpose(1, 2);
   const at::Tensor y = at::conv1d(x.t().unsqueeze(0), taps, in[2], kStrided.stride).squeeze(0).t();
   y.backward(in[3]);
-  Tensors results = {y.detach()};
-  if (x.size(1) * kStrided.stride >= Convolution::kLeastInputs) results.push_back(x.grad());
-  results.push_back(weight.grad());
-  return results;
+  return {y.detach(), x.grad(), weight.grad()};
 }
 
 // --- norm of the waveform's convolution: inputs samples, weight, gamma, beta, and the gradients of

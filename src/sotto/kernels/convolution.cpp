@@ -111,9 +111,8 @@ at::Tensor Convolution::input_gradient(const at::Tensor& dy, const at::Tensor& w
   check_rows(dy, "dy");
   const int64_t inputs = weight.size(1) / options.size;
   check(weight, inputs, options);
-  SOTTO_ASSERT(num_results(num_frames, options) == dy.size(0) && !is_narrow(inputs, options),
-               "the gradient of {} frames of {} values from {} results", num_frames, inputs,
-               dy.size(0));
+  SOTTO_ASSERT(num_results(num_frames, options) == dy.size(0),
+               "the gradient of {} frames from {} results", num_frames, dy.size(0));
   at::Tensor dx = make_result({num_frames, inputs}, dy);
   // Frames behind the first part of the last window get nothing, or add to nothing.
   const int64_t num_covered = dy.size(0) * std::min(options.stride, options.size);

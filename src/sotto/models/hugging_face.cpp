@@ -2,13 +2,14 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/hub_cache.h"
+#include "sotto/core/json_object.h"
 #include "sotto/core/text_file.h"
 #include "sotto/core/weight_folder.h"
 
@@ -24,29 +25,60 @@ constexpr const char* kPreprocessor = "preprocessor_config.json";
 constexpr const char* kModelType = "wav2vec2";
 
 json read_json(const fs::path& path) {
-  json parsed = json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_object()) return parsed;
-  throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                   .found = "no JSON object",
-                   .expected = "the settings of a model, as transformers writes them"});
+  return parse_json_object(read_text_file(path),
+                           {.path = path,
+                            .part = "it",
+                            .expected = "the settings of a model, as transformers writes them"});
 }
+
+// What an entry must be to become a T.
+template <class T>
+struct Entry;
+template <>
+struct Entry<bool> {
+  static constexpr const char* kExpected = "true or false";
+  static bool holds(const json& value) { return value.is_boolean(); }
+};
+template <>
+struct Entry<int64_t> {
+  static constexpr const char* kExpected = "a whole number";
+  static bool holds(const json& value) { return value.is_number_integer(); }
+};
+template <>
+struct Entry<double> {
+  static constexpr const char* kExpected = "a number";
+  static bool holds(const json& value) { return value.is_number(); }
+};
+template <>
+struct Entry<std::string> {
+  static constexpr const char* kExpected = "a word";
+  static bool holds(const json& value) { return value.is_string(); }
+};
+template <>
+struct Entry<std::vector<int64_t>> {
+  static constexpr const char* kExpected = "a list of whole numbers";
+  static bool holds(const json& value) {
+    return value.is_array() && std::ranges::all_of(value, Entry<int64_t>::holds);
+  }
+};
 
 // The entries of a config.json, each with what transformers takes where it is absent.
 class Config {
  public:
   explicit Config(const fs::path& path) : path_(path), values_(read_json(path)) {}
 
-  const fs::path& path() const { return path_; }
-
   template <class T>
   T get(const char* key, T fallback) const {
     const auto found = values_.find(key);
     if (found == values_.end() || found->is_null()) return fallback;
-    try {
-      return found->get<T>();
-    } catch (const json::exception&) {
-      refuse(fmt::format("\"{}\": {}", key, found->dump()), "a value of another type");
-    }
+    if (!Entry<T>::holds(*found))
+      refuse(fmt::format("\"{}\": {}", key, shown(*found)), Entry<T>::kExpected);
+    return found->get<T>();
+  }
+
+  bool has(const char* key) const {
+    const auto found = values_.find(key);
+    return found != values_.end() && !found->is_null();
   }
 
   nn::Activation activation(const char* key) const {
@@ -118,7 +150,7 @@ void refuse_what_is_not_here(const Config& config) {
   if (type != kModelType)
     config.refuse(fmt::format("\"model_type\": \"{}\"", type), "wav2vec2 (XLS-R is of that type)");
   if (config.get("add_adapter", false)) config.refuse("\"add_adapter\": true", "false");
-  if (!config.get("adapter_attn_dim", json()).is_null())
+  if (config.has("adapter_attn_dim"))
     config.refuse("\"adapter_attn_dim\" is set", "null: attention adapters are not here");
 }
 

@@ -50,8 +50,6 @@ class Model {
 
   // Frames of the encoder for an utterance of `rows` samples or stored frames: what limits count.
   virtual int64_t num_frames(int64_t rows) const = 0;
-  // The fewest rows that give one.
-  virtual int64_t min_rows() const = 0;
 
   // What the names of parameters begin with that a step leaves out, and does not update.
   virtual std::vector<std::string> left_out(const nn::StepContext&) const { return {}; }

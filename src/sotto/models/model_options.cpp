@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -43,9 +44,13 @@ ModelOptions ModelOptions::of_preset(const std::string& name) {
     options.family = Family::kDecoderLm;
     options.decoder_lm = decoder_lm_preset(name);
   } else {
-    throw ConfigError({.attempted = fmt::format("finding the model '{}'", name),
-                       .found = "no preset of that name",
-                       .expected = fmt::format("one of {}", fmt::join(preset_names(), ", "))});
+    const std::vector<std::string> names = preset_names();
+    const std::optional<std::string> meant = nearest(name, names);
+    throw ConfigError(
+        {.attempted = fmt::format("finding the model '{}'", name),
+         .found = "no preset, no folder and no id of Hugging Face (org/name)",
+         .expected = fmt::format("a preset ({}), or one of the others", fmt::join(names, ", ")),
+         .hint = meant ? fmt::format("Did you mean '{}'?", *meant) : std::string()});
   }
   return options;
 }
@@ -79,13 +84,8 @@ int64_t ModelOptions::min_rows(int64_t feature_dim) const {
   switch (family) {
     case Family::kTransformerCtc:
       return feature_dim > 0 ? 1 : kernels::LogMel::min_samples(transformer_ctc.features);
-    case Family::kWav2Vec2: {
-      // Backwards from one frame through the convolutions.
-      int64_t rows = 1;
-      for (size_t i = wav2vec2.conv_kernels.size(); i-- > 0;)
-        rows = (rows - 1) * wav2vec2.conv_strides[i] + wav2vec2.conv_kernels[i];
-      return rows;
-    }
+    case Family::kWav2Vec2:
+      return nn::WaveEncoder::samples_a_frame(wav2vec2.conv_kernels, wav2vec2.conv_strides);
     case Family::kDecoderLm: return 1;
   }
   return 1;
@@ -95,7 +95,7 @@ ModelOptions ModelOptions::with_one_layer() const {
   ModelOptions cut = *this;
   cut.transformer_ctc.layers = 1;
   cut.wav2vec2.layers = 1;
-  cut.wav2vec2.freeze_layers = std::min<int64_t>(cut.wav2vec2.freeze_layers, 0);
+  cut.wav2vec2.freeze_layers = 0;
   cut.wav2vec2.layer_drop = 0.0;
   cut.decoder_lm.layers = 1;
   return cut;

@@ -159,10 +159,6 @@ int64_t TransformerCtc::num_frames(int64_t rows) const {
   return subsampling_.num_frames(log_mel_ ? LogMel::num_frames(rows, options_.features) : rows);
 }
 
-int64_t TransformerCtc::min_rows() const {
-  return log_mel_ ? LogMel::min_samples(options_.features) : 1;
-}
-
 Losses TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
                                std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);

@@ -61,7 +61,6 @@ class TransformerCtc : public Model {
   int64_t num_layers() const override { return blocks_.num_layers(); }
   int64_t num_tapes() const override { return num_layers() + 2; }
   int64_t num_frames(int64_t rows) const override;
-  int64_t min_rows() const override;
   Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                  std::span<const float> weights, nn::Tape& tape) override;
   void backward(const data::MicroBatch& batch, const nn::StepContext& step,

@@ -30,7 +30,6 @@ class Wav2Vec2 : public Model {
   int64_t num_layers() const override { return blocks_.num_layers(); }
   int64_t num_tapes() const override { return num_layers() + kOtherTapes; }
   int64_t num_frames(int64_t rows) const override { return waves_.num_frames(rows); }
-  int64_t min_rows() const override { return waves_.samples_a_frame(); }
   std::vector<std::string> left_out(const nn::StepContext& step) const override {
     return blocks_.dropped_in(step);
   }

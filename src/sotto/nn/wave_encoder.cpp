@@ -84,11 +84,11 @@ int64_t WaveEncoder::num_frames(int64_t num_samples) const {
   return frames;
 }
 
-int64_t WaveEncoder::samples_a_frame() const {
-  int64_t frames = 1;
-  for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage)
-    frames = (frames - 1) * stage->convolution.stride + stage->convolution.size;
-  return frames;
+int64_t WaveEncoder::samples_a_frame(const std::vector<int64_t>& kernels,
+                                     const std::vector<int64_t>& strides) {
+  int64_t samples = 1;
+  for (size_t i = kernels.size(); i-- > 0;) samples = (samples - 1) * strides[i] + kernels[i];
+  return samples;
 }
 
 int64_t WaveEncoder::total_stride() const {

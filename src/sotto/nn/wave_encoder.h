@@ -62,9 +62,9 @@ class WaveEncoder {
   int64_t width() const { return options_.widths.back(); }
   // 0 where there are too few samples for one.
   int64_t num_frames(int64_t num_samples) const;
-  // Of one frame, and from one to the next.
-  int64_t samples_a_frame() const;
-  int64_t total_stride() const;
+  // Samples under one frame, of convolutions with these taps and strides.
+  static int64_t samples_a_frame(const std::vector<int64_t>& kernels,
+                                 const std::vector<int64_t>& strides);
 
   // y [M, C] of `type` from samples [S] fp32.
   at::Tensor forward(const at::Tensor& samples, const Packings& packings,
@@ -126,6 +126,9 @@ class WaveEncoder {
                       const std::function<void(const Piece&)>& body) const;
   std::vector<Share> shares_of(const Piece& piece, const Wave& wave, int64_t num_results) const;
 
+  int64_t samples_a_frame() const { return samples_a_frame(options_.kernels, options_.strides); }
+  // Samples from one frame to the next: of a slot.
+  int64_t total_stride() const;
   bool is_folded(size_t stage) const;
   kernels::WaveNorm::Options wave_options() const;
   at::Tensor product_of(size_t stage, const at::Tensor& input, const Piece& piece,

@@ -50,7 +50,9 @@ TEST(HuggingFace, RefusesWhatItCannotBuild) {
   EXPECT_PRED2(contains, refusal_of("hidden_act", "quick_gelu"), "gelu, relu or silu");
   EXPECT_PRED2(contains, refusal_of("num_attention_heads", 5), "heads that divide the width");
   EXPECT_PRED2(contains, refusal_of("num_attention_heads", 0), "heads");
-  EXPECT_PRED2(contains, refusal_of("num_attention_heads", "many"), "num_attention_heads");
+  EXPECT_PRED2(contains, refusal_of("num_attention_heads", "many"), "a whole number");
+  EXPECT_PRED2(contains, refusal_of("hidden_size", 32.5), "a whole number");
+  EXPECT_PRED2(contains, refusal_of("conv_kernel", {10, "3"}), "a list of whole numbers");
   EXPECT_PRED2(contains, refusal_of("model_type", "hubert"), "wav2vec2");
   EXPECT_PRED2(contains, refusal_of("add_adapter", true), "add_adapter");
   EXPECT_PRED2(contains, refusal_of("conv_stride", {5, 2}), "conv_strides");
@@ -65,9 +67,9 @@ TEST(HuggingFace, ABrokenFolderIsADataError) {
   };
   EXPECT_PRED2(contains, refusal(), "config.json");
   folder.write("config.json", "{\"model_type\": \"wav2");
-  EXPECT_PRED2(contains, refusal(), "no JSON object");
+  EXPECT_PRED2(contains, refusal(), "JSON object");
   folder.write("config.json", "[1, 2]");
-  EXPECT_PRED2(contains, refusal(), "no JSON object");
+  EXPECT_PRED2(contains, refusal(), "JSON object");
 }
 
 TEST(HuggingFace, AFolderThatIsNotThereIsADataErrorWithTheLineToType) {
