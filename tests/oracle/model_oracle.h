@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "sotto/core/safetensors.h"
 #include "sotto/core/text_file.h"
+#include "sotto/data/micro_batch.h"
 #include "sotto/models/model.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
@@ -56,6 +59,15 @@ class ModelFixture {
   SafetensorsFile expected_;
   nlohmann::json scalars_;
 };
+
+// All examples in their order.
+inline data::MicroBatch packed_batch(const std::vector<data::Example>& examples,
+                                     const at::Device& device) {
+  std::vector<int64_t> places(examples.size());
+  std::iota(places.begin(), places.end(), int64_t{0});
+  device::StagingBuffer staging(device.is_cuda() ? int64_t{16} << 20 : 0);
+  return data::make_micro_batch(examples, places, device, staging);
+}
 
 // The parameters' gradients under the names and in the layouts of files, as named_weights() has the
 // values.

@@ -46,6 +46,20 @@ inline constexpr double kCudaCurveTolerance = 1e-4;
 // The same where products are of 11 bits or fewer.
 inline constexpr double kHalfCurveTolerance = 5e-2;
 
+// Of a whole network on a GPU against another implementation in fp32, by the bits of its products:
+// logits and losses, and gradients, which pass through all layers twice.
+struct NetworkTolerance {
+  double logits, gradients;
+};
+inline NetworkTolerance network_tolerance(int product_bits) {
+  switch (product_bits) {
+    case 24: return {.logits = 1e-4, .gradients = 1e-4};
+    case 11: return {.logits = 5e-3, .gradients = 2e-2};  // fp16 and TF32
+    case 8: return {.logits = 3e-2, .gradients = 1e-1};   // bf16
+    default: return {};
+  }
+}
+
 // Largest difference over largest value.
 inline double relative_error(const at::Tensor& ours, const at::Tensor& truth) {
   const at::Tensor a = ours.to(at::kCPU, at::kDouble);
