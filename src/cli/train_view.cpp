@@ -79,7 +79,7 @@ void TrainView::show_plan(const train::RunPlan& plan) {
   table.add_row({"parameters",
                  fmt::format("{:.2f} million", static_cast<double>(plan.num_parameters) / 1e6)});
   table.add_row({"data", fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
-                                     format_duration(plan.audio_seconds), plan.skipped.size())});
+                                     format_duration(plan.audio_seconds), plan.num_skipped)});
   table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
                                         plan.steps_an_epoch, plan.first_step)});
   table.add_row({"device", fmt::format("{}, {}", plan.device_name,

@@ -58,7 +58,7 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
       for (data::Example& example : test::step_examples(step, kBatch))
         all.push_back(std::move(example));
     }
-    const Sizes sizes(std::move(all), std::vector<double>(kSteps * kBatch, 1.0));
+    const Sizes sizes(all, std::vector<float>(kSteps * kBatch, 1.0f));
     int64_t peak = 0;
     for (int64_t step = 1; step <= kSteps; ++step) {
       const device::MemoryReport report =

@@ -2,9 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
+#include "sotto/core/parallel.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/features.h"
 
@@ -13,11 +16,13 @@ namespace sotto::data {
 void DatasetOptions::visit(OptionVisitor& visitor) {
   visitor.value("min_seconds", min_seconds, "of an utterance", {.min = 0.0});
   visitor.value("max_seconds", max_seconds, "of an utterance; 0: no bound", {.min = 0.0});
+  visitor.value("max_samples", max_samples, "the first so many utterances that take part; 0: all",
+                {.min = 0});
   visitor.choice("too_short", too_short, "what to do with an utterance below min_seconds",
                  kPolicies);
   visitor.choice("too_long", too_long, "what to do with an utterance above max_seconds", kPolicies);
-  visitor.choice("broken", broken, "what to do with a file that cannot be read as it should",
-                 kPolicies);
+  visitor.choice("broken", broken,
+                 "what to do with a line or a file that cannot be read as it should", kPolicies);
   visitor.choice("unknown_text", unknown_text,
                  "what to do with a transcript with characters that the vocabulary lacks",
                  kPolicies);
@@ -36,7 +41,10 @@ void DatasetOptions::validate() const {
 Dataset::Dataset(Manifest manifest, Vocabulary vocabulary, const DatasetOptions& options)
     : manifest_(std::move(manifest)), vocabulary_(std::move(vocabulary)), options_(options) {
   options_.validate();
+  knows_all_characters_ = vocabulary_.has_all(manifest_.index().characters());
+  take_bad_lines();
   select_utterances();
+  count_labels();
 }
 
 Dataset::Fault Dataset::too_few_rows(int64_t rows) const {
@@ -90,38 +98,75 @@ DataError Dataset::error_of(const Utterance& utterance, const Fault& fault,
        .hint = fmt::format("{}{}: skip leaves such utterances out.", more, fault.setting)});
 }
 
+void Dataset::skip(int64_t utterance, const std::string& reason) {
+  ++num_skipped_;
+  if (std::ssize(skipped_) < kMostReasons)
+    skipped_.push_back({.utterance = utterance, .reason = reason});
+}
+
+void Dataset::take_bad_lines() {
+  const ManifestIndex& index = manifest_.index();
+  if (index.num_bad_lines() == 0) return;
+  if (options_.broken == Policy::kError) {
+    const std::string more =
+        index.num_bad_lines() == 1
+            ? " broken: skip leaves such lines out."
+            : fmt::format(" {} lines are broken. broken: skip leaves them out.",
+                          index.num_bad_lines());
+    throw manifest_.error_of(index.bad_lines().front(), more);
+  }
+  for (const BadLine& bad : index.bad_lines()) skip(-1, manifest_.error_of(bad).what());
+  num_skipped_ = index.num_bad_lines();
+}
+
+// In single precision, as the index has them: a bound is an allowed value.
+bool Dataset::may_be_faulty(int64_t utterance) const {
+  const auto place = static_cast<size_t>(utterance);
+  const ManifestIndex::Columns& columns = manifest_.index().columns();
+  const float seconds = columns.durations_s[place];
+  return !knows_all_characters_ || seconds < static_cast<float>(options_.min_seconds) ||
+         (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
+         (manifest_.feature_dim() > 0 && columns.num_frames[place] < options_.min_rows) ||
+         (columns.num_characters[place] == 0 && options_.empty_text != Policy::kKeep);
+}
+
 void Dataset::select_utterances() {
   // The first utterance that a policy refuses, and how many more its setting would.
   std::optional<int64_t> refused;
   std::map<std::string, int64_t> num_refused;
   for (int64_t u = 0; u < manifest_.size(); ++u) {
-    const std::vector<Fault> faults = faults_of(manifest_.at(u));
-    bool is_error = false;
+    if (options_.max_samples > 0 && std::ssize(utterances_) == options_.max_samples) break;
+    if (!may_be_faulty(u)) {
+      utterances_.push_back(static_cast<uint32_t>(u));
+      continue;
+    }
+    const Utterance utterance = manifest_.at(u);
+    const std::vector<Fault> faults = faults_of(utterance);
+    if (faults.empty()) {
+      utterances_.push_back(static_cast<uint32_t>(u));
+      continue;
+    }
     for (const Fault& fault : faults) {
       if (fault.policy != Policy::kError) continue;
-      is_error = true;
+      if (!refused) refused = u;
       ++num_refused[fault.setting];
     }
-    if (is_error && !refused) refused = u;
-    if (faults.empty()) {
-      utterances_.push_back(u);
-    } else {
-      const Fault& fault = faults.front();
-      skipped_.push_back(
-          {.utterance = u,
-           .reason = fmt::format("line {} ({}): {}, expected {}", manifest_.at(u).line,
-                                 manifest_.at(u).file, fault.found, fault.expected)});
-    }
+    skip(u, fmt::format("line {} ({}): {}, expected {}", utterance.line, utterance.file,
+                        faults.front().found, faults.front().expected));
   }
   if (refused) {
-    for (const Fault& fault : faults_of(manifest_.at(*refused))) {
+    const Utterance utterance = manifest_.at(*refused);
+    for (const Fault& fault : faults_of(utterance)) {
       if (fault.policy != Policy::kError) continue;
       const int64_t count = num_refused[fault.setting];
-      throw error_of(manifest_.at(*refused), fault,
+      throw error_of(utterance, fault,
                      count == 1 ? "" : fmt::format("{} utterances are so. ", count));
     }
   }
-  if (!utterances_.empty()) return;
+  if (utterances_.empty()) refuse_emptiness();
+}
+
+void Dataset::refuse_emptiness() const {
   throw DataError(
       {.attempted = fmt::format("taking the utterances of {}", manifest_.path().string()),
        .found = fmt::format("none of {} is left; the first was left out for {}", manifest_.size(),
@@ -129,10 +174,37 @@ void Dataset::select_utterances() {
        .expected = "at least one"});
 }
 
-std::vector<double> Dataset::durations_s() const {
-  std::vector<double> durations;
-  for (const int64_t utterance : utterances_)
-    durations.push_back(manifest_.at(utterance).duration_s);
+void Dataset::count_labels() {
+  if (knows_all_characters_) return;
+  num_labels_.resize(utterances_.size());
+  constexpr int64_t kAtOnce = 4096;
+  const int64_t num_blocks = (std::ssize(utterances_) + kAtOnce - 1) / kAtOnce;
+  parallel_for(num_blocks, [&](int64_t block) {
+    const int64_t end = std::min((block + 1) * kAtOnce, std::ssize(utterances_));
+    for (int64_t place = block * kAtOnce; place < end; ++place) {
+      const auto i = static_cast<size_t>(place);
+      num_labels_[i] = static_cast<uint32_t>(labels_of(utterances_[i]).size());
+    }
+  });
+}
+
+Dataset::Size Dataset::size_of(int64_t place) const {
+  const auto i = static_cast<size_t>(place);
+  const size_t utterance = utterances_[i];
+  const ManifestIndex::Columns& columns = manifest_.index().columns();
+  const double samples =
+      std::ceil(double{columns.durations_s[utterance]} * static_cast<double>(options_.sample_rate));
+  return {.rows = manifest_.feature_dim() > 0 ? int64_t{columns.num_frames[utterance]}
+                                              : static_cast<int64_t>(samples),
+          .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
+                                        : int64_t{num_labels_[i]}};
+}
+
+std::vector<float> Dataset::durations_s() const {
+  std::vector<float> durations;
+  durations.reserve(utterances_.size());
+  for (const uint32_t utterance : utterances_)
+    durations.push_back(manifest_.index().columns().durations_s[utterance]);
   return durations;
 }
 
@@ -141,7 +213,7 @@ std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
 }
 
 Example Dataset::read(int64_t utterance) const {
-  const Utterance& line = manifest_.at(utterance);
+  const Utterance line = manifest_.at(utterance);
   Example example{.utterance = utterance,
                   .values = {},
                   .rows = line.num_frames,

@@ -27,6 +27,8 @@ struct DatasetOptions {
   // Bounds of an utterance, by the manifest's duration; a max of 0: none.
   double min_seconds = 0.0;
   double max_seconds = 0.0;
+  // The first so many that take part; 0: all.
+  int64_t max_samples = 0;
   // What audio is brought to, in Hz, and the fewest samples or frames that the model can take: they
   // follow from the model and are no settings of their own.
   int64_t sample_rate = 16'000;
@@ -34,7 +36,8 @@ struct DatasetOptions {
   // An utterance outside the bounds. Who sets them wants the others left out.
   Policy too_short = Policy::kSkip;
   Policy too_long = Policy::kSkip;
-  // A file that is missing, cut short, no audio or not as long as the manifest says.
+  // A line that is no utterance; a file that is missing, cut short, no audio or not as long as the
+  // manifest says.
   Policy broken = Policy::kError;
   // A transcript with characters that the vocabulary lacks.
   Policy unknown_text = Policy::kError;
@@ -60,6 +63,7 @@ struct Example {
 };
 
 struct SkippedUtterance {
+  // Its place in the manifest; -1: a line that is none.
   int64_t utterance = 0;
   std::string reason;
 };
@@ -74,14 +78,22 @@ class Dataset {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   const DatasetOptions& options() const { return options_; }
 
-  // Places in the manifest of those that take part, in order.
-  const std::vector<int64_t>& utterances() const { return utterances_; }
-  // Those left out, in order.
+  // Places in the manifest of those that take part, in order: 4 bytes each, as there may be
+  // millions.
+  const std::vector<uint32_t>& utterances() const { return utterances_; }
+  // How many were left out, and the first of them with their reasons, in order.
+  int64_t num_skipped() const { return num_skipped_; }
   const std::vector<SkippedUtterance>& skipped() const { return skipped_; }
   // Seconds of utterances(), for the sampler.
-  std::vector<double> durations_s() const;
+  std::vector<float> durations_s() const;
   // The labels of an utterance that takes part, by its place in the manifest.
   std::vector<int32_t> labels_of(int64_t utterance) const;
+  // Samples or frames, as the manifest says, and labels, of utterances()[place].
+  struct Size {
+    int64_t rows = 0;
+    int64_t labels = 0;
+  };
+  Size size_of(int64_t place) const;
 
   // Reads an utterance that takes part. One that is broken, or too short once decoded, is returned
   // as skipped or thrown as DataError, as the policy says. May be called from several threads.
@@ -96,16 +108,30 @@ class Dataset {
     const char* setting = "";
   };
 
+  // Of skipped utterances the reasons are kept for so many.
+  static constexpr int64_t kMostReasons = 1000;
+
+  void take_bad_lines();
   void select_utterances();
+  void count_labels();
+  // By the index alone.
+  bool may_be_faulty(int64_t utterance) const;
   std::vector<Fault> faults_of(const Utterance& utterance) const;
+  void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
+  [[noreturn]] void refuse_emptiness() const;
   Example read(int64_t utterance) const;
 
   Manifest manifest_;
   Vocabulary vocabulary_;
   DatasetOptions options_;
-  std::vector<int64_t> utterances_;
+  // Whether every character of the manifest is in the vocabulary: then no text need be looked at.
+  bool knows_all_characters_ = false;
+  std::vector<uint32_t> utterances_;
+  // Of each of them; empty where each character of a text is a label.
+  std::vector<uint32_t> num_labels_;
+  int64_t num_skipped_ = 0;
   std::vector<SkippedUtterance> skipped_;
 };
 

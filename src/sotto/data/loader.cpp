@@ -42,8 +42,8 @@ Loader::PendingStep Loader::make_step() {
   }
   PendingStep step;
   step.position = position_;
-  for (const int64_t place : order_.utterances(position_.step))
-    step.utterances.push_back(dataset_.utterances()[static_cast<size_t>(place)]);
+  for (const uint32_t place : order_.utterances(position_.step))
+    step.utterances.push_back(dataset_.utterances()[place]);
   step.outcomes.resize(step.utterances.size());
   ++position_.step;
   return step;

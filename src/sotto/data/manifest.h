@@ -7,61 +7,61 @@
 // Relative paths are relative to the manifest's folder. With `offset` (seconds) an utterance is a
 // segment of its file; without, the whole file. Keys that are not named here are ignored, blank
 // lines too. Text may be empty. A manifest is of one kind: audio, or features of one dimension.
+//
+// Only an index is held in memory (manifest_index.h); a line is read when it is asked for.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "sotto/core/error.h"
+#include "sotto/core/input_file.h"
+#include "sotto/data/manifest_index.h"
+#include "sotto/data/manifest_line.h"
 
 namespace sotto::data {
 
-struct Utterance {
-  // Of the manifest, from 1.
-  int64_t line = 0;
-  // As it is written there; Manifest::path_of() gives the one to open.
-  std::string file;
-  // Audio: where the segment begins; none: the whole file.
-  std::optional<double> offset_s;
-  // Features: rows of the file. All 0 for audio.
-  int64_t frame_offset = 0;
-  int64_t num_frames = 0;
-  int64_t feature_dim = 0;
-  double duration_s = 0.0;
-  // In UTF-8.
-  std::string text;
-  // Empty where the manifest says nothing.
-  std::string speaker;
-  std::string lang;
-};
-
 class Manifest {
  public:
-  // Throws DataError with the line and what was found and expected for a file that is missing, not
-  // text or without utterances, and for every line that is not as described above.
-  static Manifest read(const std::filesystem::path& path);
+  // Throws DataError for a file that is missing, no manifest or without utterances. Lines that are
+  // not as described above are kept as bad_lines() of the index.
+  static Manifest read(const std::filesystem::path& path, const IndexOptions& options = {});
 
-  const std::filesystem::path& path() const { return path_; }
-  const std::vector<Utterance>& utterances() const { return utterances_; }
-  int64_t size() const { return static_cast<int64_t>(utterances_.size()); }
+  const std::filesystem::path& path() const { return opened_->file.path(); }
+  const ManifestIndex& index() const { return opened_->index; }
+  int64_t size() const { return index().size(); }
   // Width of stored features; 0 for audio.
-  int64_t feature_dim() const { return utterances_.front().feature_dim; }
-  // 64 bits of the file's content: another content has another fingerprint, as good as always.
-  uint64_t fingerprint() const { return fingerprint_; }
+  int64_t feature_dim() const { return index().feature_dim(); }
+  uint64_t fingerprint() const { return index().fingerprint(); }
 
   // The file of an utterance.
   std::filesystem::path path_of(const Utterance& utterance) const;
-  // The texts in the order of the lines. They last as long as the manifest.
-  std::vector<std::string_view> texts() const;
-  // By its place among them.
-  const Utterance& at(int64_t utterance) const;
+  // By its place among the utterances, read from the file. May be called from several threads.
+  // Throws DataError where the file has changed since it was opened.
+  Utterance at(int64_t utterance) const;
+  // Its line as it stands there.
+  std::string line_of(int64_t utterance) const;
+  // Seconds to 7 digits, from the index.
+  double duration_s(int64_t utterance) const;
+
+  // Throws the DataError of the first bad line, where there is one.
+  void refuse_bad_lines() const;
+  // "m.jsonl: line 3: no key 'text'. Expected one."
+  DataError error_of(const BadLine& bad, const std::string& more = {}) const;
 
  private:
-  std::filesystem::path path_;
-  std::vector<Utterance> utterances_;
-  uint64_t fingerprint_ = 0;
+  struct Opened {
+    InputFile file;
+    ManifestIndex index;
+  };
+
+  explicit Manifest(std::shared_ptr<const Opened> opened) : opened_(std::move(opened)) {}
+
+  // Shared: copies of a manifest are handles of one open file.
+  std::shared_ptr<const Opened> opened_;
 };
 
 }  // namespace sotto::data

@@ -1,6 +1,9 @@
 #include "sotto/data/sampler.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "sotto/core/error.h"
@@ -23,6 +26,18 @@ bool is_full(const EffectiveBatch& batch, int64_t utterances, double seconds, do
   if (utterances == 0) return false;
   if (batch.kind == EffectiveBatch::Kind::kUtterances) return utterances >= batch.utterances;
   return seconds + next / 2.0 > batch.seconds;
+}
+
+RandomStream shuffle_stream(uint64_t seed, int64_t epoch, uint64_t layer = 0) {
+  return RandomStream({.seed = seed,
+                       .purpose = Purpose::kShuffle,
+                       .step = static_cast<uint64_t>(epoch),
+                       .layer = layer});
+}
+
+// Durations within 10 % of each other.
+int32_t bucket_of(float duration_s) {
+  return static_cast<int32_t>(std::floor(std::log(duration_s) / std::log(1.1f)));
 }
 
 }  // namespace
@@ -54,44 +69,97 @@ std::string EffectiveBatch::to_string() const {
   return fmt::format("{:.20f}s", seconds);
 }
 
-std::span<const int64_t> EpochOrder::utterances(int64_t step) const {
+std::span<const uint32_t> EpochOrder::utterances(int64_t step) const {
   SOTTO_ASSERT(step >= 0 && step < num_steps(), "step {} of {}", step, num_steps());
-  const size_t begin = starts_[static_cast<size_t>(step)];
-  const size_t end = starts_[static_cast<size_t>(step) + 1];
+  const uint32_t begin = starts_[static_cast<size_t>(step)];
+  const uint32_t end = starts_[static_cast<size_t>(step) + 1];
   return std::span(order_).subspan(begin, end - begin);
 }
 
-Sampler::Sampler(const SamplerOptions& options, std::vector<double> durations_s)
+Sampler::Sampler(const SamplerOptions& options, std::vector<float> durations_s)
     : options_(options), durations_s_(std::move(durations_s)) {
   SOTTO_ASSERT(!durations_s_.empty(), "no utterance to draw from");
+  SOTTO_ASSERT(durations_s_.size() <= std::numeric_limits<uint32_t>::max(), "{} utterances",
+               durations_s_.size());
 }
 
-EpochOrder Sampler::epoch(int64_t epoch) const {
-  EpochOrder steps;
-  if (options_.shuffle) {
-    const RandomStream stream({.seed = options_.seed,
-                               .purpose = Purpose::kShuffle,
-                               .step = static_cast<uint64_t>(epoch)});
-    steps.order_ = stream.permutation(num_utterances());
+std::vector<uint32_t> Sampler::order_of(int64_t epoch) const {
+  std::vector<uint32_t> order(durations_s_.size());
+  const bool is_random =
+      options_.curriculum == Curriculum::kShuffle || options_.curriculum == Curriculum::kBucketed;
+  if (is_random) {
+    std::ranges::copy(shuffle_stream(options_.seed, epoch).permutation(num_utterances()),
+                      order.begin());
   } else {
-    steps.order_.resize(durations_s_.size());
-    std::iota(steps.order_.begin(), steps.order_.end(), int64_t{0});
+    std::iota(order.begin(), order.end(), 0U);
   }
-  steps.starts_ = {0};
+  // Stable: among equals the order stays random, or as listed.
+  if (options_.curriculum == Curriculum::kSorted)
+    std::ranges::stable_sort(order, {}, [&](uint32_t u) { return duration_of(u); });
+  if (options_.curriculum == Curriculum::kBucketed)
+    std::ranges::stable_sort(order, {}, [&](uint32_t u) { return bucket_of(duration_of(u)); });
+  return order;
+}
+
+// Where the steps begin, and the end of the last.
+std::vector<uint32_t> Sampler::cut(std::span<const uint32_t> order) const {
+  std::vector<uint32_t> starts = {0};
   int64_t utterances = 0;
   double seconds = 0.0;
-  for (size_t i = 0; i < steps.order_.size(); ++i) {
-    const double next = durations_s_[static_cast<size_t>(steps.order_[i])];
+  for (size_t i = 0; i < order.size(); ++i) {
+    const double next = duration_of(order[i]);
     if (is_full(options_.batch, utterances, seconds, next)) {
-      steps.starts_.push_back(i);
+      starts.push_back(static_cast<uint32_t>(i));
       utterances = 0;
       seconds = 0.0;
     }
     ++utterances;
     seconds += next;
   }
-  steps.starts_.push_back(steps.order_.size());
+  starts.push_back(static_cast<uint32_t>(order.size()));
+  return starts;
+}
+
+void Sampler::shuffle_steps(EpochOrder& steps, int64_t epoch) const {
+  EpochOrder shuffled;
+  shuffled.starts_ = {0};
+  // Another stream than that of the utterances.
+  const RandomStream stream = shuffle_stream(options_.seed, epoch, /*layer=*/1);
+  for (const int64_t step : stream.permutation(steps.num_steps())) {
+    const std::span<const uint32_t> utterances = steps.utterances(step);
+    shuffled.order_.insert(shuffled.order_.end(), utterances.begin(), utterances.end());
+    shuffled.starts_.push_back(static_cast<uint32_t>(shuffled.order_.size()));
+  }
+  steps = std::move(shuffled);
+}
+
+EpochOrder Sampler::epoch(int64_t epoch) const {
+  EpochOrder steps;
+  steps.order_ = order_of(epoch);
+  steps.starts_ = cut(steps.order_);
+  if (options_.curriculum == Curriculum::kBucketed) shuffle_steps(steps, epoch);
   return steps;
+}
+
+std::vector<uint32_t> Sampler::part(std::span<const uint32_t> step, const Rank& rank) const {
+  SOTTO_ASSERT(rank.number >= 0 && rank.number < rank.count, "rank {} of {}", rank.number,
+               rank.count);
+  std::vector<size_t> places(step.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  std::ranges::stable_sort(places, std::greater<>(),
+                           [&](size_t place) { return duration_of(step[place]); });
+  // Dealt there and back: who gets the longest of a round gets the shortest of the next.
+  const auto count = static_cast<size_t>(rank.count);
+  std::vector<size_t> own;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const size_t turn = i % count;
+    const size_t owner = i / count % 2 == 0 ? turn : count - 1 - turn;
+    if (owner == static_cast<size_t>(rank.number)) own.push_back(places[i]);
+  }
+  std::ranges::sort(own);
+  std::vector<uint32_t> utterances;
+  for (const size_t place : own) utterances.push_back(step[place]);
+  return utterances;
 }
 
 }  // namespace sotto::data

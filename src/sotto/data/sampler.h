@@ -1,17 +1,21 @@
-// Which utterances make up each step. They follow from the seed, the epoch, the effective batch and
-// the durations alone: not from the budget, the number of micro-batches or the loader's threads. So
-// nothing needs saving but a position.
+// Which utterances make up each step. They follow from the seed, the epoch, the effective batch,
+// the curriculum and the durations alone: not from the budget, the number of micro-batches, of
+// devices or of the loader's threads. So nothing needs saving but a position, and any step can be
+// gone to at once.
 //
 //   const Sampler sampler({.seed = 1, .batch = EffectiveBatch::parse("120s")}, durations);
 //   const EpochOrder order = sampler.epoch(0);
 //   for (int64_t step = 0; step < order.num_steps(); ++step) use(order.utterances(step));
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "sotto/core/options.h"
 
 namespace sotto::data {
 
@@ -32,11 +36,27 @@ struct EffectiveBatch {
   friend bool operator==(const EffectiveBatch&, const EffectiveBatch&) = default;
 };
 
+enum class Curriculum {
+  // A new random order in each epoch.
+  kShuffle,
+  // The shortest first, in every epoch.
+  kSorted,
+  // Utterances of about the same length (10 %) in a step, the steps in a new random order in each
+  // epoch.
+  kBucketed,
+  // As they are listed: for evaluation.
+  kListed
+};
+
+// Those that training offers.
+inline constexpr std::array kCurricula = {Named<Curriculum>{"shuffle", Curriculum::kShuffle},
+                                          Named<Curriculum>{"sorted", Curriculum::kSorted},
+                                          Named<Curriculum>{"bucketed", Curriculum::kBucketed}};
+
 struct SamplerOptions {
   uint64_t seed = 0;
   EffectiveBatch batch = {};
-  // A new random order in each epoch; false: always the order of the durations.
-  bool shuffle = true;
+  Curriculum curriculum = Curriculum::kShuffle;
 };
 
 // A step of an epoch; both count from 0.
@@ -52,19 +72,27 @@ class EpochOrder {
  public:
   int64_t num_steps() const { return static_cast<int64_t>(starts_.size()) - 1; }
   // Places in the sampler's durations. They last as long as this object.
-  std::span<const int64_t> utterances(int64_t step) const;
+  std::span<const uint32_t> utterances(int64_t step) const;
 
  private:
   friend class Sampler;
 
-  std::vector<int64_t> order_;
-  std::vector<size_t> starts_;
+  // 4 bytes an utterance: there may be millions.
+  std::vector<uint32_t> order_;
+  // Of each step in the order, and its end behind the last.
+  std::vector<uint32_t> starts_;
+};
+
+// One of several devices that share each step.
+struct Rank {
+  int64_t number = 0;
+  int64_t count = 1;
 };
 
 class Sampler {
  public:
   // `durations_s`: seconds of each utterance that takes part, at least one.
-  Sampler(const SamplerOptions& options, std::vector<double> durations_s);
+  Sampler(const SamplerOptions& options, std::vector<float> durations_s);
 
   const SamplerOptions& options() const { return options_; }
   int64_t num_utterances() const { return static_cast<int64_t>(durations_s_.size()); }
@@ -74,9 +102,18 @@ class Sampler {
   // step has what is left.
   EpochOrder epoch(int64_t epoch) const;
 
+  // A rank's utterances of a step, in the step's order. The parts of all ranks are the step, and
+  // about equally long: the longest are dealt out first.
+  std::vector<uint32_t> part(std::span<const uint32_t> step, const Rank& rank) const;
+
  private:
+  std::vector<uint32_t> order_of(int64_t epoch) const;
+  std::vector<uint32_t> cut(std::span<const uint32_t> order) const;
+  void shuffle_steps(EpochOrder& steps, int64_t epoch) const;
+  float duration_of(uint32_t utterance) const { return durations_s_[utterance]; }
+
   SamplerOptions options_;
-  std::vector<double> durations_s_;
+  std::vector<float> durations_s_;
 };
 
 }  // namespace sotto::data

@@ -9,6 +9,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/text_file.h"
+#include "sotto/core/utf8.h"
 
 namespace sotto::data {
 
@@ -17,13 +18,16 @@ namespace {
 constexpr std::string_view kDelimiter = "|";
 constexpr std::array<std::string_view, 2> kBlanks = {"<pad>", "[PAD]"};
 
+void check_utf8(std::string_view text) {
+  if (is_utf8(text)) return;
+  throw DataError({.attempted = "reading a transcript",
+                   .found = "bytes that are not UTF-8",
+                   .expected = "text in UTF-8"});
+}
+
 // The characters of a text, one after the other.
 std::vector<std::string_view> characters_of(std::string_view text) {
-  if (!is_utf8(text)) {
-    throw DataError({.attempted = "reading a transcript",
-                     .found = "bytes that are not UTF-8",
-                     .expected = "text in UTF-8"});
-  }
+  check_utf8(text);
   std::vector<std::string_view> characters;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin + 1;
@@ -90,19 +94,31 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, int32_t blank)
   }
 }
 
-Vocabulary Vocabulary::from_texts(const std::vector<std::string_view>& texts) {
-  // Well-formed UTF-8 sorts by its bytes as by its code points.
-  std::set<std::string, std::less<>> characters;
-  for (const std::string_view text : texts) {
-    for (const std::string_view character : characters_of(text)) {
-      if (!characters.contains(character)) characters.emplace(character);
-    }
-  }
+Vocabulary Vocabulary::from_characters(std::span<const char32_t> characters) {
+  const std::set<char32_t> ordered(characters.begin(), characters.end());
   std::vector<std::string> entries = {std::string(kBlanks.front()), std::string(kDelimiter)};
-  for (const std::string& character : characters) {
-    if (character != " " && character != kDelimiter) entries.push_back(character);
+  for (const char32_t character : ordered) {
+    if (character == U' ' || character == U'|') continue;
+    append_utf8(entries.emplace_back(), character);
   }
   return Vocabulary(std::move(entries), 0);
+}
+
+Vocabulary Vocabulary::from_texts(const std::vector<std::string_view>& texts) {
+  std::vector<char32_t> characters;
+  for (const std::string_view text : texts) {
+    check_utf8(text);
+    for_each_code_point(text, [&](char32_t character) { characters.push_back(character); });
+  }
+  return from_characters(characters);
+}
+
+bool Vocabulary::has_all(std::span<const char32_t> characters) const {
+  return std::ranges::all_of(characters, [&](char32_t character) {
+    std::string text;
+    append_utf8(text, character);
+    return labels_.contains(text);
+  });
 }
 
 Vocabulary Vocabulary::read(const std::filesystem::path& path) {

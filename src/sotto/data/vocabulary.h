@@ -23,8 +23,10 @@ class Vocabulary {
     std::vector<std::string> unknown;
   };
 
-  // The blank, the delimiter, and every character of the texts in the order of code points. A `|`
-  // in a text is not taken in: it could not be told from a space.
+  // The blank, the delimiter, and every character in the order of code points. A `|` is not taken
+  // in: it could not be told from a space.
+  static Vocabulary from_characters(std::span<const char32_t> characters);
+  // Of every character of the texts.
   static Vocabulary from_texts(const std::vector<std::string_view>& texts);
 
   // A vocab.json. Throws DataError where it is not an object of entries with the numbers 0 .. n - 1
@@ -40,6 +42,8 @@ class Vocabulary {
   const std::vector<std::string>& entries() const { return entries_; }
 
   Encoded encode(std::string_view text) const;
+  // Whether each of these characters has a label.
+  bool has_all(std::span<const char32_t> characters) const;
 
   // The text of labels; blanks and other entries in brackets are left out. Labels must be of the
   // vocabulary.

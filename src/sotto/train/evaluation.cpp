@@ -25,7 +25,7 @@ void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places
   const float* losses = on_host.const_data_ptr<float>();
   for (size_t i = 0; i < places.size(); ++i) {
     const data::Example& example = step.examples[static_cast<size_t>(places[i])];
-    const data::Utterance& utterance = dataset.manifest().at(example.utterance);
+    const data::Utterance utterance = dataset.manifest().at(example.utterance);
     // By way of the labels, so that spaces are counted as the network sees them.
     const std::string reference = dataset.vocabulary().decode(example.labels);
     evaluation.words += word_errors(reference, texts[i]);
@@ -55,7 +55,7 @@ std::vector<std::string> texts_of(const Model::Recognised& recognised,
 Evaluation evaluate(Model& model, const data::Dataset& dataset, device::StagingBuffer& staging,
                     const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const data::Sampler sampler({.batch = {.utterances = kLoadedAtOnce}, .shuffle = false},
+  const data::Sampler sampler({.batch = {.utterances = kLoadedAtOnce}, .curriculum = data::Curriculum::kListed},
                               dataset.durations_s());
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(dataset, sampler, {.num_threads = options.loader_threads, .start = {}});

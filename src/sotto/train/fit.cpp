@@ -54,22 +54,26 @@ std::vector<Example> fill(const models::Model& model, std::span<const Example> e
 
 }  // namespace
 
-Sizes::Sizes(const data::Dataset& dataset) : durations_s(dataset.durations_s()) {
-  for (const int64_t place : dataset.utterances()) {
-    const data::Utterance& utterance = dataset.manifest().at(place);
-    const double samples =
-        std::ceil(utterance.duration_s * static_cast<double>(dataset.options().sample_rate));
-    const int64_t rows =
-        utterance.feature_dim > 0 ? utterance.num_frames : static_cast<int64_t>(samples);
-    examples.push_back(
-        data::make_dry_example(rows, utterance.feature_dim, std::ssize(dataset.labels_of(place))));
-    examples.back().utterance = place;
-  }
+Sizes::Sizes(const data::Dataset& dataset)
+    : durations_s(dataset.durations_s()), feature_dim(dataset.manifest().feature_dim()) {
+  of.reserve(dataset.utterances().size());
+  for (int64_t place = 0; place < std::ssize(dataset.utterances()); ++place)
+    of.push_back(dataset.size_of(place));
+}
+
+Sizes::Sizes(std::span<const Example> examples, std::vector<float> durations)
+    : durations_s(std::move(durations)), feature_dim(examples.front().feature_dim) {
+  for (const Example& example : examples)
+    of.push_back({.rows = example.rows, .labels = num_labels(example)});
+}
+
+Example Sizes::example(size_t place) const {
+  return data::make_dry_example(of[place].rows, feature_dim, of[place].labels);
 }
 
 BudgetFit::BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes)
     : dry_(dry), sizes_(sizes), budget_bytes_(budget_bytes) {
-  SOTTO_ASSERT(!sizes.examples.empty(), "nothing to fit");
+  SOTTO_ASSERT(!sizes.of.empty(), "nothing to fit");
 }
 
 Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
@@ -100,19 +104,18 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
 }
 
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
-  std::vector<size_t> order(sizes_.examples.size());
+  std::vector<size_t> order(sizes_.of.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto rows = [&](size_t place) { return sizes_.examples[place].rows; };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rows(a) < rows(b); });
+  const auto rows = [&](size_t place) { return sizes_.of[place].rows; };
+  std::ranges::sort(order, {}, rows);
   int64_t most_labels = 0;
-  for (const Example& example : sizes_.examples)
-    most_labels = std::max(most_labels, num_labels(example));
-  const int64_t feature_dim = sizes_.examples.front().feature_dim;
+  for (const data::Dataset::Size& size : sizes_.of)
+    most_labels = std::max(most_labels, size.labels);
   const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
-    const Example alone = data::make_dry_example(rows(place), feature_dim, most_labels);
+    const Example alone = data::make_dry_example(rows(place), sizes_.feature_dim, most_labels);
     return fits(run_one({alone}, settings.tier));
   });
-  return first_bad == order.begin() ? 0.0 : sizes_.durations_s[*std::prev(first_bad)];
+  return first_bad == order.begin() ? 0.0 : double{sizes_.durations_s[*std::prev(first_bad)]};
 }
 
 Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
@@ -124,7 +127,7 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
     device::MemoryReport worst;
     int64_t worst_frames = 0;
     for (const Candidate& candidate : chosen) {
-      device::MemoryReport report = run_one(candidate.examples, settings.tier);
+      device::MemoryReport report = run_one(examples_of(epoch, candidate, limits), settings.tier);
       if (report.high_water <= worst.high_water) continue;
       worst = std::move(report);
       worst_frames = candidate.frames;
@@ -135,20 +138,35 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
   }
 }
 
+std::vector<Example> BudgetFit::examples_of(std::span<const uint32_t> step) const {
+  std::vector<Example> examples;
+  for (const uint32_t place : step) examples.push_back(sizes_.example(place));
+  return examples;
+}
+
+std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,
+                                            const Candidate& candidate,
+                                            const MicroBatchLimits& limits) const {
+  const std::vector<Example> step = examples_of(epoch.utterances(candidate.step));
+  std::vector<Example> examples;
+  for (const int64_t place : split_step(dry_.model(), step, limits)[candidate.number])
+    examples.push_back(step[static_cast<size_t>(place)]);
+  return examples;
+}
+
 std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrder& epoch,
                                                            const MicroBatchLimits& limits) const {
   std::vector<Candidate> candidates;
   for (int64_t step = 0; step < epoch.num_steps(); ++step) {
-    std::vector<Example> examples;
-    for (const int64_t place : epoch.utterances(step))
-      examples.push_back(sizes_.examples[static_cast<size_t>(place)]);
+    const std::vector<Example> examples = examples_of(epoch.utterances(step));
+    size_t number = 0;
     for (const std::vector<int64_t>& places : split_step(dry_.model(), examples, limits)) {
-      Candidate& candidate = candidates.emplace_back();
+      Candidate& candidate = candidates.emplace_back(Candidate{.step = step, .number = number++});
       for (const int64_t place : places) {
-        candidate.examples.push_back(examples[static_cast<size_t>(place)]);
-        candidate.labels += num_labels(candidate.examples.back());
+        const Example& example = examples[static_cast<size_t>(place)];
+        candidate.labels += num_labels(example);
+        candidate.frames += dry_.model().num_frames(example.rows);
       }
-      candidate.frames = frames_of(dry_.model(), candidate.examples);
     }
   }
   return candidates;
@@ -170,16 +188,15 @@ device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples, nn
 std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) const {
   std::vector<int64_t> rows;
   std::vector<int64_t> labels;
-  for (const Example& example : sizes_.examples) {
-    rows.push_back(example.rows);
-    labels.push_back(num_labels(example));
+  for (const data::Dataset::Size& size : sizes_.of) {
+    rows.push_back(size.rows);
+    labels.push_back(size.labels);
   }
-  std::vector<double> durations = sizes_.durations_s;
-  std::sort(rows.begin(), rows.end(), std::greater<>());
-  std::sort(labels.begin(), labels.end(), std::greater<>());
-  std::sort(durations.begin(), durations.end(), std::greater<>());
+  std::vector<float> durations = sizes_.durations_s;
+  std::ranges::sort(rows, std::greater<>());
+  std::ranges::sort(labels, std::greater<>());
+  std::ranges::sort(durations, std::greater<>());
   const bool counts_seconds = batch.kind == data::EffectiveBatch::Kind::kSeconds;
-  const int64_t feature_dim = sizes_.examples.front().feature_dim;
   std::vector<Example> step;
   double seconds = 0.0;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -187,8 +204,8 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
     const bool is_full =
         counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
     if (is_full) break;
-    step.push_back(data::make_dry_example(rows[i], feature_dim, labels[i]));
-    seconds += durations[i];
+    step.push_back(data::make_dry_example(rows[i], sizes_.feature_dim, labels[i]));
+    seconds += double{durations[i]};
   }
   return step;
 }
@@ -208,11 +225,14 @@ void BudgetFit::refuse(const Example& longest, int64_t needed_bytes, const StepS
        .hint = hint});
 }
 
-MicroBatchLimits fit_recognition(DryRun& dry, std::vector<Example> examples,
-                                 const RecognitionBudget& budget) {
-  std::sort(examples.begin(), examples.end(),
-            [](const Example& a, const Example& b) { return a.rows > b.rows; });
-  if (std::ssize(examples) > kLoadedAtOnce) examples.resize(kLoadedAtOnce);
+MicroBatchLimits fit_recognition(DryRun& dry, const Sizes& sizes, const RecognitionBudget& budget) {
+  std::vector<size_t> order(sizes.of.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
+                            std::greater<>(), [&](size_t place) { return sizes.of[place].rows; });
+  std::vector<Example> examples;
+  for (size_t i = 0; i < count; ++i) examples.push_back(sizes.example(order[i]));
   const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
   int64_t frames =
       std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));

@@ -15,15 +15,19 @@
 
 namespace sotto::train {
 
-// The utterances that take part, by their sizes alone: rows as the manifest says, labels, no
-// values.
+// The utterances that take part, by their sizes alone: rows as the manifest says, and labels.
 struct Sizes {
   explicit Sizes(const data::Dataset& dataset);
-  Sizes(std::vector<data::Example> of_examples, std::vector<double> of_durations_s)
-      : examples(std::move(of_examples)), durations_s(std::move(of_durations_s)) {}
+  // Of utterances in memory.
+  explicit Sizes(std::span<const data::Example> examples, std::vector<float> durations = {});
 
-  std::vector<data::Example> examples;
-  std::vector<double> durations_s;
+  // One without values.
+  data::Example example(size_t place) const;
+
+  std::vector<data::Dataset::Size> of;
+  std::vector<float> durations_s;
+  // 0 for audio.
+  int64_t feature_dim = 0;
 };
 
 struct Fit {
@@ -49,12 +53,16 @@ class BudgetFit {
   Fit audit(const data::EpochOrder& epoch, const StepSettings& settings);
 
  private:
-  // A candidate is one micro-batch of an epoch as it will be.
+  // One micro-batch of an epoch as it will be: the so-many-th of a step.
   struct Candidate {
-    std::vector<data::Example> examples;
+    int64_t step = 0;
+    size_t number = 0;
     int64_t frames = 0;
     int64_t labels = 0;
   };
+  std::vector<data::Example> examples_of(std::span<const uint32_t> step) const;
+  std::vector<data::Example> examples_of(const data::EpochOrder& epoch, const Candidate& candidate,
+                                         const MicroBatchLimits& limits) const;
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
                                        const MicroBatchLimits& limits) const;
   static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
@@ -72,13 +80,12 @@ class BudgetFit {
   int64_t budget_bytes_;
 };
 
-// Limits for recognising the examples, at most those given; the dry run may be of either purpose.
+// Limits for recognising the utterances, at most those given; the dry run may be of either purpose.
 // Throws ConfigError where the longest does not fit into the budget alone.
 struct RecognitionBudget {
   int64_t bytes = 0;
   MicroBatchLimits limits = {};
 };
-MicroBatchLimits fit_recognition(DryRun& dry, std::vector<data::Example> examples,
-                                 const RecognitionBudget& budget);
+MicroBatchLimits fit_recognition(DryRun& dry, const Sizes& sizes, const RecognitionBudget& budget);
 
 }  // namespace sotto::train

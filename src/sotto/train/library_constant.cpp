@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "sotto/core/build_info.h"
+#include "sotto/core/cache_folder.h"
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
 #include "sotto/core/output_file.h"
@@ -130,10 +130,7 @@ void ConstantCache::store(const std::string& key, int64_t bytes) const {
 }
 
 fs::path ConstantCache::default_file() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return fs::path(cache) / "sotto" / "library_constants.json";
-  const char* home = std::getenv("HOME");
-  return fs::path(home == nullptr ? "." : home) / ".cache" / "sotto" / "library_constants.json";
+  return cache_folder() / "library_constants.json";
 }
 
 std::string constant_key(const device::RunDevice& device, Numerics numerics) {

@@ -64,7 +64,7 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
   const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
   return train::evaluate(
       *model_, dataset, staging_,
-      {.limits = fit_recognition(dry_, Sizes(dataset).examples, {.bytes = arena_bytes_}),
+      {.limits = fit_recognition(dry_, Sizes(dataset), {.bytes = arena_bytes_}),
        .device = device_.torch,
        .loader_threads = checkpoint_.config.data.loader_threads,
        .progress = progress});
@@ -90,7 +90,7 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
     }
   }
   if (examples.empty()) return {};
-  const MicroBatchLimits limits = fit_recognition(dry_, examples, {.bytes = arena_bytes_});
+  const MicroBatchLimits limits = fit_recognition(dry_, Sizes(examples), {.bytes = arena_bytes_});
   std::vector<std::string> texts(examples.size());
   for (const std::vector<int64_t>& places : split_step(*model_, examples, limits)) {
     const data::MicroBatch batch =

@@ -30,7 +30,7 @@ data::Vocabulary vocabulary_for(const RunConfig& config, const data::Manifest& t
                                 const std::optional<Checkpoint>& checkpoint) {
   if (checkpoint) return checkpoint->vocabulary;
   if (!config.data.vocabulary.empty()) return data::Vocabulary::read(config.data.vocabulary);
-  return data::Vocabulary::from_texts(train.texts());
+  return data::Vocabulary::from_characters(train.index().characters());
 }
 
 // What must be as it was for the steps to be the same.
@@ -163,15 +163,15 @@ void Trainer::fit_to_budget() {
       std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
-  plan_.skipped = train_->skipped();
+  plan_.num_skipped = train_->num_skipped();
   BudgetFit fit(*dry_, *sizes_, arena_bytes_);
   plan_.fit = fit.find_limits(config.effective_batch, settings_for(1));
   const MicroBatchLimits learned = narrower(state_.limits, read_learned_limits(request_.folder));
   state_.limits = narrower(plan_.fit.limits, learned);
   plan_.fit.limits = state_.limits;
   if (dev_) {
-    evaluation_limits_ = fit_recognition(*dry_, Sizes(*dev_).examples,
-                                         {.bytes = arena_bytes_, .limits = state_.limits});
+    evaluation_limits_ =
+        fit_recognition(*dry_, Sizes(*dev_), {.bytes = arena_bytes_, .limits = state_.limits});
   }
 }
 
@@ -247,7 +247,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
     compare_first_step(loaded.examples, settings, memory);
   for (const data::Example& example : loaded.examples)
-    report.audio_seconds += train_->manifest().at(example.utterance).duration_s;
+    report.audio_seconds += train_->manifest().duration_s(example.utterance);
   report.peak_bytes = memory.peak;
   report.live_bytes = memory.live;
   report.reserved_bytes = memory.high_water;

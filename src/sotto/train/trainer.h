@@ -42,7 +42,7 @@ struct RunPlan {
   int64_t total_steps = 0;
   // The first step of this process; above 1 after --resume.
   int64_t first_step = 1;
-  std::vector<data::SkippedUtterance> skipped;
+  int64_t num_skipped = 0;
 };
 
 // The first step of this process as the dry run had it, and as it was.

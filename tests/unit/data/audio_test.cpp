@@ -142,14 +142,14 @@ TEST(Loader, LoadsTheDigits) {
   const char* data = std::getenv("SOTTO_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with fsdd";
   Manifest manifest = Manifest::read(std::filesystem::path(data) / "fsdd/dev.jsonl");
-  const Vocabulary vocabulary = Vocabulary::from_texts(manifest.texts());
+  const Vocabulary vocabulary = Vocabulary::from_characters(manifest.index().characters());
   const Dataset dataset(std::move(manifest), vocabulary, {});
   const Sampler sampler({.batch = EffectiveBatch::parse("20s")}, dataset.durations_s());
   Loader loader(dataset, sampler, {.num_threads = 2});
   int64_t num_examples = 0;
   for (int64_t step = 0; step < sampler.epoch(0).num_steps(); ++step) {
     for (const Example& example : loader.next().examples) {
-      const Utterance& line = dataset.manifest().at(example.utterance);
+      const Utterance line = dataset.manifest().at(example.utterance);
       EXPECT_EQ(example.rows, std::llround(line.duration_s * 16'000));
       EXPECT_EQ(vocabulary.decode(example.labels), line.text);
       ++num_examples;

@@ -47,8 +47,8 @@ TEST(Dataset, TakesWhatTheOptionsAllow) {
   options.min_seconds = 0.05;
   options.max_seconds = 2.0;
   const Dataset dataset = dataset_of(corpus, options);
-  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{0, 3}));
-  EXPECT_EQ(dataset.durations_s(), (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(dataset.durations_s(), (std::vector<float>{0.1f, 0.2f}));
   EXPECT_EQ(dataset.labels_of(0), (std::vector<int32_t>{2, 3}));
   ASSERT_EQ(dataset.skipped().size(), 4u);
   EXPECT_EQ(dataset.skipped()[0].utterance, 1);
@@ -65,7 +65,7 @@ TEST(Dataset, BoundsAreAllowedValues) {
   DatasetOptions options = skipping();
   options.min_seconds = 0.1;
   options.max_seconds = 3.0;
-  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<int64_t>{0, 1, 3}));
+  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<uint32_t>{0, 1, 3}));
 }
 
 TEST(Dataset, RefusesTooLong) {
@@ -90,7 +90,7 @@ TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
   options.min_rows = 15;
   const FeatureCorpus corpus(utterances());
   const Dataset dataset = dataset_of(corpus, options);
-  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{1, 3}));
   EXPECT_EQ(dataset.skipped()[0].reason,
             "line 1 (x.f16): 10 frames, expected at least 15, for the model");
   options.too_short = Policy::kError;
@@ -106,10 +106,10 @@ TEST(Dataset, RefusesUnknownTextUnlessToldToSkip) {
 TEST(Dataset, EmptyTextIsKeptUnlessToldOtherwise) {
   const FeatureCorpus corpus(utterances());
   DatasetOptions options = skipping();
-  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(dataset_of(corpus, options).utterances(), (std::vector<uint32_t>{0, 1, 2, 3}));
   options.empty_text = Policy::kSkip;
   const Dataset dataset = dataset_of(corpus, options);
-  EXPECT_EQ(dataset.utterances(), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{0, 1, 2}));
   EXPECT_EQ(dataset.skipped()[0].reason, "line 4 (x.f16): an empty text, expected a transcript");
   options.empty_text = Policy::kError;
   EXPECT_PRED2(contains, refusal_of(options), "line 4 (x.f16): an empty text. Expected a");
@@ -168,12 +168,12 @@ TEST(Dataset, LoadsTheWholeAn4) {
   const std::filesystem::path folder = std::filesystem::path(data) / "an4_mfcc";
   Manifest train = Manifest::read(folder / "train.jsonl");
   EXPECT_EQ(train.size(), 848);
-  const Vocabulary vocabulary = Vocabulary::from_texts(train.texts());
+  const Vocabulary vocabulary = Vocabulary::from_characters(train.index().characters());
   EXPECT_EQ(vocabulary.size(), 28);  // blank, delimiter, a to z
   for (const char* name : {"dev.jsonl", "test.jsonl"}) {
     const Dataset dataset(Manifest::read(folder / name), vocabulary, {});
     float largest = 0.0f;
-    for (const int64_t utterance : dataset.utterances()) {
+    for (const uint32_t utterance : dataset.utterances()) {
       const Example example = std::get<Example>(dataset.load(utterance));
       EXPECT_EQ(example.values.size(), static_cast<size_t>(example.rows * 13));
       EXPECT_EQ(vocabulary.decode(example.labels), dataset.manifest().at(utterance).text);

@@ -34,10 +34,10 @@ std::vector<TestUtterance> many_utterances(int64_t count) {
 // A corpus with everything that loads it.
 struct Source {
   explicit Source(const std::vector<TestUtterance>& utterances, const DatasetOptions& options = {},
-                  const char* batch = "4", bool shuffle = true)
+                  const char* batch = "4", Curriculum curriculum = Curriculum::kShuffle)
       : corpus(utterances),
         dataset(corpus.manifest(), Vocabulary::from_texts({"a"}), options),
-        sampler({.seed = 1, .batch = EffectiveBatch::parse(batch), .shuffle = shuffle},
+        sampler({.seed = 1, .batch = EffectiveBatch::parse(batch), .curriculum = curriculum},
                 dataset.durations_s()) {}
 
   FeatureCorpus corpus;
@@ -113,7 +113,7 @@ TEST(Loader, RefusesAStartThatIsNotThere) {
 TEST(Loader, ListsWhatItSkips) {
   std::vector<TestUtterance> utterances = many_utterances(4);
   utterances[1].file = "gone.f16";
-  const Source source(utterances, {.broken = Policy::kSkip}, "4", /*shuffle=*/false);
+  const Source source(utterances, {.broken = Policy::kSkip}, "4", Curriculum::kListed);
   Loader loader(source.dataset, source.sampler, {});
   const LoadedStep step = loader.next();
   EXPECT_EQ(step.examples.size(), 3u);
@@ -135,7 +135,7 @@ TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
   utterances[6].file = "gone.f16";
   utterances[7].file = "lost.f16";
   for (const int64_t threads : {1, 4}) {
-    const Source source(utterances, {}, "2", /*shuffle=*/false);
+    const Source source(utterances, {}, "2", Curriculum::kListed);
     Loader loader(source.dataset, source.sampler, {.num_threads = threads, .num_steps_ahead = 6});
     for (int epoch = 0; epoch < 2; ++epoch) {
       for (int step = 0; step < 6; ++step) {
@@ -167,7 +167,7 @@ TEST(Loader, EndsAtAnyTime) {
 TEST(Loader, ReadsNoFurtherAheadThanAllowed) {
   std::vector<TestUtterance> utterances = many_utterances(8);
   for (const size_t last : {6, 7}) utterances[last].file = "late.f16";
-  const Source source(utterances, {}, "2", /*shuffle=*/false);
+  const Source source(utterances, {}, "2", Curriculum::kListed);
   Loader loader(source.dataset, source.sampler, {.num_threads = 2, .num_steps_ahead = 2});
   loader.next();  // steps 1 and 2 are enqueued now, step 3 with the utterances 6 and 7 is not
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

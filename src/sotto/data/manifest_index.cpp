@@ -1,0 +1,233 @@
+#include "sotto/data/manifest_index.h"
+
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "sotto/core/atomic_folder.h"
+#include "sotto/core/cache_folder.h"
+#include "sotto/core/error.h"
+#include "sotto/core/hash.h"
+#include "sotto/core/input_file.h"
+#include "sotto/core/log.h"
+#include "sotto/core/utf8.h"
+#include "sotto/data/manifest_scan.h"
+
+namespace sotto::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "a manifest: JSON lines, one utterance a line";
+
+// The beginning of an index; the columns follow in the order of ManifestIndex::Columns, then a JSON
+// object with what is small.
+struct Header {
+  std::array<char, 8> magic = {'s', 'o', 't', 't', 'o', 'i', 'd', 'x'};
+  uint64_t version = 1;
+  int64_t manifest_bytes = 0;
+  int64_t changed_ns = 0;
+  uint64_t num_utterances = 0;
+  uint64_t tail_bytes = 0;
+  // Of all fields above.
+  uint64_t checksum = 0;
+
+  uint64_t own_checksum() const {
+    return hash_bytes({reinterpret_cast<const char*>(this), offsetof(Header, checksum)});
+  }
+};
+
+constexpr uint64_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(uint32_t);
+static_assert(kEntryBytes == 32);
+static_assert(sizeof(float) == sizeof(uint32_t));
+
+uint64_t fingerprint_of(const ManifestScan& scan) {
+  uint64_t fingerprint = scan.offsets.size();
+  for (size_t i = 0; i < scan.hashes.size(); ++i) {
+    fingerprint =
+        hash_combine(fingerprint, uint64_t{scan.num_bytes[i]} << 32U | uint64_t{scan.hashes[i]});
+  }
+  for (const BadLine& bad : scan.bad_lines)
+    fingerprint = hash_combine(fingerprint, static_cast<uint64_t>(bad.line));
+  return fingerprint;
+}
+
+std::string tail_of(const ManifestScan& scan) {
+  json bad_lines = json::array();
+  for (const auto& [line, fault] : scan.bad_lines)
+    bad_lines.push_back({line, fault.found, fault.expected, fault.hint});
+  std::string characters;
+  for (const char32_t character : scan.characters) append_utf8(characters, character);
+  return json{{"bad_lines", std::move(bad_lines)},
+              {"num_bad_lines", scan.num_bad_lines},
+              {"characters", characters},
+              {"feature_dim", scan.feature_dim},
+              {"fingerprint", fingerprint_of(scan)}}
+      .dump();
+}
+
+// Everything in the form of the file.
+std::vector<std::byte> encode(const ManifestScan& scan, const InputFile& manifest) {
+  const std::string tail = tail_of(scan);
+  Header header;
+  header.manifest_bytes = manifest.size();
+  header.changed_ns = manifest.changed_ns();
+  header.num_utterances = scan.offsets.size();
+  header.tail_bytes = tail.size();
+  header.checksum = header.own_checksum();
+
+  std::vector<std::byte> image(sizeof(Header) + header.num_utterances * kEntryBytes + tail.size());
+  std::byte* at = image.data();
+  const auto put = [&](const void* data, size_t bytes) {
+    if (bytes > 0) std::memcpy(at, data, bytes);
+    at += bytes;
+  };
+  const auto put_column = [&](const auto& column) {
+    put(column.data(), column.size() * sizeof(column.front()));
+  };
+  put(&header, sizeof(header));
+  put_column(scan.offsets);
+  put_column(scan.num_bytes);
+  put_column(scan.hashes);
+  put_column(scan.lines);
+  put_column(scan.durations_s);
+  put_column(scan.num_frames);
+  put_column(scan.num_characters);
+  put(tail.data(), tail.size());
+  return image;
+}
+
+// Hands out column after column of the bytes behind a header.
+class ColumnReader {
+ public:
+  ColumnReader(std::span<const std::byte> bytes, size_t num_utterances)
+      : at_(bytes.data() + sizeof(Header)), num_utterances_(num_utterances) {}
+
+  template <class T>
+  void take(std::span<const T>& column) {
+    // Columns of 8 bytes come first: all lie on their alignment.
+    column = {reinterpret_cast<const T*>(at_), num_utterances_};
+    at_ += num_utterances_ * sizeof(T);
+  }
+
+ private:
+  const std::byte* at_;
+  size_t num_utterances_;
+};
+
+fs::path beside(const fs::path& manifest) {
+  return manifest.parent_path() / fmt::format(".{}.sotto-index", manifest.filename().string());
+}
+
+fs::path in_cache(const fs::path& manifest) {
+  const std::string path = fs::absolute(manifest).lexically_normal().string();
+  return cache_folder() / "manifests" / fmt::format("{:016x}.index", hash_bytes(path));
+}
+
+}  // namespace
+
+bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_bytes,
+                           int64_t changed_ns) {
+  Header header;
+  if (bytes.size() < sizeof(Header)) return false;
+  std::memcpy(&header, bytes.data(), sizeof(Header));
+  if (header.magic != Header().magic || header.version != Header().version ||
+      header.checksum != header.own_checksum() || header.manifest_bytes != manifest_bytes ||
+      header.changed_ns != changed_ns)
+    return false;
+  // The checksum holds: these are numbers that we wrote.
+  const size_t columns_bytes = header.num_utterances * kEntryBytes;
+  if (bytes.size() != sizeof(Header) + columns_bytes + header.tail_bytes) return false;
+  ColumnReader reader(bytes, header.num_utterances);
+  reader.take(columns_.offsets);
+  reader.take(columns_.num_bytes);
+  reader.take(columns_.hashes);
+  reader.take(columns_.lines);
+  reader.take(columns_.durations_s);
+  reader.take(columns_.num_frames);
+  reader.take(columns_.num_characters);
+
+  const std::span<const std::byte> tail = bytes.subspan(sizeof(Header) + columns_bytes);
+  const json parsed = json::parse(reinterpret_cast<const char*>(tail.data()),
+                                  reinterpret_cast<const char*>(tail.data() + tail.size()), nullptr,
+                                  /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return false;
+  feature_dim_ = parsed.at("feature_dim");
+  fingerprint_ = parsed.at("fingerprint");
+  num_bad_lines_ = parsed.at("num_bad_lines");
+  for (const json& bad : parsed.at("bad_lines")) {
+    bad_lines_.push_back({.line = bad.at(0),
+                          .fault = {.found = bad.at(1), .expected = bad.at(2), .hint = bad.at(3)}});
+  }
+  for_each_code_point(parsed.at("characters").get_ref<const std::string&>(),
+                      [&](char32_t character) { characters_.push_back(character); });
+  return true;
+}
+
+std::optional<ManifestIndex> ManifestIndex::find(const fs::path& manifest, const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  try {
+    const InputFile now = InputFile::open(manifest, kManifest);
+    ManifestIndex index;
+    index.mapped_.emplace(MappedFile::open(file, "an index of a manifest"));
+    if (!index.decode(index.mapped_->bytes(), now.size(), now.changed_ns())) return std::nullopt;
+    index.file_ = file;
+    return index;
+  } catch (const std::exception& error) {
+    // An index that cannot be read is no index: another is made.
+    spdlog::debug("{}: {}", file.string(), error.what());
+    return std::nullopt;
+  }
+}
+
+void ManifestIndex::store(const fs::path& manifest) {
+  for (const fs::path& file : {beside(manifest), in_cache(manifest)}) {
+    try {
+      std::error_code ignored;
+      fs::create_directories(file.parent_path(), ignored);
+      write_file_synced(file, image_);
+    } catch (const Error& error) {
+      spdlog::debug("the index is not stored there: {}", error.what());
+      continue;
+    }
+    std::optional<ManifestIndex> stored = find(manifest, file);
+    if (!stored) continue;  // the manifest changed in this moment
+    mapped_.emplace(std::move(*stored->mapped_));
+    columns_ = stored->columns_;
+    file_ = file;
+    std::vector<std::byte>().swap(image_);
+    return;
+  }
+  spdlog::info(
+      "the index of {} could be stored neither beside it nor in {}: it is made anew each "
+      "time",
+      manifest.string(), cache_folder().string());
+}
+
+ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& options) {
+  const InputFile file = InputFile::open(manifest, kManifest);
+  const bool is_stored = file.size() >= options.min_stored_bytes;
+  if (is_stored) {
+    for (const fs::path& stored : {beside(manifest), in_cache(manifest)}) {
+      if (std::optional<ManifestIndex> index = find(manifest, stored)) return std::move(*index);
+    }
+  }
+  ManifestIndex index;
+  index.image_ = encode(scan_manifest(file, options), file);
+  const bool is_decoded = index.decode(index.image_, file.size(), file.changed_ns());
+  SOTTO_ASSERT(is_decoded, "an index that was just made");
+  if (index.size() == 0) {
+    if (index.bad_lines().empty()) refuse_file(manifest, "no utterance", kManifest, {});
+    const auto& [line, fault] = index.bad_lines().front();
+    refuse_file(manifest, fmt::format("line {}: {}", line, fault.found), fault.expected,
+                fault.hint);
+  }
+  if (is_stored) index.store(manifest);
+  return index;
+}
+
+}  // namespace sotto::data

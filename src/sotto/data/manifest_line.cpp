@@ -1,0 +1,138 @@
+#include "sotto/data/manifest_line.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sotto/core/text_file.h"
+
+namespace sotto::data {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kSourceHint =
+    "An utterance has audio_filepath, or feature_filepath with frame_offset, num_frames and "
+    "feature_dim.";
+
+std::string shortened(std::string_view text) {
+  constexpr size_t kMost = 60;
+  if (text.size() <= kMost) return std::string(text);
+  size_t end = kMost;
+  // Not inside a character of several bytes.
+  while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+// One line, and the ways to complain about it: by a LineFault, which does not leave this file.
+class Line {
+ public:
+  explicit Line(std::string_view text)
+      : object_(json::parse(text, nullptr, /*allow_exceptions=*/false)) {
+    if (object_.is_discarded()) {
+      if (!is_utf8(text)) refuse("not UTF-8", "text in UTF-8");
+      refuse(fmt::format("not JSON: {}", shortened(text)), kObject);
+    }
+    if (!object_.is_object())
+      refuse(fmt::format("{}, not an object: {}", object_.type_name(), shortened(text)), kObject);
+  }
+
+  bool has(const char* key) const { return object_.contains(key); }
+
+  std::string text(const char* key) const {
+    const json& value = require(key);
+    if (!value.is_string()) refuse_value(key, value, "a string");
+    return value.get<std::string>();
+  }
+  // Empty where it is absent; NeMo's tools write null for what they do not know.
+  std::string optional_text(const char* key) const {
+    return has(key) && !object_.at(key).is_null() ? text(key) : std::string();
+  }
+  std::string file(const char* key) const {
+    std::string name = text(key);
+    if (name.empty()) refuse_value(key, object_.at(key), "the name of a file");
+    return name;
+  }
+  double seconds(const char* key) const {
+    const json& value = require(key);
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0.0)
+      refuse_value(key, value, "seconds, a number that is not negative");
+    return value.get<double>();
+  }
+  int64_t count(const char* key, int64_t least) const {
+    const json& value = require(key);
+    if (!value.is_number_integer() || value.get<int64_t>() < least)
+      refuse_value(key, value, fmt::format("a whole number of at least {}", least));
+    return value.get<int64_t>();
+  }
+
+  [[noreturn]] void refuse_value(const char* key, const json& value,
+                                 std::string_view expected) const {
+    // To print a list in a list in a list, as deep as its writer liked, could exhaust the stack.
+    const bool is_nested = value.is_structured() && !value.empty();
+    refuse(fmt::format("{} is {}", key, is_nested ? value.type_name() : shortened(value.dump())),
+           expected);
+  }
+  [[noreturn]] void refuse(const std::string& found, std::string_view expected,
+                           std::string_view hint = {}) const {
+    throw LineFault{.found = found, .expected = std::string(expected), .hint = std::string(hint)};
+  }
+
+ private:
+  static constexpr std::string_view kObject = "a JSON object on each line";
+
+  const json& require(const char* key) const {
+    if (!has(key)) refuse(fmt::format("no key '{}'", key), "one", kSourceHint);
+    return object_.at(key);
+  }
+
+  json object_;
+};
+
+void take_source(const Line& line, Utterance& utterance) {
+  const bool has_audio = line.has("audio_filepath");
+  const bool has_features = line.has("feature_filepath");
+  if (has_audio && has_features)
+    line.refuse("both audio_filepath and feature_filepath", "one of them", kSourceHint);
+  if (!has_audio && !has_features)
+    line.refuse("neither audio_filepath nor feature_filepath", "one of them", kSourceHint);
+  if (has_audio) {
+    utterance.file = line.file("audio_filepath");
+    if (line.has("offset")) utterance.offset_s = line.seconds("offset");
+    return;
+  }
+  utterance.file = line.file("feature_filepath");
+  utterance.frame_offset = line.count("frame_offset", 0);
+  utterance.num_frames = line.count("num_frames", 1);
+  utterance.feature_dim = line.count("feature_dim", 1);
+}
+
+Utterance take_utterance(const Line& line) {
+  Utterance utterance;
+  take_source(line, utterance);
+  utterance.duration_s = line.seconds("duration");
+  if (utterance.duration_s == 0.0) line.refuse("duration is 0", "seconds, a number above 0");
+  utterance.text = line.text("text");
+  utterance.speaker = line.optional_text("speaker");
+  utterance.lang = line.optional_text("lang");
+  return utterance;
+}
+
+}  // namespace
+
+std::variant<Utterance, LineFault> parse_manifest_line(std::string_view line) {
+  try {
+    return take_utterance(Line(line));
+  } catch (LineFault& fault) {
+    return std::move(fault);
+  }
+}
+
+std::string source_kind(int64_t feature_dim) {
+  if (feature_dim == 0) return "audio";
+  return fmt::format("features of dimension {}", feature_dim);
+}
+
+}  // namespace sotto::data
