@@ -2,15 +2,12 @@
 // behind.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
-
-#include <cstdlib>
-#include <filesystem>
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/nn/memory_proof.h"
 #include "support/block_fixture.h"
+#include "support/librispeech.h"
 
 namespace sotto::nn {
 namespace {
@@ -93,26 +90,13 @@ INSTANTIATE_TEST_SUITE_P(Tiers, StepAtTier,
                                            Tier::kBlock),
                          [](const auto& test) { return std::string(name_of(test.param, kTiers)); });
 
-// Durations in seconds of a list of LibriSpeech, one a line.
-std::vector<double> read_durations(const std::filesystem::path& path) {
-  std::vector<double> durations;
-  gzFile file = gzopen(path.c_str(), "rb");
-  char line[64];
-  while (file != nullptr && gzgets(file, line, sizeof(line)) != nullptr)
-    durations.push_back(std::strtod(line, nullptr));
-  if (file != nullptr) gzclose(file);
-  return durations;
-}
-
 // Placement waste, on 400 packs of about 120 s out of real LibriSpeech lengths, one after the other
 // in one arena: the high-water mark stays within 2 % of the most bytes alive, and does not creep.
 TEST(Placement, WastesLittleOnRealLengths) {
-  const char* data = std::getenv("SOTTO_TEST_DATA");
-  if (data == nullptr) GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with librispeech_durations";
-  const auto path =
-      std::filesystem::path(data) / "librispeech_durations" / "train-clean-100.seconds.txt.gz";
-  const std::vector<double> durations = read_durations(path);
-  ASSERT_EQ(durations.size(), 28'539u) << path;
+  const std::vector<float> durations = test::librispeech_seconds();
+  if (durations.empty())
+    GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with librispeech_durations";
+  ASSERT_EQ(durations.size(), 28'539u);
   const std::vector<int64_t> order = RandomStream({.seed = 1, .purpose = Purpose::kShuffle})
                                          .permutation(static_cast<int64_t>(durations.size()));
 
@@ -125,7 +109,7 @@ TEST(Placement, WastesLittleOnRealLengths) {
     for (int pack = 0; pack < 400; ++pack) {
       std::vector<int64_t> lengths;
       for (double seconds = 0.0; seconds < 120.0; ++next) {
-        const double duration = durations[static_cast<size_t>(order[next])];
+        const double duration = double{durations[static_cast<size_t>(order[next])]};
         lengths.push_back(static_cast<int64_t>(duration * 50.0));
         seconds += duration;
       }

@@ -18,6 +18,8 @@ constexpr std::array kFields = {Field{"max_frames", &MicroBatchLimits::max_frame
                                 Field{"max_labels", &MicroBatchLimits::max_labels},
                                 Field{"max_utterances", &MicroBatchLimits::max_utterances}};
 
+constexpr const char* kAdaptive = "adaptive";
+
 [[noreturn]] void refuse_limits(const std::string& found, const std::string& expected) {
   throw DataError(
       {.attempted = "reading the limits of micro-batches", .found = found, .expected = expected});
@@ -32,6 +34,7 @@ nlohmann::json to_json(const MicroBatchLimits& limits) {
     const bool is_unlimited = value == MicroBatchLimits::kUnlimited;
     json[std::string(field.key)] = is_unlimited ? nlohmann::json() : nlohmann::json(value);
   }
+  json[kAdaptive] = limits.is_adaptive;
   return json;
 }
 
@@ -39,13 +42,19 @@ MicroBatchLimits limits_from_json(const nlohmann::json& json) {
   if (!json.is_object()) refuse_limits(json.dump(), "an object");
   MicroBatchLimits limits;
   for (const auto& [key, value] : json.items()) {
+    if (key == kAdaptive) {
+      if (!value.is_boolean())
+        refuse_limits(fmt::format("{} is {}", key, value.dump()), "true or false");
+      limits.is_adaptive = value.get<bool>();
+      continue;
+    }
     const Field* known = nullptr;
     for (const Field& field : kFields) {
       if (field.key == key) known = &field;
     }
     if (known == nullptr) {
       refuse_limits(fmt::format("unknown key '{}'", key),
-                    "max_frames, max_labels and max_utterances");
+                    "max_frames, max_labels, max_utterances and adaptive");
     }
     if (value.is_null()) continue;
     if (!value.is_number_integer() || value.get<int64_t>() < 1)

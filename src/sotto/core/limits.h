@@ -16,15 +16,18 @@ struct MicroBatchLimits {
   // Labels of all its utterances together.
   int64_t max_labels = kUnlimited;
   int64_t max_utterances = kUnlimited;
+  // False: max_utterances in each, in the order of the step and whatever their lengths are; the
+  // other limits do not count.
+  bool is_adaptive = true;
 
   friend bool operator==(const MicroBatchLimits&, const MicroBatchLimits&) = default;
 };
 
-// {"max_frames": 12000, "max_labels": null, "max_utterances": 8}; null: no limit.
+// {"max_frames": 12000, "max_labels": null, "max_utterances": 8, "adaptive": true}; null: no limit.
 nlohmann::json to_json(const MicroBatchLimits& limits);
 
 // What to_json() wrote; a missing key is no limit. Throws DataError for anything but an object of
-// whole numbers of at least 1 under the keys above.
+// whole numbers of at least 1, and true or false, under the keys above.
 MicroBatchLimits limits_from_json(const nlohmann::json& json);
 
 }  // namespace sotto

@@ -23,9 +23,10 @@ struct StepPacking {
   std::vector<int64_t> too_large;
 };
 
-// Few micro-batches under the limits: each utterance, the longest first, goes into the first
-// micro-batch that has room (first fit decreasing, at most 11/9 of the fewest possible for one
-// limit), by frames and by labels, and the better of the two is taken. The same sizes and limits
+// The fewest micro-batches under the limits that can be found quickly, about equally long: for each
+// number of them from the fewest conceivable on, every utterance, the longest first, goes into the
+// micro-batch with the fewest frames that has room for it. The number at which first fit succeeds
+// (at most 11/9 of the fewest possible for one limit) ends the search. The same sizes and limits
 // always give the same result.
 StepPacking pack_step(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits);
 

@@ -77,12 +77,15 @@ BudgetFit::BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes)
 }
 
 Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
-  const std::vector<Example> step = largest_step(batch);
+  std::vector<Example> step = largest_step(batch);
+  if (std::ssize(step) > settings.limits.max_utterances)
+    step.resize(static_cast<size_t>(settings.limits.max_utterances));
   const device::MemoryReport whole = run_one(step, settings.tier);
-  if (fits(whole)) return {.limits = {}, .worst = whole};
+  if (fits(whole)) return {.limits = settings.limits, .worst = whole};
+  if (!settings.limits.is_adaptive) refuse(step, whole.high_water, settings);
 
   device::MemoryReport worst = run_one({step.front()}, settings.tier);
-  if (!fits(worst)) refuse(step.front(), worst.high_water, settings);
+  if (!fits(worst)) refuse({step.front()}, worst.high_water, settings);
   int64_t good = frames_of(dry_.model(), {&step.front(), 1});
   int64_t bad = frames_of(dry_.model(), step);
   while (bad - good > std::max<int64_t>(1, good / 200)) {
@@ -99,8 +102,10 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   // utterance has.
   int64_t labels = 0;
   for (const Example& example : fill(dry_.model(), step, good)) labels += num_labels(example);
-  return {.limits = {.max_frames = good, .max_labels = std::max(labels, num_labels(step.front()))},
-          .worst = worst};
+  MicroBatchLimits limits = settings.limits;
+  limits.max_frames = good;
+  limits.max_labels = std::max(labels, num_labels(step.front()));
+  return {.limits = limits, .worst = worst};
 }
 
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
@@ -133,6 +138,7 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
       worst_frames = candidate.frames;
     }
     if (fits(worst)) return {.limits = limits, .worst = worst};
+    SOTTO_ASSERT(limits.is_adaptive, "fixed counts are fitted to the longest utterances");
     // Where one utterance alone is too much, split_step() refuses it in the next round.
     limits.max_frames = std::min(limits.max_frames, worst_frames) * 19 / 20;
   }
@@ -210,17 +216,23 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   return step;
 }
 
-void BudgetFit::refuse(const Example& longest, int64_t needed_bytes, const StepSettings& settings) {
+void BudgetFit::refuse(const std::vector<Example>& least, int64_t needed_bytes,
+                       const StepSettings& settings) {
   std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
   if (settings.tier != nn::Tier::kBlock) {
-    const int64_t with_block = run_one({longest}, nn::Tier::kBlock).high_water;
+    const int64_t with_block = run_one(least, nn::Tier::kBlock).high_water;
     if (with_block < needed_bytes)
       hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);
   }
-  hint += " Or leave long utterances out: data.too_large: skip.";
+  hint += settings.limits.is_adaptive
+              ? " Or leave long utterances out: data.too_large: skip."
+              : " Or lower micro_batch, or let lengths decide: adaptive_batching: true.";
+  const std::string who = least.size() == 1
+                              ? std::string("the longest utterance alone needs")
+                              : fmt::format("the {} longest utterances need", least.size());
   throw ConfigError(
       {.attempted = "fitting the run into its budget",
-       .found = fmt::format("the longest utterance alone needs {}", format_bytes(needed_bytes)),
+       .found = fmt::format("{} {}", who, format_bytes(needed_bytes)),
        .expected = fmt::format("at most the budget of {}", format_bytes(budget_bytes_)),
        .hint = hint});
 }

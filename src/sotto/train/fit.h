@@ -41,8 +41,9 @@ class BudgetFit {
   // The dry run is of the run's own network; all three must outlive this.
   BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes);
 
-  // Limits under which every step of `batch` fits into the budget. Throws ConfigError where the
-  // longest utterance does not fit alone; the message names the smallest budget that would do.
+  // Limits under which every step of `batch` fits into the budget, within those of the settings.
+  // Throws ConfigError where the longest utterance does not fit alone, or not as many as each
+  // micro-batch is to have; the message names the smallest budget that would do.
   Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
 
   // Seconds of the longest utterance that fits alone; 0 where none does.
@@ -72,7 +73,7 @@ class BudgetFit {
   bool fits(const device::MemoryReport& report) const { return report.high_water <= budget_bytes_; }
   // As large in every respect as a step can be: the i-th longest has the i-th most labels.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
-  [[noreturn]] void refuse(const data::Example& longest, int64_t needed_bytes,
+  [[noreturn]] void refuse(const std::vector<data::Example>& least, int64_t needed_bytes,
                            const StepSettings& settings);
 
   DryRun& dry_;

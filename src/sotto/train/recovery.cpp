@@ -28,6 +28,12 @@ Attempt attempt_step(Learner& learner, std::span<const data::Example> examples,
 
 MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
                         const MicroBatchLimits& limits) {
+  MicroBatchLimits half = limits;
+  if (!limits.is_adaptive) {
+    const int64_t most = std::min(limits.max_utterances, std::ssize(examples));
+    half.max_utterances = std::max<int64_t>(1, most / 2);
+    return half;
+  }
   int64_t longest = 0;
   int64_t largest = 0;
   for (const std::vector<int64_t>& places : split_step(model, examples, limits)) {
@@ -39,7 +45,6 @@ MicroBatchLimits halved(const models::Model& model, std::span<const data::Exampl
     }
     largest = std::max(largest, frames);
   }
-  MicroBatchLimits half = limits;
   half.max_frames = std::max(longest, largest / 2);
   return half;
 }

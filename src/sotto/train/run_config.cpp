@@ -33,6 +33,11 @@ void RunConfig::visit(OptionVisitor& visitor) {
   std::string batch = effective_batch.to_string();
   visitor.value("effective_batch", batch, "utterances of one update, or seconds: 32, 120s");
   effective_batch = data::EffectiveBatch::parse(batch);
+  visitor.value("micro_batch", micro_batch, "most utterances of a micro-batch; 0: as memory allows",
+                {.min = 0});
+  visitor.value("adaptive_batching", adaptive_batching,
+                "fill micro-batches by length; false: micro_batch utterances in each");
+  visitor.choice("curriculum", curriculum, "the order of the utterances", data::kCurricula);
   visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
   visitor.value("epochs", epochs, "times that every utterance is seen", {.min = 1});
   visitor.value("max_steps", max_steps, "updates at most; 0: all of the epochs", {.min = 0});
@@ -55,6 +60,19 @@ void RunConfig::validate() const {
                        .found = fmt::format("'{}'", name),
                        .expected = "the name of a folder below runs/, such as digits"});
   }
+  if (!adaptive_batching && micro_batch == 0) {
+    throw ConfigError({.attempted = "checking the micro-batches",
+                       .found = "adaptive_batching: false without micro_batch",
+                       .expected = "how many utterances a micro-batch has",
+                       .hint = "Set micro_batch, or leave adaptive_batching on."});
+  }
+}
+
+MicroBatchLimits limits_of(const RunConfig& config) {
+  MicroBatchLimits limits;
+  if (config.micro_batch > 0) limits.max_utterances = config.micro_batch;
+  limits.is_adaptive = config.adaptive_batching;
+  return limits;
 }
 
 data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {

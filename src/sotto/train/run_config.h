@@ -61,6 +61,13 @@ struct RunConfig {
   nn::Tier tier = nn::Tier::kNorms;
   // Utterances of one update, or seconds of them.
   data::EffectiveBatch effective_batch;
+  // Most utterances of a micro-batch; 0: as memory allows.
+  int64_t micro_batch = 0;
+  // Micro-batches are filled by the lengths of their utterances; false: micro_batch in each,
+  // whatever their lengths.
+  bool adaptive_batching = true;
+  // The order of the utterances.
+  data::Curriculum curriculum = data::Curriculum::kShuffle;
   // What the loss of a step is.
   kernels::Reduction reduction = kernels::Reduction::kCtcMean;
   int64_t epochs = 10;
@@ -80,6 +87,9 @@ struct RunConfig {
   void visit(OptionVisitor& visitor);
   void validate() const;
 };
+
+// What the configuration itself says of micro-batches.
+MicroBatchLimits limits_of(const RunConfig& config);
 
 // The settings of a manifest's utterances, with those that follow from the model.
 data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest);

@@ -45,6 +45,10 @@ void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
     found.push_back(fmt::format("effective_batch was {} and is {}",
                                 checkpoint.config.effective_batch.to_string(),
                                 config.effective_batch.to_string()));
+  if (checkpoint.config.curriculum != config.curriculum)
+    found.push_back(fmt::format("curriculum was {} and is {}",
+                                name_of(checkpoint.config.curriculum, data::kCurricula),
+                                name_of(config.curriculum, data::kCurricula)));
   if (found.empty()) return;
   throw DataError({.attempted = "resuming a run",
                    .found = fmt::format("{}", fmt::join(found, "; ")),
@@ -148,7 +152,8 @@ void Trainer::make_datasets(data::Manifest manifest) {
   }
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
-                           .batch = config.effective_batch},
+                           .batch = config.effective_batch,
+                           .curriculum = config.curriculum},
       train_->durations_s());
   if (config.data.dev.empty()) return;
   data::Manifest dev = data::Manifest::read(config.data.dev);
@@ -165,7 +170,9 @@ void Trainer::fit_to_budget() {
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.num_skipped = train_->num_skipped();
   BudgetFit fit(*dry_, *sizes_, arena_bytes_);
-  plan_.fit = fit.find_limits(config.effective_batch, settings_for(1));
+  StepSettings settings = settings_for(1);
+  settings.limits = limits_of(config);
+  plan_.fit = fit.find_limits(config.effective_batch, settings);
   const MicroBatchLimits learned = narrower(state_.limits, read_learned_limits(request_.folder));
   state_.limits = narrower(plan_.fit.limits, learned);
   plan_.fit.limits = state_.limits;
