@@ -132,7 +132,7 @@ TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
 TEST(CudaLogMel, IsOfWholeProducts) {
   SOTTO_SKIP_WITHOUT_GPU();
   for (const KernelCase& row : cuda_kernel_cases()) {
-    if (row.kernel != "LogMel") continue;
+    if (!row.kernel.starts_with("LogMel")) continue;
     at::globalContext().setAllowTF32CuBLAS(true);
     expect_agreement(row, at::kFloat, {.rows = 1030, .width = 33});
     EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());

@@ -19,6 +19,9 @@ std::vector<KernelCase> pack_kernel_cases();
 // The convolution of positions and what belongs to it.
 std::vector<KernelCase> convolution_kernel_cases();
 
+// Features of waveforms.
+std::vector<KernelCase> feature_kernel_cases();
+
 inline at::Tensor random_values(at::IntArrayRef sizes, uint64_t seed) {
   at::Tensor values = at::empty(sizes, at::kDouble);
   const RandomStream stream({.seed = seed});

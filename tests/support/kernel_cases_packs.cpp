@@ -6,7 +6,6 @@
 #include "sotto/kernels/ctc.h"
 #include "sotto/kernels/ctc_greedy.h"
 #include "sotto/kernels/frame_windows.h"
-#include "sotto/kernels/log_mel.h"
 #include "sotto/kernels/position_add.h"
 #include "support/attention_reference.h"
 #include "support/kernel_case_tools.h"
@@ -298,52 +297,6 @@ Tensors reference_cross_entropy(const Tensors& in, const Packing& packing) {
   return {loss.detach(), loss.detach(), x.grad(), 2.0 * weight.grad()};
 }
 
-// --- log-mel: a waveform in fp32 whatever the type, of utterances with samples for the frames
-
-constexpr LogMelOptions kLogMel{
-    .sample_rate = 8'000, .window = 64, .hop = 20, .num_mels = 9, .f_min = 60.0, .f_max = 3'700.0};
-
-// The shortest utterances are reflected at both ends under one window.
-std::vector<int64_t> sample_lengths_for(const std::vector<int64_t>& frame_lengths) {
-  std::vector<int64_t> lengths;
-  for (const int64_t frames : frame_lengths)
-    lengths.push_back(LogMel::min_samples(kLogMel) + (frames - 1) * 21);
-  return lengths;
-}
-std::vector<Input> log_mel_inputs(const Shape& s) {
-  int64_t num_samples = 0;
-  for (const int64_t length : sample_lengths_for(lengths_for(s.rows))) num_samples += length;
-  return {parameter({num_samples}, 1)};
-}
-Tensors run_log_mel(const Tensors& in, const Packing& packing) {
-  const LogMel::Tables tables(kLogMel, in[0].device());
-  const Packing samples(sample_lengths_for(packing.lengths()), in[0].device());
-  return {LogMel::forward(in[0], samples, tables)};
-}
-// Filters from their definition, the spectrum by ATen's own transform.
-Tensors reference_log_mel(const Tensors& in, const Packing& packing) {
-  const auto mel_of = [](double hertz) { return 2595.0 * std::log10(1.0 + hertz / 700.0); };
-  const at::Tensor mels =
-      at::linspace(mel_of(kLogMel.f_min), mel_of(kLogMel.f_max), kLogMel.num_mels + 2, at::kDouble);
-  const at::Tensor points = 700.0 * (at::pow(10.0, mels / 2595.0) - 1.0);
-  const at::Tensor hertz = at::linspace(0.0, static_cast<double>(kLogMel.sample_rate) / 2.0,
-                                        kLogMel.window / 2 + 1, at::kDouble);
-  const at::Tensor widths = points.diff();
-  const at::Tensor slopes = points.unsqueeze(1) - hertz.unsqueeze(0);  // [M + 2, F]
-  const at::Tensor rising = -slopes.slice(0, 0, -2) / widths.slice(0, 0, -1).unsqueeze(1);
-  const at::Tensor falling = slopes.slice(0, 2) / widths.slice(0, 1).unsqueeze(1);
-  const at::Tensor filters = at::clamp_min(at::minimum(rising, falling), 0.0);
-  const at::Tensor window = at::hann_window(kLogMel.window, /*periodic=*/true, at::kDouble);
-  Tensors parts;
-  for (const at::Tensor& wave : in[0].split_with_sizes(sample_lengths_for(packing.lengths()))) {
-    const at::Tensor spectrum =
-        at::stft(wave, kLogMel.window, kLogMel.hop, kLogMel.window, window, /*center=*/true,
-                 "reflect", /*normalized=*/false, /*onesided=*/true, /*return_complex=*/true);
-    parts.push_back(at::log(at::matmul(filters, spectrum.abs().square()) + 1e-9).t());
-  }
-  return {at::cat(parts)};
-}
-
 }  // namespace
 
 std::vector<KernelCase> pack_kernel_cases() {
@@ -365,7 +318,6 @@ std::vector<KernelCase> pack_kernel_cases() {
        run_cross_entropy<CrossEntropy::Variant::kChunked>, reference_cross_entropy},
       {"CrossEntropyWhole", true, cross_entropy_inputs,
        run_cross_entropy<CrossEntropy::Variant::kWhole>, reference_cross_entropy},
-      {"LogMel", true, log_mel_inputs, run_log_mel, reference_log_mel},
   };
 }
 

@@ -203,11 +203,22 @@ void log_mel_gather_cuda(const CudaLogMelFrames& /*frames*/, int64_t /*first*/,
   throw_cuda_not_built("LogMel");
 }
 
-void log_mel_logarithm_cuda(const CudaArray& /*features*/, void* /*stream*/) {
+void log_mel_limit_cuda(const CudaArray& /*features*/, const CudaLogMelFrames& /*frames*/,
+                        void* /*stream*/) {
+  throw_cuda_not_built("LogMel");
+}
+
+void log_mel_logarithm_cuda(const CudaArray& /*features*/, const LogMelLogarithm& /*logarithm*/,
+                            void* /*stream*/) {
   throw_cuda_not_built("LogMel");
 }
 
 void log_mel_square_cuda(const CudaArray& /*spectrum*/, void* /*stream*/) {
+  throw_cuda_not_built("LogMel");
+}
+
+void log_mel_standardise_cuda(const CudaArray& /*features*/, const CudaLogMelFrames& /*frames*/,
+                              void* /*stream*/) {
   throw_cuda_not_built("LogMel");
 }
 

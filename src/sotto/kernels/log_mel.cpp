@@ -3,14 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/kernel.h"
 #include "sotto/kernels/log_mel_frames.h"
+#include "sotto/kernels/log_mel_rules.h"
 #include "sotto/kernels/log_mel_windows.h"
 
 namespace sotto::kernels {
@@ -19,84 +18,34 @@ namespace detail {
 // rows [R, W]: the samples under the window of the frames from `first` on.
 void log_mel_gather_cpu(const LogMelFrames& frames, int64_t first, const at::Tensor& rows);
 void log_mel_square_cpu(const at::Tensor& spectrum);
-void log_mel_logarithm_cpu(const at::Tensor& features);
+void log_mel_logarithm_cpu(const at::Tensor& features, const LogMelLogarithm& logarithm);
+// Whisper's range and NeMo's normalisation, each utterance by itself.
+void log_mel_limit_cpu(const at::Tensor& features, const LogMelFrames& frames);
+void log_mel_standardise_cpu(const at::Tensor& features, const LogMelFrames& frames);
 void log_mel_gather_cuda(const CudaLogMelFrames& frames, int64_t first, const CudaArray& rows,
                          void* stream);
 void log_mel_square_cuda(const CudaArray& spectrum, void* stream);
-void log_mel_logarithm_cuda(const CudaArray& features, void* stream);
+void log_mel_logarithm_cuda(const CudaArray& features, const LogMelLogarithm& logarithm,
+                            void* stream);
+void log_mel_limit_cuda(const CudaArray& features, const CudaLogMelFrames& frames, void* stream);
+void log_mel_standardise_cuda(const CudaArray& features, const CudaLogMelFrames& frames,
+                              void* stream);
 }  // namespace detail
 
 namespace {
 
-int64_t num_frequencies(const LogMelOptions& options) {
-  return options.window / 2 + 1;
-}
-
-// torchaudio halves the rate in whole numbers.
-double half_rate(const LogMelOptions& options) {
-  return std::floor(static_cast<double>(options.sample_rate) / 2.0);
-}
-
-double highest_frequency(const LogMelOptions& options) {
-  return options.f_max > 0.0 ? options.f_max : half_rate(options);
-}
-
-// The HTK scale, as torchaudio has it.
-double mel_of(double hertz) {
-  return 2595.0 * std::log10(1.0 + hertz / 700.0);
-}
-double hertz_of(double mel) {
-  return 700.0 * (std::pow(10.0, mel / 2595.0) - 1.0);
-}
-
-// [2 F, W] under a periodic Hann window.
-std::vector<float> fourier_table(const LogMelOptions& options) {
-  const int64_t window = options.window;
-  const double unit = 2.0 * std::numbers::pi / static_cast<double>(window);
-  std::vector<float> table;
-  for (const bool is_sine : {false, true}) {
-    for (int64_t frequency = 0; frequency < num_frequencies(options); ++frequency) {
-      for (int64_t sample = 0; sample < window; ++sample) {
-        const double hann = 0.5 - 0.5 * std::cos(unit * static_cast<double>(sample));
-        // The remainder keeps the angle small and its cosine exact to the last digit.
-        const double angle = unit * static_cast<double>(frequency * sample % window);
-        table.push_back(static_cast<float>(hann * (is_sine ? std::sin(angle) : std::cos(angle))));
-      }
-    }
+// Why an utterance must have min_samples.
+std::string reason_of(const LogMelOptions& options) {
+  switch (options.kind) {
+    case LogMelKind::kTorchaudio:
+      return fmt::format("to be reflected at its ends under a window of {}", options.window);
+    case LogMelKind::kWhisper:
+      return fmt::format("to be reflected at its ends under a window of {} and to have a frame",
+                         options.window);
+    case LogMelKind::kNemo: return "two frames, to have a deviation";
+    case LogMelKind::kKaldi: return "one window";
   }
-  return table;
-}
-
-// [M, 2 F]: triangles between neighbouring points that are equally far apart in mel.
-std::vector<float> filter_table(const LogMelOptions& options) {
-  const double lowest = mel_of(options.f_min);
-  const double highest = mel_of(highest_frequency(options));
-  std::vector<double> points;  // in Hz
-  for (int64_t i = 0; i < options.num_mels + 2; ++i) {
-    const double share = static_cast<double>(i) / static_cast<double>(options.num_mels + 1);
-    points.push_back(hertz_of(lowest + (highest - lowest) * share));
-  }
-  const int64_t frequencies = num_frequencies(options);
-  const double step = half_rate(options) / static_cast<double>(frequencies - 1);
-  std::vector<float> table;
-  for (size_t mel = 0; mel < static_cast<size_t>(options.num_mels); ++mel) {
-    for (int64_t column = 0; column < 2 * frequencies; ++column) {
-      const double hertz = step * static_cast<double>(column % frequencies);
-      const double rising = (hertz - points[mel]) / (points[mel + 1] - points[mel]);
-      const double falling = (points[mel + 2] - hertz) / (points[mel + 2] - points[mel + 1]);
-      table.push_back(static_cast<float>(std::max(0.0, std::min(rising, falling))));
-    }
-  }
-  return table;
-}
-
-at::Tensor make_table(std::vector<float> values, int64_t rows, const at::Device& device) {
-  const device::CategoryScope category(device::Category::kWeights);
-  const int64_t columns = static_cast<int64_t>(values.size()) / rows;
-  at::Tensor table =
-      at::empty({rows, columns}, at::TensorOptions().dtype(at::kFloat).device(device));
-  if (!device.is_meta()) table.copy_(at::from_blob(values.data(), {rows, columns}, at::kFloat));
-  return table;
+  return {};
 }
 
 void check(const at::Tensor& wave, const Packing& samples, const LogMel::Tables& tables) {
@@ -109,11 +58,17 @@ void check(const at::Tensor& wave, const Packing& samples, const LogMel::Tables&
     throw DataError(
         {.attempted = "computing log-mel features",
          .found = fmt::format("utterance {} of the pack has {} samples", u, samples.lengths()[u]),
-         .expected = fmt::format("at least {}, to be reflected at its ends under a "
-                                 "window of {}",
-                                 fewest, tables.options().window),
+         .expected = fmt::format("at least {}, {}", fewest, reason_of(tables.options())),
          .hint = "Set data.min_seconds so that shorter utterances are left out."});
   }
+}
+
+LogMelFraming framing_of(const LogMelOptions& options) {
+  const LogMelRule rule = rule_of(options.kind);
+  return {.hop = options.hop,
+          .before = rule.is_centred ? options.window / 2 : 0,
+          .reflects = rule.reflects,
+          .pre_emphasis = rule.pre_emphasis};
 }
 
 // The driver takes the numbers out of the vector before the call returns, without waiting for the
@@ -124,13 +79,17 @@ void copy_starts(const LogMelFrames& frames) {
                              /*non_blocking=*/true);
 }
 
+CudaLogMelFrames cuda_frames(const LogMelFrames& frames) {
+  return {.wave = frames.wave.const_data_ptr<float>(),
+          .samples = cuda_pack(frames.samples),
+          .starts = frames.device_starts.const_data_ptr<int32_t>(),
+          .framing = frames.framing};
+}
+
 void gather_rows(const LogMelFrames& frames, int64_t first, const at::Tensor& rows) {
   if (!rows.is_cuda()) return detail::log_mel_gather_cpu(frames, first, rows);
-  detail::log_mel_gather_cuda({.wave = frames.wave.const_data_ptr<float>(),
-                               .samples = cuda_pack(frames.samples),
-                               .starts = frames.device_starts.const_data_ptr<int32_t>(),
-                               .hop = frames.hop},
-                              first, cuda_array(rows), device::current_cuda_stream());
+  detail::log_mel_gather_cuda(cuda_frames(frames), first, cuda_array(rows),
+                              device::current_cuda_stream());
 }
 
 void square_values(const at::Tensor& spectrum) {
@@ -138,9 +97,38 @@ void square_values(const at::Tensor& spectrum) {
   detail::log_mel_square_cuda(cuda_array(spectrum), device::current_cuda_stream());
 }
 
-void take_logarithms(const at::Tensor& features) {
-  if (!features.is_cuda()) return detail::log_mel_logarithm_cpu(features);
-  detail::log_mel_logarithm_cuda(cuda_array(features), device::current_cuda_stream());
+void take_logarithms(const at::Tensor& features, const LogMelRule& rule) {
+  const LogMelLogarithm logarithm{.least = rule.least, .scale = rule.scale};
+  if (!features.is_cuda()) return detail::log_mel_logarithm_cpu(features, logarithm);
+  detail::log_mel_logarithm_cuda(cuda_array(features), logarithm, device::current_cuda_stream());
+}
+
+// What a kind does with the features of a whole utterance.
+void finish(const at::Tensor& features, const LogMelFrames& frames, LogMelKind kind) {
+  const bool limits = kind == LogMelKind::kWhisper;
+  if (!limits && kind != LogMelKind::kNemo) return;
+  if (!features.is_cuda()) {
+    return limits ? detail::log_mel_limit_cpu(features, frames)
+                  : detail::log_mel_standardise_cpu(features, frames);
+  }
+  const auto on_cuda = limits ? detail::log_mel_limit_cuda : detail::log_mel_standardise_cuda;
+  on_cuda(cuda_array(features), cuda_frames(frames), device::current_cuda_stream());
+}
+
+// The products report themselves. What is left fills rows with samples, squares, takes logarithms
+// at about 20 operations each, and goes through an utterance twice or three times more.
+Cost cost_of(const at::Tensor& wave, const LogMel::Tables& tables, const at::Tensor& features) {
+  const LogMelOptions& options = tables.options();
+  const double moved =
+      static_cast<double>(features.size(0) * (options.window + tables.fourier().size(0)));
+  Cost cost{.flops = moved + 20.0 * static_cast<double>(features.numel()),
+            .bytes = bytes_of(wave) + 8.0 * moved + 2.0 * bytes_of(features)};
+  const double passes = options.kind == LogMelKind::kWhisper ? 2.0
+                        : options.kind == LogMelKind::kNemo  ? 3.0
+                                                             : 0.0;
+  if (passes > 0.0) cost.bytes += (passes + 1.0) * bytes_of(features);
+  cost.flops += 2.0 * passes * static_cast<double>(features.numel());
+  return cost;
 }
 
 // While it lives products are not of TF32, whatever the run's numerics are: in its 11 bits a loud
@@ -162,40 +150,10 @@ class WholeProducts {
 
 }  // namespace
 
-void LogMelOptions::visit(OptionVisitor& visitor) {
-  visitor.value("sample_rate", sample_rate, "of the waveform, in Hz",
-                {.min = 1'000, .max = 768'000});
-  visitor.value("window", window, "samples under the window, even", {.min = 2, .max = 65'536});
-  visitor.value("hop", hop, "samples from one frame to the next", {.min = 1, .max = 65'536});
-  visitor.value("num_mels", num_mels, "filters: the width of a frame", {.min = 1, .max = 4'096});
-  visitor.value("f_min", f_min, "where the lowest filter begins, in Hz", {.min = 0.0});
-  visitor.value("f_max", f_max, "where the highest filter ends, in Hz; 0: half the sample rate",
-                {.min = 0.0});
-}
-
-void LogMelOptions::validate() const {
-  if (window % 2 != 0) {
-    throw ConfigError({.attempted = "setting up log-mel features",
-                       .found = fmt::format("a window of {} samples", window),
-                       .expected = "an even number: frames are centred"});
-  }
-  const double highest = highest_frequency(*this);
-  if (highest > f_min && highest <= half_rate(*this)) return;
-  throw ConfigError(
-      {.attempted = "setting up log-mel features",
-       .found = fmt::format("filters from {} to {} Hz", f_min, highest),
-       .expected = fmt::format("f_min below f_max, and f_max at most {} Hz, half the sample rate",
-                               half_rate(*this))});
-}
-
-LogMel::Tables::Tables(const LogMelOptions& options, const at::Device& device) : options_(options) {
-  options.validate();
-  fourier_ = make_table(fourier_table(options), 2 * num_frequencies(options), device);
-  filters_ = make_table(filter_table(options), options.num_mels, device);
-}
-
 int64_t LogMel::num_frames(int64_t samples, const LogMelOptions& options) {
-  return 1 + samples / options.hop;
+  const LogMelRule rule = rule_of(options.kind);
+  if (rule.is_centred) return samples / options.hop + (rule.drops_last ? 0 : 1);
+  return samples < options.window ? 0 : 1 + (samples - options.window) / options.hop;
 }
 
 std::vector<int64_t> LogMel::frame_lengths(const Packing& samples, const LogMelOptions& options) {
@@ -204,20 +162,30 @@ std::vector<int64_t> LogMel::frame_lengths(const Packing& samples, const LogMelO
   return lengths;
 }
 
+int64_t LogMel::min_samples(const LogMelOptions& options) {
+  switch (options.kind) {
+    case LogMelKind::kTorchaudio: return options.window / 2 + 1;
+    case LogMelKind::kWhisper: return std::max(options.window / 2 + 1, options.hop);
+    case LogMelKind::kNemo: return 2 * options.hop;
+    case LogMelKind::kKaldi: return options.window;
+  }
+  return 1;
+}
+
 at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const Tables& tables) {
   check(wave, samples, tables);
   const LogMelOptions& options = tables.options();
-  LogMelFrames frames{
-      .wave = wave, .samples = samples, .starts = {0}, .device_starts = {}, .hop = options.hop};
+  const LogMelRule rule = rule_of(options.kind);
+  LogMelFrames frames{.wave = wave,
+                      .samples = samples,
+                      .starts = {0},
+                      .device_starts = {},
+                      .framing = framing_of(options)};
   for (const int64_t length : frame_lengths(samples, options))
     frames.starts.push_back(frames.num_frames() + length);
   const int64_t num_rows = frames.num_frames();
   at::Tensor features = make_result({num_rows, options.num_mels}, wave);
-  // The products report themselves. What is left fills rows with samples, squares, and takes
-  // logarithms at about 20 operations each.
-  const double moved = static_cast<double>(num_rows * (options.window + tables.fourier().size(0)));
-  report_cost("log_mel", {.flops = moved + 20.0 * static_cast<double>(features.numel()),
-                          .bytes = bytes_of(wave) + 8.0 * moved + 2.0 * bytes_of(features)});
+  report_cost("log_mel", cost_of(wave, tables, features));
   frames.device_starts =
       make_workspace({samples.num_utterances() + 1}, wave.options().dtype(at::kInt));
   const int64_t at_once = is_for_cuda(wave) ? kRowsAtOnceOnCuda : kRowsAtOnce;
@@ -227,7 +195,7 @@ at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const
   const bool dry = is_dry(wave);
   if (!dry) {
     if (wave.is_cuda()) copy_starts(frames);
-    features.fill_(kFloor);
+    features.fill_(rule.added);
   }
   for (int64_t first = 0; first < num_rows; first += at_once) {
     const int64_t count = std::min(at_once, num_rows - first);
@@ -237,10 +205,13 @@ at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const
     const at::Tensor spectrum =  // [rows, 2 F]
         Gemm::multiply({.a = rows, .b = tables.fourier(), .transpose_b = true});
     if (!dry) square_values(spectrum);
-    at::Tensor mel = features.narrow(0, first, count);  // holds the floor, which is added to
+    at::Tensor mel = features.narrow(0, first, count);  // holds what is added to the powers
     Gemm::accumulate(mel, {.a = spectrum, .b = tables.filters(), .transpose_b = true});
   }
-  if (!dry) take_logarithms(features);
+  if (!dry) {
+    take_logarithms(features, rule);
+    finish(features, frames, options.kind);
+  }
   return features;
 }
 

@@ -1,9 +1,20 @@
-// Log-mel features of packed waveforms: torchaudio's MelSpectrogram (Hann window, frames centred by
-// reflection at both ends, power spectrum, HTK mel scale, filters not normalised), then the natural
-// logarithm of mel + 1e-9. S samples, N frames, W window, F = W / 2 + 1 frequencies, M filters.
+// Log-mel features of packed waveforms, as four implementations have them. S samples, N frames, W
+// window, F frequencies (half the points of the Fourier transform, and one), M filters.
 //
-// The Fourier transform is a product with a table of windowed cosines and sines: a frame is short,
-// and a product of many frames at once runs at the speed of Gemm on every device. Only the forward
+//   torchaudio  frames centred by reflection at both ends, periodic Hann window, HTK mel scale,
+//               ln(mel + 1e-9)
+//   whisper     the same frames but the last, Slaney's mel scale, filters of equal area,
+//               log10(max(mel, 1e-10)), nothing further than 8 below the utterance's largest,
+//               (x + 4) / 4
+//   nemo        pre-emphasis of the waveform, frames centred with zeros at both ends but the last,
+//               Hann window inside a power of two, Slaney's scale and filters of equal area,
+//               ln(mel + 2^-24), each filter of an utterance with mean 0 and deviation 1
+//   kaldi       whole frames only, each without its mean and pre-emphasised, Povey's window inside
+//               a power of two, triangles over the HTK mel scale, ln(max(mel, 2^-23))
+//
+// All of them on samples in -1 .. 1 and without dither. All that is linear in the samples of a
+// frame, the Fourier transform above all, is a product with one table: a frame is short, and a
+// product of many frames at once runs at the speed of Gemm on every device. Only the forward
 // direction exists: nothing before the features is trained.
 //
 // Allocates: the features; as workspace, for kRowsAtOnce (on a GPU kRowsAtOnceOnCuda) frames at a
@@ -13,6 +24,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -21,10 +33,19 @@
 
 namespace sotto::kernels {
 
+enum class LogMelKind { kTorchaudio, kWhisper, kNemo, kKaldi };
+
+inline constexpr std::array kLogMelKinds = {
+    Named{"torchaudio", LogMelKind::kTorchaudio}, Named{"whisper", LogMelKind::kWhisper},
+    Named{"nemo", LogMelKind::kNemo}, Named{"kaldi", LogMelKind::kKaldi}};
+
 struct LogMelOptions {
+  // Whose features they are; sets the others to what is usual there.
+  LogMelKind kind = LogMelKind::kTorchaudio;
   // Of the waveform, in Hz.
   int64_t sample_rate = 16'000;
-  // Samples under the Hann window, which are also the points of the Fourier transform; even.
+  // Samples under the window; even where frames are centred. The Fourier transform has as many
+  // points, with nemo and kaldi the next power of two.
   int64_t window = 400;
   // Samples from one frame to the next.
   int64_t hop = 160;
@@ -34,6 +55,9 @@ struct LogMelOptions {
   double f_min = 0.0;
   // Where the highest filter ends, in Hz; 0: half the sample rate.
   double f_max = 0.0;
+
+  // What is usual for a kind.
+  static LogMelOptions of_kind(LogMelKind kind);
 
   void visit(OptionVisitor& visitor);
   void validate() const;  // throws ConfigError
@@ -64,21 +88,21 @@ struct LogMel {
   static constexpr int64_t kRowsAtOnce = 512;
   // On a GPU, which so few would not fill.
   static constexpr int64_t kRowsAtOnceOnCuda = 8192;
-  // What is added to a filter's power: silence is log(1e-9) = -20.7.
-  static constexpr float kFloor = 1e-9f;
 
   // Features fp32 [N, M] of wave fp32 [S], each utterance by itself. `samples` holds the lengths of
   // the utterances in samples. Throws DataError for one shorter than min_samples.
   static at::Tensor forward(const at::Tensor& wave, const Packing& samples, const Tables& tables);
 
-  // Frames of an utterance: 1 + samples / hop.
+  // Frames of an utterance: 1 + samples / hop with torchaudio, samples / hop with whisper and nemo,
+  // and with kaldi as many as fit.
   static int64_t num_frames(int64_t samples, const LogMelOptions& options);
 
   // The frames of each utterance of a pack of samples, for the packing of the features.
   static std::vector<int64_t> frame_lengths(const Packing& samples, const LogMelOptions& options);
 
-  // The shortest utterance that can be reflected at its ends.
-  static int64_t min_samples(const LogMelOptions& options) { return options.window / 2 + 1; }
+  // The shortest utterance: one that can be reflected at its ends, that has a frame, and with nemo
+  // two, or there is no deviation.
+  static int64_t min_samples(const LogMelOptions& options);
 };
 
 }  // namespace sotto::kernels

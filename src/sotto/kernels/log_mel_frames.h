@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/packing.h"
 
 namespace sotto::kernels {
@@ -16,7 +17,7 @@ struct LogMelFrames {
   const Packing& samples;
   std::vector<int64_t> starts;  // running sum of the utterances' frames, from 0
   at::Tensor device_starts;     // the same on the device, int32 [utterances + 1]
-  int64_t hop = 0;
+  LogMelFraming framing;
 
   int64_t num_frames() const { return starts.back(); }
 };

@@ -7,6 +7,16 @@
 
 namespace sotto::kernels {
 
+// How frames lie in their utterance.
+struct LogMelFraming {
+  int64_t hop = 0;
+  // Samples of a window before the place of its frame, which is a multiple of the hop.
+  int64_t before = 0;
+  // An utterance goes on by its reflection at both ends, else by zeros.
+  bool reflects = true;
+  float pre_emphasis = 0.0f;
+};
+
 // The sample of an utterance of `length` that stands at `sample`, which may lie before its first or
 // behind its last: it goes on by its reflection at both ends, and sample -1 is sample 1. Once is
 // enough: no window reaches further than its half outside.
@@ -15,12 +25,41 @@ constexpr int64_t reflected(int64_t sample, int64_t length) {
   return sample < length ? sample : 2 * (length - 1) - sample;
 }
 
+// What a window sees at `sample` of an utterance, inside or outside of it.
+constexpr float seen_at(const float* utterance, int64_t length, int64_t sample,
+                        const LogMelFraming& framing) {
+  if (framing.reflects) return utterance[reflected(sample, length)];
+  if (sample < 0 || sample >= length) return 0.0f;
+  const float earlier = sample > 0 ? utterance[sample - 1] : 0.0f;
+  return utterance[sample] - framing.pre_emphasis * earlier;
+}
+
+// How powers of filters become features: scale x ln(max(power, least)).
+struct LogMelLogarithm {
+  float least = 0.0f;
+  float scale = 1.0f;
+};
+
+// Whisper's: what lies further below the utterance's largest is raised to that, then (x + 4) / 4.
+struct LogMelRange {
+  static constexpr float kDepth = 8.0f;
+  static constexpr float kOffset = 4.0f;
+
+  static constexpr float limited(float x, float largest) {
+    const float lowest = largest - kDepth;
+    return ((x > lowest ? x : lowest) + kOffset) / kOffset;
+  }
+};
+
+// NeMo's: added to the deviation that a filter's features are divided by.
+inline constexpr float kLogMelDeviation = 1e-5f;
+
 // LogMelFrames on the device.
 struct CudaLogMelFrames {
   const float* wave = nullptr;      // [S]
   CudaPack samples;                 // frames of this pack are samples
   const int32_t* starts = nullptr;  // [utterances + 1], running sum of the utterances' frames
-  int64_t hop = 0;
+  LogMelFraming framing;
 };
 
 }  // namespace sotto::kernels
