@@ -1,7 +1,8 @@
 """Fixtures that are folders: safetensors, JSON and pickled weights, compared file by file.
 
 A script make_NAME.py of such a fixture has a function make_folder(folder) that writes it. Values are computed
-in double precision and stored in fp32, so that two computations differ by the last rounding at most.
+in double precision and stored in fp32, so that two computations differ by the last rounding at most; a script
+whose values are not has a TOLERANCE of its own.
 """
 
 from collections.abc import Mapping
@@ -22,14 +23,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     save_file({name: v.float() if v.is_floating_point() else v for name, v in plain.items()}, path)
 
 
-def compare(committed: Path, made: Path) -> fixture.Comparison:
+def compare(committed: Path, made: Path, tolerance: float = TOLERANCE) -> fixture.Comparison:
     """Every file of both folders; paths in what is found start with the file's."""
     result = fixture.Comparison()
     before, now = _files(committed), _files(made)
     if before != now:
         result.fail("(files)", sorted(before - now), sorted(now - before))
     for name in sorted(before & now):
-        _join(result, name, _compare_file(committed / name, made / name))
+        _join(result, name, _compare_file(committed / name, made / name, tolerance))
     return result
 
 
@@ -37,10 +38,10 @@ def _files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def _compare_file(committed: Path, made: Path) -> fixture.Comparison:
+def _compare_file(committed: Path, made: Path, tolerance: float) -> fixture.Comparison:
     if committed.suffix == ".json":
         return fixture.compare(fixture.read(committed), fixture.read(made))
-    return _compare_tensors(_read_tensors(committed), _read_tensors(made))
+    return _compare_tensors(_read_tensors(committed), _read_tensors(made), tolerance)
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -51,7 +52,9 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     raise ValueError(f"{path.name}: expected a .json, .safetensors or .bin file")
 
 
-def _compare_tensors(committed: dict[str, Tensor], made: dict[str, Tensor]) -> fixture.Comparison:
+def _compare_tensors(
+    committed: dict[str, Tensor], made: dict[str, Tensor], tolerance: float
+) -> fixture.Comparison:
     result = fixture.Comparison()
     if committed.keys() != made.keys():
         names = committed.keys() - made.keys(), made.keys() - committed.keys()
@@ -69,7 +72,7 @@ def _compare_tensors(committed: dict[str, Tensor], made: dict[str, Tensor]) -> f
         scale = max(before.abs().max().item(), fixture.SMALLEST) if before.is_floating_point() else 1.0
         relative = difference.max().item() / scale
         result.largest = max(result.largest, relative)
-        if not relative <= TOLERANCE:
+        if not relative <= tolerance:
             place = int(difference.argmax())
             result.fail(f"{name}[{place}]", before.flatten()[place].item(), now.flatten()[place].item())
     return result

@@ -10,6 +10,7 @@ then `N passed, N failed`; exit status 1 if any failed.
 
 import argparse
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -19,12 +20,16 @@ from pathlib import Path
 
 import fixture
 import fixture_folder
+import speech_features
 
 ORACLE = Path(__file__).resolve().parent
 ROOT = ORACLE.parent.parent
 MAX_SHOWN = 5
 VECTOR_MATH = "vector_math"
 SAVED_MODELS = "saved_models"
+SPEECH_FEATURES = "speech_features"
+# Not a part of the repository; without it the check says so and passes.
+SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
 # Fixtures of CTC networks, written in two files each.
 SAVED = ["base", "base_bias", "stable", "stable_nobias"]
 SHARD_BYTES = "80KiB"
@@ -54,9 +59,10 @@ def make_fixture(name: str, folder: Path) -> Path:
     return path
 
 
-def compare_fixtures(committed: Path, made: Path) -> fixture.Comparison:
+def compare_fixtures(name: str, committed: Path, made: Path) -> fixture.Comparison:
     if committed.is_dir():
-        return fixture_folder.compare(committed, made)
+        script = importlib.import_module(f"make_{name}")
+        return fixture_folder.compare(committed, made, getattr(script, "TOLERANCE", fixture_folder.TOLERANCE))
     return fixture.compare(fixture.read(committed), fixture.read(made))
 
 
@@ -73,7 +79,7 @@ def check_fixture(name: str, folder: Path) -> bool:
     committed = path_in(fixture.FOLDER, name)
     if not committed.exists():
         return report(name, False, f"{committed.relative_to(ROOT)} is not there: make it with --write", [])
-    result = compare_fixtures(committed, make_fixture(name, folder))
+    result = compare_fixtures(name, committed, make_fixture(name, folder))
     passed = report(
         name,
         not result.differences,
@@ -147,8 +153,21 @@ def check_saved_models(folder: Path) -> bool:
     return report(SAVED_MODELS, not wrong, text, wrong)
 
 
+def check_speech_features(folder: Path) -> bool:
+    """Features of real speech, packed by us and one by one by others."""
+    if not SPEECH.exists():
+        return report(SPEECH_FEATURES, True, f"skipped: no {SPEECH.parent.name} (SOTTO_TEST_DATA)", [])
+    binary = ROOT / "build" / "bin" / "dump_features"
+    if not binary.exists():
+        return report(
+            SPEECH_FEATURES, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
+        )
+    text, differences = speech_features.compare(binary, SPEECH, folder)
+    return report(SPEECH_FEATURES, not differences, text, differences)
+
+
 def main() -> int:
-    known = [*fixture_names(), SAVED_MODELS, VECTOR_MATH]
+    known = [*fixture_names(), SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
     parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
     parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
@@ -165,6 +184,8 @@ def main() -> int:
                     outcomes.append(check_vector_math())
                 elif name == SAVED_MODELS:
                     outcomes.append(check_saved_models(Path(folder)))
+                elif name == SPEECH_FEATURES:
+                    outcomes.append(check_speech_features(Path(folder)))
                 else:
                     if arguments.write:
                         make_fixture(name, fixture.FOLDER)

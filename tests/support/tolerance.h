@@ -33,6 +33,10 @@ inline double schedule_tolerance() {
 // on the same utterances.
 inline constexpr double kLogMelTolerance = 5e-5;
 
+// Of log-mel features against other implementations in single precision, relative to the largest of
+// an utterance.
+inline constexpr double kFeatureTolerance = 1e-4;
+
 // Of CrossEntropy in chunks of another size, in fp32: the same rows through products of other
 // shapes, whose sums ATen may take in another order; and the weight's gradient, where the order is
 // another too.

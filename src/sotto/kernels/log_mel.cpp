@@ -68,6 +68,7 @@ LogMelFraming framing_of(const LogMelOptions& options) {
   return {.hop = options.hop,
           .before = rule.is_centred ? options.window / 2 : 0,
           .reflects = rule.reflects,
+          .by_frame = rule.by_frame,
           .pre_emphasis = rule.pre_emphasis};
 }
 

@@ -12,10 +12,10 @@
 //   kaldi       whole frames only, each without its mean and pre-emphasised, Povey's window inside
 //               a power of two, triangles over the HTK mel scale, ln(max(mel, 2^-23))
 //
-// All of them on samples in -1 .. 1 and without dither. All that is linear in the samples of a
-// frame, the Fourier transform above all, is a product with one table: a frame is short, and a
-// product of many frames at once runs at the speed of Gemm on every device. Only the forward
-// direction exists: nothing before the features is trained.
+// All of them on samples in -1 .. 1 and without dither. The Fourier transform is a product with a
+// table of windowed cosines and sines: a frame is short, and a product of many frames at once runs
+// at the speed of Gemm on every device. Only the forward direction exists: nothing before the
+// features is trained.
 //
 // Allocates: the features; as workspace, for kRowsAtOnce (on a GPU kRowsAtOnceOnCuda) frames at a
 // time, the samples under the window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "sotto/kernels/cpu_kernel.h"
@@ -18,6 +19,14 @@ void copy_window(std::span<const float> utterance, int64_t first, const LogMelFr
                  std::span<float> row) {
   const auto length = static_cast<int64_t>(utterance.size());
   const auto window = static_cast<int64_t>(row.size());
+  if (framing.by_frame) {
+    const float* frame = utterance.data() + first;
+    const double sum = std::accumulate(frame, frame + window, 0.0);
+    const auto mean = static_cast<float>(sum / static_cast<double>(window));
+    for (int64_t i = 0; i < window; ++i)
+      row[static_cast<size_t>(i)] = seen_in_frame(frame, i, mean, framing);
+    return;
+  }
   const bool is_inside = first >= 0 && first + window <= length;
   if (is_inside && framing.pre_emphasis == 0.0f) {
     std::copy_n(utterance.begin() + first, window, row.begin());

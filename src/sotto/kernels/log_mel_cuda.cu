@@ -66,8 +66,18 @@ __global__ void gather_kernel(CudaLogMelFrames frames, int64_t first, float* row
   const int64_t before =
       (frame - frames.starts[utterance]) * frames.framing.hop - frames.framing.before;
   float* row = rows + static_cast<int64_t>(blockIdx.x) * window;
-  for (int i = static_cast<int>(threadIdx.x); i < window; i += static_cast<int>(blockDim.x))
-    row[i] = seen_at(wave, length, before + i, frames.framing);
+  const auto for_each = [&](auto body) {
+    for (int i = static_cast<int>(threadIdx.x); i < window; i += static_cast<int>(blockDim.x))
+      body(i);
+  };
+  if (!frames.framing.by_frame) {
+    for_each([&](int i) { row[i] = seen_at(wave, length, before + i, frames.framing); });
+    return;
+  }
+  double sum = 0.0;
+  for_each([&](int i) { sum += wave[before + i]; });
+  const auto mean = static_cast<float>(team_sum(sum) / window);
+  for_each([&](int i) { row[i] = seen_in_frame(wave + before, i, mean, frames.framing); });
 }
 
 // A block has an utterance.

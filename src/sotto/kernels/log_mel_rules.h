@@ -14,7 +14,8 @@ struct LogMelRule {
   bool drops_last = false;
   // The Fourier transform has the points of a power of two.
   bool rounds_up = false;
-  // Of the waveform before it is cut into frames.
+  // Of the waveform before it is cut into frames; by frame: of each frame, without its mean.
+  bool by_frame = false;
   float pre_emphasis = 0.0f;
   // Added to a filter's power, and the least that its logarithm is taken of.
   float added = 0.0f;

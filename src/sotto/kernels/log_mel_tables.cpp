@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <numeric>
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
@@ -17,7 +16,7 @@ namespace sotto::kernels {
 namespace {
 
 // Of nemo's waveforms and kaldi's frames.
-constexpr double kPreEmphasis = 0.97;
+constexpr float kPreEmphasis = 0.97f;
 
 // torchaudio and Hugging Face halve the rate in whole numbers.
 double half_rate(const LogMelOptions& options) {
@@ -84,35 +83,21 @@ std::vector<double> window_of(const LogMelOptions& options) {
   return window;
 }
 
-// A row of the table such that its product with a frame's samples is what `row` would give after
-// Kaldi's preparation of the frame: its mean is taken off, then it is pre-emphasised, its first
-// sample with itself. Both are linear, and here transposed in the reverse order.
-void prepare_as_kaldi(std::vector<double>& row) {
-  const double first = row.front();
-  for (size_t i = 0; i + 1 < row.size(); ++i) row[i] -= kPreEmphasis * row[i + 1];
-  row.front() -= kPreEmphasis * first;
-  const double mean =
-      std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
-  for (double& value : row) value -= mean;
-}
-
 // [2 F, W].
 std::vector<float> fourier_table(const LogMelOptions& options) {
   const int64_t points = num_points(options);
   const double unit = 2.0 * std::numbers::pi / static_cast<double>(points);
   const std::vector<double> window = window_of(options);
   std::vector<float> table;
-  std::vector<double> row(window.size());
   for (const bool is_sine : {false, true}) {
     for (int64_t frequency = 0; frequency < num_frequencies(options); ++frequency) {
       for (size_t i = 0; i < window.size(); ++i) {
         // The remainder keeps the angle small and its cosine exact to the last digit.
         const int64_t turn = frequency * static_cast<int64_t>(i) % points;
         const double angle = unit * static_cast<double>(turn);
-        row[i] = window[i] * (is_sine ? std::sin(angle) : std::cos(angle));
+        const double turned = is_sine ? std::sin(angle) : std::cos(angle);
+        table.push_back(static_cast<float>(window[i] * turned));
       }
-      if (options.kind == LogMelKind::kKaldi) prepare_as_kaldi(row);
-      table.insert(table.end(), row.begin(), row.end());
     }
   }
   return table;
@@ -170,12 +155,14 @@ LogMelRule rule_of(LogMelKind kind) {
       return {.reflects = false,
               .drops_last = true,
               .rounds_up = true,
-              .pre_emphasis = static_cast<float>(kPreEmphasis),
+              .pre_emphasis = kPreEmphasis,
               .added = 0x1p-24f};
     case LogMelKind::kKaldi:
       return {.is_centred = false,
               .reflects = false,
               .rounds_up = true,
+              .by_frame = true,
+              .pre_emphasis = kPreEmphasis,
               .least = std::numeric_limits<float>::epsilon()};
   }
   SOTTO_ASSERT(false, "no such kind of log-mel features");

@@ -14,6 +14,9 @@ struct LogMelFraming {
   int64_t before = 0;
   // An utterance goes on by its reflection at both ends, else by zeros.
   bool reflects = true;
+  // Pre-emphasis is of each frame by itself, without its mean; else of the utterance. Not a part of
+  // the Fourier table, though linear too: loud low frequencies would cost quiet ones their digits.
+  bool by_frame = false;
   float pre_emphasis = 0.0f;
 };
 
@@ -32,6 +35,14 @@ constexpr float seen_at(const float* utterance, int64_t length, int64_t sample,
   if (sample < 0 || sample >= length) return 0.0f;
   const float earlier = sample > 0 ? utterance[sample - 1] : 0.0f;
   return utterance[sample] - framing.pre_emphasis * earlier;
+}
+
+// What it sees at `place` of a frame that is worked on by itself; the first sample is its own
+// predecessor.
+constexpr float seen_in_frame(const float* frame, int64_t place, float mean,
+                              const LogMelFraming& framing) {
+  const float earlier = frame[place > 0 ? place - 1 : 0] - mean;
+  return (frame[place] - mean) - framing.pre_emphasis * earlier;
 }
 
 // How powers of filters become features: scale x ln(max(power, least)).

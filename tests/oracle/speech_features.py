@@ -1,0 +1,51 @@
+"""Our log-mel features of real speech beside those of public implementations (extractors.py)."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import soundfile
+import torch
+from extractors import EXTRACTORS, Settings, features_of
+from fixture_folder import save_tensors
+from safetensors.torch import load_file
+
+# Relative to the largest value of an utterance.
+TOLERANCE = 1e-4
+NUM_UTTERANCES = 20
+
+
+def read_speech(manifest: Path) -> list[torch.Tensor]:
+    """fp32 in -1 .. 1 at 16 kHz."""
+    waves = []
+    for line in manifest.read_text().splitlines()[:NUM_UTTERANCES]:
+        samples, rate = soundfile.read(manifest.parent / json.loads(line)["audio_filepath"], dtype="float32")
+        assert rate == 16000 and samples.ndim == 1, f"{line}: expected one channel of 16 kHz"
+        waves.append(torch.from_numpy(samples))
+    return waves
+
+
+def compare(binary: Path, manifest: Path, folder: Path) -> tuple[str, list[str]]:
+    """What was compared, and what differs by more than the tolerance."""
+    waves = read_speech(manifest)
+    save_tensors(folder / "samples", {f"samples.{u}": wave for u, wave in enumerate(waves)})
+    differences, largest = [], dict.fromkeys(EXTRACTORS, 0.0)
+    for kind in EXTRACTORS:
+        command = [binary, kind, folder / "samples", folder / kind]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode != 0:
+            return "dump_features failed", [run.stderr.strip()]
+        ours = load_file(folder / kind)
+        settings = Settings(kind, f_min=20.0 if kind == "kaldi" else 0.0)
+        for u, wave in enumerate(waves):
+            theirs, mine = features_of(wave.numpy(), settings), ours[f"features.{u}"]
+            if mine.shape != theirs.shape:
+                differences.append(f"{kind}, utterance {u}: {list(mine.shape)}, not {list(theirs.shape)}")
+                continue
+            relative = ((mine - theirs).abs().max() / theirs.abs().max()).item()
+            largest[kind] = max(largest[kind], relative)
+            if not relative <= TOLERANCE:
+                differences.append(f"{kind}, utterance {u}: off by {relative:.1e} of the largest")
+    seconds = sum(len(wave) for wave in waves) / 16000
+    shown = ", ".join(f"{kind} {value:.1e}" for kind, value in largest.items())
+    return f"{len(waves)} utterances, {seconds:.0f} s; largest difference {shown}", differences
