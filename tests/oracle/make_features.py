@@ -45,8 +45,8 @@ def signals(kind: str) -> list[numpy.ndarray]:
     # A constant offset, then silence to the bit.
     half_silent = noise(source, 1999, 0.01) + 0.1
     half_silent[1000:] = 0.0
-    # The shortest of each kind: one window of kaldi, two frames of nemo, a reflection of whisper. It fades in,
-    # because two frames that are alike have no deviation to divide by.
+    # The shortest of each kind: one window of kaldi, two frames of nemo, a reflection of whisper. It fades
+    # in, because two frames that are alike have no deviation to divide by.
     length = {"kaldi": 400, "nemo": 320, "whisper": 201}[kind]
     shortest = noise(source, length, 0.1) * numpy.linspace(0.01, 1.0, length)
     waves = [chirp, burst, half_silent, shortest]

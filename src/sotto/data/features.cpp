@@ -6,10 +6,13 @@
 #include <bit>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
+#include <span>
 #include <system_error>
 
 #include "sotto/core/error.h"
+#include "sotto/core/npy.h"
 
 namespace sotto::data {
 
@@ -26,6 +29,14 @@ static_assert(std::endian::native == std::endian::little);
                    .hint = hint});
 }
 
+void check_rows(const FeatureRows& rows, int64_t num_rows) {
+  // Not offset + frames <= rows: the sum of two numbers of a manifest may overflow.
+  if (rows.frame_offset <= num_rows && rows.num_frames <= num_rows - rows.frame_offset) return;
+  refuse(rows, fmt::format("{} rows", num_rows),
+         fmt::format("{} rows from row {} on", rows.num_frames, rows.frame_offset),
+         "The manifest's frame_offset counts rows, not bytes.");
+}
+
 void check_bounds(const FeatureRows& rows, int64_t file_bytes) {
   constexpr auto kValueBytes = static_cast<int64_t>(sizeof(c10::Half));
   // In this order: a dimension larger than the file could overflow when multiplied.
@@ -35,20 +46,11 @@ void check_bounds(const FeatureRows& rows, int64_t file_bytes) {
            fmt::format("a whole number of rows of {} half-precision values", rows.feature_dim),
            "The manifest's feature_dim is wrong, or the file is cut short.");
   }
-  const int64_t num_rows = file_bytes / (rows.feature_dim * kValueBytes);
-  // Not offset + frames <= rows: the sum of two numbers of a manifest may overflow.
-  if (rows.frame_offset <= num_rows && rows.num_frames <= num_rows - rows.frame_offset) return;
-  refuse(rows, fmt::format("{} rows", num_rows),
-         fmt::format("{} rows from row {} on", rows.num_frames, rows.frame_offset),
-         "The manifest's frame_offset counts rows, not bytes.");
+  check_rows(rows, file_bytes / (rows.feature_dim * kValueBytes));
 }
 
-}  // namespace
-
-std::vector<float> read_features(const FeatureRows& rows) {
+std::vector<float> read_halves(const FeatureRows& rows) {
   constexpr const char* kFile = "a file of features in half precision";
-  SOTTO_ASSERT(rows.frame_offset >= 0 && rows.num_frames > 0 && rows.feature_dim > 0,
-               "{} rows of {} from {}", rows.num_frames, rows.feature_dim, rows.frame_offset);
   std::error_code error;
   if (std::filesystem::is_directory(rows.path, error)) refuse(rows, "it is a folder", kFile);
   const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(rows.path, error));
@@ -63,7 +65,48 @@ std::vector<float> read_features(const FeatureRows& rows) {
   file.read(reinterpret_cast<char*>(halves.data()),
             static_cast<std::streamsize>(halves.size() * sizeof(c10::Half)));
   if (!file) refuse(rows, "it could not be read to the last row asked for", kFile);
-  std::vector<float> values(halves.begin(), halves.end());
+  return {halves.begin(), halves.end()};
+}
+
+// The values need not be aligned in the file.
+template <class Number>
+std::vector<float> as_floats(std::span<const std::byte> bytes) {
+  std::vector<float> values;
+  values.reserve(bytes.size() / sizeof(Number));
+  for (size_t at = 0; at < bytes.size(); at += sizeof(Number)) {
+    Number number;
+    std::memcpy(&number, bytes.data() + at, sizeof(number));
+    values.push_back(static_cast<float>(number));
+  }
+  return values;
+}
+
+std::vector<float> read_npy(const FeatureRows& rows) {
+  const NpyFile file = NpyFile::open(rows.path);
+  const TensorView& array = file.array();
+  if (array.shape[1] != rows.feature_dim) {
+    refuse(rows, fmt::format("rows of {} values", array.shape[1]),
+           fmt::format("{}, the manifest's feature_dim", rows.feature_dim));
+  }
+  check_rows(rows, array.shape[0]);
+  const auto row_bytes = static_cast<size_t>(rows.feature_dim * size_of(array.type));
+  const std::span<const std::byte> bytes =
+      array.bytes.subspan(static_cast<size_t>(rows.frame_offset) * row_bytes,
+                          static_cast<size_t>(rows.num_frames) * row_bytes);
+  switch (array.type) {
+    case TensorType::kFloat16: return as_floats<c10::Half>(bytes);
+    case TensorType::kFloat64: return as_floats<double>(bytes);
+    default: return as_floats<float>(bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<float> read_features(const FeatureRows& rows) {
+  SOTTO_ASSERT(rows.frame_offset >= 0 && rows.num_frames > 0 && rows.feature_dim > 0,
+               "{} rows of {} from {}", rows.num_frames, rows.feature_dim, rows.frame_offset);
+  const std::vector<float> values =
+      rows.path.extension() == ".npy" ? read_npy(rows) : read_halves(rows);
   const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
   if (bad == values.end()) return values;
   const int64_t place = bad - values.begin();

@@ -1,5 +1,5 @@
-// Files of weights with some bytes broken at random: what comes of one is a DataError or a file
-// whose every byte lies in it and can be read. Two seconds a reader, or as many as
+// Files of weights and arrays with some bytes broken at random: what comes of one is a DataError or
+// a file whose every byte lies in it and can be read. Two seconds a reader, or as many as
 // SOTTO_FUZZ_SECONDS says. The n-th file is the same in every run. After a crash it is still there,
 // in the temporary folder.
 #include <gtest/gtest.h>
@@ -8,12 +8,15 @@
 #include <fstream>
 #include <functional>
 
+#include "sotto/core/error.h"
+#include "sotto/core/npy.h"
 #include "sotto/core/pickle_reader.h"
 #include "sotto/core/safetensors.h"
 #include "sotto/core/torch_file.h"
 #include "sotto/core/torch_state_dict.h"
 #include "sotto/core/zip_reader.h"
 #include "support/mutator.h"
+#include "support/npy_bytes.h"
 #include "support/temp_folder.h"
 #include "unit/core/torch_bytes.h"
 
@@ -91,6 +94,31 @@ TEST(Fuzz, SafetensorsFiles) {
   write_safetensors(path, entries, {{"format", "pt"}});
   const std::string good = test::content_of(path);
   run_files<SafetensorsFile>([&](Mutator& mutator) { return mutator.mutate(good); });
+}
+
+TEST(Fuzz, NpyFiles) {
+  const std::array headers = {
+      std::string("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"),
+      std::string("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"),
+      std::string("{'descr': '<f2', 'fortran_order': False, 'shape': (24, 1), }")};
+  const TempFolder folder;
+  const auto path = folder.path() / "broken";
+  run_rounds(
+      [&](Mutator& mutator) {
+        const uint64_t version = 1 + mutator.below(3);
+        std::filesystem::remove(path);
+        folder.write("broken", mutator.mutate(test::npy_bytes(headers[mutator.below(3)],
+                                                              std::string(48, 'v'), version)));
+        const NpyFile file = NpyFile::open(path);
+        const TensorView& array = file.array();
+        EXPECT_EQ(array.shape.size(), 2u);
+        EXPECT_EQ(num_bytes(array.type, array.shape), std::ssize(array.bytes));
+        EXPECT_TRUE(array.bytes.empty() || is_inside_or_apart(array.bytes, mapping_of(path)));
+        unsigned sum = 0;
+        for (const std::byte byte : array.bytes) sum += std::to_integer<unsigned>(byte);
+        [[maybe_unused]] const volatile unsigned kept = sum;
+      },
+      path.string());
 }
 
 // A state dict with something of everything.

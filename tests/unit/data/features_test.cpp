@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sotto/core/error.h"
+#include "support/npy_bytes.h"
 #include "support/thrown.h"
 #include "unit/data/feature_corpus.h"
 
@@ -82,6 +83,62 @@ TEST(ReadFeatures, RefusesNanAndInfinity) {
   EXPECT_PRED2(contains,
                refusal_of({.path = path, .frame_offset = 2, .num_frames = 1, .feature_dim = 2}),
                "row 2, column 0 is -inf");
+  EXPECT_EQ(read_features({.path = path, .num_frames = 1, .feature_dim = 2}).size(), 2u);
+}
+
+// --- .npy
+
+template <class Number>
+std::string bytes_of(const std::vector<Number>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number)};
+}
+
+std::string header_of(const std::string& type, int64_t rows, int64_t columns) {
+  return fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}, {}), }}", type, rows,
+                     columns);
+}
+
+TEST(ReadFeatures, GivesTheRowsOfAnArray) {
+  const TempFolder folder;
+  const std::vector<float> values = {0.5f, -1, 2, 65504, 0x1p-24f, 5, 6, 7, 8};
+  const std::vector<double> wide(values.begin(), values.end());
+  for (const std::string& content : {test::npy_bytes(header_of("<f2", 3, 3), half_bytes(values)),
+                                     test::npy_bytes(header_of("<f4", 3, 3), bytes_of(values)),
+                                     test::npy_bytes(header_of("<f8", 3, 3), bytes_of(wide))}) {
+    const std::filesystem::path path = folder.write("x.npy", content);
+    const auto rows = [&](int64_t offset, int64_t count) {
+      return read_features(
+          {.path = path, .frame_offset = offset, .num_frames = count, .feature_dim = 3});
+    };
+    EXPECT_EQ(rows(0, 3), values);
+    EXPECT_EQ(rows(1, 1), (std::vector<float>{65504, 0x1p-24f, 5}));
+    EXPECT_EQ(rows(1, 2), (std::vector<float>{65504, 0x1p-24f, 5, 6, 7, 8}));
+  }
+}
+
+TEST(ReadFeatures, KeepsToTheArray) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.write(
+      "x.npy", test::npy_bytes(header_of("<f4", 2, 3), bytes_of<float>({0, 1, 2, 3, 4, 5})));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const auto& [offset, frames] :
+       {std::pair<int64_t, int64_t>{2, 1}, {0, 3}, {0, kMost}, {kMost, 1}, {kMost, kMost}}) {
+    EXPECT_PRED2(
+        contains,
+        refusal_of({.path = path, .frame_offset = offset, .num_frames = frames, .feature_dim = 3}),
+        "x.npy: 2 rows. Expected");
+  }
+  EXPECT_PRED2(contains, refusal_of({.path = path, .num_frames = 1, .feature_dim = 2}),
+               "x.npy: rows of 3 values. Expected 2, the manifest's feature_dim");
+}
+
+// A double may be larger than any fp32.
+TEST(ReadFeatures, RefusesNanAndInfinityOfAnArray) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.write(
+      "x.npy", test::npy_bytes(header_of("<f8", 2, 2), bytes_of<double>({0, 1, 2, 1e300})));
+  EXPECT_PRED2(contains, refusal_of({.path = path, .num_frames = 2, .feature_dim = 2}),
+               "row 1, column 1 is inf. Expected finite values");
   EXPECT_EQ(read_features({.path = path, .num_frames = 1, .feature_dim = 2}).size(), 2u);
 }
 

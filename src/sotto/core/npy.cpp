@@ -1,0 +1,194 @@
+#include "sotto/core/npy.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "sotto/core/byte_reader.h"
+#include "sotto/core/options.h"
+
+namespace sotto {
+
+namespace {
+
+constexpr const char* kFile = "an array that numpy.save wrote";
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+constexpr std::array kTypes = {Named<TensorType>{"<f2", TensorType::kFloat16},
+                               Named<TensorType>{"<f4", TensorType::kFloat32},
+                               Named<TensorType>{"<f8", TensorType::kFloat64}};
+
+// For an error message: what the file says, cut where it is long, and without what is no text.
+std::string shown(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  std::string result;
+  for (const char c : text.substr(0, kLongest)) result += c >= ' ' && c <= '~' ? c : '?';
+  return text.size() > kLongest ? result + "..." : result;
+}
+
+// Walks through the header: a dictionary of three names in any order, in Python's notation.
+class HeaderReader {
+ public:
+  HeaderReader(std::string_view text, const std::filesystem::path& path)
+      : text_(text), path_(path) {}
+
+  struct Header {
+    std::optional<std::string_view> type;
+    std::optional<bool> is_by_column;
+    std::optional<std::vector<int64_t>> shape;
+  };
+
+  Header read() {
+    Header header;
+    expect('{');
+    while (!skip('}')) {
+      const std::string_view key = read_text();
+      expect(':');
+      if (key == "descr" && !header.type) {
+        header.type = read_text();
+      } else if (key == "fortran_order" && !header.is_by_column) {
+        header.is_by_column = read_bool();
+      } else if (key == "shape" && !header.shape) {
+        header.shape = read_shape();
+      } else {
+        refuse(fmt::format("'{}' in its header", shown(key)));
+      }
+      if (!skip(',') && !is_next('}')) refuse_here("a comma or the end of the header");
+    }
+    if (!at_end()) refuse_here("the end of the header");
+    if (!header.type || !header.is_by_column || !header.shape) refuse("a header without all three");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& found) const {
+    refuse_file(path_, found, "a header with descr, fortran_order and shape, each once");
+  }
+  [[noreturn]] void refuse_here(const char* expected) const {
+    refuse_file(path_, fmt::format("'{}' in its header", shown(text_.substr(at_))), expected);
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+  }
+  bool at_end() {
+    skip_space();
+    return at_ == text_.size();
+  }
+  bool is_next(char c) {
+    skip_space();
+    return at_ < text_.size() && text_[at_] == c;
+  }
+  bool skip(char c) {
+    if (!is_next(c)) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!skip(c)) refuse_here(fmt::format("'{}'", c).c_str());
+  }
+
+  // In either kind of quotes. What we look for has neither these nor a backslash in it.
+  std::string_view read_text() {
+    if (!is_next('\'') && !is_next('"')) refuse_here("a text in quotes: no array of records");
+    const char quote = text_[at_++];
+    const size_t end = text_.find(quote, at_);
+    if (end == std::string_view::npos) refuse_here("the other quote");
+    const std::string_view text = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return text;
+  }
+
+  bool read_bool() {
+    skip_space();
+    for (const std::string_view word : {"True", "False"}) {
+      if (!text_.substr(at_).starts_with(word)) continue;
+      at_ += word.size();
+      return word == "True";
+    }
+    refuse_here("True or False");
+  }
+
+  std::vector<int64_t> read_shape() {
+    std::vector<int64_t> shape;
+    expect('(');
+    while (!skip(')')) {
+      shape.push_back(read_size());
+      if (!skip(',') && !is_next(')')) refuse_here("a comma or the end of the shape");
+    }
+    return shape;
+  }
+
+  int64_t read_size() {
+    skip_space();
+    uint64_t size = 0;
+    const char* end = text_.data() + text_.size();
+    const auto [last, error] = std::from_chars(text_.data() + at_, end, size);
+    if (error != std::errc() || size > std::numeric_limits<int64_t>::max())
+      refuse_here("a size below 2^63");
+    at_ = static_cast<size_t>(last - text_.data());
+    return static_cast<int64_t>(size);
+  }
+
+  std::string_view text_;
+  const std::filesystem::path& path_;
+  size_t at_ = 0;
+};
+
+// The header's text, from behind the magic bytes on.
+std::string_view header_text(ByteReader& reader, const std::filesystem::path& path) {
+  const auto major = reader.take_number<uint8_t>();
+  const auto minor = reader.take_number<uint8_t>();
+  if (major < 1 || major > 3 || minor != 0)
+    refuse_file(path, fmt::format("version {}.{}", major, minor), "version 1.0, 2.0 or 3.0");
+  const uint64_t length =
+      major == 1 ? reader.take_number<uint16_t>() : reader.take_number<uint32_t>();
+  return reader.take_text(length);
+}
+
+TensorType type_of(std::string_view name, const std::filesystem::path& path) {
+  for (const auto& [known, type] : kTypes) {
+    if (known == name) return type;
+  }
+  refuse_file(path, fmt::format("values of type '{}'", shown(name)), "<f2, <f4 or <f8",
+              "Write it with numpy.save(path, array.astype('<f4')).");
+}
+
+}  // namespace
+
+NpyFile NpyFile::open(const std::filesystem::path& path) {
+  NpyFile file(MappedFile::open(path, kFile));
+  const std::span<const std::byte> bytes = file.file_.bytes();
+  ByteReader reader(bytes, path, "it");
+  if (bytes.size() < kMagic.size() || reader.take_text(kMagic.size()) != kMagic)
+    refuse_file(path, "it does not begin as such a file does", kFile);
+  const HeaderReader::Header header = HeaderReader(header_text(reader, path), path).read();
+  TensorView& array = file.array_;
+  array.type = type_of(*header.type, path);
+  array.shape = *header.shape;
+  if (*header.is_by_column) {
+    refuse_file(path, "column after column (fortran_order)", "row after row",
+                "Write it with numpy.save(path, numpy.ascontiguousarray(array)).");
+  }
+  if (array.shape.size() != 2) {
+    refuse_file(path, fmt::format("an array of {} dimensions", array.shape.size()),
+                "two: frames and features", /*hint=*/{});
+  }
+  const std::optional<int64_t> expected = num_bytes(array.type, array.shape);
+  if (!expected || *expected != static_cast<int64_t>(reader.left())) {
+    refuse_file(path, fmt::format("{} bytes of values", reader.left()),
+                fmt::format("{} x {} of {} bytes, as its header says", array.shape[0],
+                            array.shape[1], size_of(array.type)));
+  }
+  array.bytes = reader.take(reader.left());
+  return file;
+}
+
+}  // namespace sotto
