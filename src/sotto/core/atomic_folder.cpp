@@ -226,22 +226,43 @@ int64_t remove_leftovers(const fs::path& parent) {
   return num_removed;
 }
 
-void write_file_synced(const fs::path& path, std::span<const std::byte> bytes) {
-  const fs::path final_path = normalised(path);
-  const fs::path partial = hidden_sibling(final_path, kPartial);
-  try {
-    OutputFile file = OutputFile::create(partial);
-    const Descriptor lock(partial);
-    flock(lock.number(), LOCK_EX | LOCK_NB);
-    file.write(bytes);
-    file.sync();
-    file.close();
-    rename_or_throw(partial, final_path);
-  } catch (const Error&) {
-    ::unlink(partial.c_str());
-    throw;
+AtomicFile::AtomicFile(const fs::path& final_path)
+    : final_(normalised(final_path)), partial_(hidden_sibling(final_, kPartial)) {
+  std::error_code ignored;
+  if (fs::is_directory(final_, ignored)) {
+    throw DataError({.attempted = fmt::format("creating the file {}", final_.string()),
+                     .found = "there is a folder of that name",
+                     .expected = "a file or nothing",
+                     .hint = "Name a file inside of it, or another one."});
   }
-  sync_path(final_path.parent_path());
+  file_ = std::make_unique<OutputFile>(OutputFile::create(partial_));
+  descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ >= 0) flock(descriptor_, LOCK_EX | LOCK_NB);
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_ != nullptr) ::unlink(partial_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  SOTTO_ASSERT(file_ != nullptr, "{} was committed before", final_.string());
+  file_->write(bytes);
+}
+
+void AtomicFile::commit() {
+  SOTTO_ASSERT(file_ != nullptr, "{} was committed before", final_.string());
+  file_->sync();
+  file_->close();
+  rename_or_throw(partial_, final_);
+  file_.reset();
+  sync_path(final_.parent_path());
+}
+
+void write_file_synced(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace sotto

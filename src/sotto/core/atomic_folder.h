@@ -12,9 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 
 namespace sotto {
+
+class OutputFile;
 
 class AtomicFolder {
  public:
@@ -46,6 +49,33 @@ class AtomicFolder {
   // Of the hidden folder, locked as long as we write it.
   int descriptor_ = -1;
   bool is_committed_ = false;
+};
+
+// One file, written piece by piece aside and renamed when it is finished.
+class AtomicFile {
+ public:
+  // Creates the hidden file, and the folders above it where they are missing. Throws DataError
+  // where it cannot be created or the final name is a folder's.
+  explicit AtomicFile(const std::filesystem::path& final_path);
+
+  // Removes the hidden file, if it was not committed.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Appends. Throws DataError where there is no room.
+  void write(std::span<const std::byte> bytes);
+
+  // Gives the file its final name, in place of one that has it. Returns when it would survive a
+  // power failure. May be called once. Throws DataError; what was there before is then there still.
+  void commit();
+
+ private:
+  std::filesystem::path final_;
+  std::filesystem::path partial_;
+  std::unique_ptr<OutputFile> file_;
+  // Of the hidden file, locked as long as we write it.
+  int descriptor_ = -1;
 };
 
 // Clears away what processes that are no more have left in `parent`: hidden folders and files that

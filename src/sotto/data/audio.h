@@ -1,6 +1,6 @@
 // Audio files as samples: WAV, FLAC, OGG and MP3 by libsndfile, another sample rate by soxr. A
 // build without these libraries has audio_none.cpp, where reading throws a ConfigError that names
-// the packages.
+// the packages. A path may lead into a tar archive (audio_path.h).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 
 namespace sotto::data {
 
+class TarShards;
+
 // What a manifest says of an utterance's audio.
 struct AudioSegment {
   std::filesystem::path path;
@@ -18,6 +20,16 @@ struct AudioSegment {
   std::optional<double> offset_s = {};
   // 0: unknown, to the end of the file however long it is.
   double duration_s = 0.0;
+};
+
+// What a file's header says of it.
+struct AudioInfo {
+  int64_t sample_rate = 0;
+  int64_t channels = 0;
+  // Samples of one channel; may be 0.
+  int64_t frames = 0;
+
+  double seconds() const { return static_cast<double>(frames) / static_cast<double>(sample_rate); }
 };
 
 // How far decoded audio may be from the manifest's duration: encoders pad, manifests round.
@@ -29,8 +41,16 @@ constexpr double duration_tolerance_s(double duration_s) {
 // long as the manifest says or to the end of the file. Throws DataError where the file is missing,
 // no audio, empty, cut short, or holds a NaN or infinite sample; where a segment begins behind its
 // end; and where it is shorter than the manifest says, or a whole file longer, by more than
-// duration_tolerance_s(). May be called from several threads at once.
+// duration_tolerance_s(). May be called from several threads at once. Archives are looked up in
+// `shards`; without it, one is opened for this call alone.
+std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards);
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
+
+// What the header says, without decoding. Throws DataError where the file is missing, no audio or
+// empty, where its length is not known, and for a WAV file that is shorter than its header says.
+// May be called from several threads at once.
+AudioInfo audio_info(const std::filesystem::path& path, TarShards& shards);
+AudioInfo audio_info(const std::filesystem::path& path);
 
 // Writes mono samples in -1 .. 1 as FLAC of 16 bits. Throws DataError where it cannot.
 void write_flac(const std::filesystem::path& path, std::span<const float> samples,

@@ -19,6 +19,19 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t /*sample_rate
   refuse("reading", segment.path);
 }
 
+std::vector<float> read_audio(const AudioSegment& segment, int64_t /*sample_rate*/,
+                              TarShards& /*shards*/) {
+  refuse("reading", segment.path);
+}
+
+AudioInfo audio_info(const std::filesystem::path& path) {
+  refuse("reading", path);
+}
+
+AudioInfo audio_info(const std::filesystem::path& path, TarShards& /*shards*/) {
+  refuse("reading", path);
+}
+
 void write_flac(const std::filesystem::path& path, std::span<const float> /*samples*/,
                 int64_t /*sample_rate*/) {
   refuse("writing", path);

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/data/audio.h"
+#include "sotto/data/manifest_writer.h"
 
 // NOLINTNEXTLINE(readability-redundant-declaration): not declared by every <unistd.h>
 extern char** environ;
@@ -119,9 +119,9 @@ void speak(const std::string& text, const std::string& voice, int64_t speed, con
                      .hint = "apt-get install espeak-ng"});
 }
 
-// Speaks one utterance into a FLAC file below `folder`; returns its line of the manifest.
-nlohmann::ordered_json make_utterance(const fs::path& folder, const Split& split, uint64_t seed,
-                                      int64_t number) {
+// Speaks one utterance into a FLAC file below `folder`; returns what the manifest says of it.
+Utterance make_utterance(const fs::path& folder, const Split& split, uint64_t seed,
+                         int64_t number) {
   const fs::path wave = folder / "spoken.wav";
   // An utterance that comes out too short or too long is drawn anew.
   for (uint64_t attempt = 0;; ++attempt) {
@@ -138,7 +138,12 @@ nlohmann::ordered_json make_utterance(const fs::path& folder, const Split& split
     draws.add_noise(samples, draws.between(15.0, 35.0));
     const std::string file = fmt::format("audio/{}-{:04}.flac", split.name, number);
     write_flac(folder / file, samples, kSampleRate);
-    return {{"audio_filepath", file}, {"duration", seconds}, {"text", text}, {"speaker", voice}};
+    Utterance utterance;
+    utterance.file = file;
+    utterance.duration_s = seconds;
+    utterance.text = text;
+    utterance.speaker = voice;
+    return utterance;
   }
 }
 
@@ -160,15 +165,14 @@ DemoCorpus make_demo_corpus(const fs::path& folder, const DemoCorpusOptions& opt
       .train = folder / "train.jsonl", .dev = folder / "dev.jsonl", .test = folder / "test.jsonl"};
   int64_t done = 0;
   for (const Split& split : splits) {
-    std::string manifest;
+    ManifestWriter manifest(aside.path() / fmt::format("{}.jsonl", split.name));
     for (int64_t number = 0; number < split.num_utterances; ++number) {
-      const nlohmann::ordered_json line = make_utterance(aside.path(), split, options.seed, number);
-      corpus.audio_seconds += line.at("duration").get<double>();
-      manifest += line.dump() + "\n";
+      const Utterance utterance = make_utterance(aside.path(), split, options.seed, number);
+      corpus.audio_seconds += utterance.duration_s;
+      manifest.add(utterance);
       if (progress) progress(++done);
     }
-    write_file_synced(aside.path() / fmt::format("{}.jsonl", split.name),
-                      std::as_bytes(std::span(manifest.data(), manifest.size())));
+    manifest.finish();
   }
   fs::remove(aside.path() / "spoken.wav");
   aside.commit();

@@ -12,11 +12,13 @@
 #include "sotto/core/npy.h"
 #include "sotto/core/pickle_reader.h"
 #include "sotto/core/safetensors.h"
+#include "sotto/core/tar_reader.h"
 #include "sotto/core/torch_file.h"
 #include "sotto/core/torch_state_dict.h"
 #include "sotto/core/zip_reader.h"
 #include "support/mutator.h"
 #include "support/npy_bytes.h"
+#include "support/tar_bytes.h"
 #include "support/temp_folder.h"
 #include "unit/core/torch_bytes.h"
 
@@ -173,6 +175,37 @@ TEST(Fuzz, PicklesAndArchives) {
         EXPECT_LE(content.data() + content.size(), bytes.data() + bytes.size()) << name;
       }
     }
+  };
+  run_rounds(read, "name");
+}
+
+// With the sums of headers made right again in every second round, so that the rest is reached.
+TEST(Fuzz, TarArchives) {
+  const auto make = [](Mutator* mutator) {
+    const auto broken = [&](std::string text) {
+      return mutator != nullptr && mutator->below(4) == 0 ? mutator->mutate(text) : text;
+    };
+    const auto file = [&](char type, const std::string& content) {
+      test::TarHeader header{.name = broken("a/b.flac"), .type = type, .prefix = broken("p")};
+      header.size = broken(fmt::format("{:011o}", content.size())).substr(0, 12);
+      header.name.resize(std::min<size_t>(header.name.size(), 100));
+      header.prefix.resize(std::min<size_t>(header.prefix.size(), 155));
+      return test::tar_file(header, content);
+    };
+    return file('0', "one") + file('L', broken(std::string("long\0", 5))) + file('0', "two") +
+           file('x', broken(test::pax_record("path", "p.flac") + test::pax_record("size", "5"))) +
+           file('0', "three") + file('5', "") + file('2', "") + test::tar_end();
+  };
+  const std::string good = make(nullptr);
+  const auto read = [&](Mutator& mutator) {
+    const std::string broken = mutator.below(2) == 0 ? make(&mutator) : mutator.mutate(good);
+    const std::vector<char> copy(broken.begin(), broken.end());
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(copy));
+    walk_tar(bytes, "name", [&](const TarEntry& entry, size_t offset) {
+      EXPECT_LT(offset, bytes.size());
+      EXPECT_GE(entry.bytes.data(), bytes.data()) << entry.name;
+      EXPECT_LE(entry.bytes.data() + entry.bytes.size(), bytes.data() + bytes.size()) << entry.name;
+    });
   };
   run_rounds(read, "name");
 }

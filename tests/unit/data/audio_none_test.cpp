@@ -13,6 +13,8 @@ TEST(ReadAudio, NamesThePackagesWhereTheBuildHasNoAudio) {
             "reading a.wav: this build has no audio decoding. Expected one with libsndfile and "
             "soxr. Install libsndfile1-dev and libsoxr-dev and build again, or use a manifest of "
             "stored features.");
+  EXPECT_PRED2(test::contains, test::message_of<ConfigError>([] { audio_info("a.wav"); }),
+               "Install libsndfile1-dev and libsoxr-dev");
 }
 
 }  // namespace

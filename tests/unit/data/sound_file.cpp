@@ -17,8 +17,13 @@ SF_INFO info_of(const std::filesystem::path& path, const Sound& sound) {
   const std::string name = path.filename().string();
   info.format = SF_FORMAT_WAV | SF_FORMAT_PCM_16;
   if (name.ends_with(".float.wav")) info.format = SF_FORMAT_WAV | SF_FORMAT_FLOAT;
+  if (name.ends_with(".u8.wav")) info.format = SF_FORMAT_WAV | SF_FORMAT_PCM_U8;
+  if (name.ends_with(".24.wav")) info.format = SF_FORMAT_WAV | SF_FORMAT_PCM_24;
+  if (name.ends_with(".32.wav")) info.format = SF_FORMAT_WAV | SF_FORMAT_PCM_32;
+  if (name.ends_with(".double.wav")) info.format = SF_FORMAT_WAV | SF_FORMAT_DOUBLE;
   if (name.ends_with(".flac")) info.format = SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
   if (name.ends_with(".ogg")) info.format = SF_FORMAT_OGG | SF_FORMAT_VORBIS;
+  if (name.ends_with(".opus")) info.format = SF_FORMAT_OGG | SF_FORMAT_OPUS;
   if (name.ends_with(".mp3")) info.format = SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III;
   return info;
 }
@@ -53,7 +58,8 @@ void write_sound(const std::filesystem::path& path, const Sound& sound) {
 }
 
 bool can_write(const std::filesystem::path& path) {
-  const SF_INFO info = info_of(path, {});
+  SF_INFO info = info_of(path, {});
+  if (path.extension() == ".opus") info.samplerate = 48'000;
   return sf_format_check(&info) != 0;
 }
 

@@ -18,8 +18,8 @@ struct Sound {
 // A tone of 440 Hz at half of full scale, the same in all channels.
 Sound tone(double seconds, int channels = 1, int sample_rate = 16'000);
 
-// Writes the format that the name ends in: .wav (16 bit), .float.wav, .flac, .ogg, .mp3. Throws
-// where this libsndfile cannot write it.
+// Writes the format that the name ends in: .wav (16 bit), .u8.wav, .24.wav, .32.wav, .float.wav,
+// .double.wav, .flac, .ogg, .opus, .mp3. Throws where this libsndfile cannot write it.
 void write_sound(const std::filesystem::path& path, const Sound& sound);
 
 // Whether this libsndfile can write the format that the name ends in.

@@ -1,0 +1,28 @@
+// The tar archives that utterances lie in, each opened and indexed when it is first asked for and
+// kept from then on. Mapped: they cost addresses and 16 bytes a file, not memory.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include "sotto/core/tar_reader.h"
+#include "sotto/data/audio_path.h"
+
+namespace sotto::data {
+
+class TarShards {
+ public:
+  // The content of a file, as long as this lives. Throws DataError where the archive cannot be read
+  // or there is no such file in it. May be called from several threads at once.
+  std::span<const std::byte> find(const TarMember& member);
+
+ private:
+  // Only the look-up is locked; an archive does not change once it is there.
+  std::mutex mutex_;
+  std::map<std::filesystem::path, TarFile> archives_;
+};
+
+}  // namespace sotto::data
