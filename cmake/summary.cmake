@@ -3,6 +3,7 @@ message(STATUS "sotto ${SOTTO_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILE
 message(STATUS "  LibTorch   ${SOTTO_TORCH_VERSION}")
 message(STATUS "  CUDA       ${SOTTO_CUDA_SUMMARY}")
 message(STATUS "  audio      ${SOTTO_AUDIO_SUMMARY}")
+message(STATUS "  text       ${SOTTO_TEXT_SUMMARY}")
 message(STATUS "  sanitizers ${SOTTO_SANITIZE}")
 message(STATUS "  tests      ${SOTTO_TESTS}")
 message(STATUS "  benchmarks ${SOTTO_BENCH} (Google Benchmark found: ${benchmark_FOUND})")

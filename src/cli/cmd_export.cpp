@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "command_line.h"
@@ -13,6 +14,7 @@
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/data/tokenizer.h"
 #include "sotto/models/hugging_face.h"
 
 namespace sotto::cli {
@@ -41,8 +43,8 @@ void run_export(const ExportOptions& options) {
   AtomicFolder aside(options.out);
   models::write_tensor_folder(aside.path(), model->named_weights(), parse_bytes(options.max_shard));
   models::write_hugging_face_config(aside.path(), choice.options, shape);
-  const fs::path vocabulary = *choice.folder / "vocab.json";
-  if (fs::exists(vocabulary)) fs::copy_file(vocabulary, aside.path() / "vocab.json");
+  if (const std::optional<fs::path> tokenizer = data::Tokenizer::find(*choice.folder))
+    fs::copy_file(*tokenizer, aside.path() / tokenizer->filename());
   aside.commit();
   std::cout << fmt::format("wrote {}\n", options.out);
 }

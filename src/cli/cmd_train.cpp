@@ -21,6 +21,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
+#include "sotto/data/tokenizer.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
@@ -88,9 +89,8 @@ train::RunConfig read_run_config(const TrainOptions& options,
              as_group(config));
   if (choice && choice->folder) {
     config.init_from = *choice->folder;
-    const fs::path vocabulary = *choice->folder / "vocab.json";
-    if (config.data.vocabulary.empty() && fs::exists(vocabulary))
-      config.data.vocabulary = vocabulary;
+    if (config.data.tokenizer.empty())
+      config.data.tokenizer = data::Tokenizer::find(*choice->folder).value_or(fs::path());
   }
   if (!options.train.empty()) config.data.train = options.train;
   if (!options.dev.empty()) config.data.dev = options.dev;

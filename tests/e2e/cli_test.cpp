@@ -26,7 +26,8 @@ TEST(Cli, VersionSaysWhatItIsMadeOf) {
   const BuildInfo build = build_info();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "sotto " + build.version + "\ncommit " + build.commit + "\ntorch " +
-                            build.torch + "\nCUDA " + build.cuda + "\naudio " + build.audio + "\n");
+                            build.torch + "\nCUDA " + build.cuda + "\naudio " + build.audio +
+                            "\ntext " + build.text + "\n");
   EXPECT_EQ(result.err, "");
 }
 

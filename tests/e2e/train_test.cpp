@@ -139,7 +139,7 @@ TEST_F(Train, NamesWhatIsWrongWithTheData) {
   expect_refusal(train("run", {"--train", "nowhere.jsonl"}), 2, {"nowhere.jsonl"});
   folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2, "b": 3, "c": 4})");
   expect_refusal(
-      train("run", {"--set", "data.vocabulary=" + (folder_.path() / "vocab.json").string()}), 2,
+      train("run", {"--set", "data.tokenizer=" + (folder_.path() / "vocab.json").string()}), 2,
       {"'d'"});
 }
 

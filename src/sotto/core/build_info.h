@@ -13,6 +13,8 @@ struct BuildInfo {
   // CUDA toolkit and architectures, or "off" with the reason.
   std::string cuda;
   std::string audio;
+  // Which of utf8proc and SentencePiece there are.
+  std::string text;
   // Instruction set the CPU kernels were compiled for: "x86-64-v3" or "baseline".
   std::string cpu_level;
 };

@@ -1,4 +1,4 @@
-// Code points of well-formed UTF-8.
+// Characters of UTF-8, one at a time. All of it is for text that is_utf8() (text_file.h).
 #pragma once
 
 #include <cstddef>
@@ -7,34 +7,55 @@
 
 namespace sotto {
 
-// Calls `visit` with each code point in turn. `text` must be UTF-8 (is_utf8() of text_file.h).
+inline bool is_ascii(std::string_view text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80) return false;
+  }
+  return true;
+}
+
+// The bytes of the character that begins at `at`.
+inline std::string_view character_at(std::string_view text, size_t at) {
+  size_t end = at + 1;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
+  return text.substr(at, end - at);
+}
+
+// Its code point.
+inline char32_t code_point_of(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character.front());
+  if (character.size() == 1) return lead;
+  char32_t code = lead & (0xFFU >> (character.size() + 1));
+  for (const char c : character.substr(1))
+    code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  return code;
+}
+
+// Calls `visit` with each code point in turn.
 template <class Visit>
 void for_each_code_point(std::string_view text, Visit visit) {
   for (size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    char32_t code = length == 1 ? lead : lead & (0xFFU >> (length + 1));
-    for (size_t i = 1; i < length && at + i < text.size(); ++i)
-      code = code << 6U | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
-    visit(code);
-    at += length;
+    const std::string_view character = character_at(text, at);
+    visit(code_point_of(character));
+    at += character.size();
   }
 }
 
 inline void append_utf8(std::string& text, char32_t code) {
-  const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) return put(code);
+  const auto add = [&](char32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) return add(code);
   if (code < 0x800) {
-    put(0xC0 | code >> 6U);
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12U);
-    put(0x80 | (code >> 6U & 0x3FU));
+    add(0xC0U | code >> 6U);
   } else {
-    put(0xF0 | code >> 18U);
-    put(0x80 | (code >> 12U & 0x3FU));
-    put(0x80 | (code >> 6U & 0x3FU));
+    if (code < 0x10000) {
+      add(0xE0U | code >> 12U);
+    } else {
+      add(0xF0U | code >> 18U);
+      add(0x80U | (code >> 12U & 0x3FU));
+    }
+    add(0x80U | (code >> 6U & 0x3FU));
   }
-  put(0x80 | (code & 0x3FU));
+  add(0x80U | (code & 0x3FU));
 }
 
 }  // namespace sotto

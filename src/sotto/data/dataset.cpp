@@ -24,7 +24,7 @@ void DatasetOptions::visit(OptionVisitor& visitor) {
   visitor.choice("broken", broken,
                  "what to do with a line or a file that cannot be read as it should", kPolicies);
   visitor.choice("unknown_text", unknown_text,
-                 "what to do with a transcript with characters that the vocabulary lacks",
+                 "what to do with a transcript with characters that the tokenizer lacks",
                  kPolicies);
   visitor.choice("empty_text", empty_text, "what to do with an empty transcript",
                  kEmptyTextPolicies);
@@ -38,13 +38,12 @@ void DatasetOptions::validate() const {
        .expected = "min_seconds of at most max_seconds, or max_seconds 0"});
 }
 
-Dataset::Dataset(Manifest manifest, Vocabulary vocabulary, const DatasetOptions& options)
-    : manifest_(std::move(manifest)), vocabulary_(std::move(vocabulary)), options_(options) {
+Dataset::Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options)
+    : manifest_(std::move(manifest)), tokenizer_(std::move(tokenizer)), options_(options) {
   options_.validate();
-  knows_all_characters_ = vocabulary_.has_all(manifest_.index().characters());
   take_bad_lines();
+  if (!tokenizer_.has_each(manifest_.index().characters())) look_at_texts();
   select_utterances();
-  count_labels();
 }
 
 Dataset::Fault Dataset::too_few_rows(int64_t rows) const {
@@ -71,19 +70,19 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
                       .policy = options_.too_long,
                       .setting = "too_long"});
   }
-  if (utterance.text.empty()) {
+  const Tokenizer::Encoded encoded = tokenizer_.encode(utterance.text);
+  if (encoded.text.empty()) {
     faults.push_back({.found = "an empty text",
                       .expected = "a transcript",
                       .policy = options_.empty_text,
                       .setting = "empty_text"});
   }
-  const std::vector<std::string> unknown = vocabulary_.encode(utterance.text).unknown;
-  if (!unknown.empty()) {
-    faults.push_back(
-        {.found = fmt::format("unknown characters '{}' in its text", fmt::join(unknown, "', '")),
-         .expected = "those of the vocabulary",
-         .policy = options_.unknown_text,
-         .setting = "unknown_text"});
+  if (!encoded.unknown.empty()) {
+    faults.push_back({.found = fmt::format("unknown characters '{}' in its text",
+                                           fmt::join(encoded.unknown, "', '")),
+                      .expected = "those of the tokenizer",
+                      .policy = options_.unknown_text,
+                      .setting = "unknown_text"});
   }
   std::erase_if(faults, [](const Fault& fault) { return fault.policy == Policy::kKeep; });
   return faults;
@@ -124,7 +123,7 @@ bool Dataset::may_be_faulty(int64_t utterance) const {
   const auto place = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = manifest_.index().columns();
   const float seconds = columns.durations_s[place];
-  return !knows_all_characters_ || seconds < static_cast<float>(options_.min_seconds) ||
+  return (!has_text_fault_.empty() && has_text_fault_[place]) || seconds < static_cast<float>(options_.min_seconds) ||
          (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
          (manifest_.feature_dim() > 0 && columns.num_frames[place] < options_.min_rows) ||
          (columns.num_characters[place] == 0 && options_.empty_text != Policy::kKeep);
@@ -174,30 +173,31 @@ void Dataset::refuse_emptiness() const {
        .expected = "at least one"});
 }
 
-void Dataset::count_labels() {
-  if (knows_all_characters_) return;
-  num_labels_.resize(utterances_.size());
+void Dataset::look_at_texts() {
+  has_text_fault_.resize(static_cast<size_t>(manifest_.size()));
+  num_labels_.resize(static_cast<size_t>(manifest_.size()));
   constexpr int64_t kAtOnce = 4096;
-  const int64_t num_blocks = (std::ssize(utterances_) + kAtOnce - 1) / kAtOnce;
+  const int64_t num_blocks = (manifest_.size() + kAtOnce - 1) / kAtOnce;
   parallel_for(num_blocks, [&](int64_t block) {
-    const int64_t end = std::min((block + 1) * kAtOnce, std::ssize(utterances_));
-    for (int64_t place = block * kAtOnce; place < end; ++place) {
-      const auto i = static_cast<size_t>(place);
-      num_labels_[i] = static_cast<uint32_t>(labels_of(utterances_[i]).size());
+    const int64_t end = std::min((block + 1) * kAtOnce, manifest_.size());
+    for (int64_t u = block * kAtOnce; u < end; ++u) {
+      const Tokenizer::Encoded encoded = tokenizer_.encode(manifest_.at(u).text);
+      const auto place = static_cast<size_t>(u);
+      has_text_fault_[place] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
+      num_labels_[place] = static_cast<uint32_t>(encoded.labels.size());
     }
   });
 }
 
 Dataset::Size Dataset::size_of(int64_t place) const {
-  const auto i = static_cast<size_t>(place);
-  const size_t utterance = utterances_[i];
+  const size_t utterance = utterances_[static_cast<size_t>(place)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
   const double samples =
       std::ceil(double{columns.durations_s[utterance]} * static_cast<double>(options_.sample_rate));
   return {.rows = manifest_.feature_dim() > 0 ? int64_t{columns.num_frames[utterance]}
                                               : static_cast<int64_t>(samples),
           .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
-                                        : int64_t{num_labels_[i]}};
+                                        : int64_t{num_labels_[utterance]}};
 }
 
 std::vector<float> Dataset::durations_s() const {
@@ -209,7 +209,7 @@ std::vector<float> Dataset::durations_s() const {
 }
 
 std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
-  return vocabulary_.encode(manifest_.at(utterance).text).labels;
+  return tokenizer_.encode(manifest_.at(utterance).text).labels;
 }
 
 Example Dataset::read(int64_t utterance) const {

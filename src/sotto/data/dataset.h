@@ -11,7 +11,7 @@
 
 #include "sotto/core/options.h"
 #include "sotto/data/manifest.h"
-#include "sotto/data/vocabulary.h"
+#include "sotto/data/tokenizer.h"
 
 namespace sotto::data {
 
@@ -39,9 +39,9 @@ struct DatasetOptions {
   // A line that is no utterance; a file that is missing, cut short, no audio or not as long as the
   // manifest says.
   Policy broken = Policy::kError;
-  // A transcript with characters that the vocabulary lacks.
+  // A transcript with characters that the tokenizer lacks.
   Policy unknown_text = Policy::kError;
-  // A transcript without characters; CTC learns silence from it.
+  // A transcript without characters, once its rules are applied; CTC learns silence from it.
   Policy empty_text = Policy::kKeep;
 
   void visit(OptionVisitor& visitor);
@@ -72,10 +72,10 @@ class Dataset {
  public:
   // Looks at durations and transcripts; files are opened by load(). Throws DataError where a policy
   // says so, with the first such utterance and how many there are, and where no utterance is left.
-  Dataset(Manifest manifest, Vocabulary vocabulary, const DatasetOptions& options);
+  Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options);
 
   const Manifest& manifest() const { return manifest_; }
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
   const DatasetOptions& options() const { return options_; }
 
   // Places in the manifest of those that take part, in order: 4 bytes each, as there may be
@@ -112,8 +112,8 @@ class Dataset {
   static constexpr int64_t kMostReasons = 1000;
 
   void take_bad_lines();
+  void look_at_texts();
   void select_utterances();
-  void count_labels();
   // By the index alone.
   bool may_be_faulty(int64_t utterance) const;
   std::vector<Fault> faults_of(const Utterance& utterance) const;
@@ -124,12 +124,12 @@ class Dataset {
   Example read(int64_t utterance) const;
 
   Manifest manifest_;
-  Vocabulary vocabulary_;
+  Tokenizer tokenizer_;
   DatasetOptions options_;
-  // Whether every character of the manifest is in the vocabulary: then no text need be looked at.
-  bool knows_all_characters_ = false;
   std::vector<uint32_t> utterances_;
-  // Of each of them; empty where each character of a text is a label.
+  // Of each utterance of the manifest, where texts had to be looked at; empty where the index says
+  // all: no character is unknown, and each is a label.
+  std::vector<uint8_t> has_text_fault_;
   std::vector<uint32_t> num_labels_;
   int64_t num_skipped_ = 0;
   std::vector<SkippedUtterance> skipped_;

@@ -69,7 +69,7 @@ class ManifestIndex {
     std::span<const float> durations_s;
     // Rows of stored features; 0 for audio.
     std::span<const uint32_t> num_frames;
-    // Code points of the text.
+    // Code points of the text; runs of spaces count as one, and those at its ends not at all.
     std::span<const uint32_t> num_characters;
   };
   const Columns& columns() const { return columns_; }

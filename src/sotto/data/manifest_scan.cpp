@@ -138,18 +138,29 @@ class PieceScanner {
            .expected = fmt::format("{}, as in its first line", source_kind(scan_.feature_dim)),
            .hint = "A manifest is of one kind."});
     }
-    uint32_t num_characters = 0;
-    for_each_code_point(utterance.text, [&](char32_t character) {
-      ++num_characters;
-      characters_.add(character);
-    });
     scan_.offsets.push_back(static_cast<uint64_t>(offset));
     scan_.num_bytes.push_back(static_cast<uint32_t>(line.size()));
     scan_.hashes.push_back(static_cast<uint32_t>(hash_bytes(line)));
     scan_.lines.push_back(static_cast<uint32_t>(scan_.num_lines));
     scan_.durations_s.push_back(static_cast<float>(utterance.duration_s));
     scan_.num_frames.push_back(static_cast<uint32_t>(utterance.num_frames));
-    scan_.num_characters.push_back(num_characters);
+    scan_.num_characters.push_back(count_characters(utterance.text));
+  }
+
+  // Runs of spaces are one, and those at the ends none.
+  uint32_t count_characters(std::string_view text) {
+    uint32_t count = 0;
+    bool has_space = false;
+    for_each_code_point(text, [&](char32_t character) {
+      characters_.add(character);
+      if (character == U' ') {
+        has_space = count > 0;
+        return;
+      }
+      count += has_space ? 2 : 1;
+      has_space = false;
+    });
+    return count;
   }
 
   void keep(LineFault fault) {

@@ -86,7 +86,7 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
 }
 
 Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) {
-  // Any label but the blank, which is entry 0 of every vocabulary that we make.
+  // Any label: nothing looks at them.
   Example example;
   example.rows = rows;
   example.feature_dim = feature_dim;

@@ -4,8 +4,6 @@
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 
 #include "sotto/core/error.h"
 #include "sotto/core/text_file.h"
@@ -17,6 +15,7 @@ namespace {
 
 constexpr std::string_view kDelimiter = "|";
 constexpr std::array<std::string_view, 2> kBlanks = {"<pad>", "[PAD]"};
+constexpr std::array<std::string_view, 2> kUnknowns = {"<unk>", "[UNK]"};
 
 void check_utf8(std::string_view text) {
   if (is_utf8(text)) return;
@@ -29,12 +28,8 @@ void check_utf8(std::string_view text) {
 std::vector<std::string_view> characters_of(std::string_view text) {
   check_utf8(text);
   std::vector<std::string_view> characters;
-  for (size_t begin = 0; begin < text.size();) {
-    size_t end = begin + 1;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
-    characters.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
+  for (size_t at = 0; at < text.size(); at += characters.back().size())
+    characters.push_back(character_at(text, at));
   return characters;
 }
 
@@ -43,8 +38,9 @@ bool is_in_brackets(std::string_view entry) {
                               (entry.front() == '[' && entry.back() == ']'));
 }
 
-std::optional<int32_t> find_blank(const std::vector<std::string>& entries) {
-  for (const std::string_view name : kBlanks) {
+std::optional<int32_t> find_one(const std::vector<std::string>& entries,
+                                std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
     const auto found = std::ranges::find(entries, name);
     if (found != entries.end()) return static_cast<int32_t>(found - entries.begin());
   }
@@ -86,7 +82,7 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> entries, int32_t blank)
-    : entries_(std::move(entries)), blank_(blank) {
+    : entries_(std::move(entries)), blank_(blank), unknown_(find_one(entries_, kUnknowns)) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const std::string& entry = entries_[i];
     if (is_in_brackets(entry)) continue;
@@ -94,23 +90,24 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, int32_t blank)
   }
 }
 
-Vocabulary Vocabulary::from_characters(std::span<const char32_t> characters) {
-  const std::set<char32_t> ordered(characters.begin(), characters.end());
-  std::vector<std::string> entries = {std::string(kBlanks.front()), std::string(kDelimiter)};
-  for (const char32_t character : ordered) {
-    if (character == U' ' || character == U'|') continue;
-    append_utf8(entries.emplace_back(), character);
+void CharacterSet::add(std::string_view text) {
+  for (const std::string_view character : characters_of(text)) {
+    if (!characters_.contains(character)) characters_.emplace(character);
   }
-  return Vocabulary(std::move(entries), 0);
 }
 
 Vocabulary Vocabulary::from_texts(const std::vector<std::string_view>& texts) {
-  std::vector<char32_t> characters;
-  for (const std::string_view text : texts) {
-    check_utf8(text);
-    for_each_code_point(text, [&](char32_t character) { characters.push_back(character); });
-  }
+  CharacterSet characters;
+  for (const std::string_view text : texts) characters.add(text);
   return from_characters(characters);
+}
+
+Vocabulary Vocabulary::from_characters(const CharacterSet& characters) {
+  std::vector<std::string> entries = {std::string(kBlanks.front()), std::string(kDelimiter)};
+  for (const std::string& character : characters.characters_) {
+    if (character != " " && character != kDelimiter) entries.push_back(character);
+  }
+  return Vocabulary(std::move(entries), 0);
 }
 
 bool Vocabulary::has_all(std::span<const char32_t> characters) const {
@@ -121,6 +118,11 @@ bool Vocabulary::has_all(std::span<const char32_t> characters) const {
   });
 }
 
+std::optional<int32_t> Vocabulary::find(std::string_view entry) const {
+  const std::array<std::string_view, 1> names = {entry};
+  return find_one(entries_, names);
+}
+
 Vocabulary Vocabulary::read(const std::filesystem::path& path) {
   const nlohmann::json json =
       nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
@@ -129,7 +131,7 @@ Vocabulary Vocabulary::read(const std::filesystem::path& path) {
     refuse(path, fmt::format("{}{}", json.empty() ? "an empty " : "", json.type_name()),
            "an object of entries and numbers, such as {\"<pad>\": 0, \"|\": 1, \"a\": 2}");
   std::vector<std::string> entries = take_entries(json, path);
-  const std::optional<int32_t> blank = find_blank(entries);
+  const std::optional<int32_t> blank = find_one(entries, kBlanks);
   if (!blank) refuse(path, "no blank", "an entry <pad> or [PAD]");
   return Vocabulary(std::move(entries), *blank);
 }
@@ -153,9 +155,11 @@ Vocabulary::Encoded Vocabulary::encode(std::string_view text) const {
     // A `|` in a text is no delimiter: labels_ has the space in its place.
     if (found != labels_.end()) {
       encoded.labels.push_back(found->second);
-    } else if (std::ranges::find(encoded.unknown, character) == encoded.unknown.end()) {
-      encoded.unknown.emplace_back(character);
+      continue;
     }
+    if (unknown_) encoded.labels.push_back(*unknown_);
+    if (std::ranges::find(encoded.unknown, character) == encoded.unknown.end())
+      encoded.unknown.emplace_back(character);
   }
   return encoded;
 }

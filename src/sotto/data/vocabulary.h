@@ -1,12 +1,14 @@
 // A vocabulary of characters, in the form of wav2vec2's vocab.json: {"<pad>": 0, "|": 1, "a": 2}.
 // `<pad>` (or `[PAD]`) is the blank of CTC and `|` stands for the space between words. A character
-// is a code point of UTF-8. Other entries in angle or square brackets, such as <unk> and </s>, keep
-// their numbers and are never encoded or decoded.
+// is a code point of UTF-8. `<unk>` (or `[UNK]`) stands for characters that are not there; it and
+// other entries in angle or square brackets, such as </s>, leave no text when decoded.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,12 +16,25 @@
 
 namespace sotto::data {
 
+// The characters of texts that come one after the other.
+class CharacterSet {
+ public:
+  // Throws DataError where the text is not UTF-8.
+  void add(std::string_view text);
+
+ private:
+  friend class Vocabulary;
+
+  // Well-formed UTF-8 sorts by its bytes as by its code points.
+  std::set<std::string, std::less<>> characters_;
+};
+
 class Vocabulary {
  public:
   struct Encoded {
     std::vector<int32_t> labels;
-    // Characters of the text that are not in the vocabulary, each once, in their order. Where there
-    // are any, labels are those of the others.
+    // Characters of the text that are not in the vocabulary, each once, in their order. Labels have
+    // <unk> in their place where the vocabulary has it, else nothing.
     std::vector<std::string> unknown;
   };
 
@@ -28,6 +43,7 @@ class Vocabulary {
   static Vocabulary from_characters(std::span<const char32_t> characters);
   // Of every character of the texts.
   static Vocabulary from_texts(const std::vector<std::string_view>& texts);
+  static Vocabulary from_characters(const CharacterSet& characters);
 
   // A vocab.json. Throws DataError where it is not an object of entries with the numbers 0 .. n - 1
   // that has a blank.
@@ -40,6 +56,8 @@ class Vocabulary {
   int32_t blank() const { return blank_; }
   // By their numbers, as they are written in the file.
   const std::vector<std::string>& entries() const { return entries_; }
+  // The number of an entry as it is written in the file; none where it is not there.
+  std::optional<int32_t> find(std::string_view entry) const;
 
   Encoded encode(std::string_view text) const;
   // Whether each of these characters has a label.
@@ -54,6 +72,7 @@ class Vocabulary {
 
   std::vector<std::string> entries_;
   int32_t blank_ = 0;
+  std::optional<int32_t> unknown_;
   // Characters as they stand in a text.
   std::map<std::string, int32_t, std::less<>> labels_;
 };

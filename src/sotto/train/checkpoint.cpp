@@ -26,7 +26,6 @@ using models::NamedTensor;
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kConfig = "config.yaml";
-constexpr const char* kVocabulary = "vocab.json";
 constexpr const char* kState = "state.json";
 constexpr std::string_view kPrefix = "step-";
 
@@ -97,7 +96,7 @@ void write_checkpoint(const fs::path& folder, const Learner& learner,
   models::write_tensors(aside.path() / kWeights, learner.model->named_weights());
   models::write_hugging_face_config(aside.path(), checkpoint.config.model, checkpoint.state.shape);
   models::write_tensors(aside.path() / kOptimizer, tensors_of(learner.optimizer));
-  checkpoint.vocabulary.write(aside.path() / kVocabulary);
+  checkpoint.tokenizer.write(aside.path());
   write_file_synced(aside.path() / kConfig,
                     bytes_of(format_yaml(write_options(checkpoint.config))));
   write_file_synced(aside.path() / kState, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
@@ -108,9 +107,11 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   const fs::path state_path = folder / kState;
   const nlohmann::json json = nlohmann::json::parse(read_text_file(state_path), nullptr,
                                                     /*allow_exceptions=*/false);
-  return {.state = state_from(json, state_path),
-          .config = read_config<RunConfig>(folder / kConfig),
-          .vocabulary = data::Vocabulary::read(folder / kVocabulary)};
+  RunState state = state_from(json, state_path);
+  auto config = read_config<RunConfig>(folder / kConfig);
+  data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
+  return {
+      .state = std::move(state), .config = std::move(config), .tokenizer = std::move(tokenizer)};
 }
 
 void check_checkpoint(const fs::path& folder) {

@@ -6,7 +6,7 @@
 //                           config.json and preprocessor_config.json that transformers reads
 //   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights
 //   config.yaml             the run's configuration
-//   vocab.json              the vocabulary
+//   vocab.json              the tokenizer, or tokenizer.model
 //   state.json              where the run stands
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include "sotto/core/limits.h"
 #include "sotto/data/sampler.h"
-#include "sotto/data/vocabulary.h"
+#include "sotto/data/tokenizer.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -45,7 +45,7 @@ struct RunState {
 struct Checkpoint {
   RunState state;
   RunConfig config;
-  data::Vocabulary vocabulary;
+  data::Tokenizer tokenizer;
 };
 
 // Writes the folder. Throws DataError where it cannot; what was there before is then there still.

@@ -20,14 +20,14 @@ using models::Model;
 void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places,
                    const Model::Recognised& recognised, const data::Dataset& dataset,
                    Evaluation& evaluation) {
-  const std::vector<std::string> texts = texts_of(recognised, dataset.vocabulary());
+  const std::vector<std::string> texts = texts_of(recognised, dataset.tokenizer());
   const at::Tensor on_host = recognised.loss.loss.cpu();
   const float* losses = on_host.const_data_ptr<float>();
   for (size_t i = 0; i < places.size(); ++i) {
     const data::Example& example = step.examples[static_cast<size_t>(places[i])];
     const data::Utterance utterance = dataset.manifest().at(example.utterance);
-    // By way of the labels, so that spaces are counted as the network sees them.
-    const std::string reference = dataset.vocabulary().decode(example.labels);
+    // By the rules of the texts that the network learned from.
+    const std::string reference = dataset.tokenizer().rules().apply(utterance.text);
     evaluation.words += word_errors(reference, texts[i]);
     evaluation.characters += character_errors(reference, texts[i]);
     evaluation.loss +=
@@ -42,12 +42,12 @@ void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places
 }  // namespace
 
 std::vector<std::string> texts_of(const Model::Recognised& recognised,
-                                  const data::Vocabulary& vocabulary) {
+                                  const data::Tokenizer& tokenizer) {
   std::vector<std::string> texts;
   for (const std::vector<kernels::CtcGreedy::Label>& utterance : recognised.labels) {
     std::vector<int32_t> labels;
     for (const kernels::CtcGreedy::Label& label : utterance) labels.push_back(label.label);
-    texts.push_back(vocabulary.decode(labels));
+    texts.push_back(tokenizer.decode(labels));
   }
   return texts;
 }

@@ -50,6 +50,6 @@ Evaluation evaluate(models::Model& model, const data::Dataset& dataset,
 
 // The text of what was recognised, one for each utterance of a micro-batch.
 std::vector<std::string> texts_of(const models::Model::Recognised& recognised,
-                                  const data::Vocabulary& vocabulary);
+                                  const data::Tokenizer& tokenizer);
 
 }  // namespace sotto::train

@@ -61,7 +61,7 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
   // What was left out of training counts when it is recognised.
   options.min_seconds = 0.0;
   options.max_seconds = 0.0;
-  const data::Dataset dataset(std::move(manifest), checkpoint_.vocabulary, options);
+  const data::Dataset dataset(std::move(manifest), checkpoint_.tokenizer, options);
   return train::evaluate(
       *model_, dataset, staging_,
       {.limits = fit_recognition(dry_, Sizes(dataset), {.bytes = arena_bytes_}),
@@ -95,7 +95,7 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
   for (const std::vector<int64_t>& places : split_step(*model_, examples, limits)) {
     const data::MicroBatch batch =
         data::make_micro_batch(examples, places, device_.torch, staging_);
-    std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.vocabulary);
+    std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.tokenizer);
     for (size_t i = 0; i < places.size(); ++i)
       texts[static_cast<size_t>(places[i])] = std::move(found[i]);
   }

@@ -9,7 +9,9 @@ namespace sotto::train {
 void DataOptions::visit(OptionVisitor& visitor) {
   visitor.value("train", train, "manifest of the training utterances");
   visitor.value("dev", dev, "manifest of the utterances to evaluate on");
-  visitor.value("vocabulary", vocabulary, "a vocab.json; empty: made from the training texts");
+  visitor.value("tokenizer", tokenizer,
+                "a vocab.json or a .model; empty: the characters of the training texts");
+  visitor.group("text", text, "how transcripts are brought to one form");
   utterances.visit(visitor);
   visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
                  data::kPolicies);

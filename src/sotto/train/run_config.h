@@ -27,8 +27,11 @@ struct DataOptions {
   // Manifests.
   std::filesystem::path train;
   std::filesystem::path dev;
-  // A vocab.json; without one, the characters of the training transcripts.
-  std::filesystem::path vocabulary;
+  // A vocab.json, or a model of SentencePiece; without one, the characters of the training
+  // transcripts.
+  std::filesystem::path tokenizer;
+  // How transcripts are brought to one form.
+  data::TextRules text;
   // What becomes of utterances that are broken, too long and so on.
   data::DatasetOptions utterances;
   // An utterance that does not fit into the budget alone.

@@ -26,11 +26,12 @@ void tell(const Event& event, const Arguments&... arguments) {
   if (event) event(arguments...);
 }
 
-data::Vocabulary vocabulary_for(const RunConfig& config, const data::Manifest& train,
-                                const std::optional<Checkpoint>& checkpoint) {
-  if (checkpoint) return checkpoint->vocabulary;
-  if (!config.data.vocabulary.empty()) return data::Vocabulary::read(config.data.vocabulary);
-  return data::Vocabulary::from_characters(train.index().characters());
+data::Tokenizer tokenizer_for(const RunConfig& config, const data::Manifest& train,
+                              const std::optional<Checkpoint>& checkpoint) {
+  if (checkpoint) return checkpoint->tokenizer;
+  const data::TextRules& rules = config.data.text;
+  if (!config.data.tokenizer.empty()) return data::Tokenizer::read(config.data.tokenizer, rules);
+  return data::Tokenizer::of_characters(train, rules);
 }
 
 // What must be as it was for the steps to be the same.
@@ -49,6 +50,8 @@ void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
     found.push_back(fmt::format("curriculum was {} and is {}",
                                 name_of(checkpoint.config.curriculum, data::kCurricula),
                                 name_of(config.curriculum, data::kCurricula)));
+  if (!(checkpoint.config.data.text == config.data.text))
+    found.emplace_back("the rules of texts, data.text, have changed");
   if (found.empty()) return;
   throw DataError({.attempted = "resuming a run",
                    .found = fmt::format("{}", fmt::join(found, "; ")),
@@ -57,9 +60,9 @@ void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
                            "with another name."});
 }
 
-models::DataShape shape_of(const data::Vocabulary& vocabulary, const data::Manifest& manifest) {
-  return {.vocabulary = vocabulary.size(),
-          .blank = vocabulary.blank(),
+models::DataShape shape_of(const data::Tokenizer& tokenizer, const data::Manifest& manifest) {
+  return {.vocabulary = tokenizer.size(),
+          .blank = tokenizer.blank(),
           .feature_dim = manifest.feature_dim()};
 }
 
@@ -96,8 +99,8 @@ Trainer::Trainer(RunRequest request, RunEvents events)
     state_ = checkpoint->state;
     loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
-  vocabulary_ = std::make_unique<data::Vocabulary>(vocabulary_for(config, manifest, checkpoint));
-  const models::DataShape shape = shape_of(*vocabulary_, manifest);
+  tokenizer_ = std::make_unique<data::Tokenizer>(tokenizer_for(config, manifest, checkpoint));
+  const models::DataShape shape = shape_of(*tokenizer_, manifest);
   state_.shape = shape;
   state_.manifest_fingerprint = manifest.fingerprint();
   open_device(shape);
@@ -139,7 +142,7 @@ void Trainer::open_device(const models::DataShape& shape) {
 void Trainer::make_datasets(data::Manifest manifest) {
   const RunConfig& config = request_.config;
   data::DatasetOptions options = dataset_options(config, manifest);
-  train_ = std::make_unique<data::Dataset>(manifest, *vocabulary_, options);
+  train_ = std::make_unique<data::Dataset>(manifest, *tokenizer_, options);
   sizes_ = std::make_unique<Sizes>(*train_);
   if (config.data.too_large == data::Policy::kSkip) {
     const double fitting_s =
@@ -147,7 +150,7 @@ void Trainer::make_datasets(data::Manifest manifest) {
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
       options.max_seconds = fitting_s;
     options.too_long = data::Policy::kSkip;
-    train_ = std::make_unique<data::Dataset>(std::move(manifest), *vocabulary_, options);
+    train_ = std::make_unique<data::Dataset>(std::move(manifest), *tokenizer_, options);
     sizes_ = std::make_unique<Sizes>(*train_);
   }
   sampler_ = std::make_unique<data::Sampler>(
@@ -158,7 +161,7 @@ void Trainer::make_datasets(data::Manifest manifest) {
   if (config.data.dev.empty()) return;
   data::Manifest dev = data::Manifest::read(config.data.dev);
   const data::DatasetOptions dev_options = dataset_options(config, dev);
-  dev_ = std::make_unique<data::Dataset>(std::move(dev), *vocabulary_, dev_options);
+  dev_ = std::make_unique<data::Dataset>(std::move(dev), *tokenizer_, dev_options);
 }
 
 void Trainer::fit_to_budget() {
@@ -331,7 +334,7 @@ void Trainer::evaluate_now() {
 }
 
 Checkpoint Trainer::current_checkpoint() const {
-  return {.state = state_, .config = request_.config, .vocabulary = *vocabulary_};
+  return {.state = state_, .config = request_.config, .tokenizer = *tokenizer_};
 }
 
 void Trainer::save_now() {

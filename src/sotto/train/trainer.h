@@ -142,7 +142,7 @@ class Trainer {
 
   RunRequest request_;
   RunEvents events_;
-  std::unique_ptr<data::Vocabulary> vocabulary_;
+  std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<data::Dataset> train_;
   std::unique_ptr<data::Dataset> dev_;  // absent without data.dev
   std::unique_ptr<data::Sampler> sampler_;

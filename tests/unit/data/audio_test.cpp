@@ -128,13 +128,13 @@ TEST(Dataset, TooFewSamplesOnceDecodedAreTooShort) {
   write_sound(folder.path() / "a.wav", tone(0.01));
   const Manifest manifest = Manifest::read(
       folder.write("m.jsonl", R"({"audio_filepath": "a.wav", "duration": 0.04, "text": "a"})"));
-  const Vocabulary vocabulary = Vocabulary::from_texts({"a"});
-  const Dataset lenient(manifest, vocabulary, {.min_rows = 201});
+  const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
+  const Dataset lenient(manifest, tokenizer, {.min_rows = 201});
   EXPECT_PRED2(contains, std::get<SkippedUtterance>(lenient.load(0)).reason,
                "line 1 (a.wav): 160 samples. Expected at least 201, for the model");
-  const Dataset strict(manifest, vocabulary, {.min_rows = 201, .too_short = Policy::kError});
+  const Dataset strict(manifest, tokenizer, {.min_rows = 201, .too_short = Policy::kError});
   EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(0); }), "160 samples");
-  const Dataset enough(manifest, vocabulary, {.min_rows = 160});
+  const Dataset enough(manifest, tokenizer, {.min_rows = 160});
   EXPECT_EQ(std::get<Example>(enough.load(0)).rows, 160);
 }
 
@@ -142,8 +142,8 @@ TEST(Loader, LoadsTheDigits) {
   const char* data = std::getenv("SOTTO_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with fsdd";
   Manifest manifest = Manifest::read(std::filesystem::path(data) / "fsdd/dev.jsonl");
-  const Vocabulary vocabulary = Vocabulary::from_characters(manifest.index().characters());
-  const Dataset dataset(std::move(manifest), vocabulary, {});
+  const Tokenizer tokenizer = Tokenizer::of_characters(manifest, {});
+  const Dataset dataset(std::move(manifest), tokenizer, {});
   const Sampler sampler({.batch = EffectiveBatch::parse("20s")}, dataset.durations_s());
   Loader loader(dataset, sampler, {.num_threads = 2});
   int64_t num_examples = 0;
@@ -151,7 +151,7 @@ TEST(Loader, LoadsTheDigits) {
     for (const Example& example : loader.next().examples) {
       const Utterance line = dataset.manifest().at(example.utterance);
       EXPECT_EQ(example.rows, std::llround(line.duration_s * 16'000));
-      EXPECT_EQ(vocabulary.decode(example.labels), line.text);
+      EXPECT_EQ(tokenizer.decode(example.labels), line.text);
       ++num_examples;
     }
   }

@@ -25,7 +25,7 @@ const std::vector<TestUtterance>& utterances() {
 }
 
 Dataset dataset_of(const FeatureCorpus& corpus, const DatasetOptions& options) {
-  return Dataset(corpus.manifest(), Vocabulary::from_texts({"ab"}), options);
+  return Dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"ab"}), {}), options);
 }
 
 // All that the options leave out is skipped, not refused.
@@ -57,7 +57,7 @@ TEST(Dataset, TakesWhatTheOptionsAllow) {
             "line 3 (x.f16): 0.02 s, expected at least 0.05 s, min_seconds");
   EXPECT_EQ(dataset.skipped()[2].reason,
             "line 5 (x.f16): unknown characters 'x', 'y' in its text, expected those of the "
-            "vocabulary");
+            "tokenizer");
 }
 
 TEST(Dataset, BoundsAreAllowedValues) {
@@ -100,7 +100,7 @@ TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
 TEST(Dataset, RefusesUnknownTextUnlessToldToSkip) {
   EXPECT_PRED2(contains, refusal_of({}),
                "line 5 (x.f16): unknown characters 'x', 'y' in its text. Expected those of the "
-               "vocabulary. 2 utterances are so. unknown_text: skip");
+               "tokenizer. 2 utterances are so. unknown_text: skip");
 }
 
 TEST(Dataset, EmptyTextIsKeptUnlessToldOtherwise) {
@@ -125,7 +125,7 @@ TEST(Dataset, RefusesToBeEmpty) {
 
 TEST(Dataset, LoadsFeaturesAndLabels) {
   const FeatureCorpus corpus({{.num_frames = 3, .text = "a"}, {.num_frames = 2, .text = "b a"}});
-  const Dataset dataset(corpus.manifest(), Vocabulary::from_texts({"ab"}), {});
+  const Dataset dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"ab"}), {}), {});
   const Example example = std::get<Example>(dataset.load(1));
   EXPECT_EQ(example.utterance, 1);
   EXPECT_EQ(example.rows, 2);
@@ -136,12 +136,12 @@ TEST(Dataset, LoadsFeaturesAndLabels) {
 
 TEST(Dataset, BrokenFileIsAnErrorUnlessToldToSkip) {
   const FeatureCorpus corpus({{}, {.file = "gone.f16"}});
-  const Vocabulary vocabulary = Vocabulary::from_texts({"a"});
-  const Dataset strict(corpus.manifest(), vocabulary, {});
+  const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
+  const Dataset strict(corpus.manifest(), tokenizer, {});
   EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(1); }),
                "gone.f16: No such file or directory");
   EXPECT_TRUE(std::holds_alternative<Example>(strict.load(0)));
-  const Dataset lenient(corpus.manifest(), vocabulary, {.broken = Policy::kSkip});
+  const Dataset lenient(corpus.manifest(), tokenizer, {.broken = Policy::kSkip});
   const auto skipped = std::get<SkippedUtterance>(lenient.load(1));
   EXPECT_EQ(skipped.utterance, 1);
   EXPECT_PRED2(contains, skipped.reason, "gone.f16: No such file or directory");
@@ -168,15 +168,15 @@ TEST(Dataset, LoadsTheWholeAn4) {
   const std::filesystem::path folder = std::filesystem::path(data) / "an4_mfcc";
   Manifest train = Manifest::read(folder / "train.jsonl");
   EXPECT_EQ(train.size(), 848);
-  const Vocabulary vocabulary = Vocabulary::from_characters(train.index().characters());
-  EXPECT_EQ(vocabulary.size(), 28);  // blank, delimiter, a to z
+  const Tokenizer tokenizer = Tokenizer::of_characters(train, {});
+  EXPECT_EQ(tokenizer.size(), 28);  // blank, delimiter, a to z
   for (const char* name : {"dev.jsonl", "test.jsonl"}) {
-    const Dataset dataset(Manifest::read(folder / name), vocabulary, {});
+    const Dataset dataset(Manifest::read(folder / name), tokenizer, {});
     float largest = 0.0f;
     for (const uint32_t utterance : dataset.utterances()) {
       const Example example = std::get<Example>(dataset.load(utterance));
       EXPECT_EQ(example.values.size(), static_cast<size_t>(example.rows * 13));
-      EXPECT_EQ(vocabulary.decode(example.labels), dataset.manifest().at(utterance).text);
+      EXPECT_EQ(tokenizer.decode(example.labels), dataset.manifest().at(utterance).text);
       for (const float value : example.values) largest = std::max(largest, std::abs(value));
     }
     EXPECT_GT(largest, 5.0f);

@@ -36,7 +36,7 @@ struct Source {
   explicit Source(const std::vector<TestUtterance>& utterances, const DatasetOptions& options = {},
                   const char* batch = "4", Curriculum curriculum = Curriculum::kShuffle)
       : corpus(utterances),
-        dataset(corpus.manifest(), Vocabulary::from_texts({"a"}), options),
+        dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"a"}), {}), options),
         sampler({.seed = 1, .batch = EffectiveBatch::parse(batch), .curriculum = curriculum},
                 dataset.durations_s()) {}
 

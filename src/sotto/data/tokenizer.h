@@ -1,0 +1,86 @@
+// From text to the entries of a network's output and back: a vocabulary of characters or a model of
+// SentencePiece, behind the rules that bring texts to one form.
+//
+//   const Tokenizer tokenizer = Tokenizer::read("runs/digits/best", rules);
+//   const Tokenizer::Encoded encoded = tokenizer.encode("Enter seven!");
+//   tokenizer.decode(encoded.labels);
+//
+// In a folder it is a vocab.json (characters, as wav2vec2 has it) or a tokenizer.model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sotto/data/manifest.h"
+#include "sotto/data/sentence_piece.h"
+#include "sotto/data/text_rules.h"
+#include "sotto/data/vocabulary.h"
+
+namespace sotto::data {
+
+class Tokenizer {
+ public:
+  struct Encoded {
+    // By the rules; what labels and unknown are about.
+    std::string text;
+    std::vector<int32_t> labels;
+    // Characters that the tokenizer lacks, each once, in their order. Labels have its entry for the
+    // unknown in their place where there is one, else nothing.
+    std::vector<std::string> unknown;
+  };
+
+  // Characters.
+  Tokenizer(Vocabulary vocabulary, TextRules rules);
+  Tokenizer(SentencePieceModel model, TextRules rules);
+
+  // Of the characters of all transcripts, as the rules make them. Throws as TextRules::apply()
+  // does.
+  static Tokenizer of_characters(const Manifest& manifest, const TextRules& rules);
+
+  // A vocab.json, a .model, or a folder with vocab.json or tokenizer.model. Throws DataError where
+  // there is none or it is broken.
+  static Tokenizer read(const std::filesystem::path& path, const TextRules& rules);
+
+  // The file of a folder that read() takes; none where there is none.
+  static std::optional<std::filesystem::path> find(const std::filesystem::path& folder);
+
+  // Puts vocab.json or tokenizer.model there. The rules are part of the run's configuration and are
+  // not written. Throws DataError where it cannot.
+  void write(const std::filesystem::path& folder) const;
+
+  const TextRules& rules() const { return rules_; }
+  // Entries of the network's output, the blank among them.
+  int64_t size() const;
+  // Of CTC. A model of SentencePiece has its <pad>, or else one more entry behind the last piece.
+  int32_t blank() const;
+  // </s>, where it has one: it stands behind a document.
+  std::optional<int32_t> end() const;
+  // Another tokenizer, or other rules, have another one.
+  uint64_t fingerprint() const;
+
+  // May be called from several threads. Throws as TextRules::apply() does.
+  Encoded encode(std::string_view text) const;
+
+  // Whether each of these characters is one label in every text, so that texts of them alone have
+  // nothing unknown and as many labels as characters (runs of spaces counted as one, and none at
+  // the ends). May say no where it is so.
+  bool has_each(std::span<const char32_t> characters) const;
+
+  // The text of labels, which must be below size(); the blank and others without text leave none.
+  std::string decode(std::span<const int32_t> labels) const;
+
+ private:
+  // Shared, because the library's model cannot be copied, and it never changes.
+  std::variant<Vocabulary, std::shared_ptr<const SentencePieceModel>> form_;
+  TextRules rules_;
+};
+
+}  // namespace sotto::data
