@@ -1,4 +1,4 @@
-// `sotto data demo`: a small corpus of synthetic speech.
+// `sotto data`: its commands, and `sotto data demo`, a small corpus of synthetic speech.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "data_commands.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/demo_corpus.h"
@@ -47,7 +48,11 @@ void run_demo(const DemoOptions& options) {
 
 void add_data(CLI::App& app, const GlobalOptions&) {
   CLI::App* data = app.add_subcommand("data", "Make and prepare corpora");
-  data->footer(example("  sotto data demo --out demo_data"));
+  data->footer(
+      example("  sotto data import recordings/ --out all.jsonl\n"
+              "  sotto data split all.jsonl --dev 5% --test 5% --out manifests"));
+  add_data_import(*data);
+  add_data_split(*data);
   CLI::App* demo = data->add_subcommand(
       "demo", "Synthetic speech (espeak-ng): digits and commands, several voices, noise");
   // Shared, because the callback is copied and has to outlive this function.

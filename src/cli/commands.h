@@ -30,7 +30,7 @@ void add_export(CLI::App& app, const GlobalOptions& global);
 // `sotto logits`: what a network says of each frame.
 void add_logits(CLI::App& app, const GlobalOptions& global);
 
-// `sotto data demo`: a corpus made by this program itself.
+// `sotto data`: corpora made, imported and split.
 void add_data(CLI::App& app, const GlobalOptions& global);
 
 // `sotto prove memory`: predicted against measured memory of training steps.

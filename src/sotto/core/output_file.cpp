@@ -56,6 +56,12 @@ OutputFile OutputFile::create(const std::filesystem::path& path) {
   return {path, descriptor};
 }
 
+OutputFile OutputFile::append(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor < 0) throw_file_error("creating", path);
+  return {path, descriptor};
+}
+
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -12,6 +12,8 @@ class OutputFile {
  public:
   // Creates the file, or empties it. Throws DataError where that is not possible.
   static OutputFile create(const std::filesystem::path& path);
+  // Creates the file, or goes on at its end. Throws DataError where that is not possible.
+  static OutputFile append(const std::filesystem::path& path);
 
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;

@@ -18,8 +18,12 @@ class TarShards {
   // The content of a file, as long as this lives. Throws DataError where the archive cannot be read
   // or there is no such file in it. May be called from several threads at once.
   std::span<const std::byte> find(const TarMember& member);
+  // Whether there is such a file. Throws DataError where the archive cannot be read.
+  bool contains(const TarMember& member);
 
  private:
+  const TarFile& archive_of(const TarMember& member);
+
   // Only the look-up is locked; an archive does not change once it is there.
   std::mutex mutex_;
   std::map<std::filesystem::path, TarFile> archives_;

@@ -1,0 +1,16 @@
+// The commands below `sotto data`, one function and one cmd_data_*.cpp each.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace sotto::cli {
+
+// `sotto data import`: manifests from corpora as they come.
+void add_data_import(CLI::App& data);
+
+// `sotto data split`: a manifest in parts to train, develop and test on.
+void add_data_split(CLI::App& data);
+
+}  // namespace sotto::cli

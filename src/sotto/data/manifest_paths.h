@@ -1,0 +1,28 @@
+// How a file is named in a manifest: from the manifest's folder on, so that a corpus can be moved
+// with it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace sotto::data {
+
+class ManifestPaths {
+ public:
+  // Of manifests in that folder, which need not be there yet.
+  explicit ManifestPaths(const std::filesystem::path& folder);
+
+  // What a manifest says of a file that is opened as `file` from where the program runs: relative
+  // to the folder, with ".." where needed; absolute where the two share nothing but the root.
+  std::string name_of(const std::filesystem::path& file);
+
+ private:
+  // As written, and with all links followed.
+  std::filesystem::path folder_;
+  std::filesystem::path real_folder_;
+  // Files come folder by folder; to follow links takes a call for each name of a path.
+  std::filesystem::path last_parent_;
+  std::filesystem::path last_real_parent_;
+};
+
+}  // namespace sotto::data

@@ -1,0 +1,279 @@
+#include "sotto/data/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sotto/core/error.h"
+#include "sotto/core/rng.h"
+#include "sotto/data/manifest.h"
+#include "sotto/data/manifest_paths.h"
+#include "sotto/data/manifest_writer.h"
+#include "sotto/data/text_lines.h"
+
+namespace sotto::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& manifest, std::string found, std::string expected,
+                         std::string hint) {
+  throw ConfigError({.attempted = fmt::format("splitting {}", manifest.string()),
+                     .found = std::move(found),
+                     .expected = std::move(expected),
+                     .hint = std::move(hint)});
+}
+
+// Utterances that stay together: those of a speaker, or one alone.
+struct Group {
+  int64_t num_utterances = 0;
+  double seconds = 0.0;
+  // Of kParts; all are train until another part takes them.
+  size_t part = 0;
+};
+
+constexpr std::array<const char*, 3> kParts = {"train", "dev", "test"};
+
+class Splitter {
+ public:
+  Splitter(const fs::path& path, const SplitOptions& options)
+      : path_(path), options_(options), manifest_(Manifest::read(path)) {}
+
+  SplitResult run() {
+    group();
+    const RandomStream stream({.seed = options_.seed, .purpose = Purpose::kShuffle});
+    order_ = stream.permutation(std::ssize(groups_));
+    check_sizes();
+    choose(2, options_.test, options_.dev.is_empty() ? 1 : 2);
+    choose(1, options_.dev, 1);
+    return write();
+  }
+
+ private:
+  int64_t num_parts() const {
+    return 1 + (options_.dev.is_empty() ? 0 : 1) + (options_.test.is_empty() ? 0 : 1);
+  }
+
+  void group() {
+    std::map<std::string, int64_t> speakers;
+    std::optional<int64_t> first_without;
+    for (int64_t u = 0; u < manifest_.size(); ++u) {
+      const Utterance& utterance = manifest_.at(u);
+      if (utterance.speaker.empty() && !first_without) first_without = utterance.line;
+      const auto next = static_cast<int64_t>(speakers.size());
+      group_of_.push_back(speakers.emplace(utterance.speaker, next).first->second);
+    }
+    by_ = options_.by;
+    const bool is_possible = !first_without && std::ssize(speakers) >= num_parts();
+    if (by_ == SplitBy::kAuto) by_ = is_possible ? SplitBy::kSpeaker : SplitBy::kRandom;
+    constexpr const char* kHint = "--by random takes utterances one by one.";
+    if (by_ == SplitBy::kSpeaker && first_without) {
+      refuse(path_, fmt::format("line {} has no speaker", *first_without),
+             "a speaker on each line to split by", kHint);
+    }
+    if (by_ == SplitBy::kSpeaker && std::ssize(speakers) < num_parts()) {
+      refuse(path_,
+             fmt::format("{} speaker{} for {} parts", speakers.size(),
+                         speakers.size() == 1 ? "" : "s", num_parts()),
+             "at least one for each part", kHint);
+    }
+    if (by_ == SplitBy::kRandom) {
+      for (int64_t u = 0; u < manifest_.size(); ++u) group_of_[static_cast<size_t>(u)] = u;
+    }
+    groups_.resize(by_ == SplitBy::kRandom ? group_of_.size() : speakers.size());
+    for (int64_t u = 0; u < manifest_.size(); ++u) {
+      Group& group = group_at(u);
+      ++group.num_utterances;
+      group.seconds += manifest_.at(u).duration_s;
+      total_s_ += manifest_.at(u).duration_s;
+    }
+  }
+
+  Group& group_at(int64_t utterance) {
+    return groups_[static_cast<size_t>(group_of_[static_cast<size_t>(utterance)])];
+  }
+
+  void check_sizes() const {
+    if (std::ssize(groups_) < num_parts()) {
+      refuse(path_, fmt::format("{} utterances for {} parts", groups_.size(), num_parts()),
+             "at least one for each part", {});
+    }
+    double share = 0.0;
+    for (const PartSize& size : {options_.dev, options_.test})
+      share += size.share + static_cast<double>(size.count) / static_cast<double>(manifest_.size());
+    if (share < 1.0) return;
+    refuse(path_,
+           fmt::format("dev {} and test {} of {} utterances", options_.dev.to_string(),
+                       options_.test.to_string(), manifest_.size()),
+           "something to be left to train on", {});
+  }
+
+  // Gives groups to a part as long as each brings it nearer to its size, in the drawn order, and
+  // keeps `num_others` for the parts that come after.
+  void choose(size_t part, const PartSize& size, int64_t num_others) {
+    if (size.is_empty()) return;
+    const auto weight = [&](const Group& group) {
+      return size.count > 0 ? static_cast<double>(group.num_utterances) : group.seconds;
+    };
+    const double target = size.count > 0 ? static_cast<double>(size.count) : size.share * total_s_;
+    int64_t num_free = std::ranges::count(groups_, size_t{0}, &Group::part);
+    double taken = 0.0;
+    Group* nearest = nullptr;
+    for (const int64_t at : order_) {
+      Group& group = groups_[static_cast<size_t>(at)];
+      if (group.part != 0 || num_free <= num_others) continue;
+      if (nearest == nullptr ||
+          std::abs(weight(group) - target) < std::abs(weight(*nearest) - target))
+        nearest = &group;
+      const bool is_nearer = std::abs(taken + weight(group) - target) < std::abs(taken - target);
+      // Of speakers a smaller one may still fit; of utterances that would prefer the short ones.
+      if (!is_nearer && by_ == SplitBy::kRandom) break;
+      if (!is_nearer) continue;
+      group.part = part;
+      taken += weight(group);
+      --num_free;
+    }
+    if (taken == 0.0 && nearest != nullptr) nearest->part = part;
+  }
+
+  SplitResult write() {
+    SplitResult result{.by = by_, .parts = {}};
+    std::array<std::unique_ptr<ManifestWriter>, kParts.size()> writers;
+    std::array<SplitPart, kParts.size()> parts;
+    for (size_t i = 0; i < kParts.size(); ++i) {
+      const bool is_wanted = i == 0 || !(i == 1 ? options_.dev : options_.test).is_empty();
+      parts[i] = {.name = kParts[i], .manifest = options_.out / fmt::format("{}.jsonl", kParts[i])};
+      if (!is_wanted) continue;
+      std::error_code ignored;
+      if (fs::equivalent(parts[i].manifest, path_, ignored)) {
+        refuse(path_, "it would be replaced by a part of itself", "--out to be another folder", {});
+      }
+      writers[i] = std::make_unique<ManifestWriter>(parts[i].manifest);
+    }
+    count(parts);
+    copy_lines(writers);
+    for (size_t i = 0; i < kParts.size(); ++i) {
+      if (writers[i] == nullptr) continue;
+      writers[i]->finish();
+      result.parts.push_back(parts[i]);
+    }
+    return result;
+  }
+
+  void count(std::array<SplitPart, kParts.size()>& parts) {
+    std::array<std::set<std::string>, kParts.size()> speakers;
+    for (int64_t u = 0; u < manifest_.size(); ++u) {
+      const Utterance& utterance = manifest_.at(u);
+      const size_t part = group_at(u).part;
+      ++parts[part].num_utterances;
+      parts[part].seconds += utterance.duration_s;
+      if (!utterance.speaker.empty()) speakers[part].insert(utterance.speaker);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].num_speakers = std::ssize(speakers[i]);
+  }
+
+  template <class Writers>
+  void copy_lines(const Writers& writers) {
+    ManifestPaths paths(options_.out);
+    std::ifstream file(path_, std::ios::binary);
+    int64_t u = 0;
+    std::string line;
+    for (int64_t number = 1; std::getline(file, line); ++number) {
+      if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+      if (trimmed(line).empty()) continue;
+      if (u == manifest_.size()) break;
+      const Utterance& utterance = manifest_.at(u);
+      if (fs::path(utterance.file).is_relative()) {
+        const std::string name = paths.name_of(manifest_.path_of(utterance));
+        const char* key = utterance.feature_dim > 0 ? "feature_filepath" : "audio_filepath";
+        if (fs::path(name) != fs::path(utterance.file).lexically_normal())
+          line = with_file(line, key, name);
+      }
+      writers[group_at(u).part]->add_line(line);
+      ++u;
+    }
+    if (u == manifest_.size()) return;
+    throw DataError({.attempted = fmt::format("splitting {}", path_.string()),
+                     .found = "it changed while it was read",
+                     .expected = "nobody to write it"});
+  }
+
+  const fs::path& path_;
+  const SplitOptions& options_;
+  Manifest manifest_;
+  SplitBy by_ = SplitBy::kAuto;
+  // By utterance.
+  std::vector<int64_t> group_of_;
+  std::vector<Group> groups_;
+  std::vector<int64_t> order_;
+  double total_s_ = 0.0;
+};
+
+}  // namespace
+
+PartSize PartSize::parse(std::string_view text) {
+  PartSize size;
+  std::string_view digits = text;
+  const bool is_share = digits.ends_with('%');
+  if (is_share) digits.remove_suffix(1);
+  const std::optional<double> number = parse_number(digits);
+  const bool is_right = number && *number >= 0.0 &&
+                        (is_share ? *number < 100.0 : *number <= 1e12) &&
+                        (is_share || std::floor(*number) == *number);
+  if (!is_right) {
+    throw ConfigError({.attempted = "reading the size of a part",
+                       .found = fmt::format("'{}'", text),
+                       .expected = "a share as in 5%, a number of utterances as in 200, or 0"});
+  }
+  if (is_share) {
+    size.share = *number / 100.0;
+  } else {
+    size.count = static_cast<int64_t>(*number);
+  }
+  return size;
+}
+
+std::string PartSize::to_string() const {
+  return count > 0 ? fmt::format("{}", count) : fmt::format("{:.4g}%", share * 100.0);
+}
+
+SplitResult split_manifest(const fs::path& manifest, const SplitOptions& options) {
+  return Splitter(manifest, options).run();
+}
+
+std::string with_file(std::string_view line, std::string_view key, const std::string& file) {
+  std::string result(line);
+  // Where the last string began, and whether it is the key whose value comes next.
+  int64_t depth = 0;
+  bool is_value = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const char letter = line[at];
+    if (letter == '{' || letter == '[') ++depth;
+    if (letter == '}' || letter == ']') --depth;
+    if (letter == ',') is_value = false;
+    if (letter != '"') continue;
+    size_t end = at + 1;
+    while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+    SOTTO_ASSERT(end < line.size(), "a line that is no JSON");
+    const std::string_view text = line.substr(at, end + 1 - at);
+    if (depth == 1 && is_value) {
+      return result.replace(at, text.size(), nlohmann::json(file).dump());
+    }
+    const size_t behind = line.find_first_not_of(" \t", end + 1);
+    const bool is_key = behind != std::string_view::npos && line[behind] == ':';
+    is_value = depth == 1 && is_key && nlohmann::json::parse(text) == key;
+    at = end;
+  }
+  SOTTO_ASSERT(false, "a line without {}", key);
+  return result;
+}
+
+}  // namespace sotto::data

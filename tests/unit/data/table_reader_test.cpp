@@ -1,0 +1,98 @@
+#include "sotto/data/table_reader.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+
+namespace sotto::data {
+namespace {
+
+using test::contains;
+using test::message_of;
+using test::TempFolder;
+using Cells = std::vector<std::string>;
+
+struct Content {
+  Cells columns;
+  std::vector<Cells> rows;
+  // "3: what is wrong"
+  std::vector<std::string> faults;
+};
+
+Content read(const std::string& text, const char* name = "a.csv") {
+  const TempFolder folder;
+  TableReader table(folder.write(name, text));
+  Content content{.columns = table.columns(), .rows = {}, .faults = {}};
+  while (const std::optional<TableRow> row = table.next()) {
+    if (row->fault.empty()) {
+      content.rows.push_back(row->cells);
+    } else {
+      content.faults.push_back(std::to_string(row->line) + ": " + row->fault);
+    }
+  }
+  return content;
+}
+
+TEST(TableReader, FindsTheDelimiter) {
+  for (const char* text :
+       {"a,b,c\n1,2,3\n", "a\tb\tc\n1\t2\t3\n", "a;b;c\n1;2;3\n", "a|b|c\n1|2|3\n"}) {
+    const Content content = read(text);
+    EXPECT_EQ(content.columns, (Cells{"a", "b", "c"})) << text;
+    EXPECT_EQ(content.rows, (std::vector<Cells>{{"1", "2", "3"}})) << text;
+  }
+  EXPECT_EQ(read("a\n1\n").rows, (std::vector<Cells>{{"1"}}));
+}
+
+TEST(TableReader, ByteOrderMarkCarriageReturnsAndBlankLines) {
+  const Content content = read("\xEF\xBB\xBF path ,text\r\n\r\na.wav,ö\r\n\nb.wav,\r\nc.wav,x");
+  EXPECT_EQ(content.columns, (Cells{"path", "text"}));
+  EXPECT_EQ(content.rows, (std::vector<Cells>{{"a.wav", "ö"}, {"b.wav", ""}, {"c.wav", "x"}}));
+  EXPECT_TRUE(content.faults.empty());
+}
+
+TEST(TableReader, QuotedFields) {
+  const Content content = read(
+      "a,b\n\"x, y\",\"he said \"\"no\"\"\"\n\"two\nlines\",\"and\r\nmore\"\n\"\",5\" "
+      "long\nlast,\"\"\n");
+  EXPECT_EQ(content.rows, (std::vector<Cells>{{"x, y", "he said \"no\""},
+                                              {"two\nlines", "and\r\nmore"},
+                                              {"", "5\" long"},
+                                              {"last", ""}}));
+  EXPECT_TRUE(content.faults.empty());
+}
+
+// What Common Voice writes: quotes that mean nothing, and quotes around all of a field.
+TEST(TableReader, QuotesInATableOfTabs) {
+  const Content content = read(
+      "a\tb\n\"Stop\" he said\tx\n\"\"\"Stop\"\" he said\"\ty\n\"Stop\" and \"go\"\tz\n\"\tw\n",
+      "a.tsv");
+  EXPECT_EQ(content.rows, (std::vector<Cells>{{"\"Stop\" he said", "x"},
+                                              {"\"Stop\" he said", "y"},
+                                              {"\"Stop\" and \"go\"", "z"},
+                                              {"\"", "w"}}));
+}
+
+TEST(TableReader, BrokenRowsAreLeftBehind) {
+  const Content content = read("a,b\n1\n1,2,3\n\"1\"x,2\n\"5\n\n5\",6\n7\n8,9\n");
+  EXPECT_EQ(content.rows, (std::vector<Cells>{{"5\n\n5", "6"}, {"8", "9"}}));
+  EXPECT_EQ(content.faults, (Cells{"2: 1 fields, expected 2 as in the first row",
+                                   "3: 3 fields, expected 2 as in the first row",
+                                   "4: 'x' behind a quote that closes a field",
+                                   "8: 1 fields, expected 2 as in the first row"}));
+  const Content open = read("a,b\n\"never closed,2\n3,4\n");
+  EXPECT_EQ(open.faults, (Cells{"2: a quote that does not close"}));
+  EXPECT_EQ(open.rows, (std::vector<Cells>{{"3", "4"}}));
+  EXPECT_EQ(read("a,b\n\xff,2\n3,4\n").faults, (Cells{"2: not UTF-8"}));
+}
+
+TEST(TableReader, RefusesWhatIsNoTable) {
+  EXPECT_PRED2(contains, message_of<DataError>([] { read(""); }), "a.csv: no rows");
+  EXPECT_PRED2(contains, message_of<DataError>([] { read("\n\n"); }), "a.csv: no rows");
+  EXPECT_PRED2(contains, message_of<DataError>([] { read("a,\"b\n"); }), "line 1: a quote");
+  EXPECT_PRED2(contains, message_of<DataError>([] { TableReader("no.csv"); }), "No such file");
+}
+
+}  // namespace
+}  // namespace sotto::data
