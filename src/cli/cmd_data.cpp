@@ -53,6 +53,7 @@ void add_data(CLI::App& app, const GlobalOptions&) {
               "  sotto data split all.jsonl --dev 5% --test 5% --out manifests"));
   add_data_import(*data);
   add_data_split(*data);
+  add_data_check(*data);
   CLI::App* demo = data->add_subcommand(
       "demo", "Synthetic speech (espeak-ng): digits and commands, several voices, noise");
   // Shared, because the callback is copied and has to outlive this function.

@@ -1,7 +1,8 @@
-// `sotto profile`: what this machine is, as a table or as JSON.
+// `sotto profile`: what this machine, a model or a corpus is, as a table or as JSON.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,9 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "corpus_view.h"
 #include "model_choice.h"
+#include "progress.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -32,6 +35,9 @@ struct ProfileOptions {
   std::string model;
   int64_t vocabulary = 0;
   std::vector<std::string> overrides;
+  std::string data;
+  std::string sample;
+  uint64_t seed = 1;
   bool json = false;
 };
 
@@ -167,7 +173,39 @@ nlohmann::ordered_json to_json(const models::ModelProfile& profile) {
   return json;
 }
 
+int64_t sample_size(const std::string& text) {
+  if (text.empty()) return data::CorpusProfileOptions().sample;
+  if (text == "all") return 0;
+  int64_t size = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (code == std::errc{} && end == text.data() + text.size() && size > 0) return size;
+  throw ConfigError({.attempted = "reading --sample",
+                     .found = fmt::format("'{}'", text),
+                     .expected = "a number of files, such as 200, or all"});
+}
+
+void profile_data(const ProfileOptions& options) {
+  Progress progress("looking at files");
+  const data::CorpusProfile profile = data::profile_corpus(
+      data::Manifest::read(options.data),
+      {.sample = sample_size(options.sample),
+       .seed = options.seed,
+       .on_progress = [&](int64_t done, int64_t total) { progress.show(done, total, "files"); }});
+  progress.clear();
+  std::cout << (options.json ? to_json(profile).dump(2) + "\n" : render(profile));
+}
+
 void run_profile(const ProfileOptions& options) {
+  if (!options.data.empty() && !options.model.empty()) {
+    throw ConfigError({.attempted = "describing something",
+                       .found = "--data and --model",
+                       .expected = "one of them at a time"});
+  }
+  if (options.data.empty() && !options.sample.empty()) {
+    throw ConfigError(
+        {.attempted = "taking a sample", .found = "--sample alone", .expected = "--data with it"});
+  }
+  if (!options.data.empty()) return profile_data(options);
   if (!options.model.empty()) {
     const models::ModelProfile profile = model_profile(options);
     std::cout << (options.json ? to_json(profile).dump(2) + "\n" : render(profile));
@@ -192,7 +230,7 @@ void run_profile(const ProfileOptions& options) {
 }  // namespace
 
 void add_profile(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("profile", "What this machine, or a model, is");
+  CLI::App* command = app.add_subcommand("profile", "What this machine, a model or a corpus is");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ProfileOptions>();
   command->add_option(
@@ -202,8 +240,12 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::PositiveNumber);
   command->add_option("--set", options->overrides, "Override a setting of the model: key=value")
       ->allow_extra_args(false);
+  command->add_option("--data", options->data, "Describe a corpus: its manifest");
+  command->add_option("--sample", options->sample,
+                      "Files of it to look at: a number (200 if none is given), or all");
+  command->add_option("--seed", options->seed, "Of the sample");
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  command->footer(example("  sotto profile --model xls-r-1b"));
+  command->footer(example("  sotto profile --model xls-r-1b\n  sotto profile --data train.jsonl"));
   command->callback([options] { run_profile(*options); });
 }
 

@@ -10,6 +10,9 @@ namespace sotto::cli {
 // `sotto data import`: manifests from corpora as they come.
 void add_data_import(CLI::App& data);
 
+// `sotto data check`: what is wrong with a corpus.
+void add_data_check(CLI::App& data);
+
 // `sotto data split`: a manifest in parts to train, develop and test on.
 void add_data_split(CLI::App& data);
 

@@ -24,7 +24,8 @@ constexpr sf_count_t kMaxReservedFrames = 4'000'000;
   file.refuse(fmt::format("{:.3f} s of audio", found_s),
               fmt::format("{} s as in the manifest, to {:.3f} s", segment.duration_s,
                           duration_tolerance_s(segment.duration_s)),
-              "The manifest's duration is wrong, or the file is not the one it was made for.");
+              "The manifest's duration is wrong, or the file is not the one it was made for.",
+              SoundFile::Fault::kWrongLength);
 }
 
 // Where the segment's first frame is, after moving the file there.
@@ -69,25 +70,8 @@ std::vector<float> decode(const SoundFile& file, sf_count_t most) {
 void check_finite(const std::vector<float>& samples, const SoundFile& file) {
   const auto bad = std::ranges::find_if_not(samples, [](float x) { return std::isfinite(x); });
   if (bad == samples.end()) return;
-  file.refuse(fmt::format("sample {} is {}", bad - samples.begin(), *bad), "finite samples");
-}
-
-std::vector<float> resampled(std::vector<float> samples, int from, int64_t to) {
-  if (from == to || samples.empty()) return samples;
-  const double ratio = static_cast<double>(to) / from;
-  // soxr rounds the length up or down by itself; one more never hurts.
-  std::vector<float> result(static_cast<size_t>(static_cast<double>(samples.size()) * ratio) + 2);
-  const soxr_io_spec_t types = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
-  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has threads enough
-  size_t taken = 0;
-  size_t made = 0;
-  const soxr_error_t error =
-      soxr_oneshot(from, static_cast<double>(to), 1, samples.data(), samples.size(), &taken,
-                   result.data(), result.size(), &made, &types, &quality, &one_thread);
-  SOTTO_ASSERT(error == nullptr, "soxr from {} to {} Hz: {}", from, to, error);
-  result.resize(made);
-  return result;
+  file.refuse(fmt::format("sample {} is {}", bad - samples.begin(), *bad), "finite samples", {},
+              SoundFile::Fault::kNotFinite);
 }
 
 // Frames to ask for: one more than a whole file may have shows that it is longer.
@@ -116,7 +100,7 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
   const sf_count_t end = decoded.first + decoded.got;
   if (file.knows_length() && end < std::min(decoded.first + decoded.asked, file.info().frames))
     refuse_cut(file, end);
-  if (decoded.got == 0) file.refuse("no samples", "audio");
+  if (decoded.got == 0) file.refuse("no samples", "audio", {}, SoundFile::Fault::kEmpty);
   const double found_s = file.seconds_of(decoded.got);
   const double tolerance_s = duration_tolerance_s(segment.duration_s);
   const bool is_as_long =
@@ -129,6 +113,24 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
 }
 
 }  // namespace
+
+std::vector<float> resample(std::vector<float> samples, double from, double to) {
+  if (from == to || samples.empty()) return samples;
+  const double ratio = to / from;
+  // soxr rounds the length up or down by itself; one more never hurts.
+  std::vector<float> result(static_cast<size_t>(static_cast<double>(samples.size()) * ratio) + 2);
+  const soxr_io_spec_t types = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has threads enough
+  size_t taken = 0;
+  size_t made = 0;
+  const soxr_error_t error =
+      soxr_oneshot(from, to, 1, samples.data(), samples.size(), &taken, result.data(),
+                   result.size(), &made, &types, &quality, &one_thread);
+  SOTTO_ASSERT(error == nullptr, "soxr from {} to {} Hz: {}", from, to, error);
+  result.resize(made);
+  return result;
+}
 
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards) {
   const SoundFile file(segment.path, shards);
@@ -144,7 +146,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, 
   decoded.got = std::ssize(samples);
   check_length(decoded, segment, file);
   check_finite(samples, file);
-  return resampled(std::move(samples), info.samplerate, sample_rate);
+  return resample(std::move(samples), info.samplerate, static_cast<double>(sample_rate));
 }
 
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate) {

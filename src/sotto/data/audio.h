@@ -46,6 +46,9 @@ constexpr double duration_tolerance_s(double duration_s) {
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards);
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
 
+// The samples as if they had been taken at another rate; rates need not be whole numbers.
+std::vector<float> resample(std::vector<float> samples, double from, double to);
+
 // What the header says, without decoding. Throws DataError where the file is missing, no audio or
 // empty, where its length is not known, and for a WAV file that is shorter than its header says.
 // May be called from several threads at once.

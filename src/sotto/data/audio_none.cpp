@@ -24,6 +24,10 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t /*sample_rate
   refuse("reading", segment.path);
 }
 
+std::vector<float> resample(std::vector<float> /*samples*/, double /*from*/, double /*to*/) {
+  refuse("resampling", "audio");
+}
+
 AudioInfo audio_info(const std::filesystem::path& path) {
   refuse("reading", path);
 }

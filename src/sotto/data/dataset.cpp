@@ -38,9 +38,21 @@ void DatasetOptions::validate() const {
        .expected = "min_seconds of at most max_seconds, or max_seconds 0"});
 }
 
-Dataset::Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options)
-    : manifest_(std::move(manifest)), tokenizer_(std::move(tokenizer)), options_(options) {
+Dataset::Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options,
+                 AudioTreatment treatment)
+    : manifest_(std::move(manifest)),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      treatment_(std::move(treatment)),
+      shards_(std::make_shared<TarShards>()) {
   options_.validate();
+  const bool is_treated = treatment_.augmentation != nullptr || treatment_.cache != nullptr;
+  if (is_treated && manifest_.feature_dim() > 0) {
+    throw ConfigError({.attempted = fmt::format("treating {}", manifest_.path().string()),
+                       .found = "data.augment or data.cache, and stored features",
+                       .expected = "audio",
+                       .hint = "Masks of the features are the network's: model.spec_augment."});
+  }
   take_bad_lines();
   if (!tokenizer_.has_each(manifest_.index().characters())) look_at_texts();
   select_utterances();
@@ -123,7 +135,8 @@ bool Dataset::may_be_faulty(int64_t utterance) const {
   const auto place = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = manifest_.index().columns();
   const float seconds = columns.durations_s[place];
-  return (!has_text_fault_.empty() && has_text_fault_[place]) || seconds < static_cast<float>(options_.min_seconds) ||
+  return (!has_text_fault_.empty() && has_text_fault_[place]) ||
+         seconds < static_cast<float>(options_.min_seconds) ||
          (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
          (manifest_.feature_dim() > 0 && columns.num_frames[place] < options_.min_rows) ||
          (columns.num_characters[place] == 0 && options_.empty_text != Policy::kKeep);
@@ -192,8 +205,10 @@ void Dataset::look_at_texts() {
 Dataset::Size Dataset::size_of(int64_t place) const {
   const size_t utterance = utterances_[static_cast<size_t>(place)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
-  const double samples =
-      std::ceil(double{columns.durations_s[utterance]} * static_cast<double>(options_.sample_rate));
+  const double slowest =
+      treatment_.augmentation != nullptr ? treatment_.augmentation->slowest() : 1.0;
+  const double samples = std::ceil(double{columns.durations_s[utterance]} / slowest *
+                                   static_cast<double>(options_.sample_rate));
   return {.rows = manifest_.feature_dim() > 0 ? int64_t{columns.num_frames[utterance]}
                                               : static_cast<int64_t>(samples),
           .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
@@ -212,37 +227,56 @@ std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
   return tokenizer_.encode(manifest_.at(utterance).text).labels;
 }
 
-Example Dataset::read(int64_t utterance) const {
-  const Utterance line = manifest_.at(utterance);
+std::vector<float> Dataset::read_samples(const Utterance& line, int64_t utterance) const {
+  if (treatment_.cache != nullptr) {
+    if (std::optional<std::vector<float>> kept = treatment_.cache->find(utterance))
+      return std::move(*kept);
+  }
+  std::vector<float> samples = read_audio(
+      {.path = manifest_.path_of(line), .offset_s = line.offset_s, .duration_s = line.duration_s},
+      options_.sample_rate, *shards_);
+  if (treatment_.cache != nullptr) treatment_.cache->add(utterance, samples);
+  return samples;
+}
+
+Example Dataset::read(const Utterance& line, int64_t utterance, int64_t epoch) const {
   Example example{.utterance = utterance,
                   .values = {},
                   .rows = line.num_frames,
                   .feature_dim = line.feature_dim,
-                  .labels = labels_of(utterance)};
+                  .labels = tokenizer_.encode(line.text).labels};
   if (line.feature_dim > 0) {
     example.values = read_features({.path = manifest_.path_of(line),
                                     .frame_offset = line.frame_offset,
                                     .num_frames = line.num_frames,
                                     .feature_dim = line.feature_dim});
   } else {
-    example.values = read_audio(
-        {.path = manifest_.path_of(line), .offset_s = line.offset_s, .duration_s = line.duration_s},
-        options_.sample_rate);
+    example.values = read_samples(line, utterance);
+    if (treatment_.augmentation != nullptr)
+      treatment_.augmentation->apply(example.values, utterance, epoch);
     example.rows = static_cast<int64_t>(example.values.size());
   }
   return example;
 }
 
-std::variant<Example, SkippedUtterance> Dataset::load(int64_t utterance) const {
+std::variant<Example, SkippedUtterance> Dataset::load(int64_t utterance, int64_t epoch) const {
+  const Utterance line = manifest_.at(utterance);
   Example example;
   try {
-    example = read(utterance);
+    example = read(line, utterance, epoch);
   } catch (const DataError& error) {
-    if (options_.broken == Policy::kError) throw;
-    return SkippedUtterance{.utterance = utterance, .reason = error.what()};
+    std::string found = error.what();
+    if (found.ends_with('.')) found.pop_back();
+    const DataError numbered(
+        {.attempted = fmt::format("taking line {} of {}", line.line, manifest_.path().string()),
+         .found = std::move(found),
+         .hint =
+             options_.broken == Policy::kError ? "broken: skip leaves such utterances out." : ""});
+    if (options_.broken == Policy::kError) throw numbered;
+    return SkippedUtterance{.utterance = utterance, .reason = numbered.what()};
   }
   if (example.rows >= options_.min_rows) return example;
-  const DataError error = error_of(manifest_.at(utterance), too_few_rows(example.rows), "");
+  const DataError error = error_of(line, too_few_rows(example.rows), "");
   if (options_.too_short == Policy::kError) throw error;
   return SkippedUtterance{.utterance = utterance, .reason = error.what()};
 }

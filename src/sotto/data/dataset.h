@@ -5,12 +5,16 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "sotto/core/options.h"
+#include "sotto/data/audio_cache.h"
+#include "sotto/data/augmentation.h"
 #include "sotto/data/manifest.h"
+#include "sotto/data/tar_shards.h"
 #include "sotto/data/tokenizer.h"
 
 namespace sotto::data {
@@ -68,11 +72,20 @@ struct SkippedUtterance {
   std::string reason;
 };
 
+// What a dataset may do with audio besides decoding it.
+struct AudioTreatment {
+  std::shared_ptr<const Augmentation> augmentation = {};
+  // Shared by the copies of a dataset.
+  std::shared_ptr<AudioCache> cache = {};
+};
+
 class Dataset {
  public:
   // Looks at durations and transcripts; files are opened by load(). Throws DataError where a policy
-  // says so, with the first such utterance and how many there are, and where no utterance is left.
-  Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options);
+  // says so, with the first such utterance and how many there are, and where no utterance is left;
+  // ConfigError for a treatment of audio where there is none.
+  Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options,
+          AudioTreatment treatment = {});
 
   const Manifest& manifest() const { return manifest_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -88,16 +101,18 @@ class Dataset {
   std::vector<float> durations_s() const;
   // The labels of an utterance that takes part, by its place in the manifest.
   std::vector<int32_t> labels_of(int64_t utterance) const;
-  // Samples or frames, as the manifest says, and labels, of utterances()[place].
+  // Samples or frames, as the manifest says and at the slowest tempo, and labels, of
+  // utterances()[place].
   struct Size {
     int64_t rows = 0;
     int64_t labels = 0;
   };
   Size size_of(int64_t place) const;
 
-  // Reads an utterance that takes part. One that is broken, or too short once decoded, is returned
-  // as skipped or thrown as DataError, as the policy says. May be called from several threads.
-  std::variant<Example, SkippedUtterance> load(int64_t utterance) const;
+  // Reads an utterance that takes part, as it is in an epoch. One that is broken, or too short once
+  // decoded, is returned as skipped or thrown as DataError, as the policy says. May be called from
+  // several threads.
+  std::variant<Example, SkippedUtterance> load(int64_t utterance, int64_t epoch) const;
 
  private:
   // What is wrong with an utterance by its line in the manifest, and which setting decides.
@@ -121,11 +136,15 @@ class Dataset {
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
   [[noreturn]] void refuse_emptiness() const;
-  Example read(int64_t utterance) const;
+  Example read(const Utterance& line, int64_t utterance, int64_t epoch) const;
+  std::vector<float> read_samples(const Utterance& line, int64_t utterance) const;
 
   Manifest manifest_;
   Tokenizer tokenizer_;
   DatasetOptions options_;
+  AudioTreatment treatment_;
+  // Archives that recordings lie in. Shared by the copies of a dataset.
+  std::shared_ptr<TarShards> shards_;
   std::vector<uint32_t> utterances_;
   // Of each utterance of the manifest, where texts had to be looked at; empty where the index says
   // all: no character is unknown, and each is a label.

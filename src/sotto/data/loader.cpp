@@ -1,5 +1,6 @@
 #include "sotto/data/loader.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sotto::data {
@@ -42,21 +43,34 @@ Loader::PendingStep Loader::make_step() {
   }
   PendingStep step;
   step.position = position_;
-  for (const uint32_t place : order_.utterances(position_.step))
+  for (const uint32_t place : order_.utterances(position_.step)) {
     step.utterances.push_back(dataset_.utterances()[place]);
+    const int64_t width = std::max<int64_t>(dataset_.manifest().feature_dim(), 1);
+    step.num_bytes += dataset_.size_of(place).rows * width * static_cast<int64_t>(sizeof(float));
+  }
   step.outcomes.resize(step.utterances.size());
   ++position_.step;
   return step;
 }
 
+bool Loader::has_room(const PendingStep& step) const {
+  int64_t bytes = bytes_in_use_ + step.num_bytes;
+  for (const PendingStep& pending : pending_) bytes += pending.num_bytes;
+  return pending_.empty() || bytes <= options_.max_bytes;
+}
+
 void Loader::enqueue_steps() {
   std::unique_lock lock(mutex_);
   while (static_cast<int64_t>(pending_.size()) < options_.num_steps_ahead) {
-    // Drawing the order of an epoch takes a while, in which the threads go on.
-    lock.unlock();
-    PendingStep step = make_step();
-    lock.lock();
-    pending_.push_back(std::move(step));
+    if (!next_) {
+      // Drawing the order of an epoch takes a while, in which the threads go on.
+      lock.unlock();
+      next_ = make_step();
+      lock.lock();
+    }
+    if (!has_room(*next_)) return;
+    pending_.push_back(std::move(*next_));
+    next_.reset();
     has_work_.notify_all();
   }
 }
@@ -70,8 +84,10 @@ Loader::PendingStep Loader::take_first_step() {
 }
 
 LoadedStep Loader::next() {
-  enqueue_steps();  // does nothing unless the last call ended in an exception here
+  bytes_in_use_ = 0;  // whoever asks for the next step has done with the last
+  enqueue_steps();
   PendingStep step = take_first_step();
+  bytes_in_use_ = step.num_bytes;
   enqueue_steps();
   LoadedStep loaded{.position = step.position, .examples = {}, .skipped = {}};
   for (Outcome& outcome : step.outcomes) {
@@ -100,8 +116,9 @@ void Loader::work(const std::stop_token& stop) {
     if (step == nullptr) return;
     const size_t place = step->num_taken++;
     const int64_t utterance = step->utterances[place];
+    const int64_t epoch = step->position.epoch;
     lock.unlock();
-    Outcome outcome = load(utterance);
+    Outcome outcome = load(utterance, epoch);
     lock.lock();
     step->outcomes[place] = std::move(outcome);
     ++step->num_done;
@@ -109,9 +126,9 @@ void Loader::work(const std::stop_token& stop) {
   }
 }
 
-Loader::Outcome Loader::load(int64_t utterance) const {
+Loader::Outcome Loader::load(int64_t utterance, int64_t epoch) const {
   try {
-    std::variant<Example, SkippedUtterance> loaded = dataset_.load(utterance);
+    std::variant<Example, SkippedUtterance> loaded = dataset_.load(utterance, epoch);
     if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
     return std::get<SkippedUtterance>(std::move(loaded));
   } catch (...) {

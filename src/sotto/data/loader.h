@@ -23,8 +23,11 @@ namespace sotto::data {
 
 struct LoaderOptions {
   int64_t num_threads = 2;
-  // Steps that are decoded while another is used: the bound of the memory.
+  // Steps that are decoded while another is used.
   int64_t num_steps_ahead = 2;
+  // Bytes of decoded values that may be there at once, the step in use among them. The next step is
+  // decoded in any case.
+  int64_t max_bytes = int64_t{1} << 30;
   // The first step that next() returns.
   StepPosition start = {};
 };
@@ -58,6 +61,8 @@ class Loader {
   struct PendingStep {
     StepPosition position;
     std::vector<int64_t> utterances;
+    // Of all values, as the manifest says.
+    int64_t num_bytes = 0;
     std::vector<Outcome> outcomes;  // in the order of the utterances
     size_t num_taken = 0;
     size_t num_done = 0;
@@ -70,7 +75,8 @@ class Loader {
   PendingStep take_first_step();
   PendingStep* find_work();
   void work(const std::stop_token& stop);
-  Outcome load(int64_t utterance) const;
+  bool has_room(const PendingStep& step) const;
+  Outcome load(int64_t utterance, int64_t epoch) const;
 
   const Dataset& dataset_;
   const Sampler& sampler_;
@@ -78,6 +84,9 @@ class Loader {
   // Of the next step to enqueue; only next() touches them.
   StepPosition position_;
   EpochOrder order_;
+  // Drawn and not enqueued yet: there was no room.
+  std::optional<PendingStep> next_;
+  int64_t bytes_in_use_ = 0;
 
   std::mutex mutex_;
   std::condition_variable_any has_work_;

@@ -1,5 +1,6 @@
 #include "sotto/data/manifest_paths.h"
 
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 namespace sotto::data {
@@ -35,6 +36,44 @@ std::string ManifestPaths::name_of(const fs::path& file) {
   const bool shares_more_than_root = shared != real.end() && real_folder_.has_relative_path() &&
                                      *shared == *++real_folder_.begin();
   return shares_more_than_root && !relative.empty() ? relative.string() : real.string();
+}
+
+std::string with_file(std::string_view line, std::string_view key, const std::string& file) {
+  std::string result(line);
+  // Where the last string began, and whether it is the key whose value comes next.
+  int64_t depth = 0;
+  bool is_value = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const char letter = line[at];
+    if (letter == '{' || letter == '[') ++depth;
+    if (letter == '}' || letter == ']') --depth;
+    if (letter == ',') is_value = false;
+    if (letter != '"') continue;
+    size_t end = at + 1;
+    while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+    SOTTO_ASSERT(end < line.size(), "a line that is no JSON");
+    const std::string_view text = line.substr(at, end + 1 - at);
+    if (depth == 1 && is_value) {
+      return result.replace(at, text.size(), nlohmann::json(file).dump());
+    }
+    const size_t behind = line.find_first_not_of(" \t", end + 1);
+    const bool is_key = behind != std::string_view::npos && line[behind] == ':';
+    is_value = depth == 1 && is_key && nlohmann::json::parse(text) == key;
+    at = end;
+  }
+  SOTTO_ASSERT(false, "a line without {}", key);
+  return result;
+}
+
+std::string moved_line(const Manifest& manifest, int64_t utterance, ManifestPaths& paths) {
+  std::string line = manifest.line_of(utterance);
+  const Utterance parsed = manifest.at(utterance);
+  if (!std::filesystem::path(parsed.file).is_relative()) return line;
+  const std::string name = paths.name_of(manifest.path_of(parsed));
+  const char* key = parsed.feature_dim > 0 ? "feature_filepath" : "audio_filepath";
+  if (std::filesystem::path(name) == std::filesystem::path(parsed.file).lexically_normal())
+    return line;
+  return with_file(line, key, name);
 }
 
 }  // namespace sotto::data

@@ -4,6 +4,9 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "sotto/data/manifest.h"
 
 namespace sotto::data {
 
@@ -24,5 +27,13 @@ class ManifestPaths {
   std::filesystem::path last_parent_;
   std::filesystem::path last_real_parent_;
 };
+
+// The line of an utterance for a manifest in the folder of `paths`: byte for byte, but for the name
+// of its file where that is relative.
+std::string moved_line(const Manifest& manifest, int64_t utterance, ManifestPaths& paths);
+
+// The line of an utterance with another file, all else byte for byte. `key` is audio_filepath or
+// feature_filepath.
+std::string with_file(std::string_view line, std::string_view key, const std::string& file);
 
 }  // namespace sotto::data

@@ -109,7 +109,7 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
   }
   const std::optional<TarMember> member = tar_member(path_);
   if (member) stream_.bytes = shards.find(*member);
-  if (member && stream_.bytes.empty()) refuse("the file is empty", kAudio);
+  if (member && stream_.bytes.empty()) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
   const Descriptor descriptor(member ? -1 : open_descriptor());
   // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
   // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
@@ -142,7 +142,8 @@ int SoundFile::open_descriptor() const {
     fault = "the file is empty";
   if (fault == nullptr) return descriptor;
   ::close(descriptor);
-  refuse(fault, kAudio);
+  const bool is_empty = is_known && S_ISREG(status.st_mode);
+  refuse(fault, kAudio, {}, is_empty ? Fault::kEmpty : Fault::kUnreadable);
 }
 
 SoundFile::Handle SoundFile::open_once(int descriptor) {
@@ -158,11 +159,11 @@ SoundFile::Handle SoundFile::open_once(int descriptor) {
 }
 
 void SoundFile::refuse(const std::string& found, const std::string& expected,
-                       const std::string& hint) const {
-  throw DataError({.attempted = fmt::format("reading {}", path_.string()),
-                   .found = found,
-                   .expected = expected,
-                   .hint = hint});
+                       const std::string& hint, Fault fault) const {
+  throw AudioError(fault, {.attempted = fmt::format("reading {}", path_.string()),
+                           .found = found,
+                           .expected = expected,
+                           .hint = hint});
 }
 
 void SoundFile::refuse_format(const std::string& reason) const {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "sotto/data/audio_error.h"
 #include "sotto/data/tar_shards.h"
 
 namespace sotto::data {
@@ -35,8 +36,9 @@ class SoundFile {
     return static_cast<double>(frames) / info_.samplerate;
   }
 
+  using Fault = AudioError::Kind;
   [[noreturn]] void refuse(const std::string& found, const std::string& expected,
-                           const std::string& hint = {}) const;
+                           const std::string& hint = {}, Fault fault = Fault::kUnreadable) const;
 
  private:
   struct Close {

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "sotto/core/error.h"
@@ -45,7 +43,9 @@ constexpr std::array<const char*, 3> kParts = {"train", "dev", "test"};
 class Splitter {
  public:
   Splitter(const fs::path& path, const SplitOptions& options)
-      : path_(path), options_(options), manifest_(Manifest::read(path)) {}
+      : path_(path), options_(options), manifest_(Manifest::read(path)) {
+    manifest_.refuse_bad_lines();
+  }
 
   SplitResult run() {
     group();
@@ -66,7 +66,7 @@ class Splitter {
     std::map<std::string, int64_t> speakers;
     std::optional<int64_t> first_without;
     for (int64_t u = 0; u < manifest_.size(); ++u) {
-      const Utterance& utterance = manifest_.at(u);
+      const Utterance utterance = manifest_.at(u);
       if (utterance.speaker.empty() && !first_without) first_without = utterance.line;
       const auto next = static_cast<int64_t>(speakers.size());
       group_of_.push_back(speakers.emplace(utterance.speaker, next).first->second);
@@ -92,8 +92,8 @@ class Splitter {
     for (int64_t u = 0; u < manifest_.size(); ++u) {
       Group& group = group_at(u);
       ++group.num_utterances;
-      group.seconds += manifest_.at(u).duration_s;
-      total_s_ += manifest_.at(u).duration_s;
+      group.seconds += manifest_.duration_s(u);
+      total_s_ += manifest_.duration_s(u);
     }
   }
 
@@ -171,7 +171,7 @@ class Splitter {
   void count(std::array<SplitPart, kParts.size()>& parts) {
     std::array<std::set<std::string>, kParts.size()> speakers;
     for (int64_t u = 0; u < manifest_.size(); ++u) {
-      const Utterance& utterance = manifest_.at(u);
+      const Utterance utterance = manifest_.at(u);
       const size_t part = group_at(u).part;
       ++parts[part].num_utterances;
       parts[part].seconds += utterance.duration_s;
@@ -183,27 +183,8 @@ class Splitter {
   template <class Writers>
   void copy_lines(const Writers& writers) {
     ManifestPaths paths(options_.out);
-    std::ifstream file(path_, std::ios::binary);
-    int64_t u = 0;
-    std::string line;
-    for (int64_t number = 1; std::getline(file, line); ++number) {
-      if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-      if (trimmed(line).empty()) continue;
-      if (u == manifest_.size()) break;
-      const Utterance& utterance = manifest_.at(u);
-      if (fs::path(utterance.file).is_relative()) {
-        const std::string name = paths.name_of(manifest_.path_of(utterance));
-        const char* key = utterance.feature_dim > 0 ? "feature_filepath" : "audio_filepath";
-        if (fs::path(name) != fs::path(utterance.file).lexically_normal())
-          line = with_file(line, key, name);
-      }
-      writers[group_at(u).part]->add_line(line);
-      ++u;
-    }
-    if (u == manifest_.size()) return;
-    throw DataError({.attempted = fmt::format("splitting {}", path_.string()),
-                     .found = "it changed while it was read",
-                     .expected = "nobody to write it"});
+    for (int64_t u = 0; u < manifest_.size(); ++u)
+      writers[group_at(u).part]->add_line(moved_line(manifest_, u, paths));
   }
 
   const fs::path& path_;
@@ -247,33 +228,6 @@ std::string PartSize::to_string() const {
 
 SplitResult split_manifest(const fs::path& manifest, const SplitOptions& options) {
   return Splitter(manifest, options).run();
-}
-
-std::string with_file(std::string_view line, std::string_view key, const std::string& file) {
-  std::string result(line);
-  // Where the last string began, and whether it is the key whose value comes next.
-  int64_t depth = 0;
-  bool is_value = false;
-  for (size_t at = 0; at < line.size(); ++at) {
-    const char letter = line[at];
-    if (letter == '{' || letter == '[') ++depth;
-    if (letter == '}' || letter == ']') --depth;
-    if (letter == ',') is_value = false;
-    if (letter != '"') continue;
-    size_t end = at + 1;
-    while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
-    SOTTO_ASSERT(end < line.size(), "a line that is no JSON");
-    const std::string_view text = line.substr(at, end + 1 - at);
-    if (depth == 1 && is_value) {
-      return result.replace(at, text.size(), nlohmann::json(file).dump());
-    }
-    const size_t behind = line.find_first_not_of(" \t", end + 1);
-    const bool is_key = behind != std::string_view::npos && line[behind] == ':';
-    is_value = depth == 1 && is_key && nlohmann::json::parse(text) == key;
-    at = end;
-  }
-  SOTTO_ASSERT(false, "a line without {}", key);
-  return result;
 }
 
 }  // namespace sotto::data

@@ -64,8 +64,4 @@ struct SplitResult {
 // cannot be split so: too few speakers, parts larger than the whole, speakers not known.
 SplitResult split_manifest(const std::filesystem::path& manifest, const SplitOptions& options);
 
-// The line of an utterance with another file, all else byte for byte. `key` is audio_filepath or
-// feature_filepath.
-std::string with_file(std::string_view line, std::string_view key, const std::string& file);
-
 }  // namespace sotto::data

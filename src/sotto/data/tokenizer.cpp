@@ -109,8 +109,7 @@ uint64_t Tokenizer::fingerprint() const {
 
 bool Tokenizer::has_each(std::span<const char32_t> characters) const {
   const auto* vocabulary = std::get_if<Vocabulary>(&form_);
-  return vocabulary != nullptr && vocabulary->has_all(characters) &&
-         rules_.keeps_each(characters);
+  return vocabulary != nullptr && vocabulary->has_all(characters) && rules_.keeps_each(characters);
 }
 
 Tokenizer::Encoded Tokenizer::encode(std::string_view text) const {

@@ -15,8 +15,20 @@ void DataOptions::visit(OptionVisitor& visitor) {
   utterances.visit(visitor);
   visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
                  data::kPolicies);
+  visitor.group("augment", augment, "what is done to the training audio in each epoch");
   visitor.value("loader_threads", loader_threads, "threads that decode ahead",
                 {.min = 1, .max = 256});
+  visitor.value("loader_memory", loader_memory, "what audio decoded ahead may take: 1GiB, or auto");
+  visitor.choice("cache", cache, "where decoded audio is kept for the next epoch",
+                 data::kCacheKinds);
+  visitor.value("cache_size", cache_size, "how much of it: 20GiB, or auto");
+}
+
+void DataOptions::validate() const {
+  if (cache != data::CacheKind::kNone || cache_size.kind == MemorySize::Kind::kAuto) return;
+  throw ConfigError({.attempted = "setting up the data",
+                     .found = fmt::format("cache_size {} without a cache", cache_size.to_string()),
+                     .expected = "cache: memory or cache: disk beside it"});
 }
 
 void RunConfig::visit(OptionVisitor& visitor) {

@@ -6,8 +6,11 @@
 #include <filesystem>
 #include <string>
 
+#include "sotto/core/limits.h"
 #include "sotto/core/options.h"
 #include "sotto/core/units.h"
+#include "sotto/data/audio_cache.h"
+#include "sotto/data/augmentation.h"
 #include "sotto/data/dataset.h"
 #include "sotto/data/sampler.h"
 #include "sotto/kernels/ctc.h"
@@ -36,10 +39,19 @@ struct DataOptions {
   data::DatasetOptions utterances;
   // An utterance that does not fit into the budget alone.
   data::Policy too_large = data::Policy::kError;
+  // What is done to the training audio in each epoch.
+  data::AugmentationOptions augment;
   // Threads that decode ahead.
   int64_t loader_threads = 1;
+  // What audio decoded ahead may take; auto: an eighth of the free RAM, at most 1 GiB.
+  MemorySize loader_memory;
+  // Whether decoded audio is kept for the next epoch, and how much of it; auto: a quarter of the
+  // free RAM, on disk 16 GiB.
+  data::CacheKind cache = data::CacheKind::kNone;
+  MemorySize cache_size;
 
   void visit(OptionVisitor& visitor);
+  void validate() const;  // throws ConfigError
 };
 
 struct RunConfig {

@@ -6,7 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "sotto/core/cache_folder.h"
 #include "sotto/core/error.h"
+#include "sotto/device/host_info.h"
 #include "sotto/models/hugging_face.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
@@ -64,6 +66,33 @@ models::DataShape shape_of(const data::Tokenizer& tokenizer, const data::Manifes
   return {.vocabulary = tokenizer.size(),
           .blank = tokenizer.blank(),
           .feature_dim = manifest.feature_dim()};
+}
+
+// Of the RAM that is free now where it is a share.
+int64_t host_bytes(const MemorySize& size, int64_t automatic) {
+  if (size.kind == MemorySize::Kind::kAuto) return automatic;
+  if (size.kind == MemorySize::Kind::kBytes) return size.bytes;
+  return static_cast<int64_t>(size.share * static_cast<double>(device::read_host().free_bytes));
+}
+
+int64_t loader_bytes(const DataOptions& options) {
+  return host_bytes(options.loader_memory,
+                    std::min(int64_t{1} << 30, device::read_host().free_bytes / 8));
+}
+
+data::AudioTreatment treatment_of(const RunConfig& config) {
+  data::AudioTreatment treatment;
+  if (!config.data.augment.is_off()) {
+    treatment.augmentation = std::make_shared<const data::Augmentation>(
+        config.data.augment, static_cast<uint64_t>(config.seed), config.model.sample_rate());
+  }
+  if (config.data.cache != data::CacheKind::kNone) {
+    const bool is_disk = config.data.cache == data::CacheKind::kDisk;
+    const int64_t automatic = is_disk ? int64_t{16} << 30 : device::read_host().free_bytes / 4;
+    treatment.cache = std::make_shared<data::AudioCache>(
+        config.data.cache, host_bytes(config.data.cache_size, automatic), cache_folder());
+  }
+  return treatment;
 }
 
 std::string not_updated_text(const StepReport& report, const LossScale& scale) {
@@ -142,7 +171,8 @@ void Trainer::open_device(const models::DataShape& shape) {
 void Trainer::make_datasets(data::Manifest manifest) {
   const RunConfig& config = request_.config;
   data::DatasetOptions options = dataset_options(config, manifest);
-  train_ = std::make_unique<data::Dataset>(manifest, *tokenizer_, options);
+  const data::AudioTreatment treatment = treatment_of(config);
+  train_ = std::make_unique<data::Dataset>(manifest, *tokenizer_, options, treatment);
   sizes_ = std::make_unique<Sizes>(*train_);
   if (config.data.too_large == data::Policy::kSkip) {
     const double fitting_s =
@@ -150,7 +180,7 @@ void Trainer::make_datasets(data::Manifest manifest) {
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
       options.max_seconds = fitting_s;
     options.too_long = data::Policy::kSkip;
-    train_ = std::make_unique<data::Dataset>(std::move(manifest), *tokenizer_, options);
+    train_ = std::make_unique<data::Dataset>(std::move(manifest), *tokenizer_, options, treatment);
     sizes_ = std::make_unique<Sizes>(*train_);
   }
   sampler_ = std::make_unique<data::Sampler>(
@@ -202,7 +232,9 @@ RunSummary Trainer::run() {
   const double start = now_s();
   last_save_s_ = start;
   data::Loader loader(*train_, *sampler_,
-                      {.num_threads = request_.config.data.loader_threads, .start = state_.next});
+                      {.num_threads = request_.config.data.loader_threads,
+                       .max_bytes = loader_bytes(request_.config.data),
+                       .start = state_.next});
   while (state_.step < plan_.total_steps && !summary_.was_stopped) {
     if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
     const StepReport report = train_one(next_step(loader));

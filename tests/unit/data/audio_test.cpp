@@ -130,12 +130,12 @@ TEST(Dataset, TooFewSamplesOnceDecodedAreTooShort) {
       folder.write("m.jsonl", R"({"audio_filepath": "a.wav", "duration": 0.04, "text": "a"})"));
   const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
   const Dataset lenient(manifest, tokenizer, {.min_rows = 201});
-  EXPECT_PRED2(contains, std::get<SkippedUtterance>(lenient.load(0)).reason,
+  EXPECT_PRED2(contains, std::get<SkippedUtterance>(lenient.load(0, 0)).reason,
                "line 1 (a.wav): 160 samples. Expected at least 201, for the model");
   const Dataset strict(manifest, tokenizer, {.min_rows = 201, .too_short = Policy::kError});
-  EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(0); }), "160 samples");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(0, 0); }), "160 samples");
   const Dataset enough(manifest, tokenizer, {.min_rows = 160});
-  EXPECT_EQ(std::get<Example>(enough.load(0)).rows, 160);
+  EXPECT_EQ(std::get<Example>(enough.load(0, 0)).rows, 160);
 }
 
 TEST(Loader, LoadsTheDigits) {

@@ -126,7 +126,7 @@ TEST(Dataset, RefusesToBeEmpty) {
 TEST(Dataset, LoadsFeaturesAndLabels) {
   const FeatureCorpus corpus({{.num_frames = 3, .text = "a"}, {.num_frames = 2, .text = "b a"}});
   const Dataset dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"ab"}), {}), {});
-  const Example example = std::get<Example>(dataset.load(1));
+  const Example example = std::get<Example>(dataset.load(1, 0));
   EXPECT_EQ(example.utterance, 1);
   EXPECT_EQ(example.rows, 2);
   EXPECT_EQ(example.feature_dim, 2);
@@ -138,11 +138,11 @@ TEST(Dataset, BrokenFileIsAnErrorUnlessToldToSkip) {
   const FeatureCorpus corpus({{}, {.file = "gone.f16"}});
   const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
   const Dataset strict(corpus.manifest(), tokenizer, {});
-  EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(1); }),
+  EXPECT_PRED2(contains, message_of<DataError>([&] { strict.load(1, 0); }),
                "gone.f16: No such file or directory");
-  EXPECT_TRUE(std::holds_alternative<Example>(strict.load(0)));
+  EXPECT_TRUE(std::holds_alternative<Example>(strict.load(0, 0)));
   const Dataset lenient(corpus.manifest(), tokenizer, {.broken = Policy::kSkip});
-  const auto skipped = std::get<SkippedUtterance>(lenient.load(1));
+  const auto skipped = std::get<SkippedUtterance>(lenient.load(1, 0));
   EXPECT_EQ(skipped.utterance, 1);
   EXPECT_PRED2(contains, skipped.reason, "gone.f16: No such file or directory");
 }
@@ -174,7 +174,7 @@ TEST(Dataset, LoadsTheWholeAn4) {
     const Dataset dataset(Manifest::read(folder / name), tokenizer, {});
     float largest = 0.0f;
     for (const uint32_t utterance : dataset.utterances()) {
-      const Example example = std::get<Example>(dataset.load(utterance));
+      const Example example = std::get<Example>(dataset.load(utterance, 0));
       EXPECT_EQ(example.values.size(), static_cast<size_t>(example.rows * 13));
       EXPECT_EQ(tokenizer.decode(example.labels), dataset.manifest().at(utterance).text);
       for (const float value : example.values) largest = std::max(largest, std::abs(value));

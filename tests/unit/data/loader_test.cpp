@@ -70,6 +70,18 @@ TEST(Loader, GivesTheSamplersStepsInOrder) {
   }
 }
 
+// However little it may take, the next step comes.
+TEST(Loader, GivesTheSameWhateverItsMemory) {
+  const Source source(many_utterances(40));
+  Loader loader(source.dataset, source.sampler, {});
+  const std::vector<std::string> steps = take(loader, 15);
+  for (const int64_t bytes : {0, 300, 5'000}) {
+    Loader bounded(source.dataset, source.sampler,
+                   {.num_threads = 3, .num_steps_ahead = 5, .max_bytes = bytes});
+    EXPECT_EQ(take(bounded, 15), steps);
+  }
+}
+
 TEST(Loader, GivesTheSameWhateverTheThreads) {
   std::vector<TestUtterance> utterances = many_utterances(40);
   utterances[5].file = "gone.f16";

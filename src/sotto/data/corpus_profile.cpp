@@ -1,0 +1,184 @@
+#include "sotto/data/corpus_profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "sotto/core/error.h"
+#include "sotto/core/parallel.h"
+#include "sotto/core/rng.h"
+#include "sotto/data/audio.h"
+#include "sotto/data/audio_path.h"
+
+namespace sotto::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Places of a sample in their order; of all where it is as large.
+std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& options) {
+  std::vector<int64_t> places(static_cast<size_t>(size));
+  if (options.sample == 0 || options.sample >= size) {
+    std::iota(places.begin(), places.end(), int64_t{0});
+    return places;
+  }
+  places = RandomStream({.seed = options.seed, .purpose = Purpose::kShuffle}).permutation(size);
+  places.resize(static_cast<size_t>(options.sample));
+  std::ranges::sort(places);
+  return places;
+}
+
+// What one file says.
+struct LookedAt {
+  std::string speaker;
+  std::string lang;
+  double duration_s = 0.0;
+  // Empty where it could not be read.
+  std::string form;
+  std::string error;
+  // This utterance's share of its file.
+  double bytes = 0.0;
+};
+
+LookedAt look_at(const Manifest& manifest, int64_t place) {
+  const Utterance utterance = manifest.at(place);
+  LookedAt looked{.speaker = utterance.speaker,
+                  .lang = utterance.lang,
+                  .duration_s = utterance.duration_s,
+                  .form = {},
+                  .error = {}};
+  const fs::path path = manifest.path_of(utterance);
+  try {
+    if (utterance.feature_dim > 0) {
+      looked.form = fmt::format("features of dimension {}, {}", utterance.feature_dim,
+                                path.extension().string());
+      // Half precision; other types are found when they are loaded.
+      looked.bytes = 2.0 * static_cast<double>(utterance.num_frames * utterance.feature_dim);
+      if (!fs::exists(path)) throw DataError({.attempted = path.string(), .found = "no such file"});
+      return looked;
+    }
+    const AudioInfo info = audio_info(path);
+    looked.form =
+        fmt::format("{} Hz, {} {}, {}", info.sample_rate, info.channels,
+                    info.channels == 1 ? "channel" : "channels", path.extension().string());
+    const double share = info.frames == 0 ? 0.0 : utterance.duration_s / info.seconds();
+    if (!tar_member(path))
+      looked.bytes = static_cast<double>(fs::file_size(path)) * std::min(share, 1.0);
+  } catch (const DataError& error) {
+    looked.form.clear();
+    looked.error = error.what();
+  } catch (const fs::filesystem_error& error) {
+    looked.form.clear();
+    looked.error = error.what();
+  }
+  return looked;
+}
+
+std::vector<LookedAt> look_at_sample(const Manifest& manifest,
+                                     const CorpusProfileOptions& options) {
+  const std::vector<int64_t> places = draw_sample(manifest.size(), options);
+  std::vector<LookedAt> all(places.size());
+  std::mutex mutex;
+  int64_t num_done = 0;
+  parallel_for(std::ssize(places), [&](int64_t i) {
+    all[static_cast<size_t>(i)] = look_at(manifest, places[static_cast<size_t>(i)]);
+    const std::lock_guard lock(mutex);
+    ++num_done;
+    if (options.on_progress) options.on_progress(num_done, std::ssize(places));
+  });
+  return all;
+}
+
+void add_sample(CorpusProfile& profile, const std::vector<LookedAt>& sample) {
+  std::set<std::string> speakers;
+  double bytes = 0.0;
+  double seconds = 0.0;
+  for (const LookedAt& looked : sample) {
+    if (!looked.speaker.empty()) speakers.insert(looked.speaker);
+    if (!looked.lang.empty()) ++profile.languages[looked.lang];
+    if (looked.form.empty()) {
+      if (profile.num_unreadable++ == 0) profile.first_unreadable = looked.error;
+      continue;
+    }
+    ++profile.forms[looked.form];
+    bytes += looked.bytes;
+    seconds += looked.duration_s;
+  }
+  profile.num_sampled = std::ssize(sample);
+  profile.num_speakers = std::ssize(speakers);
+  if (seconds > 0.0) profile.estimated_bytes = std::llround(bytes / seconds * profile.seconds);
+}
+
+// 1, 2 or 5 times a power of ten.
+double round_width(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double times : {1.0, 2.0, 5.0}) {
+    if (times * power >= least) return times * power;
+  }
+  return 10.0 * power;
+}
+
+}  // namespace
+
+Distribution Distribution::of(std::vector<double> values) {
+  SOTTO_ASSERT(!values.empty(), "a distribution of nothing");
+  std::ranges::sort(values);
+  Distribution result;
+  result.min = values.front();
+  result.max = values.back();
+  result.mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  for (size_t i = 0; i < kPercentiles.size(); ++i) {
+    const double place = kPercentiles[i] / 100.0 * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<size_t>(place);
+    const size_t above = std::min(below + 1, values.size() - 1);
+    const double share = place - static_cast<double>(below);
+    result.percentiles[i] = values[below] + share * (values[above] - values[below]);
+  }
+  return result;
+}
+
+Histogram Histogram::of(const std::vector<double>& values, int64_t num_bins) {
+  const auto [least, most] = std::ranges::minmax(values);
+  Histogram histogram;
+  histogram.width = round_width(std::max((most - least) / static_cast<double>(num_bins - 1), 1e-3));
+  histogram.begin = std::floor(least / histogram.width) * histogram.width;
+  const auto bin_of = [&](double value) {
+    return static_cast<size_t>((value - histogram.begin) / histogram.width);
+  };
+  histogram.counts.assign(bin_of(most) + 1, 0);
+  for (const double value : values) ++histogram.counts[bin_of(value)];
+  return histogram;
+}
+
+std::string_view CorpusProfile::size_class() const {
+  constexpr double kHour = 3600.0;
+  if (seconds < 10.0 * kHour) return "small";
+  return seconds > 100.0 * kHour ? "large" : "medium";
+}
+
+CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOptions& options) {
+  const ManifestIndex& index = manifest.index();
+  const ManifestIndex::Columns& columns = index.columns();
+  CorpusProfile profile;
+  profile.num_utterances = manifest.size();
+  profile.num_bad_lines = index.num_bad_lines();
+  profile.feature_dim = manifest.feature_dim();
+  profile.num_characters = std::ssize(index.characters());
+  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
+  const std::vector<double> durations(columns.durations_s.begin(), columns.durations_s.end());
+  profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
+  profile.durations_s = Distribution::of(durations);
+  profile.characters =
+      Distribution::of({columns.num_characters.begin(), columns.num_characters.end()});
+  constexpr int64_t kBins = 16;
+  profile.histogram = Histogram::of(durations, kBins);
+  add_sample(profile, look_at_sample(manifest, options));
+  return profile;
+}
+
+}  // namespace sotto::data

@@ -1,0 +1,74 @@
+#include "sotto/data/corpus_profile.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/data/manifest_writer.h"
+#include "support/temp_folder.h"
+#include "unit/data/sound_file.h"
+
+namespace sotto::data {
+namespace {
+
+using test::TempFolder;
+
+// As numpy.percentile gives them for the same numbers.
+TEST(Distribution, InterpolatesBetweenValues) {
+  const Distribution of = Distribution::of({4.0, 1.0, 3.0, 2.0});
+  EXPECT_EQ(of.mean, 2.5);
+  EXPECT_EQ(of.min, 1.0);
+  EXPECT_EQ(of.max, 4.0);
+  EXPECT_NEAR(of.percentiles[0], 1.03, 1e-12);
+  EXPECT_NEAR(of.percentiles[2], 1.75, 1e-12);
+  EXPECT_NEAR(of.percentiles[3], 2.5, 1e-12);
+  EXPECT_NEAR(of.percentiles[6], 3.97, 1e-12);
+  EXPECT_EQ(Distribution::of({7.0}).percentiles[3], 7.0);
+}
+
+TEST(Histogram, HasRoundBinsThatHoldEveryValue) {
+  const Histogram of = Histogram::of({0.9, 1.0, 1.1, 5.0, 30.6}, 16);
+  EXPECT_EQ(of.width, 2.0);
+  EXPECT_EQ(of.begin, 0.0);
+  ASSERT_EQ(of.counts.size(), 16u);
+  EXPECT_EQ(of.counts[0], 3);
+  EXPECT_EQ(of.counts[2], 1);
+  EXPECT_EQ(of.counts[15], 1);
+  EXPECT_EQ(Histogram::of({3.0, 3.0}, 16).counts, (std::vector<int64_t>{2}));
+}
+
+TEST(CorpusProfile, DescribesAllByTheIndexAndFilesByASample) {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = fmt::format("{}.wav", i);
+    if (i != 3) write_sound(folder.path() / name, tone(1.0 + i, /*channels=*/i % 2 + 1));
+    lines += manifest_line({.file = name,
+                            .duration_s = 1.0 + i,
+                            .text = std::string(static_cast<size_t>(i), 'a'),
+                            .speaker = fmt::format("s{}", i % 4),
+                            .lang = "en"}) +
+             "\n";
+  }
+  const Manifest manifest = Manifest::read(folder.write("m.jsonl", lines));
+  const CorpusProfile all = profile_corpus(manifest, {.sample = 0});
+  EXPECT_EQ(all.num_utterances, 30);
+  EXPECT_EQ(all.seconds, 465.0);
+  EXPECT_EQ(all.size_class(), "small");
+  EXPECT_EQ(all.durations_s.max, 30.0);
+  EXPECT_EQ(all.num_empty_texts, 1);
+  EXPECT_EQ(all.num_sampled, 30);
+  EXPECT_EQ(all.num_unreadable, 1);
+  EXPECT_EQ(all.num_speakers, 4);
+  EXPECT_EQ(all.languages.at("en"), 30);
+  EXPECT_EQ(all.forms.at("16000 Hz, 1 channel, .wav"), 15);
+  EXPECT_EQ(all.forms.at("16000 Hz, 2 channels, .wav"), 14);
+  // 32,000 bytes a second and channel.
+  EXPECT_NEAR(static_cast<double>(all.estimated_bytes), 465.0 * 32'000 * 1.5, 465.0 * 32'000 * 0.1);
+
+  const CorpusProfile some = profile_corpus(manifest, {.sample = 7, .seed = 5});
+  EXPECT_EQ(some.num_sampled, 7);
+  EXPECT_EQ(some.seconds, 465.0);
+  EXPECT_EQ(profile_corpus(manifest, {.sample = 7, .seed = 5}).forms, some.forms);
+}
+
+}  // namespace
+}  // namespace sotto::data
