@@ -115,6 +115,34 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
   EXPECT_FALSE(at::equal(loss_in(1), loss_in(2)));
 }
 
+// Masks of features without dropout: other ones in another step, none in evaluation.
+TEST(SpecAugment, MasksInTrainingAlone) {
+  TinyModel tiny = tiny_models()[4];
+  ASSERT_EQ(tiny.name, "torchaudio");
+  tiny.config.model.transformer_ctc.dropout = 0.0;
+  TinyModel bare = tiny;
+  bare.config.model.transformer_ctc.spec_augment = {};
+  const std::vector<data::Example> examples = tiny.examples(2, 3);
+  const std::vector<int64_t> places = {0, 1};
+  device::StagingBuffer unused(0);
+  const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+  const auto loss_in = [&](const TinyModel& of, uint64_t step) {
+    const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);
+    nn::Tape tape;
+    const std::vector<float> weights(2, 1.0f);
+    return model->forward(batch, {.step = step}, weights, tape).loss;
+  };
+  EXPECT_TRUE(at::equal(loss_in(tiny, 1), loss_in(tiny, 1)));
+  EXPECT_FALSE(at::equal(loss_in(tiny, 1), loss_in(tiny, 2)));
+  EXPECT_TRUE(at::equal(loss_in(bare, 1), loss_in(bare, 2)));
+  const auto evaluated = [&](const TinyModel& of) {
+    const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);
+    return model->recognise(batch).loss.loss;
+  };
+  EXPECT_TRUE(at::equal(evaluated(tiny), evaluated(bare)));
+  EXPECT_TRUE(at::equal(evaluated(tiny), loss_in(bare, 1)));
+}
+
 // --- layer drop
 
 TEST(LayerDrop, LeavesOutTheSameLayersHoweverAStepIsSplit) {

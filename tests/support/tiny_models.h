@@ -60,6 +60,29 @@ inline train::RunConfig tiny_lm(bool is_tied) {
   return config;
 }
 
+// Log-mel features of the kind, masked; a frame each 20 samples.
+inline train::RunConfig tiny_transformer(kernels::LogMelKind kind) {
+  train::RunConfig config;
+  config.model = models::ModelOptions::of_preset("tiny");
+  models::TransformerCtcOptions& model = config.model.transformer_ctc;
+  model.features = kernels::LogMelOptions::of_kind(kind);
+  model.features.window = 50;
+  model.features.hop = 20;
+  model.features.num_mels = 10;
+  model.spec_augment = {.frequency_masks = 2,
+                        .frequency_width = 4,
+                        .time_masks = 3,
+                        .time_width = 5,
+                        .time_share = 0.3};
+  model.subsampling_factor = 2;
+  model.layers = 2;
+  model.width = 32;
+  model.hidden = 64;
+  config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
+  config.optimizer.schedule.rate = 1e-3;
+  return config;
+}
+
 // Utterances of 300 samples and more, with few enough labels.
 inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
   const RandomStream stream({.seed = seed});
@@ -106,10 +129,15 @@ struct TinyModel {
 
 // All that the tests of equivalence and memory go through.
 inline std::vector<TinyModel> tiny_models() {
-  return {{"wav2vec2", tiny_wav2vec2(false), kWaveShape, wave_examples},
-          {"xls_r", tiny_wav2vec2(true), kWaveShape, wave_examples},
-          {"tied_lm", tiny_lm(true), kTextShape, text_examples},
-          {"untied_lm", tiny_lm(false), kTextShape, text_examples}};
+  return {
+      {"wav2vec2", tiny_wav2vec2(false), kWaveShape, wave_examples},
+      {"xls_r", tiny_wav2vec2(true), kWaveShape, wave_examples},
+      {"tied_lm", tiny_lm(true), kTextShape, text_examples},
+      {"untied_lm", tiny_lm(false), kTextShape, text_examples},
+      {"torchaudio", tiny_transformer(kernels::LogMelKind::kTorchaudio), kWaveShape, wave_examples},
+      {"whisper", tiny_transformer(kernels::LogMelKind::kWhisper), kWaveShape, wave_examples},
+      {"nemo", tiny_transformer(kernels::LogMelKind::kNemo), kWaveShape, wave_examples},
+      {"kaldi", tiny_transformer(kernels::LogMelKind::kKaldi), kWaveShape, wave_examples}};
 }
 
 }  // namespace sotto::test

@@ -25,6 +25,7 @@ using kernels::CtcGreedy;
 using kernels::Dropout;
 using kernels::GroupNorm;
 using kernels::LogMel;
+using kernels::LogMelKind;
 using kernels::Packing;
 using nn::Context;
 
@@ -69,6 +70,18 @@ at::Tensor constant(int64_t size, double value, const at::Device& device) {
   return result;
 }
 
+void check_features(const TransformerCtcOptions& options, const DataShape& shape) {
+  if (shape.feature_dim > 0 && options.features != kernels::LogMelOptions{})
+    refuse_settings("features of the waveform, but the data has stored ones",
+                    "no settings in features");
+  // A mask that may hide all features hides whole utterances.
+  const nn::SpecAugmentOptions& masks = options.spec_augment;
+  const int64_t width = num_features(options, shape);
+  if (masks.frequency_masks > 0 && masks.frequency_width >= width)
+    refuse_settings(fmt::format("spec_augment.frequency_width {}", masks.frequency_width),
+                    fmt::format("fewer than the {} features of a frame", width));
+}
+
 std::optional<LogMel::Tables> tables_for(const TransformerCtcOptions& options,
                                          const DataShape& shape, const at::Device& device) {
   if (shape.feature_dim > 0) return std::nullopt;
@@ -97,6 +110,7 @@ std::vector<std::string> transformer_ctc_presets() {
 
 void TransformerCtcOptions::visit(OptionVisitor& visitor) {
   visitor.group("features", features, "log-mel features of the waveform");
+  visitor.group("spec_augment", spec_augment, "masks of features in training");
   visitor.choice("subsampling", subsampling, "convolutions over time, or frames stacked",
                  nn::kSubsamplingKinds);
   visitor.value("subsampling_factor", subsampling_factor, "frames that become one; 2 or 4 for conv",
@@ -152,6 +166,7 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
              .blank = shape.blank,
              .norm = options.norm,
              .has_norm = options.norm_first}) {
+  check_features(options, shape);
   store_.allocate(allocation);
 }
 
@@ -197,14 +212,23 @@ Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
           batch.packing.keys()};
 }
 
-at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch, const Packing& frames) const {
+at::Tensor TransformerCtc::normalised(const data::MicroBatch& batch, const Packing& frames) const {
   const at::Tensor raw =
       log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
-  at::Tensor features =
-      GroupNorm::forward(
-          raw, frames,
-          {.gamma = normalisation_.gamma, .beta = normalisation_.beta, .num_groups = raw.size(1)})
-          .y;
+  // These are normalised as they come.
+  if (log_mel_ && options_.features.kind == LogMelKind::kNemo) return raw;
+  return GroupNorm::forward(raw, frames,
+                            {.gamma = normalisation_.gamma,
+                             .beta = normalisation_.beta,
+                             .num_groups = raw.size(1)})
+      .y;
+}
+
+at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch, const nn::StepContext& step,
+                                       const Packing& frames) const {
+  at::Tensor features = normalised(batch, frames);
+  nn::SpecAugment::apply(features, {.step = step, .packing = frames, .layer = front_layer()},
+                         options_.spec_augment);
   return compute_ == at::kFloat ? features : Cast::to(features, compute_);
 }
 
@@ -216,7 +240,7 @@ at::Tensor TransformerCtc::encode(const data::MicroBatch& batch, const nn::StepC
   at::Tensor x;
   {
     const MomentScope moment(context.moment(Phase::kForward));
-    x = subsampling_.forward(features_of(batch, packings.front()), packings, context, tape);
+    x = subsampling_.forward(features_of(batch, step, packings.front()), packings, context, tape);
     positions_.add(x, context.packing);
     Dropout::apply(x, context.packing, context.dropout(kInputDropout, options_.dropout));
   }

@@ -1,5 +1,5 @@
-// The network `transformer_ctc`: features normalised by utterance, subsampling, positions,
-// transformer blocks, a CTC head.
+// The network `transformer_ctc`: features normalised by utterance and in training masked,
+// subsampling, positions, transformer blocks, a CTC head.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,14 +15,17 @@
 #include "sotto/models/model.h"
 #include "sotto/nn/ctc_head.h"
 #include "sotto/nn/positions.h"
+#include "sotto/nn/spec_augment.h"
 #include "sotto/nn/subsampling.h"
 #include "sotto/nn/transformer_stack.h"
 
 namespace sotto::models {
 
 struct TransformerCtcOptions {
-  // Of the waveform; ignored where the data has stored features.
+  // Of the waveform; refused where the data has stored features and these are not the defaults.
   kernels::LogMelOptions features;
+  // Of normalised features, stored ones too.
+  nn::SpecAugmentOptions spec_augment;
   nn::SubsamplingKind subsampling = nn::SubsamplingKind::kConvolution;
   int64_t subsampling_factor = 4;
   int64_t layers = 8;
@@ -74,8 +77,11 @@ class TransformerCtc : public Model {
     at::Tensor beta;   // [F], zeros
   };
 
-  // Frames [N, F] of the micro-batch, normalised, in the type of activations.
-  at::Tensor features_of(const data::MicroBatch& batch, const kernels::Packing& frames) const;
+  // Features [N, F] of the micro-batch, normalised.
+  at::Tensor normalised(const data::MicroBatch& batch, const kernels::Packing& frames) const;
+  // The same as the encoder gets them: masked in training, in the type of activations.
+  at::Tensor features_of(const data::MicroBatch& batch, const nn::StepContext& step,
+                         const kernels::Packing& frames) const;
   kernels::Packing frames_of(const data::MicroBatch& batch) const;
   // From the values to the last block's result [M, D]; puts the packings on the tape.
   at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,

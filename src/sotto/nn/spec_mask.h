@@ -24,10 +24,6 @@ struct SpanOptions {
   int64_t min_spans = 0;
 };
 
-// Where spans begin, each at another place; none where the axis is shorter than a span.
-std::vector<int64_t> draw_spans(const SpanOptions& options, int64_t size,
-                                const RandomStream& stream);
-
 struct SpecMaskOptions {
   int64_t width = 768;
   SpanOptions frames = {.probability = 0.05, .length = 10, .min_spans = 2};
@@ -53,9 +49,9 @@ class SpecMask {
 
  private:
   // Rows of the pack that are hidden, int32 [R].
-  at::Tensor hidden_rows(const Context& context) const;
+  at::Tensor rows_of(const Context& context) const;
   // Bytes [B, D], not 0 where an utterance's feature is hidden.
-  at::Tensor hidden_features(const Context& context) const;
+  at::Tensor features_of(const Context& context) const;
 
   SpecMaskOptions options_;
   Parameter* value_;  // [D]; null where nothing is ever hidden

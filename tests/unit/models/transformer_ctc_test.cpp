@@ -1,0 +1,85 @@
+// The settings of the network's features: kinds, what is usual for each, and what is refused.
+#include "sotto/models/transformer_ctc.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/config.h"
+#include "sotto/models/model_options.h"
+#include "support/thrown.h"
+
+namespace sotto::models {
+namespace {
+
+using kernels::LogMelKind;
+using kernels::LogMelOptions;
+using test::contains;
+using test::message_of;
+
+LogMelOptions features_of(const std::vector<std::string>& overrides) {
+  return read_overrides<ModelOptions>(overrides).transformer_ctc.features;
+}
+
+std::string refusal_of(const std::vector<std::string>& overrides,
+                       const DataShape& shape = {.vocabulary = 5}) {
+  return message_of<ConfigError>(
+      [&] { make_model(read_overrides<ModelOptions>(overrides), shape, {.device = at::kMeta}); });
+}
+
+TEST(TransformerCtcFeatures, HaveWhatIsUsualForTheirKind) {
+  EXPECT_EQ(features_of({}), LogMelOptions{});
+  EXPECT_EQ(features_of({"features.kind=kaldi"}), LogMelOptions::of_kind(LogMelKind::kKaldi));
+  EXPECT_EQ(features_of({"features.kind=kaldi"}).f_min, 20.0);
+  EXPECT_EQ(features_of({"features.kind=nemo"}).f_min, 0.0);
+  // What is written besides the kind counts, in any order.
+  const LogMelOptions changed = features_of(
+      {"features.f_min=5", "features.num_mels=128", "features.kind=kaldi", "preset=tiny"});
+  EXPECT_EQ(changed.kind, LogMelKind::kKaldi);
+  EXPECT_EQ(changed.f_min, 5.0);
+  EXPECT_EQ(changed.num_mels, 128);
+  EXPECT_EQ(changed.window, 400);
+}
+
+TEST(TransformerCtcFeatures, AreReadAsTheyWereWritten) {
+  ModelOptions options = ModelOptions::of_preset("tiny");
+  options.transformer_ctc.features = LogMelOptions::of_kind(LogMelKind::kKaldi);
+  options.transformer_ctc.features.f_min = 0.0;
+  options.transformer_ctc.spec_augment.time_masks = 2;
+  const auto read = read_options<ModelOptions>(write_options(options));
+  EXPECT_EQ(read.transformer_ctc.features, options.transformer_ctc.features);
+  EXPECT_EQ(read.transformer_ctc.spec_augment.time_masks, 2);
+}
+
+TEST(TransformerCtcFeatures, TellTheShortestUtterance) {
+  const auto min_rows = [](const std::string& kind) {
+    return read_overrides<ModelOptions>({"features.kind=" + kind}).min_rows(0);
+  };
+  EXPECT_EQ(min_rows("torchaudio"), 201);
+  EXPECT_EQ(min_rows("whisper"), 201);
+  EXPECT_EQ(min_rows("nemo"), 320);
+  EXPECT_EQ(min_rows("kaldi"), 400);
+}
+
+TEST(TransformerCtcFeatures, RefuseWhatCannotTakeEffect) {
+  EXPECT_PRED2(contains, refusal_of({"features.kind=htk"}),
+               "one of torchaudio, whisper, nemo, kaldi");
+  for (const char* kind : {"torchaudio", "whisper", "nemo"}) {
+    EXPECT_PRED2(contains,
+                 refusal_of({std::string("features.kind=") + kind, "features.window=401"}),
+                 "a window of 401 samples. Expected an even number: frames are centred");
+  }
+  EXPECT_EQ(features_of({"features.kind=kaldi", "features.window=401"}).window, 401);
+  EXPECT_PRED2(contains,
+               refusal_of({"features.kind=whisper"}, {.vocabulary = 5, .feature_dim = 13}),
+               "features of the waveform, but the data has stored ones");
+}
+
+TEST(TransformerCtcFeatures, AreNotMaskedWhole) {
+  EXPECT_PRED2(contains, refusal_of({"spec_augment.frequency_masks=1", "features.num_mels=27"}),
+               "spec_augment.frequency_width 27. Expected fewer than the 27 features of a frame");
+  EXPECT_PRED2(contains,
+               refusal_of({"spec_augment.frequency_masks=1"}, {.vocabulary = 5, .feature_dim = 13}),
+               "fewer than the 13 features of a frame");
+}
+
+}  // namespace
+}  // namespace sotto::models
