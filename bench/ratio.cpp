@@ -60,6 +60,11 @@ std::string format_time(double seconds) {
   return fmt::format("{:.2f} ms", seconds * 1e3);
 }
 
+std::string format_speed(const Pair& pair, double seconds) {
+  if (pair.audio_s == 0.0) return format_time(seconds);
+  return fmt::format("{} ({:.0f} x)", format_time(seconds), pair.audio_s / seconds);
+}
+
 // A regular expression that matches `text` alone.
 std::string literal(const std::string& text) {
   return std::regex_replace(text, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
@@ -138,8 +143,8 @@ std::string PairRunner::ratios() const {
     is_empty = false;
     const double ratio = theirs->second / ours->second;
     const bool has_bar = pair.at_least > 0.0;
-    table.add_row({pair.topic, pair.shape, format_time(ours->second), format_time(theirs->second),
-                   fmt::format("{:.3f}", ratio),
+    table.add_row({pair.topic, pair.shape, format_speed(pair, ours->second),
+                   format_speed(pair, theirs->second), fmt::format("{:.3f}", ratio),
                    has_bar ? fmt::format("at least {:.2f}", pair.at_least) : "",
                    has_bar ? (ratio >= pair.at_least ? "met" : "missed") : ""});
   }

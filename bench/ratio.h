@@ -24,6 +24,9 @@ struct Pair {
   std::string shape;
   // Least ratio theirs / ours that is wanted; 0: none, for information.
   double at_least = 0.0;
+  // Seconds of audio in a unit of work: the table then says how many go through in a second, as
+  // (900 x). 0: it is not of audio.
+  double audio_s = 0.0;
   // Called when the pair's turn comes, so that only one pair's data is alive.
   std::function<Sides()> make;
 

@@ -9,6 +9,7 @@ namespace sotto::bench {
 
 std::vector<Pair> gemm_pairs();
 std::vector<Pair> layer_norm_pairs();
+std::vector<Pair> log_mel_pairs();
 std::vector<Pair> arena_pairs();
 std::vector<Pair> elementwise_pairs();
 std::vector<Pair> attention_pairs();
