@@ -54,6 +54,8 @@ void add_data(CLI::App& app, const GlobalOptions&) {
   add_data_import(*data);
   add_data_split(*data);
   add_data_check(*data);
+  add_data_text(*data);
+  add_data_fetch(*data);
   CLI::App* demo = data->add_subcommand(
       "demo", "Synthetic speech (espeak-ng): digits and commands, several voices, noise");
   // Shared, because the callback is copied and has to outlive this function.

@@ -30,8 +30,11 @@ void add_export(CLI::App& app, const GlobalOptions& global);
 // `sotto logits`: what a network says of each frame.
 void add_logits(CLI::App& app, const GlobalOptions& global);
 
-// `sotto data`: corpora made, imported and split.
+// `sotto data`: corpora made, fetched, imported, split and checked.
 void add_data(CLI::App& app, const GlobalOptions& global);
+
+// `sotto tokenizer`: tokenizers, made and used.
+void add_tokenizer(CLI::App& app, const GlobalOptions& global);
 
 // `sotto prove memory`: predicted against measured memory of training steps.
 void add_prove(CLI::App& app, const GlobalOptions& global);

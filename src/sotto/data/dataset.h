@@ -64,6 +64,8 @@ struct Example {
   // Of text: the entries that a language model sees, one a row; `labels` are those that come next.
   std::vector<int32_t> tokens = {};
   std::vector<int32_t> labels = {};
+  // Of text: rows of its segments, which know nothing of each other; empty: it is one.
+  std::vector<int64_t> segments = {};
 };
 
 struct SkippedUtterance {

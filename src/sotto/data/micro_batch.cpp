@@ -76,9 +76,20 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
   std::vector<std::vector<int32_t>> labels;
   for (const int64_t place : places) {
     const Example& example = at_place(examples, place);
-    lengths.push_back(example.rows);
-    keys.push_back({.utterance = static_cast<uint64_t>(example.utterance)});
-    labels.push_back(example.labels);
+    if (example.segments.empty()) {
+      lengths.push_back(example.rows);
+      keys.push_back({.utterance = static_cast<uint64_t>(example.utterance)});
+      labels.push_back(example.labels);
+    }
+    auto next = example.labels.begin();
+    for (size_t i = 0; i < example.segments.size(); ++i) {
+      const int64_t length = example.segments[i];
+      lengths.push_back(length);
+      keys.push_back({.utterance = static_cast<uint64_t>(example.utterance),
+                      .segment = static_cast<uint32_t>(i)});
+      labels.emplace_back(next, next + length);
+      next += length;
+    }
   }
   return {.values = pack_values(examples, places, device, staging),
           .packing = kernels::Packing(std::move(lengths), device, std::move(keys)),

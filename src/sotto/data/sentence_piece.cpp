@@ -105,13 +105,17 @@ std::optional<int32_t> SentencePieceModel::end() const {
   return id < 0 ? std::nullopt : std::optional<int32_t>(id);
 }
 
+int32_t SentencePieceModel::unknown() const {
+  return processor_->library.unk_id();
+}
+
 std::vector<int32_t> SentencePieceModel::encode(std::string_view text,
                                                 std::vector<std::string>& unknown) const {
   const library::SentencePieceProcessor& processor = processor_->library;
   std::vector<int> ids;
   const library::util::Status status = processor.Encode(text, &ids);
   SOTTO_ASSERT(status.ok(), "SentencePiece: {}", reason_of(status));
-  const int unknown_id = processor.unk_id();
+  const int unknown_id = this->unknown();
   if (std::ranges::find(ids, unknown_id) == ids.end()) return ids;
   // Only now the costly form, which knows where each piece stands.
   const library::ImmutableSentencePieceText pieces = processor.EncodeAsImmutableProto(text);

@@ -32,6 +32,8 @@ class SentencePieceModel {
   // Where the model has them.
   std::optional<int32_t> padding() const;
   std::optional<int32_t> end() const;
+  // <unk>: every model has it.
+  int32_t unknown() const;
 
   // The pieces of a text. What the model does not know stands as its <unk>, and is added to
   // `unknown` as it stands in the text, each once. May be called from several threads.

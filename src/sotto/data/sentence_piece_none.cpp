@@ -37,6 +37,10 @@ std::optional<int32_t> SentencePieceModel::end() const {
   return std::nullopt;
 }
 
+int32_t SentencePieceModel::unknown() const {
+  return 0;
+}
+
 std::vector<int32_t> SentencePieceModel::encode(std::string_view /*text*/,
                                                 std::vector<std::string>& /*unknown*/) const {
   return {};

@@ -87,6 +87,11 @@ int32_t Tokenizer::blank() const {
   return model.padding().value_or(static_cast<int32_t>(model.size()));
 }
 
+std::optional<int32_t> Tokenizer::unknown() const {
+  if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) return vocabulary->unknown();
+  return std::get<1>(form_)->unknown();
+}
+
 std::optional<int32_t> Tokenizer::end() const {
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) return vocabulary->find("</s>");
   return std::get<1>(form_)->end();

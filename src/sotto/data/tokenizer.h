@@ -61,6 +61,8 @@ class Tokenizer {
   int64_t size() const;
   // Of CTC. A model of SentencePiece has its <pad>, or else one more entry behind the last piece.
   int32_t blank() const;
+  // What stands for characters that it lacks, where it has such an entry.
+  std::optional<int32_t> unknown() const;
   // </s>, where it has one: it stands behind a document.
   std::optional<int32_t> end() const;
   // Another tokenizer, or other rules, have another one.

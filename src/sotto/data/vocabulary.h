@@ -54,6 +54,7 @@ class Vocabulary {
 
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   int32_t blank() const { return blank_; }
+  std::optional<int32_t> unknown() const { return unknown_; }
   // By their numbers, as they are written in the file.
   const std::vector<std::string>& entries() const { return entries_; }
   // The number of an entry as it is written in the file; none where it is not there.

@@ -34,6 +34,14 @@ std::vector<float> weights_of(std::span<const Example> examples, kernels::Reduct
   return kernels::ctc_weights(reduction, label_lengths);
 }
 
+// The place in the step of each utterance of a pack: an example's, for each of its segments.
+std::vector<int64_t> owners_of(std::span<const Example> examples, std::span<const int64_t> places) {
+  std::vector<int64_t> owners;
+  for (const int64_t place : places)
+    owners.insert(owners.end(), data::num_segments(examples[static_cast<size_t>(place)]), place);
+  return owners;
+}
+
 // The weights of a micro-batch, with the scale of the loss.
 std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const int64_t> places,
                              double scale) {
@@ -46,8 +54,12 @@ std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const 
 // The losses of a step's utterances, gathered on the device: the host asks once, at the end.
 class StepLosses {
  public:
-  StepLosses(int64_t num_utterances, const at::Device& device) {
+  StepLosses(std::span<const Example> examples, const at::Device& device)
+      : num_examples_(examples.size()) {
     const device::CategoryScope category(device::Category::kData);
+    int64_t num_utterances = 0;
+    for (const Example& example : examples)
+      num_utterances += static_cast<int64_t>(data::num_segments(example));
     values_ = at::empty({num_utterances}, at::TensorOptions().dtype(at::kFloat).device(device));
   }
 
@@ -58,17 +70,18 @@ class StepLosses {
     if (!values_.is_meta()) values_.narrow(0, first, std::ssize(places)).copy_(losses, true);
   }
 
-  // In the order of the step, so that the split does not show. Waits for the device.
+  // Of examples, in the order of the step, so that the split does not show. Waits for the device.
   std::vector<float> read() const {
-    std::vector<float> in_order(places_.size(), 0.0f);
+    std::vector<float> in_order(num_examples_, 0.0f);
     if (values_.is_meta()) return in_order;
     const at::Tensor on_host = values_.cpu();
     for (size_t i = 0; i < places_.size(); ++i)
-      in_order[static_cast<size_t>(places_[i])] = on_host.const_data_ptr<float>()[i];
+      in_order[static_cast<size_t>(places_[i])] += on_host.const_data_ptr<float>()[i];
     return in_order;
   }
 
  private:
+  size_t num_examples_;
   at::Tensor values_;            // [utterances] fp32, in the order of micro-batches
   std::vector<int64_t> places_;  // in the step
 };
@@ -128,7 +141,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   const std::vector<nn::Tier> tiers(static_cast<size_t>(model.num_tapes()), settings.tier);
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
-  StepLosses losses(std::ssize(examples), learner.device);
+  StepLosses losses(examples, learner.device);
   model.parameters().zero_gradients();
   nn::StepContext context{.seed = settings.seed,
                           .step = static_cast<uint64_t>(settings.step),
@@ -136,14 +149,15 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   for (const std::vector<int64_t>& places : micro_batches) {
     const MicroBatch batch =
         data::make_micro_batch(examples, places, learner.device, learner.staging);
+    const std::vector<int64_t> owners = owners_of(examples, places);
     nn::Tape tape(tiers);
     const models::Losses loss =
-        model.forward(batch, context, scaled_at(weights, places, settings.loss_scale), tape);
+        model.forward(batch, context, scaled_at(weights, owners, settings.loss_scale), tape);
     model.backward(batch, context, tape);
 
-    losses.add(loss.loss, places);
+    losses.add(loss.loss, owners);
     for (const int64_t u : loss.infeasible) {
-      const auto place = static_cast<size_t>(places[static_cast<size_t>(u)]);
+      const auto place = static_cast<size_t>(owners[static_cast<size_t>(u)]);
       result.infeasible.push_back(examples[place].utterance);
     }
     for (const int64_t place : places)

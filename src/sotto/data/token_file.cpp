@@ -1,0 +1,257 @@
+#include "sotto/data/token_file.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/output_file.h"
+#include "sotto/data/fnv1a.h"
+
+namespace sotto::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Stands behind the tokens, because only then all of it is known. In the machine's own order: a
+// cache is not carried to another.
+struct Foot {
+  uint64_t magic = 0;
+  uint32_t format_version = 0;
+  uint32_t token_bytes = 0;
+  // What the tokens were made of.
+  uint64_t text_bytes = 0;
+  int64_t text_time = 0;
+  uint64_t tokenizer = 0;
+  uint64_t documents_are = 0;
+  // What they are.
+  uint64_t num_tokens = 0;
+  uint64_t num_documents = 0;
+  uint64_t num_unknown = 0;
+  uint64_t fingerprint = 0;
+};
+static_assert(sizeof(Foot) == 80);
+
+constexpr uint64_t kMagic = 0x6E656B6F7474746F;  // "otttoken"
+constexpr uint32_t kFormatVersion = 1;
+// Bytes of text that the threads encode at a time.
+constexpr size_t kBatchBytes = size_t{4} << 20;
+
+Foot foot_for(const TextSource& source, const Tokenizer& tokenizer) {
+  std::error_code error;
+  const uintmax_t bytes = fs::file_size(source.path, error);
+  const fs::file_time_type time = fs::last_write_time(source.path, error);
+  if (error) {
+    throw DataError({.attempted = fmt::format("reading {}", source.path.string()),
+                     .found = error.message(),
+                     .expected = "a text file"});
+  }
+  // The highest bit of a token says that a document ends.
+  const bool is_small = tokenizer.size() <= int64_t{1} << 15;
+  return {.magic = kMagic,
+          .format_version = kFormatVersion,
+          .token_bytes = is_small ? 2u : 4u,
+          .text_bytes = bytes,
+          .text_time = time.time_since_epoch().count(),
+          .tokenizer = tokenizer.fingerprint(),
+          .documents_are = static_cast<uint64_t>(source.documents)};
+}
+
+std::optional<Foot> foot_of(const MappedFile& file) {
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() < sizeof(Foot)) return std::nullopt;
+  Foot foot;
+  std::memcpy(&foot, bytes.data() + bytes.size() - sizeof(Foot), sizeof(Foot));
+  const bool is_ours = foot.magic == kMagic && foot.format_version == kFormatVersion &&
+                       (foot.token_bytes == 2 || foot.token_bytes == 4) &&
+                       (bytes.size() - sizeof(Foot)) / foot.token_bytes == foot.num_tokens;
+  return is_ours ? std::optional(foot) : std::nullopt;
+}
+
+bool is_of_same(const Foot& kept, const Foot& wanted) {
+  return kept.token_bytes == wanted.token_bytes && kept.text_bytes == wanted.text_bytes &&
+         kept.text_time == wanted.text_time && kept.tokenizer == wanted.tokenizer &&
+         kept.documents_are == wanted.documents_are;
+}
+
+// Encodes documents on all cores, in their order.
+std::vector<Tokenizer::Encoded> encode_all(const std::vector<std::string>& texts,
+                                           const Tokenizer& tokenizer) {
+  std::vector<Tokenizer::Encoded> encoded(texts.size());
+  std::vector<std::exception_ptr> failures(texts.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < texts.size(); i = next++) {
+      try {
+        encoded[i] = tokenizer.encode(texts[i]);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < std::min(cores, texts.size()); ++i) threads.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return encoded;
+}
+
+// Writes tokens and counts what the foot says of them.
+class TokenWriter {
+ public:
+  TokenWriter(const fs::path& path, const Foot& foot)
+      : file_(OutputFile::create(path)), foot_(foot) {}
+
+  void add(const Tokenizer::Encoded& document, std::optional<int32_t> end) {
+    if (document.labels.empty()) return;
+    buffer_.clear();
+    for (const int32_t label : document.labels) put(static_cast<uint32_t>(label));
+    if (end) put(static_cast<uint32_t>(*end));
+    // Little end first: the mark is in the last byte.
+    buffer_.back() = static_cast<char>(static_cast<unsigned char>(buffer_.back()) | 0x80U);
+    hash_.add(buffer_);
+    file_.write(std::as_bytes(std::span(buffer_)));
+    ++foot_.num_documents;
+    if (!document.unknown.empty()) ++foot_.num_unknown;
+  }
+
+  void finish() {
+    foot_.fingerprint = hash_.value();
+    file_.write(std::as_bytes(std::span(&foot_, 1)));
+    file_.sync();
+    file_.close();
+  }
+
+  uint64_t num_tokens() const { return foot_.num_tokens; }
+
+ private:
+  void put(uint32_t token) {
+    for (uint32_t byte = 0; byte < foot_.token_bytes; ++byte)
+      buffer_ += static_cast<char>(token >> (8 * byte) & 0xFFU);
+    ++foot_.num_tokens;
+  }
+
+  OutputFile file_;
+  Foot foot_;
+  Fnv1a hash_;
+  std::string buffer_;
+};
+
+void check_known(const TextSource& source, const Tokenizer& tokenizer,
+                 const Tokenizer::Encoded& document) {
+  if (document.unknown.empty() || tokenizer.unknown()) return;
+  throw DataError({.attempted = fmt::format("encoding {}", source.path.string()),
+                   .found = fmt::format("characters '{}', for which the tokenizer has no entry",
+                                        fmt::join(document.unknown, "', '")),
+                   .expected = "a tokenizer of this text, or one with <unk>"});
+}
+
+void write_tokens(const TextSource& source, const Tokenizer& tokenizer, TokenWriter& writer,
+                  const std::function<void(int64_t)>& progress) {
+  DocumentReader reader(source.path, source.documents);
+  for (bool is_end = false; !is_end;) {
+    std::vector<std::string> texts;
+    for (size_t bytes = 0; bytes < kBatchBytes && !is_end;) {
+      std::optional<DocumentReader::Document> document = reader.next();
+      is_end = !document;
+      if (is_end) break;
+      bytes += document->text.size();
+      texts.push_back(std::move(document->text));
+    }
+    for (const Tokenizer::Encoded& document : encode_all(texts, tokenizer)) {
+      check_known(source, tokenizer, document);
+      writer.add(document, tokenizer.end());
+    }
+    if (progress) progress(reader.bytes_read());
+  }
+  if (writer.num_tokens() > 0) return;
+  throw DataError({.attempted = fmt::format("encoding {}", source.path.string()),
+                   .found = "no text",
+                   .expected = "documents to learn from"});
+}
+
+// Aside, then renamed: two processes that do so at once end with the one or the other, whole.
+void make_tokens(const TextSource& source, const Tokenizer& tokenizer, const Foot& foot,
+                 const std::function<void(int64_t)>& progress) {
+  const fs::path path = TokenFile::path_for(source);
+  std::error_code error;
+  if (!source.cache.empty()) fs::create_directories(source.cache, error);
+  const fs::path aside =
+      path.parent_path() /
+      fmt::format(".{}.partial-{}", path.filename().string(), static_cast<int64_t>(getpid()));
+  try {
+    TokenWriter writer(aside, foot);
+    write_tokens(source, tokenizer, writer, progress);
+    writer.finish();
+    fs::rename(aside, path);
+  } catch (...) {
+    fs::remove(aside, error);
+    throw;
+  }
+}
+
+}  // namespace
+
+TokenFile::TokenFile(MappedFile file) : file_(std::move(file)) {
+  const Foot foot = *foot_of(file_);
+  token_bytes_ = foot.token_bytes;
+  num_tokens_ = static_cast<int64_t>(foot.num_tokens);
+  num_documents_ = static_cast<int64_t>(foot.num_documents);
+  num_unknown_ = static_cast<int64_t>(foot.num_unknown);
+  fingerprint_ = foot.fingerprint;
+}
+
+fs::path TokenFile::path_for(const TextSource& source) {
+  const fs::path folder = source.cache.empty() ? source.path.parent_path() : source.cache;
+  return folder / (source.path.filename().string() + ".tokens");
+}
+
+TokenFile TokenFile::open(const TextSource& source, const Tokenizer& tokenizer,
+                          const std::function<void(int64_t)>& progress) {
+  const fs::path path = path_for(source);
+  const Foot wanted = foot_for(source, tokenizer);
+  const auto open_kept = [&]() -> std::optional<TokenFile> {
+    if (!fs::is_regular_file(path)) return std::nullopt;
+    MappedFile file = MappedFile::open(path, "tokens");
+    const std::optional<Foot> foot = foot_of(file);
+    if (!foot || !is_of_same(*foot, wanted)) return std::nullopt;
+    return TokenFile(std::move(file));
+  };
+  if (std::optional<TokenFile> kept = open_kept()) return std::move(*kept);
+  make_tokens(source, tokenizer, wanted, progress);
+  std::optional<TokenFile> made = open_kept();
+  if (made) return std::move(*made);
+  throw DataError({.attempted = fmt::format("encoding {}", source.path.string()),
+                   .found = "it changed while it was read",
+                   .expected = "a text that stays as it is"});
+}
+
+TokenFile::Token TokenFile::at(int64_t token) const {
+  SOTTO_ASSERT(token >= 0 && token < num_tokens_, "token {} of {}", token, num_tokens_);
+  const auto* bytes =
+      reinterpret_cast<const unsigned char*>(file_.bytes().data()) + token * token_bytes_;
+  uint32_t word = 0;
+  for (int64_t byte = 0; byte < token_bytes_; ++byte)
+    word |= static_cast<uint32_t>(bytes[byte]) << static_cast<uint32_t>(8 * byte);
+  const uint32_t mark = uint32_t{1} << static_cast<uint32_t>(8 * token_bytes_ - 1);
+  return {.entry = static_cast<int32_t>(word & ~mark), .is_last = (word & mark) != 0};
+}
+
+}  // namespace sotto::data
