@@ -1,0 +1,83 @@
+// Tokenizers against the Python packages of SentencePiece and transformers, and forms of Unicode
+// against Python's, by way of tests/fixtures/tokenizers.json, which make_tokenizers.py makes.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sotto/core/build_info.h"
+#include "sotto/data/tokenizer.h"
+#include "support/fixture.h"
+#include "support/temp_folder.h"
+
+namespace sotto::test {
+namespace {
+
+using data::TextRules;
+using data::Tokenizer;
+using nlohmann::json;
+
+std::string from_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = bits << 6U | static_cast<uint32_t>(digits.find(c));
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> static_cast<uint32_t>(count) & 0xFFU);
+  }
+  return bytes;
+}
+
+// What was encoded there is encoded here, and decoded to the same text.
+void expect_cases(const json& cases, const Tokenizer& tokenizer) {
+  ASSERT_GE(cases.size(), 7u);
+  for (const json& one : cases) {
+    const auto text = one.at("text").get<std::string>();
+    SCOPED_TRACE(text);
+    const Tokenizer::Encoded encoded = tokenizer.encode(text);
+    EXPECT_EQ(encoded.labels, one.at("labels").get<std::vector<int32_t>>());
+    EXPECT_EQ(tokenizer.decode(encoded.labels), one.at("decoded").get<std::string>());
+  }
+}
+
+TEST(TokenizerOracle, PiecesAreThoseOfThePythonPackage) {
+  if (build_info().text.find("no SentencePiece") != std::string::npos)
+    GTEST_SKIP() << "this build has no SentencePiece";
+  const json fixture = read_fixture("tokenizers");
+  for (const char* kind : {"bpe", "unigram"}) {
+    SCOPED_TRACE(kind);
+    const json& part = fixture.at(kind);
+    const Tokenizer tokenizer(
+        data::SentencePieceModel::parse(from_base64(part.at("model")), "the fixture"), TextRules{});
+    EXPECT_EQ(tokenizer.size(), part.at("size").get<int64_t>());
+    EXPECT_EQ(tokenizer.blank(), 0);
+    expect_cases(part.at("cases"), tokenizer);
+  }
+}
+
+TEST(TokenizerOracle, CharactersAreThoseOfTransformers) {
+  const json fixture = read_fixture("tokenizers").at("characters");
+  const TempFolder folder;
+  expect_cases(fixture.at("cases"),
+               Tokenizer::read(folder.write("vocab.json", fixture.at("vocabulary").dump()),
+                               TextRules{.unicode = data::UnicodeForm::kNone}));
+}
+
+TEST(TokenizerOracle, FormsOfUnicodeAreThoseOfPython) {
+  if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
+  const json fixture = read_fixture("tokenizers");
+  for (const json& form : fixture.at("forms")) {
+    const auto text = form.at("text").get<std::string>();
+    EXPECT_EQ(data::Unicode::normalise(text, data::UnicodeForm::kNfc),
+              form.at("nfc").get<std::string>());
+    EXPECT_EQ(data::Unicode::normalise(text, data::UnicodeForm::kNfkc),
+              form.at("nfkc").get<std::string>());
+  }
+}
+
+}  // namespace
+}  // namespace sotto::test
