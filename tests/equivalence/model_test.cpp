@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sotto/data/micro_batch.h"
@@ -141,6 +142,45 @@ TEST(SpecAugment, MasksInTrainingAlone) {
   };
   EXPECT_TRUE(at::equal(evaluated(tiny), evaluated(bare)));
   EXPECT_TRUE(at::equal(evaluated(tiny), loss_in(bare, 1)));
+}
+
+// --- segments of a row of text
+
+TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
+  for (const bool is_tied : {false, true}) {
+    train::RunConfig config = tiny_lm(is_tied);
+    config.model.decoder_lm.dropout = 0.0;  // its masks are keyed by row and segment
+    const std::vector<data::Example> apart = text_examples(6, 5);
+    // The same tokens in two rows.
+    std::vector<data::Example> together(2);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      data::Example& row = together[i / 4];
+      row.utterance = static_cast<int64_t>(i / 4);
+      row.rows += apart[i].rows;
+      row.segments.push_back(apart[i].rows);
+      row.tokens.insert(row.tokens.end(), apart[i].tokens.begin(), apart[i].tokens.end());
+      row.labels.insert(row.labels.end(), apart[i].labels.begin(), apart[i].labels.end());
+    }
+    const train::StepSettings settings{.reduction = kernels::Reduction::kTokens};
+    const auto step = [&](const std::vector<data::Example>& examples, int64_t max_utterances) {
+      train::StepSettings split = settings;
+      split.limits.max_utterances = max_utterances;
+      train::Learner learner(config, kTextShape, at::kCPU);
+      return train::run_step(learner, examples, split);
+    };
+    const train::StepResult expected = step(apart, 6);
+    for (const int64_t rows_at_once : {1, 2}) {
+      const train::StepResult found = step(together, rows_at_once);
+      EXPECT_EQ(found.num_micro_batches, 3 - rows_at_once);
+      EXPECT_NEAR(found.loss, expected.loss, kChunkSumTolerance * expected.loss);
+      EXPECT_NEAR(found.gradient_norm, expected.gradient_norm,
+                  kChunkSumTolerance * expected.gradient_norm);
+    }
+    if (is_tied) continue;  // it has no positions for rows of this length
+    // As one segment they would see each other.
+    for (data::Example& row : together) row.segments.clear();
+    EXPECT_GT(std::abs(step(together, 2).loss - expected.loss), 1e-3);
+  }
 }
 
 // --- layer drop
