@@ -41,18 +41,22 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 
 namespace {
 
-// All lines, with one blank between words.
-std::string one_line(const std::string& text) {
-  std::string line;
-  std::string_view rest = text;
-  while (true) {
-    std::string_view word = trimmed(rest);
-    if (word.empty()) return line;
-    const size_t end = std::min(word.find_first_of(" \t\r\n"), word.size());
-    if (!line.empty()) line += ' ';
-    line += word.substr(0, end);
-    rest = word.substr(end);
+// All words of a file, with one blank between them. A file without any is a transcript too: nothing
+// was said. Throws DataError.
+std::string read_transcript(const fs::path& path) {
+  constexpr const char* kText = "a transcript in UTF-8";
+  std::string text;
+  TextLines lines(path, kText);
+  while (const std::optional<std::string_view> line = lines.next()) {
+    for (FirstWord parts = split_first_word(*line); !parts.word.empty();
+         parts = split_first_word(parts.rest)) {
+      if (!text.empty()) text += ' ';
+      text += parts.word;
+    }
   }
+  if (!is_utf8(text) || text.find('\0') != std::string::npos)
+    refuse_file(path, "it is not UTF-8", kText, {});
+  return text;
 }
 
 fs::path transcript_of(const fs::path& audio) {
@@ -81,12 +85,8 @@ ImportList list_folder(const ImportRequest& request) {
       list.problems.push_back({file.string(), "no .txt or .lab beside it"});
       continue;
     }
-    std::error_code ignored;
     try {
-      // An empty transcript is one: nothing was said.
-      const bool is_empty = fs::file_size(transcript, ignored) == 0;
-      list.items.push_back(
-          {.file = file.string(), .text = is_empty ? "" : one_line(read_text_file(transcript))});
+      list.items.push_back({.file = file.string(), .text = read_transcript(transcript)});
     } catch (const DataError& error) {
       list.problems.push_back({file.string(), error.what()});
     }

@@ -75,6 +75,8 @@ TEST_F(Import, FolderWithTranscripts) {
   folder_.write("f/text.wav", "no audio");
   folder_.write("f/text.txt", "t");
   folder_.write("f/readme.md", "not audio");
+  sound("f/old.wav");
+  folder_.write("f/old.txt", "caf\xE9");
   import("f");
   EXPECT_EQ(result_.source, ImportSource::kFolder);
   EXPECT_EQ(utterances(),
@@ -87,7 +89,8 @@ TEST_F(Import, FolderWithTranscripts) {
                "f/film.mp4: .mp4 cannot be read; this makes one that can: ffmpeg -i ");
   EXPECT_PRED2(contains, problems(), "f/lonely.wav: no .txt or .lab beside it\n");
   EXPECT_PRED2(contains, problems(), "f/text.wav: reading f/text.wav: libsndfile says");
-  EXPECT_EQ(result_.problems.size(), 3u);
+  EXPECT_PRED2(contains, problems(), "f/old.wav: reading f/old.txt: it is not UTF-8");
+  EXPECT_EQ(result_.problems.size(), 4u);
 }
 
 TEST_F(Import, TableWithNamedColumns) {

@@ -217,6 +217,10 @@ TEST(ManifestPaths, AreRelativeWhereTheyCanBe) {
   // Above a link lies what the link leads to.
   EXPECT_EQ(ManifestPaths(folder.path() / "link").name_of(folder.path() / "c/x.wav"),
             "../../c/x.wav");
+  // Below one, both sides are followed.
+  fs::create_directory_symlink(folder.path() / "a", folder.path() / "alias");
+  EXPECT_EQ(ManifestPaths(folder.path() / "alias/m").name_of(folder.path() / "alias/b/x.wav"),
+            "../b/x.wav");
   EXPECT_EQ(ManifestPaths(folder.path() / "not/yet").name_of(folder.path() / "c/x.wav"),
             "../../c/x.wav");
 }
