@@ -13,6 +13,7 @@
 #include "sotto/core/rng.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/manifest.h"
+#include "sotto/data/tar_shards.h"
 
 namespace {
 
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "sotto_audio_bench";
   const std::vector<File> files = manifest.empty() ? make_files(folder) : files_of(manifest);
+  sotto::data::TarShards shards;
   double total_s = 0.0;
   for (const File& file : files) total_s += file.seconds;
   double decode_s = 1e9, header_s = 1e9;
@@ -83,11 +85,12 @@ int main(int argc, char** argv) {
     double start = processor_seconds();
     for (const File& file : files)
       num_samples +=
-          sotto::data::read_audio({.path = file.path, .duration_s = file.seconds}, 16'000).size();
+          sotto::data::read_audio({.path = file.path, .duration_s = file.seconds}, 16'000, shards)
+              .size();
     decode_s = std::min(decode_s, processor_seconds() - start);
     start = processor_seconds();
     for (const File& file : files)
-      num_samples += sotto::data::audio_info(file.path).frames > 0 ? 1 : 0;
+      num_samples += sotto::data::audio_info(file.path, shards).frames > 0 ? 1 : 0;
     header_s = std::min(header_s, processor_seconds() - start);
   }
   std::filesystem::remove_all(folder);

@@ -53,10 +53,12 @@ nlohmann::ordered_json to_json(const data::ImportResult& result) {
 
 std::string problem_table(const std::vector<data::ImportProblem>& problems) {
   constexpr size_t kShown = 20;
-  report::Table table({{"left out"}, {"found"}});
+  report::Table table({{}, {}});
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
     table.add_row({problems[i].place, problems[i].found});
-  std::string text = table.to_string();
+  // Not cut: what to type stands at the end of a line.
+  constexpr int64_t kAnyWidth = 2'000;
+  std::string text = table.to_string(kAnyWidth);
   if (problems.size() > kShown)
     text += fmt::format("and {} more; --json lists all\n", problems.size() - kShown);
   return text;
@@ -87,7 +89,7 @@ void run_import(const ImportCommand& command) {
     std::cout << fmt::format("{} durations were known from an import that did not end\n",
                              result.num_resumed);
   if (result.problems.empty()) return;
-  std::cout << fmt::format("{} left out\n\n", result.problems.size())
+  std::cout << fmt::format("{} left out:\n\n", result.problems.size())
             << problem_table(result.problems);
 }
 

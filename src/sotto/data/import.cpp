@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
 #include "sotto/core/text_file.h"
 #include "sotto/data/import_durations.h"
@@ -51,6 +53,16 @@ void check_options(const ImportOptions& options, ImportSource source) {
     refuse("--audio-root", "--from table or kaldi");
   if (!options.tar.empty() && source != ImportSource::kNemoTarred)
     refuse("--tar", "--from nemo-tarred");
+}
+
+// Known before thousands of files are read in vain.
+void check_is_no_folder(const fs::path& out) {
+  std::error_code ignored;
+  if (out.has_filename() && !fs::is_directory(out, ignored)) return;
+  throw ConfigError({.attempted = fmt::format("writing {}", out.string()),
+                     .found = "a folder",
+                     .expected = "the name of a manifest",
+                     .hint = fmt::format("--out {}", (out / "manifest.jsonl").string())});
 }
 
 std::string place_of(const ImportList& list, const ImportItem& item) {
@@ -119,12 +131,13 @@ ImportResult import_corpus(const fs::path& source, const ImportOptions& options,
   const ImportSource from =
       options.from == ImportSource::kAuto ? recognise_source(source) : options.from;
   check_options(options, from);
+  const fs::path out = fs::absolute(options.out);
+  check_is_no_folder(out);
   const ImportRequest request{.source = source, .options = options};
   ImportList list = list_items(from, request);
   take_out_duplicates(list);
   check_problems(list, request, std::ssize(list.items));
 
-  const fs::path out = fs::absolute(options.out);
   DurationStore store(out.parent_path() / fmt::format(".{}.durations", out.filename().string()));
   std::vector<std::string> faults;
   const DurationCounts counts = read_durations(list.items, store, faults, progress);
@@ -143,6 +156,7 @@ ImportResult import_corpus(const fs::path& source, const ImportOptions& options,
                       .num_read = counts.num_read,
                       .num_resumed = counts.num_resumed,
                       .problems = std::move(list.problems)};
+  remove_leftovers(out.parent_path());  // of an import that was killed while it wrote
   ManifestWriter writer(out);
   ManifestPaths paths(out.parent_path());
   for (size_t i = 0; i < faults.size(); ++i) {

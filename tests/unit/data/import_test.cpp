@@ -373,6 +373,22 @@ TEST_F(Import, BrokenFilesStopItWhereThatIsWanted) {
                "Expected at least one utterance to be left");
 }
 
+TEST_F(Import, WritesAFile) {
+  sound("f/a.wav");
+  folder_.write("f/a.txt", "a");
+  for (const char* name : {"f", "f/", "new/"}) {
+    EXPECT_PRED2(contains, message_of<ConfigError>([&] {
+                   import_corpus(folder_.path() / "f", {.out = folder_.path() / name});
+                 }),
+                 "a folder. Expected the name of a manifest")
+        << name;
+  }
+  // What a process that is no more left of it goes.
+  folder_.write(".all.jsonl.partial-999999999", "half");
+  import("f");
+  EXPECT_FALSE(fs::exists(folder_.path() / ".all.jsonl.partial-999999999"));
+}
+
 // The durations of an import that did not end are taken as long as the files are the same.
 TEST_F(Import, GoesOnWhereItWas) {
   for (int i = 0; i < 20; ++i) {
