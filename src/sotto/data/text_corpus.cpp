@@ -9,10 +9,10 @@
 
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "sotto/core/output_file.h"
 #include "sotto/core/rng.h"
 #include "sotto/core/text_file.h"
-#include "sotto/data/fnv1a.h"
 
 namespace sotto::data {
 
@@ -78,11 +78,9 @@ void check_inputs(const std::vector<fs::path>& inputs, const fs::path& out) {
 
 // The part of a document, by numbers that its text and the seed give.
 size_t part_of(const std::string& text, const TextSplitOptions& options) {
-  Fnv1a hash;
-  hash.add(text);
   const RandomStream stream(
       {.seed = static_cast<uint64_t>(options.seed), .purpose = Purpose::kShuffle},
-      {.utterance = hash.value()});
+      {.utterance = hash_bytes(text)});
   const double draw = static_cast<double>(stream.bits(0)) * 0x1p-32;
   if (draw < options.dev) return 1;
   return draw < options.dev + options.test ? 2 : 0;

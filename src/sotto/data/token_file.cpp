@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "sotto/core/output_file.h"
-#include "sotto/data/fnv1a.h"
 
 namespace sotto::data {
 
@@ -126,14 +126,14 @@ class TokenWriter {
     if (end) put(static_cast<uint32_t>(*end));
     // Little end first: the mark is in the last byte.
     buffer_.back() = static_cast<char>(static_cast<unsigned char>(buffer_.back()) | 0x80U);
-    hash_.add(buffer_);
+    hash_ = hash_combine(hash_, hash_bytes(buffer_));
     file_.write(std::as_bytes(std::span(buffer_)));
     ++foot_.num_documents;
     if (!document.unknown.empty()) ++foot_.num_unknown;
   }
 
   void finish() {
-    foot_.fingerprint = hash_.value();
+    foot_.fingerprint = hash_;
     file_.write(std::as_bytes(std::span(&foot_, 1)));
     file_.sync();
     file_.close();
@@ -150,7 +150,7 @@ class TokenWriter {
 
   OutputFile file_;
   Foot foot_;
-  Fnv1a hash_;
+  uint64_t hash_ = 0;
   std::string buffer_;
 };
 
