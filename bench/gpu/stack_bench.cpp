@@ -274,10 +274,10 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
       train::StepSettings settings{.tier = value_of(tier, nn::kTiers)};
       train::DryRun dry(config, work.shape, train::DryRun::Purpose::kTraining, device.target);
       std::vector<data::Example> all;
-      std::vector<double> durations;
+      std::vector<float> durations;
       for (int64_t step = 0; step < arguments.warmup + arguments.steps; ++step) {
         for (data::Example& example : work.examples(lengths, step, /*with_values=*/false)) {
-          durations.push_back(work.amount({&example, 1}));
+          durations.push_back(static_cast<float>(work.amount({&example, 1})));
           all.push_back(std::move(example));
         }
       }

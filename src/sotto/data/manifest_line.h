@@ -14,25 +14,25 @@ struct Utterance {
   // Of the manifest, from 1.
   int64_t line = 0;
   // As it is written there; Manifest::path_of() gives the one to open.
-  std::string file;
+  std::string file = {};
   // Audio: where the segment begins; none: the whole file.
-  std::optional<double> offset_s;
+  std::optional<double> offset_s = {};
   // Features: rows of the file. All 0 for audio.
   int64_t frame_offset = 0;
   int64_t num_frames = 0;
   int64_t feature_dim = 0;
   double duration_s = 0.0;
   // In UTF-8.
-  std::string text;
+  std::string text = {};
   // Empty where the manifest says nothing.
-  std::string speaker;
-  std::string lang;
+  std::string speaker = {};
+  std::string lang = {};
 };
 
 struct LineFault {
-  std::string found;
-  std::string expected;
-  std::string hint;
+  std::string found = {};
+  std::string expected = {};
+  std::string hint = {};
 };
 
 // The number of the line is left at 0. Whatever the bytes are, nothing is thrown.

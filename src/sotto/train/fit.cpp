@@ -154,8 +154,9 @@ std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,
                                             const Candidate& candidate,
                                             const MicroBatchLimits& limits) const {
   const std::vector<Example> step = examples_of(epoch.utterances(candidate.step));
+  const auto micro_batches = split_step(dry_.model(), step, limits);
   std::vector<Example> examples;
-  for (const int64_t place : split_step(dry_.model(), step, limits)[candidate.number])
+  for (const int64_t place : micro_batches[candidate.number])
     examples.push_back(step[static_cast<size_t>(place)]);
   return examples;
 }

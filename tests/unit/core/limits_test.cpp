@@ -19,12 +19,13 @@ TEST(MicroBatchLimits, AreUnlimitedUnlessSaid) {
 TEST(MicroBatchLimits, ComeBackFromJson) {
   for (const MicroBatchLimits& limits :
        {MicroBatchLimits{}, MicroBatchLimits{.max_frames = 12'000, .max_utterances = 8},
-        MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_utterances = 1}}) {
+        MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_utterances = 1},
+        MicroBatchLimits{.max_utterances = 4, .is_adaptive = false}}) {
     EXPECT_EQ(limits_from_json(to_json(limits)), limits);
     EXPECT_EQ(limits_from_json(nlohmann::json::parse(to_json(limits).dump())), limits);
   }
   EXPECT_EQ(to_json(MicroBatchLimits{.max_frames = 7}).dump(),
-            R"({"max_frames":7,"max_labels":null,"max_utterances":null})");
+            R"({"adaptive":true,"max_frames":7,"max_labels":null,"max_utterances":null})");
   EXPECT_EQ(limits_from_json(nlohmann::json::object()), MicroBatchLimits{});
 }
 
@@ -35,6 +36,7 @@ TEST(MicroBatchLimits, RefuseOtherJson) {
   EXPECT_PRED2(contains, refusal("[1]"), "[1]. Expected an object");
   EXPECT_PRED2(contains, refusal(R"({"max_frame": 3})"), "unknown key 'max_frame'");
   EXPECT_PRED2(contains, refusal(R"({"max_frames": 0})"), "max_frames is 0. Expected a whole");
+  EXPECT_PRED2(contains, refusal(R"({"adaptive": 1})"), "adaptive is 1. Expected true or false");
   EXPECT_PRED2(contains, refusal(R"({"max_labels": 1.5})"), "max_labels is 1.5");
 }
 

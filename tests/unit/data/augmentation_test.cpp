@@ -49,7 +49,9 @@ TEST(Augmentation, SpeedChangesLengthAndPitchAsItSays) {
     seen.insert(speed);
     EXPECT_NEAR(static_cast<double>(samples.size()), 32'000.0 / speed, 2.0);
     EXPECT_NEAR(pitch_of(samples), 440.0 * speed, 2.0);
-    if (speed == 1.0) EXPECT_EQ(samples, original);
+    if (speed == 1.0) {
+      EXPECT_EQ(samples, original);
+    }
   }
   EXPECT_EQ(seen.size(), 3u);
 }
