@@ -166,6 +166,8 @@ TEST_F(Tokens, AreCutIntoRows) {
       EXPECT_TRUE(row.rows == length || r + 1 == rows.size());
       ASSERT_EQ(std::ssize(row.tokens), row.rows);
       ASSERT_EQ(std::ssize(row.labels), row.rows);
+      const auto num_ends = std::ranges::count_if(row.labels, [](int32_t l) { return l == kNone; });
+      EXPECT_GE(std::ssize(row.segments), num_ends);
       int64_t in_segments = 0;
       for (const int64_t segment : row.segments) {
         in_segments += segment;

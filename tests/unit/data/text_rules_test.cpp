@@ -28,10 +28,10 @@ TEST(TextRules, CollapseWhitespace) {
 }
 
 TEST(TextRules, ChangeCase) {
-  EXPECT_EQ(TextRules{.letter_case = LetterCase::kLower}.apply("Enter SEVEN @Z[`"),
-            "enter seven @z[`");
-  EXPECT_EQ(TextRules{.letter_case = LetterCase::kUpper}.apply("Enter seven {z}"),
-            "ENTER SEVEN {Z}");
+  EXPECT_EQ(TextRules{.letter_case = LetterCase::kLower}.apply("Enter SEVEN @AZ[`"),
+            "enter seven @az[`");
+  EXPECT_EQ(TextRules{.letter_case = LetterCase::kUpper}.apply("Enter seven `az{"),
+            "ENTER SEVEN `AZ{");
 }
 
 TEST(TextRules, RemovePunctuation) {

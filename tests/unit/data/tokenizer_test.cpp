@@ -50,14 +50,18 @@ TEST(Tokenizer, AnotherOneHasAnotherFingerprint) {
   const Vocabulary vocabulary = Vocabulary::from_texts({"abc"});
   const uint64_t fingerprint = Tokenizer(vocabulary, {}).fingerprint();
   EXPECT_EQ(Tokenizer(vocabulary, {}).fingerprint(), fingerprint);
-  EXPECT_NE(Tokenizer(vocabulary, kLower).fingerprint(), fingerprint);
+  for (const TextRules& rules :
+       {TextRules{.unicode = UnicodeForm::kNone}, TextRules{.letter_case = LetterCase::kLower},
+        TextRules{.punctuation = Punctuation::kRemove}, TextRules{.keep_characters = "-"}})
+    EXPECT_NE(Tokenizer(vocabulary, rules).fingerprint(), fingerprint);
   EXPECT_NE(Tokenizer(Vocabulary::from_texts({"abd"}), {}).fingerprint(), fingerprint);
 }
 
 TEST(Tokenizer, OfAPublishedVocabularyHasItsUnknownAndItsEnd) {
   const TempFolder folder;
   const Tokenizer tokenizer = Tokenizer::read(
-      folder.write("vocab.json", R"({"<pad>": 0, "</s>": 1, "<unk>": 2, "|": 3, "a": 4})"), {});
+      folder.write("vocab.json", R"({"<pad>": 0, "</s>": 1, "<unk>": 2, "|": 3, "a": 4})"),
+      {.unicode = UnicodeForm::kNone});
   EXPECT_EQ(tokenizer.end(), 1);
   const Tokenizer::Encoded encoded = tokenizer.encode("a ż");
   EXPECT_EQ(encoded.labels, (Labels{4, 3, 2}));
