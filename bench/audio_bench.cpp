@@ -1,12 +1,16 @@
-// sotto_audio_bench: files to waveforms at 16 kHz on one core, in seconds of audio a second. With a
-// manifest its files; without, FLAC of 16 bits made here of shaped noise, 10 s each.
+// sotto_audio_bench: files to waveforms at 16 kHz, and on to Whisper's log-mel features, on one
+// core, in seconds of audio a second. With a manifest its files; without, FLAC of 16 bits made here
+// of shaped noise, 10 s each. bench/compare_features.py runs it beside Hugging Face's extractor.
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +18,7 @@
 #include "sotto/data/audio.h"
 #include "sotto/data/manifest.h"
 #include "sotto/data/tar_shards.h"
+#include "sotto/kernels/log_mel.h"
 
 namespace {
 
@@ -55,49 +60,89 @@ std::vector<File> make_files(const std::filesystem::path& folder) {
   return files;
 }
 
-std::vector<File> files_of(const std::string& path) {
+std::vector<File> files_of(const std::string& path, int64_t most) {
   const sotto::data::Manifest manifest = sotto::data::Manifest::read(path);
   std::vector<File> files;
-  for (int64_t u = 0; u < manifest.size(); ++u) {
-    const sotto::data::Utterance& utterance = manifest.at(u);
+  for (int64_t u = 0; u < std::min(manifest.size(), most); ++u) {
+    const sotto::data::Utterance utterance = manifest.at(u);
     files.push_back({.path = manifest.path_of(utterance), .seconds = utterance.duration_s});
   }
   return files;
 }
 
-}  // namespace
+// The fastest of some rounds, in seconds of the processor.
+template <class Work>
+double fastest(int rounds, Work work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    const double start = processor_seconds();
+    work();
+    best = std::min(best, processor_seconds() - start);
+  }
+  return best;
+}
 
-int main(int argc, char** argv) {
-  CLI::App app("Files to waveforms, in seconds of audio a second and core.");
+struct Arguments {
   std::string manifest;
+  int64_t files = std::numeric_limits<int64_t>::max();
   int rounds = 5;
-  app.add_option("--manifest", manifest, "Files to read");
-  app.add_option("--rounds", rounds, "The fastest counts")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "sotto_audio_bench";
-  const std::vector<File> files = manifest.empty() ? make_files(folder) : files_of(manifest);
+  bool json = false;
+};
+
+void measure(const Arguments& arguments, const std::vector<File>& files) {
   sotto::data::TarShards shards;
   double total_s = 0.0;
   for (const File& file : files) total_s += file.seconds;
-  double decode_s = 1e9, header_s = 1e9;
-  size_t num_samples = 0;
-  for (int round = 0; round < rounds; ++round) {
-    double start = processor_seconds();
+  const auto read = [&](const File& file) {
+    return sotto::data::read_audio({.path = file.path, .duration_s = file.seconds}, 16'000, shards);
+  };
+  size_t num_values = 0;
+  const double decode_s = fastest(arguments.rounds, [&] {
+    for (const File& file : files) num_values += read(file).size();
+  });
+  const double header_s = fastest(arguments.rounds, [&] {
     for (const File& file : files)
-      num_samples +=
-          sotto::data::read_audio({.path = file.path, .duration_s = file.seconds}, 16'000, shards)
-              .size();
-    decode_s = std::min(decode_s, processor_seconds() - start);
-    start = processor_seconds();
-    for (const File& file : files)
-      num_samples += sotto::data::audio_info(file.path, shards).frames > 0 ? 1 : 0;
-    header_s = std::min(header_s, processor_seconds() - start);
+      num_values += sotto::data::audio_info(file.path, shards).frames > 0 ? 1 : 0;
+  });
+  using sotto::kernels::LogMel;
+  const LogMel::Tables tables({.kind = sotto::kernels::LogMelKind::kWhisper}, at::kCPU);
+  const double features_s = fastest(arguments.rounds, [&] {
+    for (const File& file : files) {
+      std::vector<float> samples = read(file);
+      const at::Tensor wave = at::from_blob(samples.data(), {std::ssize(samples)}, at::kFloat);
+      const sotto::kernels::Packing packing({std::ssize(samples)}, at::kCPU);
+      num_values += static_cast<size_t>(LogMel::forward(wave, packing, tables).numel());
+    }
+  });
+  if (arguments.json) {
+    fmt::print("{}\n", nlohmann::json{{"waveforms", total_s / decode_s},
+                                      {"features", total_s / features_s},
+                                      {"values", num_values}}
+                           .dump());
+    return;
   }
+  fmt::print("{} files, {:.0f} s of audio, {} values in all rounds\n", files.size(), total_s,
+             num_values);
+  fmt::print("to waveforms: {:.0f} s of audio a second of one core\n", total_s / decode_s);
+  fmt::print("to log-mel features: {:.0f} s of audio a second of one core\n", total_s / features_s);
+  fmt::print("headers: {:.0f} files a second of one core\n",
+             static_cast<double>(files.size()) / header_s);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Files to waveforms and features, in seconds of audio a second and core.");
+  Arguments arguments;
+  app.add_option("--manifest", arguments.manifest, "Files to read");
+  app.add_option("--files", arguments.files, "The first so many")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", arguments.rounds, "The fastest counts")->check(CLI::PositiveNumber);
+  app.add_flag("--json", arguments.json, "Print JSON");
+  CLI11_PARSE(app, argc, argv);
+  at::set_num_threads(1);
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "sotto_audio_bench";
+  measure(arguments, arguments.manifest.empty() ? make_files(folder)
+                                                : files_of(arguments.manifest, arguments.files));
   std::filesystem::remove_all(folder);
-  std::printf("%zu files, %.0f s of audio, %zu samples in all rounds\n", files.size(), total_s,
-              num_samples);
-  std::printf("to waveforms: %.0f s of audio a second of one core\n", total_s / decode_s);
-  std::printf("headers: %.0f files a second of one core\n",
-              static_cast<double>(files.size()) / header_s);
   return 0;
 }

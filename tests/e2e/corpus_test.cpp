@@ -1,0 +1,280 @@
+// A corpus from recordings to a trained network, and what its faults come to: the rows of the table
+// in docs/data.md.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "support/run_command.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+#include "unit/data/sound_file.h"
+
+namespace sotto::data {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::CommandResult;
+using test::contains;
+using test::content_of;
+using test::run_sotto;
+using test::TempFolder;
+
+class Corpus : public ::testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  void sound(const std::string& name, const Sound& sound) const {
+    fs::create_directories(fs::path(at(name)).parent_path());
+    write_sound(at(name), sound);
+  }
+  void line(const std::string& name, double seconds, const std::string& text) {
+    lines_ += json{{"audio_filepath", name}, {"duration", seconds}, {"text", text}}.dump() + "\n";
+  }
+  // Eight good utterances.
+  void good_utterances() {
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = fmt::format("good{}.wav", i);
+      sound(name, tone(0.5 + 0.05 * i));
+      line(name, 0.5 + 0.05 * i, i % 2 == 0 ? "ab" : "ba a");
+    }
+  }
+  // Of the letters of the good ones.
+  std::string vocabulary() const {
+    return folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})").string();
+  }
+  // One update of a tiny network, on the lines so far.
+  CommandResult train(std::vector<std::string> settings) const {
+    folder_.write("m.jsonl", lines_);
+    std::vector<std::string> words = {"train",
+                                      "--train",
+                                      at("m.jsonl"),
+                                      "--out",
+                                      at("run"),
+                                      "--max-steps",
+                                      "2",
+                                      "--memory",
+                                      "200MiB",
+                                      "--set",
+                                      "model.layers=1",
+                                      "--set",
+                                      "model.width=16",
+                                      "--set",
+                                      "model.hidden=32",
+                                      "--set",
+                                      "model.heads=2",
+                                      "--set",
+                                      "effective_batch=16"};
+    for (const std::string& setting : settings) {
+      words.emplace_back("--set");
+      words.push_back(setting);
+    }
+    return run_sotto(words);
+  }
+
+  TempFolder folder_;
+  std::string lines_;
+};
+
+// P3: import, split, train.
+TEST_F(Corpus, GoesFromATableToATrainedNetworkInThreeCommands) {
+  std::string table = "file;said;who\n";
+  for (int i = 0; i < 20; ++i) {
+    sound(fmt::format("rec/{}.flac", i), tone(0.4 + 0.02 * i));
+    table += fmt::format("{}.flac;{};speaker {}\n", i, i % 2 == 0 ? "Ab" : "ba", i % 5);
+  }
+  folder_.write("rec/list.csv", table);
+  const CommandResult imported =
+      run_sotto({"data", "import", at("rec/list.csv"), "--text-column", "said", "--speaker-column",
+                 "who", "--out", at("all.jsonl")});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err;
+  const CommandResult split = run_sotto({"data", "split", at("all.jsonl"), "--dev", "20%", "--test",
+                                         "20%", "--by", "speaker", "--out", at("parts")});
+  ASSERT_EQ(split.exit_code, 0) << split.err;
+  const CommandResult trained = run_sotto({"train",
+                                           "--train",
+                                           at("parts/train.jsonl"),
+                                           "--dev",
+                                           at("parts/dev.jsonl"),
+                                           "--out",
+                                           at("run"),
+                                           "--max-steps",
+                                           "2",
+                                           "--memory",
+                                           "200MiB",
+                                           "--set",
+                                           "model.layers=1",
+                                           "--set",
+                                           "model.width=16",
+                                           "--set",
+                                           "model.hidden=32",
+                                           "--set",
+                                           "model.heads=2",
+                                           "--set",
+                                           "data.text.case=lower"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(json::parse(content_of(at("run/best/vocab.json"))),
+            json::parse(R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})"));
+}
+
+TEST_F(Corpus, IsTrainedOnWithSpeedNoiseMasksAndACache) {
+  good_utterances();
+  sound("hum.wav", tone(0.3));
+  folder_.write("noise.jsonl",
+                json{{"audio_filepath", "hum.wav"}, {"duration", 0.3}, {"text", ""}}.dump());
+  const std::vector<std::string> settings = {
+      "data.augment.speeds=[0.9, 1.0, 1.1]", "data.augment.noise=" + at("noise.jsonl"),
+      "data.cache=disk", "data.loader_memory=1MiB", "curriculum=bucketed"};
+  const CommandResult result = train(settings);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.err, "equal to the byte");
+}
+
+TEST_F(Corpus, IsTrainedOnInFixedCounts) {
+  good_utterances();
+  const CommandResult result = train({"adaptive_batching=false", "micro_batch=3"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const CommandResult refused = train({"adaptive_batching=false"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "adaptive_batching: false without micro_batch");
+}
+
+TEST_F(Corpus, AFaultEndsARunOnlyWhereThePolicySaysSo) {
+  struct Row {
+    const char* name;
+    std::function<void()> add;
+    const char* message;
+  };
+  const std::vector<Row> rows = {
+      {"broken line", [&] { lines_ += "{\"audio_filepath\": \n"; }, "line 9: not JSON"},
+      {"missing file", [&] { line("gone.wav", 1.0, "a"); }, "gone.wav: No such file"},
+      {"folder",
+       [&] {
+         fs::create_directories(at("dir.wav"));
+         line("dir.wav", 1.0, "a");
+       },
+       "dir.wav: it is a folder"},
+      {"FLAC cut in half",
+       [&] {
+         sound("whole.flac", tone(1.0));
+         const std::string bytes = content_of(at("whole.flac"));
+         folder_.write("half.flac", bytes.substr(0, bytes.size() / 2));
+         line("half.flac", 1.0, "a");
+       },
+       "half.flac"},
+      {"WAV header that lies",
+       [&] {
+         sound("lie.wav", tone(0.5));
+         std::string bytes = content_of(at("lie.wav"));
+         bytes.resize(bytes.size() / 2);
+         folder_.write("lie.wav", bytes);
+         line("lie.wav", 0.5, "a");
+       },
+       "lie.wav"},
+      {"no samples",
+       [&] {
+         sound("none.wav", tone(0.0));
+         line("none.wav", 1.0, "a");
+       },
+       "none.wav"},
+      {"NaN samples",
+       [&] {
+         Sound nan = tone(0.5);
+         nan.samples[9] = std::numeric_limits<float>::quiet_NaN();
+         sound("nan.float.wav", nan);
+         line("nan.float.wav", 0.5, "a");
+       },
+       "sample 9 is nan"},
+      {"longer than said",
+       [&] {
+         sound("long.wav", tone(2.0));
+         line("long.wav", 1.0, "a");
+       },
+       "2.000 s of audio"},
+      {"video",
+       [&] {
+         folder_.write("talk.mp4", "x");
+         line("talk.mp4", 1.0, "a");
+       },
+       "ffmpeg -i"}};
+  for (const Row& row : rows) {
+    lines_.clear();
+    good_utterances();
+    row.add();
+    const CommandResult refused = train({"data.tokenizer=" + vocabulary()});
+    EXPECT_EQ(refused.exit_code, 2) << row.name;
+    EXPECT_PRED2(contains, refused.err, row.message) << row.name;
+    const CommandResult skipped = train({"data.tokenizer=" + vocabulary(), "data.broken=skip"});
+    EXPECT_EQ(skipped.exit_code, 0) << row.name << skipped.err;
+  }
+}
+
+// What is unusual and no fault.
+TEST_F(Corpus, TakesAnyRateAndAnyNumberOfChannels) {
+  good_utterances();
+  sound("eight.wav", tone(0.5, /*channels=*/8));
+  line("eight.wav", 0.5, "ab");
+  sound("high.wav", tone(0.5, 1, 96'000));
+  line("high.wav", 0.5, "ab");
+  EXPECT_EQ(train({}).exit_code, 0);
+}
+
+TEST_F(Corpus, TextOfOtherScriptsFollowsItsPolicy) {
+  good_utterances();
+  sound("other.wav", tone(1.0));
+  line("other.wav", 1.0, "שלום");
+  const CommandResult refused = train({"data.tokenizer=" + vocabulary()});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "unknown characters");
+  EXPECT_EQ(train({"data.tokenizer=" + vocabulary(), "data.unknown_text=skip"}).exit_code, 0);
+  EXPECT_EQ(train({}).exit_code, 0) << "a vocabulary of its own has every script";
+}
+
+TEST_F(Corpus, IsChecked) {
+  good_utterances();
+  Sound silent = tone(0.5);
+  for (float& sample : silent.samples) sample = 0.0f;
+  sound("silent.wav", silent);
+  line("silent.wav", 0.5, "ab");
+  line("gone.wav", 0.5, "ab");
+  folder_.write("m.jsonl", lines_);
+  const CommandResult table = run_sotto({"data", "check", at("m.jsonl")});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_PRED2(contains, table.out, "10 utterances");
+  EXPECT_PRED2(contains, table.out, "silent");
+  EXPECT_PRED2(contains, table.out, "unreadable");
+  const CommandResult strict = run_sotto(
+      {"data", "check", at("m.jsonl"), "--strict", "--json", "--write-clean", at("clean.jsonl")});
+  EXPECT_EQ(strict.exit_code, 2);
+  EXPECT_EQ(json::parse(strict.out).at("counts"), json::parse(R"({"unreadable": 1, "silent": 1})"));
+  EXPECT_EQ(run_sotto({"data", "check", at("clean.jsonl"), "--strict", "--tokenizer", vocabulary(),
+                       "--model", "wav2vec2-base"})
+                .exit_code,
+            0);
+  EXPECT_PRED2(contains,
+               run_sotto({"data", "check", at("m.jsonl"), "--model", "wav2vec2-base"}).err,
+               "--model without --tokenizer");
+}
+
+TEST_F(Corpus, IsProfiled) {
+  good_utterances();
+  folder_.write("m.jsonl", lines_);
+  const CommandResult table = run_sotto({"profile", "--data", at("m.jsonl")});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_PRED2(contains, table.out, "16000 Hz, 1 channel, .wav (8)");
+  EXPECT_PRED2(contains, table.out, "█");
+  const json found =
+      json::parse(run_sotto({"profile", "--data", at("m.jsonl"), "--sample", "3", "--json"}).out);
+  EXPECT_EQ(found.at("utterances"), 8);
+  EXPECT_EQ(found.at("sampled"), 3);
+  EXPECT_NEAR(found.at("audio_seconds").get<double>(), 5.4, 1e-5);
+  EXPECT_EQ(run_sotto({"profile", "--data", at("m.jsonl"), "--sample", "some"}).exit_code, 2);
+  EXPECT_EQ(run_sotto({"profile", "--sample", "3"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace sotto::data
