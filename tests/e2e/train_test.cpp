@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sotto/core/build_info.h"
 #include "sotto/core/run_record.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
@@ -141,6 +142,33 @@ TEST_F(Train, NamesWhatIsWrongWithTheData) {
   expect_refusal(
       train("run", {"--set", "data.tokenizer=" + (folder_.path() / "vocab.json").string()}), 2,
       {"'d'"});
+}
+
+// The tokenizer and the rules go from the configuration into the checkpoint, and from there into
+// the evaluation.
+TEST_F(Train, LearnsPiecesByRules) {
+  if (contains(build_info().text, "no SentencePiece"))
+    GTEST_SKIP() << "this build has no SentencePiece";
+  const std::string model = (folder_.path() / "pieces.model").string();
+  const CommandResult trained =
+      run_sotto({"tokenizer", "train", (folder_.path() / "train.jsonl").string(), "--case", "upper",
+                 "--size", "10", "--out", model});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const CommandResult result =
+      train("run", {"--set", "data.tokenizer=" + model, "--set", "data.text.case=upper"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(content_of(run("run") / "best/tokenizer.model"), content_of(model));
+  EXPECT_FALSE(fs::exists(run("run") / "best/vocab.json"));
+  const CommandResult eval = run_sotto({"eval", "--checkpoint", run("run").string(), "--data",
+                                        (folder_.path() / "dev.jsonl").string(), "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  const nlohmann::json evaluated = nlohmann::json::parse(eval.out);
+  for (const nlohmann::json& sentence : evaluated.at("sentences")) {
+    const auto reference = sentence.at("reference").get<std::string>();
+    EXPECT_EQ(reference.find_first_not_of("ABCD "), std::string::npos) << reference;
+  }
+  expect_refusal(train("run", {"--set", "data.tokenizer=" + model, "--resume"}), 2,
+                 {"the rules of texts, data.text, have changed"});
 }
 
 // More labels than frames: counted, named, and the run goes on.
