@@ -1,5 +1,6 @@
 // A corpus from recordings to a trained network, and what its faults come to: the rows of the table
 // in docs/data.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

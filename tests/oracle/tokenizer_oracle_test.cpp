@@ -52,7 +52,8 @@ TEST(TokenizerOracle, PiecesAreThoseOfThePythonPackage) {
     SCOPED_TRACE(kind);
     const json& part = fixture.at(kind);
     const Tokenizer tokenizer(
-        data::SentencePieceModel::parse(from_base64(part.at("model")), "the fixture"), TextRules{});
+        data::SentencePieceModel::parse(from_base64(part.at("model")), "the fixture"),
+        TextRules{.unicode = data::UnicodeForm::kNone});
     EXPECT_EQ(tokenizer.size(), part.at("size").get<int64_t>());
     EXPECT_EQ(tokenizer.blank(), 0);
     expect_cases(part.at("cases"), tokenizer);
