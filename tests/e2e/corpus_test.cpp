@@ -49,7 +49,8 @@ class Corpus : public ::testing::Test {
     return folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})").string();
   }
   // One update of a tiny network, on the lines so far.
-  CommandResult train(std::vector<std::string> settings) const {
+  CommandResult train(const std::vector<std::string>& settings) const {
+    fs::remove_all(at("run"));
     folder_.write("m.jsonl", lines_);
     std::vector<std::string> words = {"train",
                                       "--train",

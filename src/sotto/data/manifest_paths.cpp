@@ -18,7 +18,7 @@ fs::path with_links_followed(const fs::path& path) {
 }  // namespace
 
 ManifestPaths::ManifestPaths(const fs::path& folder)
-    : folder_(fs::absolute(folder / "").lexically_normal()),
+    : folder_(fs::absolute((folder.empty() ? "." : folder) / "").lexically_normal()),
       real_folder_(with_links_followed(folder_) / "") {}
 
 std::string ManifestPaths::name_of(const fs::path& file) {

@@ -12,7 +12,7 @@ namespace sotto::data {
 
 class ManifestPaths {
  public:
-  // Of manifests in that folder, which need not be there yet.
+  // Of manifests in that folder, which need not be there yet; an empty one is the current.
   explicit ManifestPaths(const std::filesystem::path& folder);
 
   // What a manifest says of a file that is opened as `file` from where the program runs: relative

@@ -202,6 +202,10 @@ TEST(Split, LeavesNothingHalf) {
   EXPECT_TRUE(fs::is_empty(folder.path() / "out"));
 }
 
+TEST(ManifestPaths, WithoutAFolderAreOfTheCurrentOne) {
+  EXPECT_EQ(ManifestPaths("").name_of("x/a.wav"), "x/a.wav");
+}
+
 TEST(ManifestPaths, AreRelativeWhereTheyCanBe) {
   const TempFolder folder;
   fs::create_directories(folder.path() / "a/b");
