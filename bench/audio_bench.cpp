@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -115,10 +114,8 @@ void measure(const Arguments& arguments, const std::vector<File>& files) {
     }
   });
   if (arguments.json) {
-    fmt::print("{}\n", nlohmann::json{{"waveforms", total_s / decode_s},
-                                      {"features", total_s / features_s},
-                                      {"values", num_values}}
-                           .dump());
+    fmt::print("{{\"waveforms\": {}, \"features\": {}, \"values\": {}}}\n", total_s / decode_s,
+               total_s / features_s, num_values);
     return;
   }
   fmt::print("{} files, {:.0f} s of audio, {} values in all rounds\n", files.size(), total_s,
@@ -129,9 +126,7 @@ void measure(const Arguments& arguments, const std::vector<File>& files) {
              static_cast<double>(files.size()) / header_s);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("Files to waveforms and features, in seconds of audio a second and core.");
   Arguments arguments;
   app.add_option("--manifest", arguments.manifest, "Files to read");
@@ -145,4 +140,15 @@ int main(int argc, char** argv) {
                                                 : files_of(arguments.manifest, arguments.files));
   std::filesystem::remove_all(folder);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sotto_audio_bench: {}\n", error.what());
+    return 1;
+  }
 }

@@ -18,12 +18,13 @@ using kernels::Packing;
 
 constexpr int64_t kRate = 16'000;
 // Of speech corpora; 60 s in all.
-const std::vector<int64_t> kLengths = {2 * kRate,  4 * kRate,  6 * kRate, 8 * kRate,
-                                       11 * kRate, 13 * kRate, 16 * kRate};
+std::vector<int64_t> lengths() {
+  return {2 * kRate, 4 * kRate, 6 * kRate, 8 * kRate, 11 * kRate, 13 * kRate, 16 * kRate};
+}
 
 struct LogMelData {
   explicit LogMelData(LogMelKind kind)
-      : samples(kLengths, at::kCPU),
+      : samples(lengths(), at::kCPU),
         wave(0.1 * random_values({samples.num_frames()}, at::kFloat)),
         tables(LogMelOptions::of_kind(kind), at::kCPU),
         points(2 * (tables.filters().size(1) / 2 - 1)),
@@ -80,7 +81,7 @@ Sides log_mel(LogMelKind kind) {
   return {.ours = [data] { keep(LogMel::forward(data->wave, data->samples, data->tables)); },
           .theirs =
               [data] {
-                for (const at::Tensor& utterance : data->wave.split_with_sizes(kLengths))
+                for (const at::Tensor& utterance : data->wave.split_with_sizes(lengths()))
                   keep(features_of(utterance, *data));
               }};
 }

@@ -100,9 +100,7 @@ void measure(const std::filesystem::path& path, int64_t lines) {
   fmt::print("a line read and parsed: {:.1f} us\n", 1e6 * reading.seconds() / kRead);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("A manifest of millions of lines");
   int64_t lines = 5'200'000;
   app.add_option("--lines", lines, "Of the generated manifest")->check(CLI::PositiveNumber);
@@ -114,4 +112,15 @@ int main(int argc, char** argv) {
   measure(folder / "m.jsonl", lines);
   std::filesystem::remove_all(folder);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sotto_manifest_bench: {}\n", error.what());
+    return 1;
+  }
 }

@@ -48,29 +48,21 @@ class Corpus : public ::testing::Test {
   std::string vocabulary() const {
     return folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})").string();
   }
-  // One update of a tiny network, on the lines so far.
+  // Two updates of a tiny network.
+  void append_usual(std::vector<std::string>& words) const {
+    for (const char* word :
+         {"--max-steps", "2", "--memory", "200MiB", "--set", "model.layers=1", "--set",
+          "model.width=16", "--set", "model.hidden=32", "--set", "model.heads=2", "--out"})
+      words.emplace_back(word);
+    words.push_back(at("run"));
+  }
+  // Such updates, on the lines so far.
   CommandResult train(const std::vector<std::string>& settings) const {
     fs::remove_all(at("run"));
     folder_.write("m.jsonl", lines_);
-    std::vector<std::string> words = {"train",
-                                      "--train",
-                                      at("m.jsonl"),
-                                      "--out",
-                                      at("run"),
-                                      "--max-steps",
-                                      "2",
-                                      "--memory",
-                                      "200MiB",
-                                      "--set",
-                                      "model.layers=1",
-                                      "--set",
-                                      "model.width=16",
-                                      "--set",
-                                      "model.hidden=32",
-                                      "--set",
-                                      "model.heads=2",
-                                      "--set",
-                                      "effective_batch=16"};
+    std::vector<std::string> words = {"train", "--train", at("m.jsonl")};
+    append_usual(words);
+    words.insert(words.end(), {"--set", "effective_batch=16"});
     for (const std::string& setting : settings) {
       words.emplace_back("--set");
       words.push_back(setting);
@@ -97,27 +89,11 @@ TEST_F(Corpus, GoesFromATableToATrainedNetworkInThreeCommands) {
   const CommandResult split = run_sotto({"data", "split", at("all.jsonl"), "--dev", "20%", "--test",
                                          "20%", "--by", "speaker", "--out", at("parts")});
   ASSERT_EQ(split.exit_code, 0) << split.err;
-  const CommandResult trained = run_sotto({"train",
-                                           "--train",
-                                           at("parts/train.jsonl"),
-                                           "--dev",
-                                           at("parts/dev.jsonl"),
-                                           "--out",
-                                           at("run"),
-                                           "--max-steps",
-                                           "2",
-                                           "--memory",
-                                           "200MiB",
-                                           "--set",
-                                           "model.layers=1",
-                                           "--set",
-                                           "model.width=16",
-                                           "--set",
-                                           "model.hidden=32",
-                                           "--set",
-                                           "model.heads=2",
-                                           "--set",
-                                           "data.text.case=lower"});
+  std::vector<std::string> words = {"train", "--train", at("parts/train.jsonl"), "--dev",
+                                    at("parts/dev.jsonl")};
+  append_usual(words);
+  words.insert(words.end(), {"--set", "data.text.case=lower"});
+  const CommandResult trained = run_sotto(words);
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_EQ(json::parse(content_of(at("run/best/vocab.json"))),
             json::parse(R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})"));

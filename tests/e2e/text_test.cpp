@@ -167,7 +167,7 @@ TEST_F(TextCommands, ListPublicCorpora) {
 class Fetch : public TextCommands {
  protected:
   void SetUp() override {
-    if (std::system("command -v python3 curl tar >/dev/null") != 0)
+    if (run_command({"/bin/sh", "-c", "command -v python3 curl tar"}).exit_code != 0)
       GTEST_SKIP() << "python3, curl or tar is not there";
     fs::create_directories(folder_.path() / "served");
     server_.emplace(folder_.path() / "served");
@@ -223,7 +223,9 @@ TEST_F(Fetch, BeginsAnewWhereAPartCannotBeContinued) {
 
 TEST_F(Fetch, Unpacks) {
   folder_.write("served/inside/a.txt", "one");
-  ASSERT_EQ(std::system(("cd " + in("served") + " && tar czf a.tar.gz inside").c_str()), 0);
+  ASSERT_EQ(run_command({"/bin/sh", "-c", "cd '" + in("served") + "' && tar czf a.tar.gz inside"})
+                .exit_code,
+            0);
   ASSERT_EQ(fetch("a.tar.gz", {"--unpack"}).exit_code, 0);
   EXPECT_EQ(content_of(in("got/inside/a.txt")), "one");
   folder_.write("served/b.tar", "not an archive");

@@ -106,9 +106,9 @@ class TarWalker {
     field = field.substr(first);
     field = field.substr(0, field.find_first_of(std::string_view(" \0", 2)));
     uint64_t number = 0;
-    const char* end = field.data() + field.size();
-    const auto [last, code] = std::from_chars(field.data(), end, number, 8);
-    if (field.empty() || code != std::errc{} || last != end) broken("a header without its numbers");
+    const auto [last, code] = std::from_chars(field.data(), field.data() + field.size(), number, 8);
+    if (field.empty() || code != std::errc{} || last != field.data() + field.size())
+      broken("a header without its numbers");
     return number;
   }
 
@@ -147,8 +147,8 @@ class TarWalker {
   void read_pax(std::string_view records, Extended& extended) const {
     while (!records.empty()) {
       size_t length = 0;
-      const char* end = records.data() + records.size();
-      const auto [digits_end, code] = std::from_chars(records.data(), end, length);
+      const auto [digits_end, code] =
+          std::from_chars(records.data(), records.data() + records.size(), length);
       const auto digits = static_cast<size_t>(digits_end - records.data());
       if (code != std::errc{} || length > records.size() || length < digits + 3 ||
           records[digits] != ' ' || records[length - 1] != '\n')
@@ -166,9 +166,9 @@ class TarWalker {
     if (key.starts_with("GNU.sparse.")) broken("a sparse file");
     if (key != "size") return;
     uint64_t size = 0;
-    const char* end = value.data() + value.size();
-    const auto [last, code] = std::from_chars(value.data(), end, size);
-    if (value.empty() || code != std::errc{} || last != end) broken("a pax header without a size");
+    const auto [last, code] = std::from_chars(value.data(), value.data() + value.size(), size);
+    if (value.empty() || code != std::errc{} || last != value.data() + value.size())
+      broken("a pax header without a size");
     extended.size = size;
   }
 

@@ -169,7 +169,7 @@ class KaldiFolder {
     const bool is_open = end && *end == -1.0;
     if (!start || !end || *start < 0.0 || (!is_open && *end <= *start))
       return fmt::format("segment '{}', expected a recording, a start and an end", at->second);
-    item.offset_s = *start;
+    item.offset_s = start;
     item.duration_s = is_open ? 0.0 : *end - *start;
     return take_recording(words[0], item);
   }

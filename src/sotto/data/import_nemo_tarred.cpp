@@ -149,7 +149,7 @@ class TarredManifest {
     if (!is_utf8(line)) return "not UTF-8";
     const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) return "not a JSON object";
-    const std::string fault = take_line(object, item);
+    std::string fault = take_line(object, item);
     if (!fault.empty()) return fault;
     const auto shard = object.find("shard_id");
     const bool has_shard = shard != object.end() && shard->is_number_integer();

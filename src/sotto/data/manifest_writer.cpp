@@ -34,7 +34,7 @@ std::string quoted(const std::string& text, const char* key) {
   return nlohmann::json(text).dump();
 }
 
-const std::filesystem::path& with_folders(const std::filesystem::path& path) {
+std::filesystem::path with_folders(std::filesystem::path path) {
   std::error_code ignored;  // creating the file says it better
   std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
   return path;

@@ -21,6 +21,7 @@ struct SentencePieceModel::Processor {};
 SentencePieceModel::~SentencePieceModel() = default;
 SentencePieceModel::SentencePieceModel(SentencePieceModel&&) noexcept = default;
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the other version keeps them
 SentencePieceModel SentencePieceModel::parse(std::string /*bytes*/, const std::string& source) {
   refuse(fmt::format("reading the tokenizer {}", source));
 }

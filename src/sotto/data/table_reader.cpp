@@ -93,8 +93,8 @@ TableRow TableReader::split(std::string_view line) {
 std::string TableReader::take_quoted(std::string_view& line, TableRow& row) {
   // The line and what follows it are one text; only the end of the line was left out.
   const std::string_view rest = lines_.rest();
-  const std::string_view text(line.data(),
-                              static_cast<size_t>(rest.data() + rest.size() - line.data()));
+  const char* begin = line.data();
+  const std::string_view text(begin, static_cast<size_t>(rest.data() + rest.size() - begin));
   std::string field;
   size_t at = 1;
   for (; at < std::min(text.size(), kMaxFieldBytes); ++at) {

@@ -43,9 +43,9 @@ FirstWord split_first_word(std::string_view line) {
 std::optional<double> parse_number(std::string_view text) {
   text = trimmed(text);
   double number = 0.0;
-  const char* end = text.data() + text.size();
-  const auto [last, code] = std::from_chars(text.data(), end, number);
-  if (text.empty() || code != std::errc{} || last != end || !std::isfinite(number))
+  const auto [last, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = last == text.data() + text.size();
+  if (text.empty() || code != std::errc{} || !is_whole || !std::isfinite(number))
     return std::nullopt;
   return number;
 }

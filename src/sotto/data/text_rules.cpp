@@ -102,7 +102,7 @@ std::string TextRules::apply(std::string_view text) const {
                      .found = "bytes that are not UTF-8",
                      .expected = "text in UTF-8"});
   }
-  const std::string made = rewrite(normalise(std::string(text), unicode), *this);
+  std::string made = rewrite(normalise(std::string(text), unicode), *this);
   if (letter_case == LetterCase::kKeep && punctuation == Punctuation::kKeep) return made;
   // Another case may be composed, and a mark between two characters may have kept them apart.
   return normalise(made, unicode);

@@ -213,7 +213,7 @@ Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
 }
 
 at::Tensor TransformerCtc::normalised(const data::MicroBatch& batch, const Packing& frames) const {
-  const at::Tensor raw =
+  at::Tensor raw =
       log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
   // These are normalised as they come.
   if (log_mel_ && options_.features.kind == LogMelKind::kNemo) return raw;

@@ -107,11 +107,10 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   const fs::path state_path = folder / kState;
   const nlohmann::json json = nlohmann::json::parse(read_text_file(state_path), nullptr,
                                                     /*allow_exceptions=*/false);
-  RunState state = state_from(json, state_path);
+  const RunState state = state_from(json, state_path);
   auto config = read_config<RunConfig>(folder / kConfig);
   data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
-  return {
-      .state = std::move(state), .config = std::move(config), .tokenizer = std::move(tokenizer)};
+  return {.state = state, .config = std::move(config), .tokenizer = std::move(tokenizer)};
 }
 
 void check_checkpoint(const fs::path& folder) {

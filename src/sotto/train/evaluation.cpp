@@ -55,8 +55,9 @@ std::vector<std::string> texts_of(const Model::Recognised& recognised,
 Evaluation evaluate(Model& model, const data::Dataset& dataset, device::StagingBuffer& staging,
                     const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const data::Sampler sampler({.batch = {.utterances = kLoadedAtOnce}, .curriculum = data::Curriculum::kListed},
-                              dataset.durations_s());
+  const data::Sampler sampler(
+      {.batch = {.utterances = kLoadedAtOnce}, .curriculum = data::Curriculum::kListed},
+      dataset.durations_s());
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(dataset, sampler, {.num_threads = options.loader_threads, .start = {}});
   Evaluation evaluation;

@@ -62,12 +62,11 @@ Evaluation Recogniser::evaluate(const fs::path& manifest_path,
   options.min_seconds = 0.0;
   options.max_seconds = 0.0;
   const data::Dataset dataset(std::move(manifest), checkpoint_.tokenizer, options);
-  return train::evaluate(
-      *model_, dataset, staging_,
-      {.limits = fit_recognition(dry_, Sizes(dataset), {.bytes = arena_bytes_}),
-       .device = device_.torch,
-       .loader_threads = checkpoint_.config.data.loader_threads,
-       .progress = progress});
+  return train::evaluate(*model_, dataset, staging_,
+                         {.limits = fit_recognition(dry_, Sizes(dataset), {.bytes = arena_bytes_}),
+                          .device = device_.torch,
+                          .loader_threads = checkpoint_.config.data.loader_threads,
+                          .progress = progress});
 }
 
 std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {

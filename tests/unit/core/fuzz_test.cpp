@@ -182,7 +182,7 @@ TEST(Fuzz, PicklesAndArchives) {
 // With the sums of headers made right again in every second round, so that the rest is reached.
 TEST(Fuzz, TarArchives) {
   const auto make = [](Mutator* mutator) {
-    const auto broken = [&](std::string text) {
+    const auto broken = [&](const std::string& text) {
       return mutator != nullptr && mutator->below(4) == 0 ? mutator->mutate(text) : text;
     };
     const auto file = [&](char type, const std::string& content) {

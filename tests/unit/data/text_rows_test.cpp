@@ -31,7 +31,7 @@ using Entries = std::vector<int32_t>;
 class Tokens : public testing::Test {
  protected:
   // a to z are 5 to 30.
-  Tokenizer tokenizer(TextRules rules = {}) const {
+  Tokenizer tokenizer(const TextRules& rules = {}) const {
     std::string json = R"({"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4)";
     for (char c = 'a'; c <= 'z'; ++c)
       json += std::string(", \"") + c + "\": " + std::to_string(5 + c - 'a');
