@@ -1,5 +1,7 @@
 #include "sotto/data/manifest_index.h"
 
+#include <malloc.h>
+
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -227,6 +229,8 @@ ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& 
                 fault.hint);
   }
   if (is_stored) index.store(manifest);
+  // What the scan took in many small pieces goes back to the system, not to the next allocation.
+  malloc_trim(0);
   return index;
 }
 
