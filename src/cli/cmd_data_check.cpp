@@ -16,6 +16,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/corpus_check.h"
 #include "sotto/report/table.h"
+#include "text_options.h"
 
 namespace sotto::cli {
 
@@ -99,6 +100,12 @@ void run_check(const CheckCommand& command) {
                        .expected = "what makes labels of the transcripts",
                        .hint = "`sotto tokenizer train --type char` makes one of the data."});
   }
+  if (command.tokenizer.empty() && !(command.rules == data::TextRules{})) {
+    throw ConfigError({.attempted = "checking transcripts by rules",
+                       .found = "rules of texts without --tokenizer",
+                       .expected = "what the texts are to be made of"});
+  }
+  command.rules.validate();
   const data::Manifest manifest = data::Manifest::read(command.manifest);
   const CorpusCheck found = check(command, manifest);
   std::cout << (command.json ? to_json(found, command.manifest).dump(2) + "\n" : render(found));
@@ -123,6 +130,7 @@ void add_data_check(CLI::App& data) {
   command->add_option("manifest", options->manifest, "JSON lines")->required();
   command->add_option("--tokenizer", options->tokenizer,
                       "vocab.json or .model: are all characters known?");
+  add_text_rules(*command, options->rules);
   command->add_option("--model", options->model,
                       "Preset, folder or id: has it frames enough for the labels?");
   command->add_option("--write-clean", options->write_clean,

@@ -31,6 +31,9 @@ void Progress::clear() {
 
 void Progress::show(int64_t done, int64_t total, std::string_view about) {
   if (!is_terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (done < total && now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
   const int64_t filled = kBarWidth * done / std::max<int64_t>(1, total);
   const std::string line = fmt::format("{} [{:#<{}}{:.<{}}] {}/{} {}", what_, "", filled, "",
                                        kBarWidth - filled, done, total, about);

@@ -2,6 +2,7 @@
 // it stays silent, so that logs hold no half lines.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows `done` of `total` parts and something to say about them.
+  // Shows `done` of `total` parts and something to say about them; a few times a second, however
+  // often it is called.
   void show(int64_t done, int64_t total, std::string_view about);
 
   // Takes the line away, for another to be printed in its place.
@@ -25,6 +27,7 @@ class Progress {
  private:
   std::string what_;
   bool is_terminal_;
+  std::chrono::steady_clock::time_point last_ = {};
 };
 
 }  // namespace sotto::cli

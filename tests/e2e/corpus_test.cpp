@@ -236,6 +236,8 @@ TEST_F(Corpus, IsChecked) {
   EXPECT_PRED2(contains,
                run_sotto({"data", "check", at("m.jsonl"), "--model", "wav2vec2-base"}).err,
                "--model without --tokenizer");
+  EXPECT_PRED2(contains, run_sotto({"data", "check", at("m.jsonl"), "--case", "lower"}).err,
+               "rules of texts without --tokenizer");
 }
 
 TEST_F(Corpus, IsProfiled) {

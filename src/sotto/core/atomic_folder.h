@@ -54,8 +54,8 @@ class AtomicFolder {
 // One file, written piece by piece aside and renamed when it is finished.
 class AtomicFile {
  public:
-  // Creates the hidden file, and the folders above it where they are missing. Throws DataError
-  // where it cannot be created or the final name is a folder's.
+  // Creates the hidden file; its folder must be there. Throws DataError where it cannot be created
+  // or the final name is a folder's.
   explicit AtomicFile(const std::filesystem::path& final_path);
 
   // Removes the hidden file, if it was not committed.

@@ -3,24 +3,20 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <condition_variable>
-#include <exception>
+#include <mutex>
 #include <span>
 #include <system_error>
-#include <thread>
 
 #include "sotto/core/error.h"
+#include "sotto/core/parallel.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/audio_path.h"
 #include "sotto/data/tar_shards.h"
 #include "sotto/data/text_lines.h"
-#include "sotto/device/host_info.h"
 
 namespace sotto::data {
 
@@ -42,7 +38,7 @@ bool fits_a_line(const std::string& name) {
   return name.find_first_of("\t\n\r") == std::string::npos;
 }
 
-// Reads all items, each thread taking the next that nobody has.
+// Reads all items, on all cores.
 class DurationReader {
  public:
   DurationReader(std::vector<ImportItem>& items, DurationStore& store,
@@ -51,43 +47,17 @@ class DurationReader {
 
   DurationCounts run(const std::function<void(int64_t, int64_t)>& progress) {
     const int64_t total = std::ssize(items_);
-    const int64_t most =
-        std::min<int64_t>(device::count_scheduled_cores(), std::max<int64_t>(total, 1));
-    std::vector<std::thread> threads;
-    num_running_ = most;
-    for (int64_t i = 0; i < most; ++i) threads.emplace_back([this] { work(); });
-    wait([&] {
-      if (progress) progress(std::min<int64_t>(next_, total), total);
+    int64_t num_done = 0;
+    parallel_for(total, [&](int64_t i) {
+      take(static_cast<size_t>(i));
+      const std::lock_guard lock(mutex_);
+      ++num_done;
+      if (progress) progress(num_done, total);
     });
-    for (std::thread& thread : threads) thread.join();
-    if (failure_) std::rethrow_exception(failure_);
     return {.num_read = num_read_, .num_resumed = num_resumed_};
   }
 
  private:
-  void wait(const std::function<void()>& show) {
-    std::unique_lock lock(mutex_);
-    while (num_running_ > 0) {
-      ended_.wait_for(lock, std::chrono::milliseconds(100));
-      lock.unlock();
-      show();
-      lock.lock();
-    }
-  }
-
-  void work() {
-    try {
-      for (int64_t i = next_++; i < std::ssize(items_); i = next_++) take(static_cast<size_t>(i));
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      next_ = std::ssize(items_);  // the others need not go on
-    }
-    const std::lock_guard lock(mutex_);
-    --num_running_;
-    ended_.notify_all();
-  }
-
   void take(size_t i) {
     ImportItem& item = items_[i];
     const std::optional<DurationStore::Stamp> stamp = stamp_of(file_on_disk(item.file));
@@ -120,13 +90,10 @@ class DurationReader {
   DurationStore& store_;
   std::vector<std::string>& faults_;
   TarShards shards_;
-  std::atomic<int64_t> next_ = 0;
   std::atomic<int64_t> num_read_ = 0;
   std::atomic<int64_t> num_resumed_ = 0;
+  // Of the progress.
   std::mutex mutex_;
-  std::condition_variable ended_;
-  int64_t num_running_ = 0;
-  std::exception_ptr failure_;
 };
 
 }  // namespace

@@ -4,20 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/core/hash.h"
 #include "sotto/core/output_file.h"
+#include "sotto/core/parallel.h"
 
 namespace sotto::data {
 
@@ -90,26 +88,10 @@ bool is_of_same(const Foot& kept, const Foot& wanted) {
 std::vector<Tokenizer::Encoded> encode_all(const std::vector<std::string>& texts,
                                            const Tokenizer& tokenizer) {
   std::vector<Tokenizer::Encoded> encoded(texts.size());
-  std::vector<std::exception_ptr> failures(texts.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < texts.size(); i = next++) {
-      try {
-        encoded[i] = tokenizer.encode(texts[i]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < std::min(cores, texts.size()); ++i) threads.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  parallel_for(std::ssize(texts), [&](int64_t number) {
+    const auto i = static_cast<size_t>(number);
+    encoded[i] = tokenizer.encode(texts[i]);
+  });
   return encoded;
 }
 
