@@ -24,7 +24,7 @@ void cross_entropy_gather_cuda(const CudaArray& x, const CrossEntropyRow* rows, 
 // [R, V_s] each.
 void cross_entropy_rows_cpu(std::span<const at::Tensor> logits, const CrossEntropyTask& task);
 void cross_entropy_rows_cuda(const CudaArray& logits, const CrossEntropyTask& task, void* stream);
-// The rows of dx [N, D] = from [R, D] fp32
+// The rows of dx [N, D] = from [R, D], on the CPU fp32, on a GPU of dx's type
 void cross_entropy_scatter_cpu(const at::Tensor& from, const CrossEntropyRow* rows,
                                const at::Tensor& dx);
 void cross_entropy_scatter_cuda(const CudaArray& from, const CrossEntropyRow* rows,
@@ -219,10 +219,24 @@ class Pass {
     }
   }
 
-  // In fp32 over the slices, rounded once.
+  // Rounded once: by a GPU's product, which has the vocabulary whole; on the CPU behind the fp32 sum
+  // over its slices.
   void multiply_on(std::span<const at::Tensor> gradients, const Range& chunk,
                    const at::Tensor& dx) const {
     const device::CategoryScope category(device::Category::kWorkspace);
+    if (is_for_cuda(dx)) {
+      const Gemm::Operands product{.a = gradients[0], .b = in_.weight};
+      if (all_rows_count()) {
+        at::Tensor rows = rows_of(dx, chunk);
+        Gemm::multiply_into(rows, product);
+        return;
+      }
+      const at::Tensor rows = Gemm::multiply(product);  // [R, D]
+      if (is_dry(rows)) return;
+      detail::cross_entropy_scatter_cuda(cuda_array(rows), rows_from(chunk.first), cuda_array(dx),
+                                         device::current_cuda_stream());
+      return;
+    }
     at::Tensor sum;  // [R, D]
     for (size_t s = 0; s < slices_.size(); ++s) {
       const at::Tensor weight = rows_of(in_.weight, slices_[s]);
@@ -232,13 +246,7 @@ class Pass {
         Gemm::accumulate(sum, {.a = gradients[s], .b = weight});
       }
     }
-    if (is_dry(sum)) return;
-    if (sum.is_cuda()) {
-      detail::cross_entropy_scatter_cuda(cuda_array(sum), rows_from(chunk.first), cuda_array(dx),
-                                         device::current_cuda_stream());
-    } else {
-      detail::cross_entropy_scatter_cpu(sum, rows_from(chunk.first), dx);
-    }
+    if (!is_dry(sum)) detail::cross_entropy_scatter_cpu(sum, rows_from(chunk.first), dx);
   }
 
   void add_weight_gradient(std::span<const at::Tensor> gradients, const at::Tensor& x,

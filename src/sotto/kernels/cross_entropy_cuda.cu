@@ -52,9 +52,7 @@ struct RowSums {
     for (int i = 0; i < kSize; ++i) now = fmaxf(now, x[i]);  // passes over NaN
     if (now > largest) move_to(now);
     for (int i = 0; i < kSize; ++i) {
-      // x - x is 0, or NaN where x is not finite: minus infinity too is a failure, not a
-      // probability of 0.
-      total += __expf(x[i] - largest) + (x[i] - x[i]);
+      total += __expf(x[i] - largest);
       logits += x[i];
     }
   }
@@ -63,8 +61,10 @@ struct RowSums {
     const float of_row = team_largest(largest);
     // A thread without elements has no sum to move, and minus infinity to move it from.
     if (of_row > largest) move_to(of_row);
-    total = team_sum(total);
     logits = team_sum(logits);
+    // 0, or NaN where a logit is not finite: minus infinity too is a failure, not a probability of
+    // 0.
+    total = team_sum(total) + (logits - logits);
   }
 };
 
@@ -116,17 +116,14 @@ __global__ void gather_kernel(const T* x, const CrossEntropyRow* rows, T* to, in
   });
 }
 
-// The rows of dx, rounded to its type.
+// The rows of dx.
 template <class T, int kSize>
-__global__ void scatter_kernel(const float* from, const CrossEntropyRow* rows, T* dx,
-                               int64_t num_rows, int64_t width) {
+__global__ void scatter_kernel(const T* from, const CrossEntropyRow* rows, T* dx, int64_t num_rows,
+                               int64_t width) {
   for_each_row(num_rows, [&](int64_t row) {
     T* to = dx + rows[row].place * width;
     for_each_column<kSize>(width, [&](int64_t column) {
-      const Vector<float, kSize> values = load<kSize>(from + row * width + column);
-      Vector<T, kSize> rounded;
-      for (int i = 0; i < kSize; ++i) rounded.set(i, values[i]);
-      store(to + column, rounded);
+      store(to + column, load<kSize>(from + row * width + column));
     });
   });
 }
@@ -179,7 +176,7 @@ void cross_entropy_scatter_cuda(const CudaArray& from, const CrossEntropyRow* ro
       using T = decltype(zero);
       const RowGrid grid = row_grid(from.rows, (dx.width + size - 1) / size);
       scatter_kernel<T, size><<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-          data_of<float>(from), rows, data_of<T>(dx), from.rows, dx.width);
+          data_of<T>(from), rows, data_of<T>(dx), from.rows, dx.width);
     });
   });
   check_launch("cross entropy");
