@@ -19,6 +19,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/data/example_list.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
@@ -281,8 +282,8 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
           all.push_back(std::move(example));
         }
       }
-      const train::Sizes sizes(all, durations);
-      train::BudgetFit fit(dry, sizes, budget - constant);
+      const data::ExampleList list(std::move(all), durations);
+      train::BudgetFit fit(dry, list, budget - constant);
       try {
         settings.limits = fit.find_limits(config.effective_batch, settings).limits;
       } catch (const ConfigError& error) {

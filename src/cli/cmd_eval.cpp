@@ -1,4 +1,5 @@
-// `sotto eval`: word and character error rates of a checkpoint on a manifest.
+// `sotto eval`: word and character error rates of a checkpoint on a manifest, or the perplexity of a
+// language model on a text.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,8 +12,8 @@
 #include "commands.h"
 #include "opened_device.h"
 #include "progress.h"
+#include "sotto/core/error.h"
 #include "sotto/core/units.h"
-#include "sotto/data/manifest.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/run_files.h"
 #include "train_view.h"
@@ -23,7 +24,7 @@ namespace {
 
 struct EvalOptions {
   std::string checkpoint;
-  std::string manifest;
+  std::string data;
   std::string memory = "auto";
   std::string device = "cpu";
   int64_t show = 0;
@@ -31,6 +32,15 @@ struct EvalOptions {
 };
 
 nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
+  if (evaluation.is_of_text()) {
+    return {{"format_version", 1},
+            {"checkpoint", checkpoint},
+            {"perplexity", evaluation.perplexity()},
+            {"loss", evaluation.loss},
+            {"tokens", evaluation.num_tokens},
+            {"rows", evaluation.num_utterances},
+            {"seconds", evaluation.seconds}};
+  }
   nlohmann::ordered_json sentences = nlohmann::ordered_json::array();
   for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
     sentences.push_back({{"utterance", sentence.utterance},
@@ -47,6 +57,14 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
           {"audio_seconds", evaluation.audio_seconds},
           {"seconds", evaluation.seconds},
           {"sentences", std::move(sentences)}};
+}
+
+std::string render_text(const train::Evaluation& evaluation, int64_t peak_bytes) {
+  const Amount amount{.num_tokens = evaluation.num_tokens};
+  return fmt::format("{}\n{} rows, {} in {} ({}), peak {}\n", describe(evaluation),
+                     evaluation.num_utterances, describe(amount),
+                     format_duration(evaluation.seconds),
+                     describe_speed(amount, evaluation.seconds), format_bytes(peak_bytes));
 }
 
 std::string render(const train::Evaluation& evaluation, int64_t num_shown, int64_t peak_bytes) {
@@ -69,29 +87,38 @@ std::string render(const train::Evaluation& evaluation, int64_t num_shown, int64
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
-  Progress progress("recognising");
-  const int64_t total = data::Manifest::read(options.manifest).size();
-  const train::Evaluation evaluation = recogniser.evaluate(
-      options.manifest, [&](int64_t done) { progress.show(done, total, "utterances"); });
+  const bool is_text = recogniser.checkpoint().config.model.is_language_model();
+  if (is_text && options.show > 0) {
+    throw ConfigError({.attempted = "evaluating a language model",
+                       .found = "--show",
+                       .expected = "none: it hears no sentences"});
+  }
+  Progress progress("evaluating");
+  const train::Evaluation evaluation =
+      recogniser.evaluate(options.data, [&](int64_t done, int64_t total) {
+        progress.show(done, total, is_text ? "rows" : "utterances");
+      });
   progress.clear();
   if (options.json) {
     std::cout << to_json(evaluation, recogniser.folder().string()).dump(2) << '\n';
   } else {
-    std::cout << render(evaluation, options.show, recogniser.peak_bytes());
+    std::cout << (is_text ? render_text(evaluation, recogniser.peak_bytes())
+                          : render(evaluation, options.show, recogniser.peak_bytes()));
   }
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("eval", "Word and character error rates of a checkpoint");
+  CLI::App* command = app.add_subcommand("eval", "Error rates of a checkpoint, or the perplexity of a language model");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Folder of a run (its best is taken) or of a checkpoint")
       ->required();
-  command->add_option("--data", options->manifest, "Manifest to evaluate on")->required();
+  command->add_option("--data", options->data,
+                      "Manifest to evaluate on; a text for a language model")->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");

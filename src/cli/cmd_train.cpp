@@ -98,15 +98,9 @@ train::RunConfig read_run_config(const TrainOptions& options,
   if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
   if (!options.device.empty()) config.device = options.device;
   if (options.max_steps > 0) config.max_steps = options.max_steps;
-  if (config.model.is_language_model()) {
-    throw ConfigError(
-        {.attempted = fmt::format("training '{}'", config.model.preset),
-         .found = "a language model, which learns from text",
-         .expected = "a network that learns from speech: this command reads no text yet"});
-  }
   if (config.data.train.empty()) {
     throw ConfigError({.attempted = "starting a run",
-                       .found = "no training manifest was named",
+                       .found = "nothing to train on was named",
                        .hint = "Name one with --train, or as data.train in the configuration."});
   }
   return config;
@@ -127,27 +121,37 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
                                  {"loss", summary.loss},
                                  {"peak_bytes", summary.peak_bytes},
                                  {"restarts", summary.num_restarts},
-                                 {"audio_seconds", summary.audio_seconds},
                                  {"seconds", summary.seconds}};
-  if (summary.last_evaluation) {
-    json["wer"] = summary.last_evaluation->words.rate();
-    json["cer"] = summary.last_evaluation->characters.rate();
-    json["best_wer"] = summary.best_wer;
+  if (summary.num_tokens > 0) {
+    json["tokens"] = summary.num_tokens;
+  } else {
+    json["audio_seconds"] = summary.audio_seconds;
+  }
+  if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
+    if (last->is_of_text()) {
+      json["perplexity"] = last->perplexity();
+      json["best_perplexity"] = summary.best_metric;
+    } else {
+      json["wer"] = last->words.rate();
+      json["cer"] = last->characters.rate();
+      json["best_wer"] = summary.best_metric;
+    }
     json["best_step"] = summary.best_step;
   }
   return json;
 }
 
 std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
+  const Amount amount{.audio_seconds = summary.audio_seconds, .num_tokens = summary.num_tokens};
   std::string text =
-      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} of audio in {} ({:.0f} a second)\n",
+      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} in {} ({})\n",
                   summary.was_stopped ? "Stopped and saved" : "Done", summary.steps, summary.loss,
-                  format_bytes(summary.peak_bytes), format_duration(summary.audio_seconds),
-                  format_duration(summary.seconds), summary.audio_seconds / summary.seconds);
-  if (summary.last_evaluation)
-    text +=
-        fmt::format("WER {}; best {:.2f} % at step {}\n", describe(summary.last_evaluation->words),
-                    100.0 * summary.best_wer, summary.best_step);
+                  format_bytes(summary.peak_bytes), describe(amount),
+                  format_duration(summary.seconds), describe_speed(amount, summary.seconds));
+  if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
+    text += fmt::format("{}; best {} at step {}\n", describe(*last),
+                        metric_text(*last, summary.best_metric), summary.best_step);
+  }
   return text + fmt::format("Files: {}\n", folder.string());
 }
 
@@ -194,8 +198,8 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->allow_extra_args(false);
   command->add_option("--model", options->model,
                       "Preset, folder of Hugging Face, or id in its cache");
-  command->add_option("--train", options->train, "Manifest to train on (data.train)");
-  command->add_option("--dev", options->dev, "Manifest to evaluate on (data.dev)");
+  command->add_option("--train", options->train, "Manifest to train on, or text (data.train)");
+  command->add_option("--dev", options->dev, "The same to evaluate on (data.dev)");
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--host-memory", options->host_memory,

@@ -48,8 +48,37 @@ std::string describe(const train::ErrorCounts& counts) {
                      counts.reference_length);
 }
 
+std::string describe(const train::Evaluation& evaluation) {
+  if (evaluation.is_of_text()) {
+    return fmt::format("perplexity {:.2f} (loss {:.4f} a token)", evaluation.perplexity(),
+                       evaluation.loss);
+  }
+  return fmt::format("WER {}, CER {:.2f} %, loss {:.4f}", describe(evaluation.words),
+                     100.0 * evaluation.characters.rate(), evaluation.loss);
+}
+
+std::string metric_text(const train::Evaluation& evaluation, double value) {
+  return evaluation.is_of_text() ? fmt::format("{:.2f}", value)
+                                 : fmt::format("{:.2f} %", 100.0 * value);
+}
+
+std::string describe(const Amount& amount) {
+  if (amount.num_tokens == 0) return format_duration(amount.audio_seconds) + " of audio";
+  return fmt::format("{} tokens", amount.num_tokens);
+}
+
+std::string describe_speed(const Amount& amount, double seconds) {
+  if (amount.num_tokens == 0)
+    return fmt::format("{:.0f} seconds of audio a second", amount.audio_seconds / seconds);
+  return fmt::format("{:.0f} tokens a second", static_cast<double>(amount.num_tokens) / seconds);
+}
+
 train::RunEvents TrainView::events() {
-  return {.planned = [this](const train::RunPlan& plan) { show_plan(plan); },
+  return {.preparing =
+              [this](std::string_view what, int64_t done, int64_t total) {
+                bar_.show(done >> 20, total >> 20, fmt::format("MiB, {}", what));
+              },
+          .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
           .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
           .stepped = [this](const train::StepReport& report) { show_step(report); },
           .restarted =
@@ -78,8 +107,13 @@ void TrainView::show_plan(const train::RunPlan& plan) {
   Table table({{"plan"}, {}});
   table.add_row({"parameters",
                  fmt::format("{:.2f} million", static_cast<double>(plan.num_parameters) / 1e6)});
-  table.add_row({"data", fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
-                                     format_duration(plan.audio_seconds), plan.num_skipped)});
+  is_text_ = plan.num_tokens > 0;
+  table.add_row({"data", is_text_ ? fmt::format("{} rows, {} tokens", plan.num_utterances,
+                                                plan.num_tokens)
+                                  : fmt::format("{} utterances, {}; {} left out",
+                                                plan.num_utterances,
+                                                format_duration(plan.audio_seconds),
+                                                plan.num_skipped)});
   table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
                                         plan.steps_an_epoch, plan.first_step)});
   table.add_row({"device", fmt::format("{}, {}", plan.device_name,
@@ -115,10 +149,11 @@ void TrainView::show_step(const train::StepReport& report) {
   epoch_loss_ += report.result.loss;
   epoch_seconds_ += report.seconds;
   epoch_audio_ += report.audio_seconds;
+  if (is_text_) epoch_tokens_ += report.result.num_frames;
   const std::string line = fmt::format(
-      "step {}/{}  loss {:.4f}  rate {:.2e}  {} utterances in {}  memory {} peak {} reserved {}",
+      "step {}/{}  loss {:.4f}  rate {:.2e}  {} {} in {}  memory {} peak {} reserved {}",
       report.step, report.total_steps, report.result.loss, report.result.rate,
-      report.num_utterances, report.result.num_micro_batches, format_bytes(report.live_bytes),
+      report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches, format_bytes(report.live_bytes),
       format_bytes(report.peak_bytes), format_bytes(report.reserved_bytes));
   if (report.step % log_every_ == 0) {
     bar_.clear();
@@ -131,17 +166,17 @@ void TrainView::show_step(const train::StepReport& report) {
 void TrainView::finish_epoch() {
   if (epoch_steps_ == 0) return;
   bar_.clear();
-  spdlog::info("epoch {}: mean loss {:.4f}, {}, {:.0f} seconds of audio a second", epoch_ + 1,
+  const Amount amount{.audio_seconds = epoch_audio_, .num_tokens = epoch_tokens_};
+  spdlog::info("epoch {}: mean loss {:.4f}, {}, {}", epoch_ + 1,
                epoch_loss_ / static_cast<double>(epoch_steps_), format_duration(epoch_seconds_),
-               epoch_audio_ / epoch_seconds_);
-  epoch_steps_ = 0;
+               describe_speed(amount, epoch_seconds_));
+  epoch_steps_ = epoch_tokens_ = 0;
   epoch_loss_ = epoch_seconds_ = epoch_audio_ = 0.0;
 }
 
 void TrainView::show_evaluation(int64_t step, const train::Evaluation& evaluation) {
   bar_.clear();
-  spdlog::info("step {}: WER {}, CER {:.2f} %, loss {:.4f}", step, describe(evaluation.words),
-               100.0 * evaluation.characters.rate(), evaluation.loss);
+  spdlog::info("step {}: {}", step, describe(evaluation));
 }
 
 }  // namespace sotto::cli

@@ -32,9 +32,25 @@ class TrainView {
   double epoch_loss_ = 0.0;
   double epoch_seconds_ = 0.0;
   double epoch_audio_ = 0.0;
+  int64_t epoch_tokens_ = 0;
+  bool is_text_ = false;
 };
 
 // "3.20 % (ins 1, del 4, sub 12)"
 std::string describe(const train::ErrorCounts& counts);
+// "WER 3.20 % (ins ...), CER 1.10 %, loss 0.4", "perplexity 31.2 (3.44 a token)"
+std::string describe(const train::Evaluation& evaluation);
+// A value of what such evaluations are compared by: "3.20 %", "31.2".
+std::string metric_text(const train::Evaluation& evaluation, double value);
+
+// How much was worked through: speech, or text where there are tokens.
+struct Amount {
+  double audio_seconds = 0.0;
+  int64_t num_tokens = 0;
+};
+// "2 h 5 min of audio", "1.2 million tokens"
+std::string describe(const Amount& amount);
+// "310 seconds of audio a second", "5200 tokens a second"
+std::string describe_speed(const Amount& amount, double seconds);
 
 }  // namespace sotto::cli

@@ -64,6 +64,44 @@ TEST_F(Train, GoesOnToTheBitAfterAKill) {
   EXPECT_EQ(weights("killed", 120), weights("whole", 120));
 }
 
+// The longest utterance does not fit; in two pieces it does, and all of it is learned from.
+TEST_F(Train, CutsWhatDoesNotFit) {
+  std::string lines = content_of(folder_.path() / "train.jsonl");
+  const auto first = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
+  nlohmann::json longest = first;
+  double seconds = 0.0;
+  nlohmann::json segments = nlohmann::json::array();
+  int64_t frames = 0;
+  for (std::istringstream stream(lines); frames < 4000;) {
+    std::string line;
+    std::getline(stream, line);
+    const auto utterance = nlohmann::json::parse(line);
+    const double duration = utterance["duration"];
+    segments.push_back(
+        {{"offset", seconds}, {"duration", duration}, {"text", utterance["text"]}});
+    seconds += duration;
+    frames += utterance["num_frames"].get<int64_t>();
+  }
+  longest["frame_offset"] = 0;
+  longest["num_frames"] = frames;
+  longest["duration"] = seconds;
+  longest["segments"] = segments;
+  folder_.write("train.jsonl", lines + longest.dump() + "\n");
+  const CommandResult refused = train("refused", {"--memory", "3MiB"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "the longest utterance alone needs");
+  const CommandResult cut = train("cut", {"--memory", "3MiB", "--set", "data.too_large=chunk"});
+  ASSERT_EQ(cut.exit_code, 0) << cut.err;
+  EXPECT_PRED2(contains, cut.err, "0 left out");
+  const nlohmann::json summary = nlohmann::json::parse(cut.out);
+  EXPECT_LE(summary["peak_bytes"], 3 << 20);
+  const CommandResult skipped =
+      train("skipped", {"--memory", "3MiB", "--set", "data.too_large=skip"});
+  ASSERT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_NEAR(summary["audio_seconds"].get<double>(),
+              nlohmann::json::parse(skipped.out)["audio_seconds"].get<double>() + 3 * seconds, 0.1);
+}
+
 // An interrupt ends the run behind its step, saved, as if it had been asked for.
 TEST_F(Train, SavesAndEndsWhenInterrupted) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",

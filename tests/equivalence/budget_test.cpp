@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "sotto/data/example_list.h"
 #include "sotto/train/fit.h"
 #include "support/training.h"
 
@@ -58,7 +59,7 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
       for (data::Example& example : test::step_examples(step, kBatch))
         all.push_back(std::move(example));
     }
-    const Sizes sizes(all, std::vector<float>(kSteps * kBatch, 1.0f));
+    const data::ExampleList list(std::move(all), std::vector<float>(kSteps * kBatch, 1.0f));
     int64_t peak = 0;
     for (int64_t step = 1; step <= kSteps; ++step) {
       const device::MemoryReport report =
@@ -66,7 +67,7 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
       peak = std::max(peak, report.high_water);
     }
     for (const int64_t share : {1, 2, 4}) {
-      BudgetFit fit(dry, sizes, peak / share);
+      BudgetFit fit(dry, list, peak / share);
       const data::EffectiveBatch batch{.utterances = kBatch};
       Fit found;
       try {

@@ -20,7 +20,8 @@ void DatasetOptions::visit(OptionVisitor& visitor) {
                 {.min = 0});
   visitor.choice("too_short", too_short, "what to do with an utterance below min_seconds",
                  kPolicies);
-  visitor.choice("too_long", too_long, "what to do with an utterance above max_seconds", kPolicies);
+  visitor.choice("too_long", too_long, "what to do with an utterance above max_seconds",
+                 kTooLongPolicies);
   visitor.choice("broken", broken,
                  "what to do with a line or a file that cannot be read as it should", kPolicies);
   visitor.choice("unknown_text", unknown_text,
@@ -31,6 +32,13 @@ void DatasetOptions::visit(OptionVisitor& visitor) {
 }
 
 void DatasetOptions::validate() const {
+  if (too_long == Policy::kChunk && max_seconds == 0.0) {
+    throw ConfigError({.attempted = "setting up the data",
+                       .found = "too_long: chunk without max_seconds",
+                       .expected = "how long a piece may be",
+                       .hint = "Set max_seconds; or too_large: chunk, to cut what does not fit "
+                               "into the budget."});
+  }
   if (max_seconds == 0.0 || min_seconds <= max_seconds) return;
   throw ConfigError(
       {.attempted = "setting up the data",
@@ -76,12 +84,7 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
   }
   if (utterance.feature_dim > 0 && utterance.num_frames < options_.min_rows)
     faults.push_back(too_few_rows(utterance.num_frames));
-  if (options_.max_seconds > 0.0 && seconds > options_.max_seconds) {
-    faults.push_back({.found = fmt::format("{} s", seconds),
-                      .expected = fmt::format("at most {} s, max_seconds", options_.max_seconds),
-                      .policy = options_.too_long,
-                      .setting = "too_long"});
-  }
+  if (std::optional<Fault> fault = fault_of_length(utterance)) faults.push_back(std::move(*fault));
   const Tokenizer::Encoded encoded = tokenizer_.encode(utterance.text);
   if (encoded.text.empty()) {
     faults.push_back({.found = "an empty text",
@@ -98,6 +101,30 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
   }
   std::erase_if(faults, [](const Fault& fault) { return fault.policy == Policy::kKeep; });
   return faults;
+}
+
+std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utterance) const {
+  if (!is_too_long(utterance)) return std::nullopt;
+  const double most = options_.max_seconds;
+  if (options_.too_long != Policy::kChunk) {
+    return Fault{.found = fmt::format("{} s", utterance.duration_s),
+                 .expected = fmt::format("at most {} s, max_seconds", most),
+                 .policy = options_.too_long,
+                 .setting = "too_long"};
+  }
+  // What cannot be cut is refused: nobody asked to lose it.
+  if (utterance.segments.empty()) {
+    return Fault{.found = fmt::format("{} s and no segments to cut it at", utterance.duration_s),
+                 .expected = "segments: a list of offset, duration and text",
+                 .setting = "too_long"};
+  }
+  for (const Segment& segment : utterance.segments) {
+    if (segment.duration_s <= most) continue;
+    return Fault{.found = fmt::format("a segment of {} s", segment.duration_s),
+                 .expected = fmt::format("at most {} s, max_seconds", most),
+                 .setting = "too_long"};
+  }
+  return std::nullopt;
 }
 
 DataError Dataset::error_of(const Utterance& utterance, const Fault& fault,
@@ -147,7 +174,7 @@ void Dataset::select_utterances() {
   std::optional<int64_t> refused;
   std::map<std::string, int64_t> num_refused;
   for (int64_t u = 0; u < manifest_.size(); ++u) {
-    if (options_.max_samples > 0 && std::ssize(utterances_) == options_.max_samples) break;
+    if (options_.max_samples > 0 && num_items() >= options_.max_samples) break;
     if (!may_be_faulty(u)) {
       utterances_.push_back(static_cast<uint32_t>(u));
       continue;
@@ -155,7 +182,11 @@ void Dataset::select_utterances() {
     const Utterance utterance = manifest_.at(u);
     const std::vector<Fault> faults = faults_of(utterance);
     if (faults.empty()) {
-      utterances_.push_back(static_cast<uint32_t>(u));
+      if (is_too_long(utterance)) {
+        add_pieces(utterance, u);
+      } else {
+        utterances_.push_back(static_cast<uint32_t>(u));
+      }
       continue;
     }
     for (const Fault& fault : faults) {
@@ -175,7 +206,31 @@ void Dataset::select_utterances() {
                      count == 1 ? "" : fmt::format("{} utterances are so. ", count));
     }
   }
-  if (utterances_.empty()) refuse_emptiness();
+  if (num_items() == 0) refuse_emptiness();
+}
+
+void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
+  uint32_t number = 0;
+  for (const SegmentRun& run : join_segments(utterance.segments, options_.max_seconds)) {
+    const Utterance cut = cut_utterance(utterance, run);
+    const Tokenizer::Encoded encoded = tokenizer_.encode(cut.text);
+    if (encoded.text.empty() && options_.empty_text != Policy::kKeep) {
+      const Fault fault{.found = fmt::format("an empty text in the piece from {} s",
+                                             utterance.segments[run.first].offset_s),
+                        .expected = "a transcript",
+                        .setting = "empty_text"};
+      const DataError error = error_of(utterance, fault, "");
+      if (options_.empty_text == Policy::kError) throw error;
+      skip(place, error.what());
+      continue;
+    }
+    pieces_.push_back({.utterance = static_cast<uint32_t>(place),
+                       .number = number++,
+                       .run = run,
+                       .seconds = static_cast<float>(cut.duration_s),
+                       .num_frames = static_cast<uint32_t>(cut.num_frames),
+                       .num_labels = static_cast<uint32_t>(encoded.labels.size())});
+  }
 }
 
 void Dataset::refuse_emptiness() const {
@@ -202,83 +257,116 @@ void Dataset::look_at_texts() {
   });
 }
 
-Dataset::Size Dataset::size_of(int64_t place) const {
-  const size_t utterance = utterances_[static_cast<size_t>(place)];
-  const ManifestIndex::Columns& columns = manifest_.index().columns();
+int64_t Dataset::num_samples(double seconds) const {
   const double slowest =
       treatment_.augmentation != nullptr ? treatment_.augmentation->slowest() : 1.0;
-  const double samples = std::ceil(double{columns.durations_s[utterance]} / slowest *
-                                   static_cast<double>(options_.sample_rate));
-  return {.rows = manifest_.feature_dim() > 0 ? int64_t{columns.num_frames[utterance]}
-                                              : static_cast<int64_t>(samples),
+  return static_cast<int64_t>(
+      std::ceil(seconds / slowest * static_cast<double>(options_.sample_rate)));
+}
+
+ExampleSize Dataset::size_of(int64_t place) const {
+  const bool is_audio = manifest_.feature_dim() == 0;
+  if (place >= std::ssize(utterances_)) {
+    const Piece& piece = pieces_[static_cast<size_t>(place - std::ssize(utterances_))];
+    return {.rows = is_audio ? num_samples(double{piece.seconds}) : int64_t{piece.num_frames},
+            .labels = piece.num_labels};
+  }
+  const size_t utterance = utterances_[static_cast<size_t>(place)];
+  const ManifestIndex::Columns& columns = manifest_.index().columns();
+  return {.rows = is_audio ? num_samples(double{columns.durations_s[utterance]})
+                           : int64_t{columns.num_frames[utterance]},
           .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
                                         : int64_t{num_labels_[utterance]}};
 }
 
-std::vector<float> Dataset::durations_s() const {
-  std::vector<float> durations;
-  durations.reserve(utterances_.size());
+int64_t Dataset::bytes_a_row() const {
+  return std::max<int64_t>(manifest_.feature_dim(), 1) * int64_t{sizeof(float)};
+}
+
+std::string Dataset::where(int64_t utterance) const {
+  return fmt::format("{}:{}", name(), manifest_.at(utterance).line);
+}
+
+std::vector<float> Dataset::lengths() const {
+  std::vector<float> seconds;
+  seconds.reserve(static_cast<size_t>(num_items()));
   for (const uint32_t utterance : utterances_)
-    durations.push_back(manifest_.index().columns().durations_s[utterance]);
-  return durations;
+    seconds.push_back(manifest_.index().columns().durations_s[utterance]);
+  for (const Piece& piece : pieces_) seconds.push_back(piece.seconds);
+  return seconds;
 }
 
 std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
   return tokenizer_.encode(manifest_.at(utterance).text).labels;
 }
 
-std::vector<float> Dataset::read_samples(const Utterance& line, int64_t utterance) const {
+Dataset::Item Dataset::item_at(int64_t place) const {
+  if (place < std::ssize(utterances_)) {
+    const int64_t utterance = utterances_[static_cast<size_t>(place)];
+    return {.utterance = utterance, .line = manifest_.at(utterance)};
+  }
+  const Piece& piece = pieces_[static_cast<size_t>(place - std::ssize(utterances_))];
+  return {.utterance = piece.utterance,
+          .piece = piece.number,
+          .line = cut_utterance(manifest_.at(piece.utterance), piece.run)};
+}
+
+std::vector<float> Dataset::read_samples(const Utterance& line, int64_t place) const {
   if (treatment_.cache != nullptr) {
-    if (std::optional<std::vector<float>> kept = treatment_.cache->find(utterance))
+    if (std::optional<std::vector<float>> kept = treatment_.cache->find(place))
       return std::move(*kept);
   }
   std::vector<float> samples = read_audio(
       {.path = manifest_.path_of(line), .offset_s = line.offset_s, .duration_s = line.duration_s},
       options_.sample_rate, *shards_);
-  if (treatment_.cache != nullptr) treatment_.cache->add(utterance, samples);
+  if (treatment_.cache != nullptr) treatment_.cache->add(place, samples);
   return samples;
 }
 
-Example Dataset::read(const Utterance& line, int64_t utterance, int64_t epoch) const {
-  Example example{.utterance = utterance,
-                  .values = {},
+Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
+  const Utterance& line = item.line;
+  Tokenizer::Encoded encoded = tokenizer_.encode(line.text);
+  Example example{.utterance = item.utterance,
+                  .piece = item.piece,
                   .rows = line.num_frames,
                   .feature_dim = line.feature_dim,
-                  .labels = tokenizer_.encode(line.text).labels};
+                  .seconds = line.duration_s,
+                  .labels = std::move(encoded.labels),
+                  .reference = std::move(encoded.text)};
   if (line.feature_dim > 0) {
     example.values = read_features({.path = manifest_.path_of(line),
                                     .frame_offset = line.frame_offset,
                                     .num_frames = line.num_frames,
                                     .feature_dim = line.feature_dim});
   } else {
-    example.values = read_samples(line, utterance);
+    example.values = read_samples(line, place);
     if (treatment_.augmentation != nullptr)
-      treatment_.augmentation->apply(example.values, utterance, epoch);
-    example.rows = static_cast<int64_t>(example.values.size());
+      treatment_.augmentation->apply(example.values, item.utterance, epoch);
+    example.rows = std::ssize(example.values);
   }
   return example;
 }
 
-std::variant<Example, SkippedUtterance> Dataset::load(int64_t utterance, int64_t epoch) const {
-  const Utterance line = manifest_.at(utterance);
+std::variant<Example, SkippedUtterance> Dataset::load(int64_t place, int64_t epoch) const {
+  const Item item = item_at(place);
   Example example;
   try {
-    example = read(line, utterance, epoch);
+    example = read(item, place, epoch);
   } catch (const DataError& error) {
     std::string found = error.what();
     if (found.ends_with('.')) found.pop_back();
     const DataError numbered(
-        {.attempted = fmt::format("taking line {} of {}", line.line, manifest_.path().string()),
+        {.attempted = fmt::format("taking line {} of {}", item.line.line, name()),
          .found = std::move(found),
          .hint =
              options_.broken == Policy::kError ? "broken: skip leaves such utterances out." : ""});
     if (options_.broken == Policy::kError) throw numbered;
-    return SkippedUtterance{.utterance = utterance, .reason = numbered.what()};
+    return SkippedUtterance{.utterance = item.utterance, .reason = numbered.what()};
   }
   if (example.rows >= options_.min_rows) return example;
-  const DataError error = error_of(line, too_few_rows(example.rows), "");
+  const DataError error = error_of(item.line, too_few_rows(example.rows), "");
   if (options_.too_short == Policy::kError) throw error;
-  return SkippedUtterance{.utterance = utterance, .reason = error.what()};
+  return SkippedUtterance{.utterance = item.utterance, .reason = error.what()};
 }
 
 }  // namespace sotto::data

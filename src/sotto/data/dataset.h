@@ -1,11 +1,12 @@
 // The utterances of a manifest that take part in training, and how each is loaded. What is wrong
 // with an utterance is met by a policy: `error` stops and says what to do, `skip` leaves it out and
-// lists it with its reason.
+// lists it with its reason, `chunk` cuts one that is too long at its segments.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,15 +15,20 @@
 #include "sotto/data/audio_cache.h"
 #include "sotto/data/augmentation.h"
 #include "sotto/data/manifest.h"
+#include "sotto/data/segments.h"
+#include "sotto/data/source.h"
 #include "sotto/data/tar_shards.h"
 #include "sotto/data/tokenizer.h"
 
 namespace sotto::data {
 
-enum class Policy { kError, kSkip, kKeep };
+enum class Policy { kError, kSkip, kKeep, kChunk };
 
 inline constexpr std::array kPolicies = {Named<Policy>{"error", Policy::kError},
                                          Named<Policy>{"skip", Policy::kSkip}};
+inline constexpr std::array kTooLongPolicies = {Named<Policy>{"error", Policy::kError},
+                                                Named<Policy>{"skip", Policy::kSkip},
+                                                Named<Policy>{"chunk", Policy::kChunk}};
 inline constexpr std::array kEmptyTextPolicies = {Named<Policy>{"keep", Policy::kKeep},
                                                   Named<Policy>{"skip", Policy::kSkip},
                                                   Named<Policy>{"error", Policy::kError}};
@@ -52,28 +58,6 @@ struct DatasetOptions {
   void validate() const;  // throws ConfigError
 };
 
-// An utterance in memory.
-struct Example {
-  // Its place in the manifest.
-  int64_t utterance = 0;
-  // Samples [rows], or features [rows, feature_dim] row after row.
-  std::vector<float> values;
-  int64_t rows = 0;
-  // 0 for audio and for text.
-  int64_t feature_dim = 0;
-  // Of text: the entries that a language model sees, one a row; `labels` are those that come next.
-  std::vector<int32_t> tokens = {};
-  std::vector<int32_t> labels = {};
-  // Of text: rows of its segments, which know nothing of each other; empty: it is one.
-  std::vector<int64_t> segments = {};
-};
-
-struct SkippedUtterance {
-  // Its place in the manifest; -1: a line that is none.
-  int64_t utterance = 0;
-  std::string reason;
-};
-
 // What a dataset may do with audio besides decoding it.
 struct AudioTreatment {
   std::shared_ptr<const Augmentation> augmentation = {};
@@ -81,7 +65,7 @@ struct AudioTreatment {
   std::shared_ptr<AudioCache> cache = {};
 };
 
-class Dataset {
+class Dataset : public Source {
  public:
   // Looks at durations and transcripts; files are opened by load(). Throws DataError where a policy
   // says so, with the first such utterance and how many there are, and where no utterance is left;
@@ -93,28 +77,28 @@ class Dataset {
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const DatasetOptions& options() const { return options_; }
 
-  // Places in the manifest of those that take part, in order: 4 bytes each, as there may be
-  // millions.
+  // Places in the manifest of those that take part whole, in order: 4 bytes each, as there may be
+  // millions. Items are these, and behind them the pieces of those that are cut.
   const std::vector<uint32_t>& utterances() const { return utterances_; }
-  // How many were left out, and the first of them with their reasons, in order.
-  int64_t num_skipped() const { return num_skipped_; }
+  // The first of those that were left out with their reasons, in order.
   const std::vector<SkippedUtterance>& skipped() const { return skipped_; }
-  // Seconds of utterances(), for the sampler.
-  std::vector<float> durations_s() const;
   // The labels of an utterance that takes part, by its place in the manifest.
   std::vector<int32_t> labels_of(int64_t utterance) const;
-  // Samples or frames, as the manifest says and at the slowest tempo, and labels, of
-  // utterances()[place].
-  struct Size {
-    int64_t rows = 0;
-    int64_t labels = 0;
-  };
-  Size size_of(int64_t place) const;
 
-  // Reads an utterance that takes part, as it is in an epoch. One that is broken, or too short once
-  // decoded, is returned as skipped or thrown as DataError, as the policy says. May be called from
-  // several threads.
-  std::variant<Example, SkippedUtterance> load(int64_t utterance, int64_t epoch) const;
+  std::string name() const override { return manifest_.path().string(); }
+  std::string where(int64_t utterance) const override;
+  uint64_t fingerprint() const override { return manifest_.fingerprint(); }
+  int64_t num_items() const override { return std::ssize(utterances_) + std::ssize(pieces_); }
+  int64_t num_skipped() const override { return num_skipped_; }
+  std::vector<float> lengths() const override;
+  // As the manifest says, and at the slowest tempo.
+  ExampleSize size_of(int64_t place) const override;
+  int64_t bytes_a_row() const override;
+  Example dry_example(const ExampleSize& size) const override {
+    return make_dry_example(size.rows, manifest_.feature_dim(), size.labels);
+  }
+  // Thrown or skipped, as the policy says, is also what is too short once decoded.
+  std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const override;
 
  private:
   // What is wrong with an utterance by its line in the manifest, and which setting decides.
@@ -123,6 +107,24 @@ class Dataset {
     std::string expected;
     Policy policy = Policy::kError;
     const char* setting = "";
+  };
+
+  // Of an utterance that is cut.
+  struct Piece {
+    uint32_t utterance = 0;
+    // From 0.
+    uint32_t number = 0;
+    SegmentRun run;
+    float seconds = 0.0f;
+    uint32_t num_frames = 0;  // of stored features
+    uint32_t num_labels = 0;
+  };
+
+  // An item by its place: the line that it is of, or what is cut out of it.
+  struct Item {
+    int64_t utterance = 0;
+    int64_t piece = 0;
+    Utterance line;
   };
 
   // Of skipped utterances the reasons are kept for so many.
@@ -134,12 +136,19 @@ class Dataset {
   // By the index alone.
   bool may_be_faulty(int64_t utterance) const;
   std::vector<Fault> faults_of(const Utterance& utterance) const;
+  bool is_too_long(const Utterance& utterance) const {
+    return options_.max_seconds > 0.0 && utterance.duration_s > options_.max_seconds;
+  }
+  std::optional<Fault> fault_of_length(const Utterance& utterance) const;
+  void add_pieces(const Utterance& utterance, int64_t place);
+  Item item_at(int64_t place) const;
+  int64_t num_samples(double seconds) const;
   void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
   [[noreturn]] void refuse_emptiness() const;
-  Example read(const Utterance& line, int64_t utterance, int64_t epoch) const;
-  std::vector<float> read_samples(const Utterance& line, int64_t utterance) const;
+  Example read(const Item& item, int64_t place, int64_t epoch) const;
+  std::vector<float> read_samples(const Utterance& line, int64_t place) const;
 
   Manifest manifest_;
   Tokenizer tokenizer_;
@@ -148,6 +157,7 @@ class Dataset {
   // Archives that recordings lie in. Shared by the copies of a dataset.
   std::shared_ptr<TarShards> shards_;
   std::vector<uint32_t> utterances_;
+  std::vector<Piece> pieces_;
   // Of each utterance of the manifest, where texts had to be looked at; empty where the index says
   // all: no character is unknown, and each is a label.
   std::vector<uint8_t> has_text_fault_;

@@ -5,26 +5,24 @@
 
 namespace sotto::data {
 
-Loader::Loader(const Dataset& dataset, const Sampler& sampler, const LoaderOptions& options)
-    : dataset_(dataset),
+Loader::Loader(const Source& source, const Sampler& sampler, const LoaderOptions& options)
+    : source_(source),
       sampler_(sampler),
       options_(options),
       position_(options.start),
       order_(sampler.epoch(options.start.epoch)) {
   SOTTO_ASSERT(options.num_threads >= 1 && options.num_steps_ahead >= 1, "{} threads, {} steps",
                options.num_threads, options.num_steps_ahead);
-  SOTTO_ASSERT(sampler.num_utterances() == static_cast<int64_t>(dataset.utterances().size()),
-               "a sampler over {} utterances for {}", sampler.num_utterances(),
-               dataset.utterances().size());
+  SOTTO_ASSERT(sampler.num_utterances() == source.num_items(), "a sampler over {} items for {}",
+               sampler.num_utterances(), source.num_items());
   // Behind the last step of an epoch stands the first of the next.
   if (position_.step < 0 || position_.step > order_.num_steps()) {
     throw DataError(
-        {.attempted =
-             fmt::format("continuing with {} at epoch {}, step {}",
-                         dataset.manifest().path().string(), position_.epoch, position_.step),
+        {.attempted = fmt::format("continuing with {} at epoch {}, step {}", source.name(),
+                                  position_.epoch, position_.step),
          .found = fmt::format("{} steps in the epoch", order_.num_steps()),
          .expected = "a step of it",
-         .hint = "The manifest, the bounds of utterances or the effective batch have changed."});
+         .hint = "The data, its bounds or the effective batch have changed."});
   }
   enqueue_steps();
   for (int64_t i = 0; i < options.num_threads; ++i)
@@ -44,11 +42,10 @@ Loader::PendingStep Loader::make_step() {
   PendingStep step;
   step.position = position_;
   for (const uint32_t place : order_.utterances(position_.step)) {
-    step.utterances.push_back(dataset_.utterances()[place]);
-    const int64_t width = std::max<int64_t>(dataset_.manifest().feature_dim(), 1);
-    step.num_bytes += dataset_.size_of(place).rows * width * static_cast<int64_t>(sizeof(float));
+    step.places.push_back(place);
+    step.num_bytes += source_.size_of(place).rows * source_.bytes_a_row();
   }
-  step.outcomes.resize(step.utterances.size());
+  step.outcomes.resize(step.places.size());
   ++position_.step;
   return step;
 }
@@ -103,7 +100,7 @@ LoadedStep Loader::next() {
 // The earliest step with an utterance that nobody has taken.
 Loader::PendingStep* Loader::find_work() {
   for (PendingStep& step : pending_) {
-    if (step.num_taken < step.utterances.size()) return &step;
+    if (step.num_taken < step.places.size()) return &step;
   }
   return nullptr;
 }
@@ -114,21 +111,21 @@ void Loader::work(const std::stop_token& stop) {
     PendingStep* step = nullptr;
     has_work_.wait(lock, stop, [&] { return (step = find_work()) != nullptr; });
     if (step == nullptr) return;
-    const size_t place = step->num_taken++;
-    const int64_t utterance = step->utterances[place];
+    const size_t number = step->num_taken++;
+    const int64_t place = step->places[number];
     const int64_t epoch = step->position.epoch;
     lock.unlock();
-    Outcome outcome = load(utterance, epoch);
+    Outcome outcome = load(place, epoch);
     lock.lock();
-    step->outcomes[place] = std::move(outcome);
+    step->outcomes[number] = std::move(outcome);
     ++step->num_done;
     if (step->is_done()) step_done_.notify_all();
   }
 }
 
-Loader::Outcome Loader::load(int64_t utterance, int64_t epoch) const {
+Loader::Outcome Loader::load(int64_t place, int64_t epoch) const {
   try {
-    std::variant<Example, SkippedUtterance> loaded = dataset_.load(utterance, epoch);
+    std::variant<Example, SkippedUtterance> loaded = source_.load(place, epoch);
     if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
     return std::get<SkippedUtterance>(std::move(loaded));
   } catch (...) {

@@ -1,7 +1,7 @@
 // Whole steps, decoded ahead of their use on threads of their own. What next() returns, and in
 // which order, does not depend on the number of threads.
 //
-//   Loader loader(dataset, sampler, {.num_threads = 4, .start = {.epoch = 2, .step = 17}});
+//   Loader loader(source, sampler, {.num_threads = 4, .start = {.epoch = 2, .step = 17}});
 //   while (training) use(loader.next());
 #pragma once
 
@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "sotto/data/dataset.h"
 #include "sotto/data/sampler.h"
+#include "sotto/data/source.h"
 
 namespace sotto::data {
 
@@ -42,9 +42,9 @@ struct LoadedStep {
 
 class Loader {
  public:
-  // The dataset and the sampler, which is over its durations_s(), must outlive the loader. Throws
+  // The source and the sampler, which is over its lengths(), must outlive the loader. Throws
   // DataError for a start that the sampler's epoch does not have.
-  Loader(const Dataset& dataset, const Sampler& sampler, const LoaderOptions& options);
+  Loader(const Source& source, const Sampler& sampler, const LoaderOptions& options);
   // Waits for the utterances that are being decoded, and no further.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -60,14 +60,15 @@ class Loader {
 
   struct PendingStep {
     StepPosition position;
-    std::vector<int64_t> utterances;
-    // Of all values, as the manifest says.
+    // In the source.
+    std::vector<uint32_t> places;
+    // Of all values, as their sizes say.
     int64_t num_bytes = 0;
-    std::vector<Outcome> outcomes;  // in the order of the utterances
+    std::vector<Outcome> outcomes;  // in the order of the places
     size_t num_taken = 0;
     size_t num_done = 0;
 
-    bool is_done() const { return num_done == utterances.size(); }
+    bool is_done() const { return num_done == places.size(); }
   };
 
   void enqueue_steps();
@@ -76,9 +77,9 @@ class Loader {
   PendingStep* find_work();
   void work(const std::stop_token& stop);
   bool has_room(const PendingStep& step) const;
-  Outcome load(int64_t utterance, int64_t epoch) const;
+  Outcome load(int64_t place, int64_t epoch) const;
 
-  const Dataset& dataset_;
+  const Source& source_;
   const Sampler& sampler_;
   LoaderOptions options_;
   // Of the next step to enqueue; only next() touches them.

@@ -26,18 +26,29 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
-// One line, and the ways to complain about it: by a LineFault, which does not leave this file.
+// Complaints are thrown as a LineFault, which does not leave this file.
+[[noreturn]] void refuse(const std::string& found, std::string_view expected,
+                         std::string_view hint = {}) {
+  throw LineFault{.found = found, .expected = std::string(expected), .hint = std::string(hint)};
+}
+
+json parse_object(std::string_view text) {
+  constexpr std::string_view kObject = "a JSON object on each line";
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) {
+    if (!is_utf8(text)) refuse("not UTF-8", "text in UTF-8");
+    refuse(fmt::format("not JSON: {}", shortened(text)), kObject);
+  }
+  if (!object.is_object())
+    refuse(fmt::format("{}, not an object: {}", object.type_name(), shortened(text)), kObject);
+  return object;
+}
+
+// A JSON object with the keys that we know, which must outlive this. It is never copied: a list in
+// a list in a list, as deep as its writer liked, could exhaust the stack.
 class Line {
  public:
-  explicit Line(std::string_view text)
-      : object_(json::parse(text, nullptr, /*allow_exceptions=*/false)) {
-    if (object_.is_discarded()) {
-      if (!is_utf8(text)) refuse("not UTF-8", "text in UTF-8");
-      refuse(fmt::format("not JSON: {}", shortened(text)), kObject);
-    }
-    if (!object_.is_object())
-      refuse(fmt::format("{}, not an object: {}", object_.type_name(), shortened(text)), kObject);
-  }
+  explicit Line(const json& object) : object_(object) {}
 
   bool has(const char* key) const { return object_.contains(key); }
 
@@ -68,36 +79,41 @@ class Line {
     return value.get<int64_t>();
   }
 
+  std::vector<Line> objects(const char* key) const {
+    const json& value = require(key);
+    if (!value.is_array()) refuse_value(key, value, "a list");
+    std::vector<Line> found;
+    for (const json& item : value) {
+      if (!item.is_object()) refuse(fmt::format("{}: an item is {}", key, item.type_name()), "objects");
+      found.emplace_back(item);
+    }
+    return found;
+  }
+
   [[noreturn]] void refuse_value(const char* key, const json& value,
                                  std::string_view expected) const {
-    // To print a list in a list in a list, as deep as its writer liked, could exhaust the stack.
+    // To print one that is deep could exhaust the stack too.
     const bool is_nested = value.is_structured() && !value.empty();
     refuse(fmt::format("{} is {}", key, is_nested ? value.type_name() : shortened(value.dump())),
            expected);
   }
-  [[noreturn]] void refuse(const std::string& found, std::string_view expected,
-                           std::string_view hint = {}) const {
-    throw LineFault{.found = found, .expected = std::string(expected), .hint = std::string(hint)};
-  }
 
  private:
-  static constexpr std::string_view kObject = "a JSON object on each line";
-
   const json& require(const char* key) const {
     if (!has(key)) refuse(fmt::format("no key '{}'", key), "one", kSourceHint);
     return object_.at(key);
   }
 
-  json object_;
+  const json& object_;
 };
 
 void take_source(const Line& line, Utterance& utterance) {
   const bool has_audio = line.has("audio_filepath");
   const bool has_features = line.has("feature_filepath");
   if (has_audio && has_features)
-    line.refuse("both audio_filepath and feature_filepath", "one of them", kSourceHint);
+    refuse("both audio_filepath and feature_filepath", "one of them", kSourceHint);
   if (!has_audio && !has_features)
-    line.refuse("neither audio_filepath nor feature_filepath", "one of them", kSourceHint);
+    refuse("neither audio_filepath nor feature_filepath", "one of them", kSourceHint);
   if (has_audio) {
     utterance.file = line.file("audio_filepath");
     if (line.has("offset")) utterance.offset_s = line.seconds("offset");
@@ -109,14 +125,34 @@ void take_source(const Line& line, Utterance& utterance) {
   utterance.feature_dim = line.count("feature_dim", 1);
 }
 
+// Segments may reach that far beyond the utterance: times are rounded.
+constexpr double kToleranceS = 0.01;
+
+void take_segments(const Line& line, Utterance& utterance) {
+  double end_s = 0.0;
+  for (const Line& object : line.objects("segments")) {
+    const Segment segment{.offset_s = object.seconds("offset"),
+                          .duration_s = object.seconds("duration"),
+                          .text = object.text("text")};
+    if (segment.duration_s == 0.0 || segment.offset_s < end_s - kToleranceS ||
+        segment.end_s() > utterance.duration_s + kToleranceS) {
+      refuse(fmt::format("a segment from {} to {} s", segment.offset_s, segment.end_s()),
+                  fmt::format("segments one behind the other, up to {} s", utterance.duration_s));
+    }
+    end_s = segment.end_s();
+    utterance.segments.push_back(segment);
+  }
+}
+
 Utterance take_utterance(const Line& line) {
   Utterance utterance;
   take_source(line, utterance);
   utterance.duration_s = line.seconds("duration");
-  if (utterance.duration_s == 0.0) line.refuse("duration is 0", "seconds, a number above 0");
+  if (utterance.duration_s == 0.0) refuse("duration is 0", "seconds, a number above 0");
   utterance.text = line.text("text");
   utterance.speaker = line.optional_text("speaker");
   utterance.lang = line.optional_text("lang");
+  if (line.has("segments")) take_segments(line, utterance);
   return utterance;
 }
 
@@ -124,7 +160,8 @@ Utterance take_utterance(const Line& line) {
 
 std::variant<Utterance, LineFault> parse_manifest_line(std::string_view line) {
   try {
-    return take_utterance(Line(line));
+    const json object = parse_object(line);
+    return take_utterance(Line(object));
   } catch (LineFault& fault) {
     return std::move(fault);
   }

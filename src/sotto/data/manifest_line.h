@@ -7,8 +7,19 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace sotto::data {
+
+// A part of an utterance with what is said in it.
+struct Segment {
+  // From the beginning of the utterance.
+  double offset_s = 0.0;
+  double duration_s = 0.0;
+  std::string text = {};
+
+  double end_s() const { return offset_s + duration_s; }
+};
 
 struct Utterance {
   // Of the manifest, from 1.
@@ -27,6 +38,8 @@ struct Utterance {
   // Empty where the manifest says nothing.
   std::string speaker = {};
   std::string lang = {};
+  // In their order, not overlapping; empty where the manifest knows none.
+  std::vector<Segment> segments = {};
 };
 
 struct LineFault {

@@ -40,6 +40,17 @@ std::filesystem::path with_folders(std::filesystem::path path) {
   return path;
 }
 
+std::string segments_text(const std::vector<Segment>& segments) {
+  std::string text;
+  for (const Segment& segment : segments) {
+    text += text.empty() ? R"(, "segments": [)" : ", ";
+    text += fmt::format(R"({{"offset": {}, "duration": {}, "text": {}}})",
+                        seconds_text(segment.offset_s), seconds_text(segment.duration_s),
+                        quoted(segment.text, "segments"));
+  }
+  return text + "]";
+}
+
 }  // namespace
 
 std::string manifest_line(const Utterance& utterance) {
@@ -58,6 +69,7 @@ std::string manifest_line(const Utterance& utterance) {
     line += fmt::format(R"(, "speaker": {})", quoted(utterance.speaker, "speaker"));
   if (!utterance.lang.empty())
     line += fmt::format(R"(, "lang": {})", quoted(utterance.lang, "lang"));
+  if (!utterance.segments.empty()) line += segments_text(utterance.segments);
   return line + "}";
 }
 

@@ -78,7 +78,8 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
     const Example& example = at_place(examples, place);
     if (example.segments.empty()) {
       lengths.push_back(example.rows);
-      keys.push_back({.utterance = static_cast<uint64_t>(example.utterance)});
+      keys.push_back({.utterance = static_cast<uint64_t>(example.utterance),
+                      .segment = static_cast<uint32_t>(example.piece)});
       labels.push_back(example.labels);
     }
     auto next = example.labels.begin();
@@ -94,23 +95,6 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
   return {.values = pack_values(examples, places, device, staging),
           .packing = kernels::Packing(std::move(lengths), device, std::move(keys)),
           .labels = kernels::Labels(labels, device)};
-}
-
-Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) {
-  // Any label: nothing looks at them.
-  Example example;
-  example.rows = rows;
-  example.feature_dim = feature_dim;
-  example.labels.assign(static_cast<size_t>(num_labels), 1);
-  return example;
-}
-
-Example make_dry_text(int64_t num_tokens) {
-  Example example;
-  example.rows = num_tokens;
-  example.tokens.assign(static_cast<size_t>(num_tokens), 0);
-  example.labels.assign(static_cast<size_t>(num_tokens), 0);
-  return example;
 }
 
 }  // namespace sotto::data

@@ -4,18 +4,52 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "sotto/kernels/cross_entropy.h"
 
 namespace sotto::data {
 
-TextRows::TextRows(TokenFile tokens, int64_t length) : tokens_(std::move(tokens)), length_(length) {
+TextRows::TextRows(std::filesystem::path path, TokenFile tokens, int64_t length)
+    : path_(std::move(path)), tokens_(std::move(tokens)), length_(length) {
   SOTTO_ASSERT(length >= 1, "rows of {}", length);
 }
 
-Example TextRows::row(int64_t number) const {
-  SOTTO_ASSERT(number >= 0 && number < size(), "row {} of {}", number, size());
+std::string TextRows::where(int64_t row) const {
+  return fmt::format("{}, row {} of {} tokens", name(), row + 1, length_);
+}
+
+uint64_t TextRows::fingerprint() const {
+  return hash_combine(tokens_.fingerprint(), static_cast<uint64_t>(length_));
+}
+
+std::vector<float> TextRows::lengths() const {
+  std::vector<float> lengths;
+  lengths.reserve(static_cast<size_t>(num_items()));
+  for (int64_t row = 0; row < num_items(); ++row) {
+    const auto [begin, end] = tokens_of(row);
+    lengths.push_back(static_cast<float>(end - begin));
+  }
+  return lengths;
+}
+
+ExampleSize TextRows::size_of(int64_t place) const {
+  const auto [begin, end] = tokens_of(place);
+  ExampleSize size{.rows = end - begin, .labels = end - begin};
+  // A document that ends inside the row leaves room for another.
+  for (int64_t i = begin; i + 1 < end; ++i) {
+    if (tokens_.at(i).is_last) ++size.segments;
+  }
+  return size;
+}
+
+TextRows::Range TextRows::tokens_of(int64_t number) const {
+  SOTTO_ASSERT(number >= 0 && number < num_items(), "row {} of {}", number, num_items());
   const int64_t begin = number * length_;
-  const int64_t end = std::min(begin + length_, tokens_.size());
+  return {.begin = begin, .end = std::min(begin + length_, tokens_.size())};
+}
+
+Example TextRows::row(int64_t number) const {
+  const auto [begin, end] = tokens_of(number);
   Example example;
   example.utterance = number;
   example.rows = end - begin;

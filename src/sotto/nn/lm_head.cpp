@@ -60,8 +60,11 @@ at::Tensor LmHead::evaluate(const at::Tensor& x, const kernels::Labels& targets,
                             const kernels::Packing& packing) const {
   const at::Tensor normed = norm_.forward(x).front();
   const at::Tensor weight = in_type_of(weight_.value, normed);
+  // How well it foresees is asked for, not what it was taught.
+  CrossEntropy::Options options = options_.loss;
+  options.smoothing = 0.0;
   return CrossEntropy::evaluate(
-      {.x = normed, .weight = weight, .packing = packing, .targets = targets}, options_.loss);
+      {.x = normed, .weight = weight, .packing = packing, .targets = targets}, options);
 }
 
 at::Tensor LmHead::logits(const at::Tensor& x) const {

@@ -52,11 +52,11 @@ nlohmann::json state_json(const RunState& state) {
                          {"best_step", state.best_step},
                          {"loss_scale", state.loss_scale},
                          {"steps_since_scale_change", state.steps_since_scale_change},
-                         {"manifest_fingerprint", state.manifest_fingerprint},
+                         {"data_fingerprint", state.data_fingerprint},
                          {"vocabulary", state.shape.vocabulary},
                          {"blank", state.shape.blank},
                          {"feature_dim", state.shape.feature_dim}};
-  if (state.best_step > 0) json["best_wer"] = state.best_wer;
+  if (state.best_step > 0) json["best_metric"] = state.best_metric;
   return json;
 }
 
@@ -74,11 +74,11 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                    .best_step = json.at("best_step"),
                    .loss_scale = json.at("loss_scale"),
                    .steps_since_scale_change = json.at("steps_since_scale_change"),
-                   .manifest_fingerprint = json.at("manifest_fingerprint"),
+                   .data_fingerprint = json.at("data_fingerprint"),
                    .shape = {.vocabulary = json.at("vocabulary"),
                              .blank = json.at("blank"),
                              .feature_dim = json.at("feature_dim")}};
-    if (state.best_step > 0) state.best_wer = json.at("best_wer");
+    if (state.best_step > 0) state.best_metric = json.at("best_metric");
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),

@@ -31,14 +31,14 @@ struct RunState {
   int64_t step = 0;
   data::StepPosition next;
   MicroBatchLimits limits;
-  // Of the best evaluation so far.
-  double best_wer = std::numeric_limits<double>::infinity();
+  // Of the best evaluation so far, of what they are compared by.
+  double best_metric = std::numeric_limits<double>::infinity();
   int64_t best_step = 0;
   // What losses of fp16 were multiplied by, and for how many steps.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
-  // Of the training manifest: another one would not be the same run.
-  uint64_t manifest_fingerprint = 0;
+  // Of the training data: another one would not be the same run.
+  uint64_t data_fingerprint = 0;
   models::DataShape shape;
 };
 

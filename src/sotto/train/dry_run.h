@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "sotto/data/dataset.h"
+#include "sotto/data/example.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/target.h"
 #include "sotto/train/step.h"

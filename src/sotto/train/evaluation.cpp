@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "sotto/data/loader.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/data/sampler.h"
+#include "sotto/kernels/cross_entropy.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -17,25 +20,41 @@ namespace {
 
 using models::Model;
 
-void add_sentences(const data::LoadedStep& step, std::span<const int64_t> places,
-                   const Model::Recognised& recognised, const data::Dataset& dataset,
-                   Evaluation& evaluation) {
-  const std::vector<std::string> texts = texts_of(recognised, dataset.tokenizer());
+struct Part {
+  const data::LoadedStep& step;
+  std::span<const int64_t> places;
+
+  const data::Example& example(size_t i) const {
+    return step.examples[static_cast<size_t>(places[i])];
+  }
+};
+
+void add_sentences(const Part& part, const Model::Recognised& recognised,
+                   const data::Tokenizer& tokenizer, Evaluation& evaluation) {
+  const std::vector<std::string> texts = texts_of(recognised, tokenizer);
   const at::Tensor on_host = recognised.loss.loss.cpu();
   const float* losses = on_host.const_data_ptr<float>();
-  for (size_t i = 0; i < places.size(); ++i) {
-    const data::Example& example = step.examples[static_cast<size_t>(places[i])];
-    const data::Utterance utterance = dataset.manifest().at(example.utterance);
-    // By the rules of the texts that the network learned from.
-    const std::string reference = dataset.tokenizer().rules().apply(utterance.text);
-    evaluation.words += word_errors(reference, texts[i]);
-    evaluation.characters += character_errors(reference, texts[i]);
+  for (size_t i = 0; i < part.places.size(); ++i) {
+    const data::Example& example = part.example(i);
+    evaluation.words += word_errors(example.reference, texts[i]);
+    evaluation.characters += character_errors(example.reference, texts[i]);
     evaluation.loss +=
         losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
-    evaluation.audio_seconds += utterance.duration_s;
-    ++evaluation.num_utterances;
+    evaluation.audio_seconds += example.seconds;
     evaluation.sentences.push_back(
-        {.utterance = example.utterance, .reference = reference, .hypothesis = texts[i]});
+        {.utterance = example.utterance, .reference = example.reference, .hypothesis = texts[i]});
+  }
+}
+
+// The sum of losses; the mean is formed at the end.
+void add_text(const Part& part, const Model::Recognised& recognised, Evaluation& evaluation) {
+  const at::Tensor on_host = recognised.loss.loss.cpu();
+  const auto losses = std::span(on_host.const_data_ptr<float>(), on_host.numel());
+  evaluation.loss = std::accumulate(losses.begin(), losses.end(), evaluation.loss);
+  for (size_t i = 0; i < part.places.size(); ++i) {
+    const std::vector<int32_t>& labels = part.example(i).labels;
+    evaluation.num_tokens +=
+        std::ssize(labels) - std::ranges::count(labels, kernels::CrossEntropy::kNoTarget);
   }
 }
 
@@ -52,32 +71,37 @@ std::vector<std::string> texts_of(const Model::Recognised& recognised,
   return texts;
 }
 
-Evaluation evaluate(Model& model, const data::Dataset& dataset, device::StagingBuffer& staging,
-                    const EvaluationOptions& options) {
+Evaluation evaluate(Model& model, const data::Source& source, const data::Tokenizer& tokenizer,
+                    device::StagingBuffer& staging, const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const data::Sampler sampler(
       {.batch = {.utterances = kLoadedAtOnce}, .curriculum = data::Curriculum::kListed},
-      dataset.durations_s());
+      source.lengths());
   const int64_t num_steps = sampler.epoch(0).num_steps();
-  data::Loader loader(dataset, sampler, {.num_threads = options.loader_threads, .start = {}});
+  data::Loader loader(source, sampler, {.num_threads = options.loader_threads, .start = {}});
   Evaluation evaluation;
   for (int64_t i = 0; i < num_steps; ++i) {
     data::LoadedStep step = loader.next();
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
+    const bool is_text = !step.examples.front().tokens.empty();
     for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
-      const data::MicroBatch batch =
-          data::make_micro_batch(step.examples, places, options.device, staging);
-      add_sentences(step, places, model.recognise(batch), dataset, evaluation);
+      const Model::Recognised recognised = model.recognise(
+          data::make_micro_batch(step.examples, places, options.device, staging));
+      const Part part{.step = step, .places = places};
+      if (is_text) {
+        add_text(part, recognised, evaluation);
+      } else {
+        add_sentences(part, recognised, tokenizer, evaluation);
+      }
+      evaluation.num_utterances += std::ssize(places);
       if (options.progress) options.progress(evaluation.num_utterances);
     }
   }
-  std::sort(evaluation.sentences.begin(), evaluation.sentences.end(),
-            [](const Evaluation::Sentence& a, const Evaluation::Sentence& b) {
-              return a.utterance < b.utterance;
-            });
-  if (evaluation.num_utterances > 0)
-    evaluation.loss /= static_cast<double>(evaluation.num_utterances);
+  std::ranges::stable_sort(evaluation.sentences, {}, &Evaluation::Sentence::utterance);
+  const int64_t num_losses =
+      evaluation.is_of_text() ? evaluation.num_tokens : evaluation.num_utterances;
+  if (num_losses > 0) evaluation.loss /= static_cast<double>(num_losses);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   evaluation.seconds = elapsed.count();
   return evaluation;

@@ -1,13 +1,16 @@
-// How well a network recognises: word and character error rates over a dataset.
+// How good a network is: word and character error rates over the utterances of a source, or how
+// well it foresees a text.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "sotto/core/limits.h"
-#include "sotto/data/dataset.h"
+#include "sotto/data/source.h"
+#include "sotto/data/tokenizer.h"
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
 #include "sotto/train/error_rate.h"
@@ -15,10 +18,14 @@
 namespace sotto::train {
 
 struct Evaluation {
+  // Of speech.
   ErrorCounts words;
   ErrorCounts characters;
-  // Mean over the utterances of the loss over its number of labels, as `ctc_mean` has it.
+  // Of speech the mean over the utterances of the loss over its number of labels, as `ctc_mean` has
+  // it; of text the mean over the tokens.
   double loss = 0.0;
+  // Of text: those that were foreseen. 0 for speech.
+  int64_t num_tokens = 0;
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   double seconds = 0.0;
@@ -31,6 +38,12 @@ struct Evaluation {
   };
   // In the order of the manifest.
   std::vector<Sentence> sentences;
+
+  bool is_of_text() const { return num_tokens > 0; }
+  double perplexity() const { return std::exp(loss); }
+  // What the best is chosen by, the lower the better, and its name.
+  double metric() const { return is_of_text() ? perplexity() : words.rate(); }
+  const char* metric_name() const { return is_of_text() ? "perplexity" : "WER"; }
 };
 
 // Utterances that are loaded and packed together.
@@ -44,9 +57,11 @@ struct EvaluationOptions {
   std::function<void(int64_t)> progress = {};
 };
 
-// Recognises every utterance that takes part. They travel to a GPU through `staging`.
-Evaluation evaluate(models::Model& model, const data::Dataset& dataset,
-                    device::StagingBuffer& staging, const EvaluationOptions& options);
+// Recognises every utterance that takes part, or foresees every row of text. They travel to a GPU
+// through `staging`.
+Evaluation evaluate(models::Model& model, const data::Source& source,
+                    const data::Tokenizer& tokenizer, device::StagingBuffer& staging,
+                    const EvaluationOptions& options);
 
 // The text of what was recognised, one for each utterance of a micro-batch.
 std::vector<std::string> texts_of(const models::Model::Recognised& recognised,

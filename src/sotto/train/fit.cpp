@@ -24,6 +24,14 @@ int64_t num_labels(const Example& example) {
   return std::ssize(example.labels);
 }
 
+std::vector<data::ExampleSize> sizes_of(const data::Source& source) {
+  std::vector<data::ExampleSize> sizes;
+  sizes.reserve(static_cast<size_t>(source.num_items()));
+  for (int64_t place = 0; place < source.num_items(); ++place)
+    sizes.push_back(source.size_of(place));
+  return sizes;
+}
+
 int64_t frames_of(const models::Model& model, std::span<const Example> examples) {
   int64_t frames = 0;
   for (const Example& example : examples) frames += model.num_frames(example.rows);
@@ -31,8 +39,8 @@ int64_t frames_of(const models::Model& model, std::span<const Example> examples)
 }
 
 // The first of `examples` that reach max_frames together, the last of them cut to end there.
-std::vector<Example> fill(const models::Model& model, std::span<const Example> examples,
-                          int64_t max_frames) {
+std::vector<Example> fill(const models::Model& model, const data::Source& source,
+                          std::span<const Example> examples, int64_t max_frames) {
   std::vector<Example> filled;
   int64_t left = max_frames;
   for (const Example& example : examples) {
@@ -41,8 +49,10 @@ std::vector<Example> fill(const models::Model& model, std::span<const Example> e
       // Below that, what is left would be too short for an utterance of its own.
       if (left > 8) {
         const double share = static_cast<double>(left) / static_cast<double>(frames);
-        const auto rows = static_cast<int64_t>(static_cast<double>(example.rows) * share);
-        filled.push_back(data::make_dry_example(rows, example.feature_dim, num_labels(example)));
+        data::ExampleSize size = data::size_of(example);
+        size.rows = static_cast<int64_t>(static_cast<double>(example.rows) * share);
+        size.segments = std::min(size.segments, size.rows);
+        filled.push_back(source.dry_example(size));
       }
       break;
     }
@@ -54,26 +64,9 @@ std::vector<Example> fill(const models::Model& model, std::span<const Example> e
 
 }  // namespace
 
-Sizes::Sizes(const data::Dataset& dataset)
-    : durations_s(dataset.durations_s()), feature_dim(dataset.manifest().feature_dim()) {
-  of.reserve(dataset.utterances().size());
-  for (int64_t place = 0; place < std::ssize(dataset.utterances()); ++place)
-    of.push_back(dataset.size_of(place));
-}
-
-Sizes::Sizes(std::span<const Example> examples, std::vector<float> durations)
-    : durations_s(std::move(durations)), feature_dim(examples.front().feature_dim) {
-  for (const Example& example : examples)
-    of.push_back({.rows = example.rows, .labels = num_labels(example)});
-}
-
-Example Sizes::example(size_t place) const {
-  return data::make_dry_example(of[place].rows, feature_dim, of[place].labels);
-}
-
-BudgetFit::BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes)
-    : dry_(dry), sizes_(sizes), budget_bytes_(budget_bytes) {
-  SOTTO_ASSERT(!sizes.of.empty(), "nothing to fit");
+BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, int64_t budget_bytes)
+    : dry_(dry), source_(source), budget_bytes_(budget_bytes) {
+  SOTTO_ASSERT(source.num_items() > 0, "nothing to fit");
 }
 
 Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
@@ -90,7 +83,7 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   int64_t bad = frames_of(dry_.model(), step);
   while (bad - good > std::max<int64_t>(1, good / 200)) {
     const int64_t middle = good + (bad - good) / 2;
-    const device::MemoryReport report = run_one(fill(dry_.model(), step, middle), settings.tier);
+    const device::MemoryReport report = run_one(fill(dry_.model(), source_, step, middle), settings.tier);
     if (fits(report)) {
       good = middle;
       worst = report;
@@ -101,7 +94,7 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   // Labels may lie denser in other utterances: their number is limited too, to no less than one
   // utterance has.
   int64_t labels = 0;
-  for (const Example& example : fill(dry_.model(), step, good)) labels += num_labels(example);
+  for (const Example& example : fill(dry_.model(), source_, step, good)) labels += num_labels(example);
   MicroBatchLimits limits = settings.limits;
   limits.max_frames = good;
   limits.max_labels = std::max(labels, num_labels(step.front()));
@@ -109,18 +102,19 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
 }
 
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
-  std::vector<size_t> order(sizes_.of.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto rows = [&](size_t place) { return sizes_.of[place].rows; };
-  std::ranges::sort(order, {}, rows);
+  std::vector<data::ExampleSize> sizes = sizes_of(source_);
   int64_t most_labels = 0;
-  for (const data::Dataset::Size& size : sizes_.of)
-    most_labels = std::max(most_labels, size.labels);
+  for (const data::ExampleSize& size : sizes) most_labels = std::max(most_labels, size.labels);
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
   const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
-    const Example alone = data::make_dry_example(rows(place), sizes_.feature_dim, most_labels);
-    return fits(run_one({alone}, settings.tier));
+    data::ExampleSize size = sizes[place];
+    size.labels = most_labels;
+    return fits(run_one({source_.dry_example(size)}, settings.tier));
   });
-  return first_bad == order.begin() ? 0.0 : double{sizes_.durations_s[*std::prev(first_bad)]};
+  if (first_bad == order.begin()) return 0.0;
+  return double{source_.lengths()[*std::prev(first_bad)]};
 }
 
 Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
@@ -129,6 +123,7 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
     std::vector<Candidate> chosen;
     choose_largest(candidates, &Candidate::frames, chosen);
     choose_largest(candidates, &Candidate::labels, chosen);
+    choose_largest(candidates, &Candidate::segments, chosen);
     device::MemoryReport worst;
     int64_t worst_frames = 0;
     for (const Candidate& candidate : chosen) {
@@ -144,35 +139,40 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
   }
 }
 
-std::vector<Example> BudgetFit::examples_of(std::span<const uint32_t> step) const {
-  std::vector<Example> examples;
-  for (const uint32_t place : step) examples.push_back(sizes_.example(place));
-  return examples;
+std::vector<std::vector<int64_t>> BudgetFit::split(std::span<const uint32_t> step,
+                                                   const MicroBatchLimits& limits) const {
+  std::vector<data::ExampleSize> sizes;
+  for (const uint32_t place : step) sizes.push_back(source_.size_of(place));
+  return split_sizes(dry_.model(), sizes, limits, [&](size_t i) {
+    return fmt::format("item {} of {}", step[i] + 1, source_.name());
+  });
 }
 
 std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,
                                             const Candidate& candidate,
                                             const MicroBatchLimits& limits) const {
-  const std::vector<Example> step = examples_of(epoch.utterances(candidate.step));
-  const auto micro_batches = split_step(dry_.model(), step, limits);
+  const std::span<const uint32_t> step = epoch.utterances(candidate.step);
+  const std::vector<std::vector<int64_t>> micro_batches = split(step, limits);
   std::vector<Example> examples;
-  for (const int64_t place : micro_batches[candidate.number])
-    examples.push_back(step[static_cast<size_t>(place)]);
+  for (const int64_t i : micro_batches[candidate.number])
+    examples.push_back(source_.dry_at(step[static_cast<size_t>(i)]));
   return examples;
 }
 
 std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrder& epoch,
                                                            const MicroBatchLimits& limits) const {
   std::vector<Candidate> candidates;
-  for (int64_t step = 0; step < epoch.num_steps(); ++step) {
-    const std::vector<Example> examples = examples_of(epoch.utterances(step));
-    size_t number = 0;
-    for (const std::vector<int64_t>& places : split_step(dry_.model(), examples, limits)) {
-      Candidate& candidate = candidates.emplace_back(Candidate{.step = step, .number = number++});
-      for (const int64_t place : places) {
-        const Example& example = examples[static_cast<size_t>(place)];
-        candidate.labels += num_labels(example);
-        candidate.frames += dry_.model().num_frames(example.rows);
+  for (int64_t number = 0; number < epoch.num_steps(); ++number) {
+    const std::span<const uint32_t> step = epoch.utterances(number);
+    size_t of_step = 0;
+    for (const std::vector<int64_t>& micro_batch : split(step, limits)) {
+      Candidate& candidate =
+          candidates.emplace_back(Candidate{.step = number, .number = of_step++});
+      for (const int64_t i : micro_batch) {
+        const data::ExampleSize size = source_.size_of(step[static_cast<size_t>(i)]);
+        candidate.frames += dry_.model().num_frames(size.rows);
+        candidate.labels += size.labels;
+        candidate.segments += size.segments;
       }
     }
   }
@@ -193,26 +193,28 @@ device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples, nn
 }
 
 std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) const {
-  std::vector<int64_t> rows;
-  std::vector<int64_t> labels;
-  for (const data::Dataset::Size& size : sizes_.of) {
-    rows.push_back(size.rows);
-    labels.push_back(size.labels);
-  }
-  std::vector<float> durations = sizes_.durations_s;
-  std::ranges::sort(rows, std::greater<>());
-  std::ranges::sort(labels, std::greater<>());
-  std::ranges::sort(durations, std::greater<>());
+  std::vector<data::ExampleSize> sizes = sizes_of(source_);
+  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
+    std::vector<int64_t> values;
+    for (const data::ExampleSize& size : sizes) values.push_back(size.*member);
+    std::ranges::sort(values, std::greater<>());
+    for (size_t i = 0; i < sizes.size(); ++i) sizes[i].*member = values[i];
+  };
+  sort_downwards(&data::ExampleSize::rows);
+  sort_downwards(&data::ExampleSize::labels);
+  sort_downwards(&data::ExampleSize::segments);
+  std::vector<float> lengths = source_.lengths();
+  std::ranges::sort(lengths, std::greater<>());
   const bool counts_seconds = batch.kind == data::EffectiveBatch::Kind::kSeconds;
   std::vector<Example> step;
   double seconds = 0.0;
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < sizes.size(); ++i) {
     // A step of seconds may end behind them, by less than an utterance.
     const bool is_full =
         counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
     if (is_full) break;
-    step.push_back(data::make_dry_example(rows[i], sizes_.feature_dim, labels[i]));
-    seconds += double{durations[i]};
+    step.push_back(source_.dry_example(sizes[i]));
+    seconds += double{lengths[i]};
   }
   return step;
 }
@@ -225,12 +227,17 @@ void BudgetFit::refuse(const std::vector<Example>& least, int64_t needed_bytes,
     if (with_block < needed_bytes)
       hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);
   }
-  hint += settings.limits.is_adaptive
-              ? " Or leave long utterances out: data.too_large: skip."
-              : " Or lower micro_batch, or let lengths decide: adaptive_batching: true.";
+  if (!settings.limits.is_adaptive) {
+    hint += " Or lower micro_batch, or let lengths decide: adaptive_batching: true.";
+  } else if (least.front().tokens.empty()) {
+    hint += " Or leave long utterances out: data.too_large: skip.";
+  } else {
+    hint += " Or shorten the rows: data.row_tokens.";
+  }
+  const char* what = least.front().tokens.empty() ? "utterance" : "row of text";
   const std::string who = least.size() == 1
-                              ? std::string("the longest utterance alone needs")
-                              : fmt::format("the {} longest utterances need", least.size());
+                              ? fmt::format("the longest {} alone needs", what)
+                              : fmt::format("the {} longest {}s need", least.size(), what);
   throw ConfigError(
       {.attempted = "fitting the run into its budget",
        .found = fmt::format("{} {}", who, format_bytes(needed_bytes)),
@@ -238,24 +245,26 @@ void BudgetFit::refuse(const std::vector<Example>& least, int64_t needed_bytes,
        .hint = hint});
 }
 
-MicroBatchLimits fit_recognition(DryRun& dry, const Sizes& sizes, const RecognitionBudget& budget) {
-  std::vector<size_t> order(sizes.of.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
+                                 const RecognitionBudget& budget) {
+  std::vector<int64_t> order(static_cast<size_t>(source.num_items()));
+  std::iota(order.begin(), order.end(), int64_t{0});
   const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
-                            std::greater<>(), [&](size_t place) { return sizes.of[place].rows; });
+                            std::greater<>(),
+                            [&](int64_t place) { return source.size_of(place).rows; });
   std::vector<Example> examples;
-  for (size_t i = 0; i < count; ++i) examples.push_back(sizes.example(order[i]));
+  for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
   const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
   int64_t frames =
       std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));
   while (true) {
-    const int64_t needed = dry.recognise(fill(dry.model(), examples, frames)).high_water;
+    const int64_t needed = dry.recognise(fill(dry.model(), source, examples, frames)).high_water;
     if (needed <= budget.bytes) return {.max_frames = frames};
     if (frames == longest) {
       throw ConfigError(
           {.attempted = "fitting the recognition into the budget",
-           .found = fmt::format("the longest utterance alone needs {}", format_bytes(needed)),
+           .found = fmt::format("the longest item alone needs {}", format_bytes(needed)),
            .expected = fmt::format("at most the budget of {}", format_bytes(budget.bytes)),
            .hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1)});
     }

@@ -8,27 +8,12 @@
 #include <vector>
 
 #include "sotto/core/limits.h"
-#include "sotto/data/dataset.h"
 #include "sotto/data/sampler.h"
+#include "sotto/data/source.h"
 #include "sotto/device/arena.h"
 #include "sotto/train/dry_run.h"
 
 namespace sotto::train {
-
-// The utterances that take part, by their sizes alone: rows as the manifest says, and labels.
-struct Sizes {
-  explicit Sizes(const data::Dataset& dataset);
-  // Of utterances in memory.
-  explicit Sizes(std::span<const data::Example> examples, std::vector<float> durations = {});
-
-  // One without values.
-  data::Example example(size_t place) const;
-
-  std::vector<data::Dataset::Size> of;
-  std::vector<float> durations_s;
-  // 0 for audio.
-  int64_t feature_dim = 0;
-};
 
 struct Fit {
   MicroBatchLimits limits;
@@ -39,14 +24,15 @@ struct Fit {
 class BudgetFit {
  public:
   // The dry run is of the run's own network; all three must outlive this.
-  BudgetFit(DryRun& dry, const Sizes& sizes, int64_t budget_bytes);
+  BudgetFit(DryRun& dry, const data::Source& source, int64_t budget_bytes);
 
   // Limits under which every step of `batch` fits into the budget, within those of the settings.
   // Throws ConfigError where the longest utterance does not fit alone, or not as many as each
   // micro-batch is to have; the message names the smallest budget that would do.
   Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
 
-  // Seconds of the longest utterance that fits alone; 0 where none does.
+  // Seconds of the longest utterance that fits alone, as Source::lengths() has them; 0 where none
+  // does.
   double longest_fitting_s(const StepSettings& settings);
 
   // Dry-runs the largest micro-batches of every step of an epoch, as they will be, and lowers the
@@ -60,8 +46,10 @@ class BudgetFit {
     size_t number = 0;
     int64_t frames = 0;
     int64_t labels = 0;
+    int64_t segments = 0;
   };
-  std::vector<data::Example> examples_of(std::span<const uint32_t> step) const;
+  std::vector<std::vector<int64_t>> split(std::span<const uint32_t> step,
+                                          const MicroBatchLimits& limits) const;
   std::vector<data::Example> examples_of(const data::EpochOrder& epoch, const Candidate& candidate,
                                          const MicroBatchLimits& limits) const;
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
@@ -71,22 +59,24 @@ class BudgetFit {
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples, nn::Tier tier);
   bool fits(const device::MemoryReport& report) const { return report.high_water <= budget_bytes_; }
-  // As large in every respect as a step can be: the i-th longest has the i-th most labels.
+  // As large in every respect as a step can be: the i-th longest has the i-th most labels and
+  // segments.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
   [[noreturn]] void refuse(const std::vector<data::Example>& least, int64_t needed_bytes,
                            const StepSettings& settings);
 
   DryRun& dry_;
-  const Sizes& sizes_;
+  const data::Source& source_;
   int64_t budget_bytes_;
 };
 
-// Limits for recognising the utterances, at most those given; the dry run may be of either purpose.
+// Limits for recognising the items, at most those given; the dry run may be of either purpose.
 // Throws ConfigError where the longest does not fit into the budget alone.
 struct RecognitionBudget {
   int64_t bytes = 0;
   MicroBatchLimits limits = {};
 };
-MicroBatchLimits fit_recognition(DryRun& dry, const Sizes& sizes, const RecognitionBudget& budget);
+MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
+                                 const RecognitionBudget& budget);
 
 }  // namespace sotto::train

@@ -4,9 +4,11 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/audio.h"
+#include "sotto/data/example_list.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/library_constant.h"
+#include "sotto/train/run_data.h"
 #include "sotto/train/run_files.h"
 
 namespace sotto::train {
@@ -48,28 +50,26 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
   load_weights(folder_, *model_);
 }
 
-Evaluation Recogniser::evaluate(const fs::path& manifest_path,
-                                const std::function<void(int64_t)>& progress) {
-  data::Manifest manifest = data::Manifest::read(manifest_path);
-  if (manifest.feature_dim() != checkpoint_.state.shape.feature_dim) {
-    throw DataError(
-        {.attempted = fmt::format("evaluating on {}", manifest_path.string()),
-         .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
-         .expected = fmt::format("{}, as in training", checkpoint_.state.shape.feature_dim)});
-  }
-  data::DatasetOptions options = dataset_options(checkpoint_.config, manifest);
-  // What was left out of training counts when it is recognised.
-  options.min_seconds = 0.0;
-  options.max_seconds = 0.0;
-  const data::Dataset dataset(std::move(manifest), checkpoint_.tokenizer, options);
-  return train::evaluate(*model_, dataset, staging_,
-                         {.limits = fit_recognition(dry_, Sizes(dataset), {.bytes = arena_bytes_}),
+Evaluation Recogniser::evaluate(const fs::path& path,
+                                const std::function<void(int64_t, int64_t)>& progress) {
+  const std::unique_ptr<data::Source> source = open_for_evaluation(
+      checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
+  const auto show = [&](int64_t done) {
+    if (progress) progress(done, source->num_items());
+  };
+  return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
+                         {.limits = fit_recognition(dry_, *source, {.bytes = arena_bytes_}),
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
-                          .progress = progress});
+                          .progress = show});
 }
 
 std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {
+  if (checkpoint_.config.model.is_language_model()) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "a language model",
+                       .expected = "a network that was trained on audio"});
+  }
   if (checkpoint_.state.shape.feature_dim > 0) {
     throw ConfigError({.attempted = "transcribing audio",
                        .found = "a network that was trained on stored features",
@@ -89,11 +89,12 @@ std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& fil
     }
   }
   if (examples.empty()) return {};
-  const MicroBatchLimits limits = fit_recognition(dry_, Sizes(examples), {.bytes = arena_bytes_});
-  std::vector<std::string> texts(examples.size());
-  for (const std::vector<int64_t>& places : split_step(*model_, examples, limits)) {
+  const data::ExampleList list(std::move(examples));
+  const MicroBatchLimits limits = fit_recognition(dry_, list, {.bytes = arena_bytes_});
+  std::vector<std::string> texts(files.size());
+  for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
     const data::MicroBatch batch =
-        data::make_micro_batch(examples, places, device_.torch, staging_);
+        data::make_micro_batch(list.examples(), places, device_.torch, staging_);
     std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.tokenizer);
     for (size_t i = 0; i < places.size(); ++i)
       texts[static_cast<size_t>(places[i])] = std::move(found[i]);

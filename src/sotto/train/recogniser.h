@@ -28,9 +28,10 @@ class Recogniser {
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  // Throws ConfigError where the longest utterance does not fit into the budget.
-  Evaluation evaluate(const std::filesystem::path& manifest,
-                      const std::function<void(int64_t)>& progress = {});
+  // On a manifest, or a text for a language model. `progress` hears how many items are done of how
+  // many. Throws ConfigError where the longest does not fit into the budget.
+  Evaluation evaluate(const std::filesystem::path& path,
+                      const std::function<void(int64_t, int64_t)>& progress = {});
 
   // The texts of audio files, in their order.
   std::vector<std::string> transcribe(const std::vector<std::filesystem::path>& files);

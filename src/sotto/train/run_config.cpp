@@ -1,20 +1,29 @@
 #include "sotto/train/run_config.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "sotto/core/config.h"
 #include "sotto/core/error.h"
 
 namespace sotto::train {
 
 void DataOptions::visit(OptionVisitor& visitor) {
-  visitor.value("train", train, "manifest of the training utterances");
-  visitor.value("dev", dev, "manifest of the utterances to evaluate on");
+  visitor.value("train", train, "manifest of the training utterances; a text for decoder_lm");
+  visitor.value("dev", dev, "the same to evaluate on");
   visitor.value("tokenizer", tokenizer,
                 "a vocab.json or a .model; empty: the characters of the training texts");
   visitor.group("text", text, "how transcripts are brought to one form");
+  visitor.value("row_tokens", row_tokens, "tokens of a row of text, for decoder_lm",
+                {.min = 2, .max = 1 << 20});
+  visitor.choice("documents", documents, "what is a document of plain text, for decoder_lm",
+                 data::kDocuments);
   utterances.visit(visitor);
   visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
-                 data::kPolicies);
+                 data::kTooLongPolicies);
   visitor.group("augment", augment, "what is done to the training audio in each epoch");
   visitor.value("loader_threads", loader_threads, "threads that decode ahead",
                 {.min = 1, .max = 256});
@@ -66,7 +75,60 @@ void RunConfig::visit(OptionVisitor& visitor) {
                 {.min = 1, .max = 10'000});
 }
 
+namespace {
+
+// Settings of the data that say something of speech, or of text, alone.
+constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents")};
+constexpr std::array kOfSpeech = {
+    std::string_view("min_seconds"), std::string_view("max_seconds"),
+    std::string_view("max_samples"), std::string_view("too_short"),
+    std::string_view("too_long"),    std::string_view("broken"),
+    std::string_view("unknown_text"), std::string_view("empty_text"),
+    std::string_view("too_large"),   std::string_view("augment"),
+    std::string_view("cache"),       std::string_view("cache_size")};
+
+// A setting that is not as it is by default and would say nothing to the network.
+void check_data_of(const DataOptions& options, std::span<const std::string_view> idle,
+                   std::string_view learns_from) {
+  const std::vector<OptionInfo> defaults = list_options(DataOptions{});
+  const std::vector<OptionInfo> chosen = list_options(options);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::string& key = chosen[i].key;
+    const bool is_idle =
+        std::ranges::find(idle, std::string_view(key).substr(0, key.find('.'))) != idle.end();
+    if (!is_idle || chosen[i].value == defaults[i].value) continue;
+    throw ConfigError({.attempted = "checking the settings of the data",
+                       .found = fmt::format("data.{}: {}", key, chosen[i].value),
+                       .expected = fmt::format("none: the network learns from {}", learns_from)});
+  }
+}
+
+}  // namespace
+
+void RunConfig::check_language_model() const {
+  check_data_of(data, kOfSpeech, "text");
+  const auto refuse = [](const std::string& found, const std::string& expected) {
+    throw ConfigError({.attempted = "setting up a language model",
+                       .found = found,
+                       .expected = expected});
+  };
+  if (effective_batch.kind == data::EffectiveBatch::Kind::kSeconds)
+    refuse(fmt::format("effective_batch {}", effective_batch.to_string()), "a number of rows");
+  if (curriculum != data::Curriculum::kShuffle)
+    refuse(fmt::format("curriculum {}", name_of(curriculum, data::kCurricula)),
+           "shuffle: rows of text are equally long");
+  const models::DecoderLmOptions& lm = model.decoder_lm;
+  if (lm.positions == nn::PositionKind::kLearned && data.row_tokens > lm.max_tokens)
+    refuse(fmt::format("rows of {} tokens", data.row_tokens),
+           fmt::format("at most model.max_tokens {}, for learned positions", lm.max_tokens));
+}
+
 void RunConfig::validate() const {
+  if (model.is_language_model()) {
+    check_language_model();
+  } else {
+    check_data_of(data, kOfText, "speech");
+  }
   const bool is_plain =
       !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
   if (!is_plain) {

@@ -13,6 +13,7 @@
 #include "sotto/data/augmentation.h"
 #include "sotto/data/dataset.h"
 #include "sotto/data/sampler.h"
+#include "sotto/data/text_corpus.h"
 #include "sotto/kernels/ctc.h"
 #include "sotto/models/model_options.h"
 #include "sotto/nn/tape.h"
@@ -27,14 +28,17 @@ inline constexpr std::array kReductions = {Named{"sum", kernels::Reduction::kSum
                                            Named{"ctc_mean", kernels::Reduction::kCtcMean}};
 
 struct DataOptions {
-  // Manifests.
+  // Manifests; texts for a language model.
   std::filesystem::path train;
   std::filesystem::path dev;
   // A vocab.json, or a model of SentencePiece; without one, the characters of the training
   // transcripts.
   std::filesystem::path tokenizer;
-  // How transcripts are brought to one form.
+  // How transcripts and texts are brought to one form.
   data::TextRules text;
+  // Of a language model: tokens of a row, and what is a document of a plain text.
+  int64_t row_tokens = 512;
+  data::Documents documents = data::Documents::kParagraph;
   // What becomes of utterances that are broken, too long and so on.
   data::DatasetOptions utterances;
   // An utterance that does not fit into the budget alone.
@@ -74,7 +78,7 @@ struct RunConfig {
   bool deterministic = false;
   // What is kept for backward, in every layer.
   nn::Tier tier = nn::Tier::kNorms;
-  // Utterances of one update, or seconds of them.
+  // Utterances of one update, or seconds of them; rows of a text.
   data::EffectiveBatch effective_batch;
   // Most utterances of a micro-batch; 0: as memory allows.
   int64_t micro_batch = 0;
@@ -101,6 +105,9 @@ struct RunConfig {
 
   void visit(OptionVisitor& visitor);
   void validate() const;
+
+ private:
+  void check_language_model() const;
 };
 
 // What the configuration itself says of micro-batches.

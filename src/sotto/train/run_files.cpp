@@ -59,6 +59,14 @@ nlohmann::json step_record(const StepReport& report) {
 }
 
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
+  if (evaluation.is_of_text()) {
+    return {{"kind", "evaluation"},
+            {"step", step},
+            {"loss", evaluation.loss},
+            {"perplexity", evaluation.perplexity()},
+            {"tokens", evaluation.num_tokens},
+            {"seconds", evaluation.seconds}};
+  }
   return {{"kind", "evaluation"},
           {"step", step},
           {"words", counts_json(evaluation.words)},

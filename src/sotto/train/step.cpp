@@ -109,27 +109,36 @@ Learner::Learner(const RunConfig& config, const models::DataShape& shape,
       model(make_model(config, shape, on_device, /*trains=*/true)),
       optimizer(model->parameters(), config.optimizer) {}
 
+std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
+                                              std::span<const data::ExampleSize> sizes,
+                                              const MicroBatchLimits& limits,
+                                              const std::function<std::string(size_t)>& name_of) {
+  std::vector<data::UtteranceSize> items;
+  for (const data::ExampleSize& size : sizes)
+    items.push_back({.frames = model.num_frames(size.rows), .labels = size.labels});
+  data::StepPacking packing = data::pack_step(items, limits);
+  if (!packing.too_large.empty()) {
+    const auto place = static_cast<size_t>(packing.too_large.front());
+    throw DataError(
+        {.attempted = "splitting a step into micro-batches",
+         .found = fmt::format("{} has {} frames and {} labels", name_of(place),
+                              items[place].frames, items[place].labels),
+         .expected = fmt::format("at most {} frames and {} labels", limits.max_frames,
+                                 limits.max_labels),
+         .hint = "Raise --memory, choose a tier that keeps less, or leave it out with "
+                 "data.max_seconds."});
+  }
+  return std::move(packing.micro_batches);
+}
+
 std::vector<std::vector<int64_t>> split_step(const models::Model& model,
                                              std::span<const Example> examples,
                                              const MicroBatchLimits& limits) {
-  std::vector<data::UtteranceSize> sizes;
-  for (const Example& example : examples) {
-    sizes.push_back({.frames = model.num_frames(example.rows),
-                     .labels = static_cast<int64_t>(example.labels.size())});
-  }
-  data::StepPacking packing = data::pack_step(sizes, limits);
-  if (!packing.too_large.empty()) {
-    const auto place = static_cast<size_t>(packing.too_large.front());
-    throw DataError({.attempted = "splitting a step into micro-batches",
-                     .found = fmt::format(
-                         "utterance {} of the manifest has {} frames and {} labels",
-                         examples[place].utterance + 1, sizes[place].frames, sizes[place].labels),
-                     .expected = fmt::format("at most {} frames and {} labels", limits.max_frames,
-                                             limits.max_labels),
-                     .hint = "Raise --memory, choose a tier that keeps less, or leave it out with "
-                             "data.max_seconds."});
-  }
-  return std::move(packing.micro_batches);
+  std::vector<data::ExampleSize> sizes;
+  for (const Example& example : examples) sizes.push_back(data::size_of(example));
+  return split_sizes(model, sizes, limits, [&](size_t place) {
+    return fmt::format("utterance {} of the manifest", examples[place].utterance + 1);
+  });
 }
 
 StepResult run_step(Learner& learner, std::span<const Example> examples,

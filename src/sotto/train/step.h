@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sotto/core/limits.h"
-#include "sotto/data/dataset.h"
+#include "sotto/data/example.h"
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/tape.h"
@@ -64,7 +66,14 @@ struct StepResult {
   std::vector<int64_t> infeasible = {};
 };
 
-// Splits the step under the limits. Throws DataError where an utterance alone exceeds them.
+// Splits a step of such sizes under the limits. Throws DataError where an item alone exceeds them;
+// name_of says what the one at a place is called.
+std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
+                                              std::span<const data::ExampleSize> sizes,
+                                              const MicroBatchLimits& limits,
+                                              const std::function<std::string(size_t)>& name_of);
+
+// The same of examples.
 std::vector<std::vector<int64_t>> split_step(const models::Model& model,
                                              std::span<const data::Example> examples,
                                              const MicroBatchLimits& limits);

@@ -6,9 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "sotto/core/cache_folder.h"
 #include "sotto/core/error.h"
-#include "sotto/device/host_info.h"
 #include "sotto/models/hugging_face.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
@@ -28,20 +26,11 @@ void tell(const Event& event, const Arguments&... arguments) {
   if (event) event(arguments...);
 }
 
-data::Tokenizer tokenizer_for(const RunConfig& config, const data::Manifest& train,
-                              const std::optional<Checkpoint>& checkpoint) {
-  if (checkpoint) return checkpoint->tokenizer;
-  const data::TextRules& rules = config.data.text;
-  if (!config.data.tokenizer.empty()) return data::Tokenizer::read(config.data.tokenizer, rules);
-  return data::Tokenizer::of_characters(train, rules);
-}
-
 // What must be as it was for the steps to be the same.
-void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
-                     const data::Manifest& manifest) {
+void check_resumable(const Checkpoint& checkpoint, const RunConfig& config, const RunData& data) {
   std::vector<std::string> found;
-  if (checkpoint.state.manifest_fingerprint != manifest.fingerprint())
-    found.emplace_back("the training manifest has changed");
+  if (checkpoint.state.data_fingerprint != data.fingerprint())
+    found.push_back(fmt::format("{} has changed", config.data.train.string()));
   if (checkpoint.config.seed != config.seed)
     found.push_back(fmt::format("seed was {} and is {}", checkpoint.config.seed, config.seed));
   if (!(checkpoint.config.effective_batch == config.effective_batch))
@@ -60,39 +49,6 @@ void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
                    .expected = "the run as it was",
                    .hint = "Resume with the configuration in the checkpoint, or begin a new run "
                            "with another name."});
-}
-
-models::DataShape shape_of(const data::Tokenizer& tokenizer, const data::Manifest& manifest) {
-  return {.vocabulary = tokenizer.size(),
-          .blank = tokenizer.blank(),
-          .feature_dim = manifest.feature_dim()};
-}
-
-// Of the RAM that is free now where it is a share.
-int64_t host_bytes(const MemorySize& size, int64_t automatic) {
-  if (size.kind == MemorySize::Kind::kAuto) return automatic;
-  if (size.kind == MemorySize::Kind::kBytes) return size.bytes;
-  return static_cast<int64_t>(size.share * static_cast<double>(device::read_host().free_bytes));
-}
-
-int64_t loader_bytes(const DataOptions& options) {
-  return host_bytes(options.loader_memory,
-                    std::min(int64_t{1} << 30, device::read_host().free_bytes / 8));
-}
-
-data::AudioTreatment treatment_of(const RunConfig& config) {
-  data::AudioTreatment treatment;
-  if (!config.data.augment.is_off()) {
-    treatment.augmentation = std::make_shared<const data::Augmentation>(
-        config.data.augment, static_cast<uint64_t>(config.seed), config.model.sample_rate());
-  }
-  if (config.data.cache != data::CacheKind::kNone) {
-    const bool is_disk = config.data.cache == data::CacheKind::kDisk;
-    const int64_t automatic = is_disk ? int64_t{16} << 30 : device::read_host().free_bytes / 4;
-    treatment.cache = std::make_shared<data::AudioCache>(
-        config.data.cache, host_bytes(config.data.cache_size, automatic), cache_folder());
-  }
-  return treatment;
 }
 
 std::string not_updated_text(const StepReport& report, const LossScale& scale) {
@@ -119,23 +75,23 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       events_(std::move(events)),
       loss_scale_(request_.config.numerics),
       target_(request_.device.target) {
-  RunConfig& config = request_.config;
-  data::Manifest manifest = data::Manifest::read(config.data.train);
+  const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
   if (request_.resume_from) {
     checkpoint = read_checkpoint(*request_.resume_from);
-    check_resumable(*checkpoint, config, manifest);
     state_ = checkpoint->state;
     loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
-  tokenizer_ = std::make_unique<data::Tokenizer>(tokenizer_for(config, manifest, checkpoint));
-  const models::DataShape shape = shape_of(*tokenizer_, manifest);
+  data_ = open_run_data(
+      config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt, events_.preparing);
+  if (checkpoint) check_resumable(*checkpoint, config, *data_);
+  state_.data_fingerprint = data_->fingerprint();
+  const models::DataShape shape = data_->shape();
   state_.shape = shape;
-  state_.manifest_fingerprint = manifest.fingerprint();
   open_device(shape);
   dry_ =
       std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining, request_.device.target);
-  make_datasets(std::move(manifest));
+  make_sources();
   fit_to_budget();
 
   const at::Device& torch_device = request_.device.torch;
@@ -168,41 +124,33 @@ void Trainer::open_device(const models::DataShape& shape) {
   plan_.numerics = request_.config.numerics;
 }
 
-void Trainer::make_datasets(data::Manifest manifest) {
+void Trainer::make_sources() {
   const RunConfig& config = request_.config;
-  data::DatasetOptions options = dataset_options(config, manifest);
-  const data::AudioTreatment treatment = treatment_of(config);
-  train_ = std::make_unique<data::Dataset>(manifest, *tokenizer_, options, treatment);
-  sizes_ = std::make_unique<Sizes>(*train_);
-  if (config.data.too_large == data::Policy::kSkip) {
-    const double fitting_s =
-        BudgetFit(*dry_, *sizes_, arena_bytes_).longest_fitting_s(settings_for(1));
-    if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
-      options.max_seconds = fitting_s;
-    options.too_long = data::Policy::kSkip;
-    train_ = std::make_unique<data::Dataset>(std::move(manifest), *tokenizer_, options, treatment);
-    sizes_ = std::make_unique<Sizes>(*train_);
-  }
+  train_ = data_->make_train([&](const data::Source& source) {
+    return BudgetFit(*dry_, source, arena_bytes_).longest_fitting_s(settings_for(1));
+  });
+  dev_ = data_->make_dev();
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,
                            .curriculum = config.curriculum},
-      train_->durations_s());
-  if (config.data.dev.empty()) return;
-  data::Manifest dev = data::Manifest::read(config.data.dev);
-  const data::DatasetOptions dev_options = dataset_options(config, dev);
-  dev_ = std::make_unique<data::Dataset>(std::move(dev), *tokenizer_, dev_options);
+      train_->lengths());
 }
 
 void Trainer::fit_to_budget() {
   const RunConfig& config = request_.config;
-  plan_.num_utterances = std::ssize(train_->utterances());
-  plan_.audio_seconds =
-      std::accumulate(sizes_->durations_s.begin(), sizes_->durations_s.end(), 0.0);
+  plan_.num_utterances = train_->num_items();
+  const std::vector<float> lengths = train_->lengths();
+  const double length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  if (config.model.is_language_model()) {
+    plan_.num_tokens = std::llround(length);
+  } else {
+    plan_.audio_seconds = length;
+  }
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.num_skipped = train_->num_skipped();
-  BudgetFit fit(*dry_, *sizes_, arena_bytes_);
+  BudgetFit fit(*dry_, *train_, arena_bytes_);
   StepSettings settings = settings_for(1);
   settings.limits = limits_of(config);
   plan_.fit = fit.find_limits(config.effective_batch, settings);
@@ -211,7 +159,7 @@ void Trainer::fit_to_budget() {
   plan_.fit.limits = state_.limits;
   if (dev_) {
     evaluation_limits_ =
-        fit_recognition(*dry_, Sizes(*dev_), {.bytes = arena_bytes_, .limits = state_.limits});
+        fit_recognition(*dry_, *dev_, {.bytes = arena_bytes_, .limits = state_.limits});
   }
 }
 
@@ -246,7 +194,7 @@ RunSummary Trainer::run() {
   }
   if (last_saved_step_ != state_.step) save_now();
   summary_.steps = state_.step;
-  summary_.best_wer = state_.best_wer;
+  summary_.best_metric = state_.best_metric;
   summary_.best_step = state_.best_step;
   summary_.seconds = now_s() - start;
   return std::move(summary_);
@@ -255,7 +203,7 @@ RunSummary Trainer::run() {
 void Trainer::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   epoch_order_ = sampler_->epoch(epoch);
-  BudgetFit fit(*dry_, *sizes_, arena_bytes_);
+  BudgetFit fit(*dry_, *train_, arena_bytes_);
   const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
   if (!(audited.limits == state_.limits)) {
     state_.limits = audited.limits;
@@ -289,7 +237,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
     compare_first_step(loaded.examples, settings, memory);
   for (const data::Example& example : loaded.examples)
-    report.audio_seconds += train_->manifest().duration_s(example.utterance);
+    report.audio_seconds += example.seconds;
   report.peak_bytes = memory.peak;
   report.live_bytes = memory.live;
   report.reserved_bytes = memory.high_water;
@@ -325,6 +273,7 @@ void Trainer::finish_step(const StepReport& report) {
   summary_.loss = report.result.loss;
   summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
   summary_.audio_seconds += report.audio_seconds;
+  if (plan_.num_tokens > 0) summary_.num_tokens += report.result.num_frames;
   if (!report.result.is_updated) tell(events_.warned, not_updated_text(report, loss_scale_));
   if (report.num_utterances > 0) loss_scale_.update(report.result.is_updated);
   state_.loss_scale = loss_scale_.value();
@@ -332,8 +281,8 @@ void Trainer::finish_step(const StepReport& report) {
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
     tell(events_.warned,
-         fmt::format("{}:{}: more labels than frames can carry; it counts as 0",
-                     train_->manifest().path().string(), train_->manifest().at(utterance).line));
+         fmt::format("{}: more labels than frames can carry; it counts as 0",
+                     train_->where(utterance)));
   }
   record_->append(step_record(report));
 }
@@ -349,14 +298,13 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 
 void Trainer::evaluate_now() {
   if (!dev_) return;
-  Evaluation evaluation = evaluate(*learner_->model, *dev_, learner_->staging,
+  Evaluation evaluation = evaluate(*learner_->model, *dev_, data_->tokenizer(), learner_->staging,
                                    {.limits = evaluation_limits_,
                                     .device = learner_->device,
                                     .loader_threads = request_.config.data.loader_threads});
   record_->append(evaluation_record(state_.step, evaluation));
-  const double wer = evaluation.words.rate();
-  if (wer < state_.best_wer) {
-    state_.best_wer = wer;
+  if (evaluation.metric() < state_.best_metric) {
+    state_.best_metric = evaluation.metric();
     state_.best_step = state_.step;
     warn_where_full(
         [&] { write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint()); });
@@ -366,7 +314,7 @@ void Trainer::evaluate_now() {
 }
 
 Checkpoint Trainer::current_checkpoint() const {
-  return {.state = state_, .config = request_.config, .tokenizer = *tokenizer_};
+  return {.state = state_, .config = request_.config, .tokenizer = data_->tokenizer()};
 }
 
 void Trainer::save_now() {

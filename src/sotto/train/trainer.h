@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "sotto/core/run_record.h"
-#include "sotto/data/dataset.h"
 #include "sotto/data/loader.h"
 #include "sotto/data/sampler.h"
+#include "sotto/data/source.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
@@ -23,6 +23,7 @@
 #include "sotto/train/evaluation.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/recovery.h"
+#include "sotto/train/run_data.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -36,8 +37,10 @@ struct RunPlan {
   Numerics numerics = Numerics::kFp32;
   Fit fit;
   int64_t num_parameters = 0;
+  // Utterances and how long they are; of text rows and their tokens.
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
+  int64_t num_tokens = 0;
   int64_t steps_an_epoch = 0;
   int64_t total_steps = 0;
   // The first step of this process; above 1 after --resume.
@@ -58,6 +61,7 @@ struct StepReport {
   int64_t epoch = 0;
   StepResult result = {};
   int64_t num_utterances = 0;
+  // 0 for text, of which the frames are tokens.
   double audio_seconds = 0.0;
   double seconds = 0.0;
   // Of the arena: alive behind the step, most in it, and the length that it reached.
@@ -68,6 +72,8 @@ struct StepReport {
 
 // What a run tells whoever watches it; each may be absent.
 struct RunEvents {
+  // While large data is indexed or encoded, before the plan.
+  PreparingProgress preparing = {};
   std::function<void(const RunPlan&)> planned = {};
   std::function<void(const MemoryComparison&)> compared = {};
   std::function<void(const StepReport&)> stepped = {};
@@ -94,18 +100,20 @@ struct RunSummary {
   int64_t steps = 0;
   double loss = 0.0;
   std::optional<Evaluation> last_evaluation;
-  double best_wer = 0.0;
+  // Of what evaluations are compared by.
+  double best_metric = 0.0;
   int64_t best_step = 0;
   int64_t peak_bytes = 0;
   int64_t num_restarts = 0;
   double audio_seconds = 0.0;
+  int64_t num_tokens = 0;
   double seconds = 0.0;
   bool was_stopped = false;
 };
 
 class Trainer {
  public:
-  // Reads manifests and checkpoint, fits limits to the budget, allocates. Throws ConfigError and
+  // Reads data and checkpoint, fits limits to the budget, allocates. Throws ConfigError and
   // DataError before anything was trained.
   Trainer(RunRequest request, RunEvents events);
 
@@ -120,7 +128,7 @@ class Trainer {
 
  private:
   void open_device(const models::DataShape& shape);
-  void make_datasets(data::Manifest manifest);
+  void make_sources();
   void fit_to_budget();
   void begin_epoch(int64_t epoch);
   data::LoadedStep next_step(data::Loader& loader);
@@ -142,11 +150,10 @@ class Trainer {
 
   RunRequest request_;
   RunEvents events_;
-  std::unique_ptr<data::Tokenizer> tokenizer_;
-  std::unique_ptr<data::Dataset> train_;
-  std::unique_ptr<data::Dataset> dev_;  // absent without data.dev
+  std::unique_ptr<RunData> data_;
+  std::unique_ptr<data::Source> train_;
+  std::unique_ptr<data::Source> dev_;  // absent without data.dev
   std::unique_ptr<data::Sampler> sampler_;
-  std::unique_ptr<Sizes> sizes_;
   std::unique_ptr<DryRun> dry_;
   RunPlan plan_;
   RunState state_;

@@ -144,7 +144,7 @@ TEST(Loader, LoadsTheDigits) {
   Manifest manifest = Manifest::read(std::filesystem::path(data) / "fsdd/dev.jsonl");
   const Tokenizer tokenizer = Tokenizer::of_characters(manifest, {});
   const Dataset dataset(std::move(manifest), tokenizer, {});
-  const Sampler sampler({.batch = EffectiveBatch::parse("20s")}, dataset.durations_s());
+  const Sampler sampler({.batch = EffectiveBatch::parse("20s")}, dataset.lengths());
   Loader loader(dataset, sampler, {.num_threads = 2});
   int64_t num_examples = 0;
   for (int64_t step = 0; step < sampler.epoch(0).num_steps(); ++step) {

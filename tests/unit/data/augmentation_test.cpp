@@ -131,7 +131,7 @@ TEST_F(Noise, IsTheSameWhateverTheThreads) {
                                      std::make_shared<const Augmentation>(both, 3, 16'000)};
   const Dataset dataset(Manifest::read(folder_.path() / "m.jsonl"),
                         Tokenizer(Vocabulary::from_texts({"a"}), {}), {}, treatment);
-  const Sampler sampler({.batch = EffectiveBatch::parse("4")}, dataset.durations_s());
+  const Sampler sampler({.batch = EffectiveBatch::parse("4")}, dataset.lengths());
   std::vector<std::vector<float>> truth;
   for (const int64_t threads : {1, 3}) {
     Loader loader(dataset, sampler, {.num_threads = threads});

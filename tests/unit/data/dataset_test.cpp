@@ -48,7 +48,7 @@ TEST(Dataset, TakesWhatTheOptionsAllow) {
   options.max_seconds = 2.0;
   const Dataset dataset = dataset_of(corpus, options);
   EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{0, 3}));
-  EXPECT_EQ(dataset.durations_s(), (std::vector<float>{0.1f, 0.2f}));
+  EXPECT_EQ(dataset.lengths(), (std::vector<float>{0.1f, 0.2f}));
   EXPECT_EQ(dataset.labels_of(0), (std::vector<int32_t>{2, 3}));
   ASSERT_EQ(dataset.skipped().size(), 4u);
   EXPECT_EQ(dataset.skipped()[0].utterance, 1);
@@ -145,6 +145,88 @@ TEST(Dataset, BrokenFileIsAnErrorUnlessToldToSkip) {
   const auto skipped = std::get<SkippedUtterance>(lenient.load(1, 0));
   EXPECT_EQ(skipped.utterance, 1);
   EXPECT_PRED2(contains, skipped.reason, "gone.f16: No such file or directory");
+}
+
+// 3 s with a pause before the last of its segments, between two short ones.
+std::vector<TestUtterance> with_segments() {
+  return {{.num_frames = 10, .text = "ab"},
+          {.num_frames = 300,
+           .text = "a b ab",
+           .segments = R"([{"offset": 0, "duration": 1, "text": "a"},
+                           {"offset": 1, "duration": 0.5, "text": "b"},
+                           {"offset": 2, "duration": 1, "text": "ab"}])"},
+          {.num_frames = 20, .text = "b"}};
+}
+
+std::vector<TestUtterance> on_one_line(std::vector<TestUtterance> utterances) {
+  for (TestUtterance& utterance : utterances) std::erase(utterance.segments, '\n');
+  return utterances;
+}
+
+DatasetOptions chunking(double max_seconds) {
+  return {.max_seconds = max_seconds, .too_long = Policy::kChunk};
+}
+
+TEST(Dataset, CutsWhatIsTooLongAtItsSegments) {
+  const FeatureCorpus corpus(on_one_line(with_segments()));
+  const Dataset dataset = dataset_of(corpus, chunking(1.5));
+  EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(dataset.num_skipped(), 0);
+  ASSERT_EQ(dataset.num_items(), 4);
+  EXPECT_EQ(dataset.lengths(), (std::vector<float>{0.1f, 0.2f, 1.5f, 1.0f}));
+
+  const Example first = std::get<Example>(dataset.load(2, 0));
+  EXPECT_EQ(first.utterance, 1);
+  EXPECT_EQ(first.piece, 0);
+  EXPECT_EQ(first.rows, 150);
+  EXPECT_EQ(first.values.front(), 20.0f);  // behind ten frames of two
+  EXPECT_EQ(first.reference, "a b");
+  EXPECT_EQ(first.seconds, 1.5);
+  const Example second = std::get<Example>(dataset.load(3, 0));
+  EXPECT_EQ(second.utterance, 1);
+  EXPECT_EQ(second.piece, 1);
+  EXPECT_EQ(second.values.front(), 420.0f);
+  EXPECT_EQ(second.labels, (std::vector<int32_t>{2, 3}));
+  for (int64_t place = 0; place < dataset.num_items(); ++place) {
+    const Example example = std::get<Example>(dataset.load(place, 0));
+    EXPECT_EQ(dataset.size_of(place).rows, example.rows);
+    EXPECT_EQ(dataset.size_of(place).labels, std::ssize(example.labels));
+  }
+}
+
+TEST(Dataset, LeavesWhatIsNotTooLongWhole) {
+  const FeatureCorpus corpus(on_one_line(with_segments()));
+  EXPECT_EQ(dataset_of(corpus, chunking(3.0)).utterances(), (std::vector<uint32_t>{0, 1, 2}));
+}
+
+TEST(Dataset, RefusesToCutWhereItCannot) {
+  EXPECT_PRED2(contains, refusal_of({.max_seconds = 2.5,
+                                     .too_long = Policy::kChunk,
+                                     .unknown_text = Policy::kSkip}),
+               "line 2 (x.f16): 3 s and no segments to cut it at. Expected segments: a list of "
+               "offset, duration and text. too_long: skip");
+  const FeatureCorpus corpus(on_one_line(with_segments()));
+  EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, chunking(0.9)); }),
+               "line 2 (x.f16): a segment of 1 s. Expected at most 0.9 s, max_seconds");
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { dataset_of(corpus, chunking(0.0)); }),
+               "too_long: chunk without max_seconds");
+}
+
+TEST(Dataset, PiecesWithoutTextFollowThePolicy) {
+  std::vector<TestUtterance> utterances = on_one_line(with_segments());
+  utterances[1].segments = R"([{"offset": 0, "duration": 1, "text": ""},)"
+                           R"({"offset": 2, "duration": 1, "text": "ab"}])";
+  const FeatureCorpus corpus(utterances);
+  DatasetOptions options = chunking(1.5);
+  EXPECT_EQ(dataset_of(corpus, options).num_items(), 4);
+  options.empty_text = Policy::kSkip;
+  const Dataset dataset = dataset_of(corpus, options);
+  EXPECT_EQ(dataset.num_items(), 3);
+  EXPECT_EQ(dataset.num_skipped(), 1);
+  EXPECT_PRED2(contains, dataset.skipped()[0].reason, "an empty text in the piece from 0 s");
+  options.empty_text = Policy::kError;
+  EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, options); }),
+               "an empty text in the piece from 0 s");
 }
 
 TEST(DatasetOptions, AreReadByName) {

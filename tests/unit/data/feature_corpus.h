@@ -27,6 +27,8 @@ struct TestUtterance {
   std::string text = "a";
   // Another file than the corpus's own, which need not be there.
   std::string file = "x.f16";
+  // As they stand in the manifest; empty: none.
+  std::string segments = "";
 };
 
 class FeatureCorpus {
@@ -42,7 +44,8 @@ class FeatureCorpus {
                std::to_string(offset) + R"(, "num_frames": )" +
                std::to_string(utterance.num_frames) + R"(, "feature_dim": 2, "duration": )" +
                std::to_string(0.01 * static_cast<double>(utterance.num_frames)) + R"(, "text": ")" +
-               utterance.text + "\"}\n";
+               utterance.text + "\"" +
+               (utterance.segments.empty() ? "" : R"(, "segments": )" + utterance.segments) + "}\n";
       offset += utterance.num_frames;
     }
     std::vector<float> values;

@@ -38,7 +38,7 @@ struct Source {
       : corpus(utterances),
         dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"a"}), {}), options),
         sampler({.seed = 1, .batch = EffectiveBatch::parse(batch), .curriculum = curriculum},
-                dataset.durations_s()) {}
+                dataset.lengths()) {}
 
   FeatureCorpus corpus;
   Dataset dataset;

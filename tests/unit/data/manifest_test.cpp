@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "sotto/data/manifest_writer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -135,6 +136,45 @@ TEST(Manifest, RefusesWrongTypesAndValues) {
   EXPECT_PRED2(contains, with(R"("offset": -0.5)"), "offset is -0.5");
   EXPECT_PRED2(contains, with(R"("speaker": 4)"), "speaker is 4. Expected a string");
   EXPECT_PRED2(contains, with(R"("lang": [])"), "lang is []");
+}
+
+TEST(Manifest, ReadsSegments) {
+  const TempFolder folder;
+  const auto path = folder.write(
+      "m.jsonl",
+      R"({"audio_filepath": "a.flac", "duration": 3, "text": "a b", "segments": )"
+      R"([{"offset": 0, "duration": 1.5, "text": "a"}, {"offset": 2, "duration": 1, "text": "b"}]})");
+  const Utterance utterance = Manifest::read(path).at(0);
+  ASSERT_EQ(utterance.segments.size(), 2u);
+  EXPECT_EQ(utterance.segments[1].offset_s, 2.0);
+  EXPECT_EQ(utterance.segments[1].end_s(), 3.0);
+  EXPECT_EQ(utterance.segments[1].text, "b");
+  // What is written is read back.
+  Utterance again = std::get<Utterance>(parse_manifest_line(manifest_line(utterance)));
+  EXPECT_EQ(again.segments[0].text, "a");
+  EXPECT_EQ(again.segments[1].duration_s, 1.0);
+}
+
+TEST(Manifest, RefusesSegmentsThatAreNone) {
+  const auto with = [](const std::string& segments) {
+    const auto parsed = parse_manifest_line(
+        R"({"audio_filepath": "a.flac", "duration": 3, "text": "a", "segments": )" + segments +
+        "}");
+    return std::holds_alternative<LineFault>(parsed) ? std::get<LineFault>(parsed).found : "none";
+  };
+  EXPECT_EQ(with("[]"), "none");
+  EXPECT_EQ(with("3"), "segments is 3");
+  EXPECT_EQ(with("[3]"), "segments: an item is number");
+  EXPECT_EQ(with(R"([{"offset": 0, "duration": 1}])"), "no key 'text'");
+  EXPECT_EQ(with(R"([{"offset": -1, "duration": 1, "text": ""}])"), "offset is -1");
+  EXPECT_EQ(with(R"([{"offset": 1, "duration": 0, "text": ""}])"), "a segment from 1 to 1 s");
+  EXPECT_EQ(with(R"([{"offset": 1, "duration": 2.5, "text": ""}])"), "a segment from 1 to 3.5 s");
+  EXPECT_EQ(with(R"([{"offset": 1, "duration": 1, "text": ""},)"
+                 R"( {"offset": 0.5, "duration": 0.2, "text": ""}])"),
+            "a segment from 0.5 to 0.7 s");
+  // As deep as its writer liked.
+  EXPECT_EQ(with("[" + std::string(200'000, '[') + std::string(200'000, ']') + "]"),
+            "segments: an item is array");
 }
 
 TEST(Manifest, RefusesTwoKindsOfSource) {

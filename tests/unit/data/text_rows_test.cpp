@@ -157,13 +157,13 @@ TEST_F(Tokens, AreCutIntoRows) {
   for (int i = 0; i < 50; ++i)
     text += std::string(static_cast<size_t>(1 + i * i % 9), 'a') + "bc\n";
   for (const int64_t length : {1, 2, 7, 64, 1000}) {
-    const TextRows rows(TokenFile::open(source(text), tokenizer()), length);
-    EXPECT_EQ(rows.size(), (rows.tokens().size() + length - 1) / length);
+    const TextRows rows("text", TokenFile::open(source(text), tokenizer()), length);
+    EXPECT_EQ(rows.num_items(), (rows.tokens().size() + length - 1) / length);
     int64_t token = 0;
-    for (int64_t r = 0; r < rows.size(); ++r) {
+    for (int64_t r = 0; r < rows.num_items(); ++r) {
       const Example row = rows.row(r);
       EXPECT_EQ(row.utterance, r);
-      EXPECT_TRUE(row.rows == length || r + 1 == rows.size());
+      EXPECT_TRUE(row.rows == length || r + 1 == rows.num_items());
       ASSERT_EQ(std::ssize(row.tokens), row.rows);
       ASSERT_EQ(std::ssize(row.labels), row.rows);
       const auto num_ends = std::ranges::count_if(row.labels, [](int32_t l) { return l == kNone; });
@@ -187,7 +187,7 @@ TEST_F(Tokens, AreCutIntoRows) {
 }
 
 TEST_F(Tokens, OfARowBecomeThePacksSegments) {
-  const TextRows rows(TokenFile::open(source("ab\nc\nabc\n"), tokenizer()), 7);
+  const TextRows rows("text", TokenFile::open(source("ab\nc\nabc\n"), tokenizer()), 7);
   const std::vector<Example> examples = {rows.row(0), rows.row(1)};
   EXPECT_EQ(examples[0].segments, (std::vector<int64_t>{3, 2, 2}));
   EXPECT_EQ(examples[1].segments, (std::vector<int64_t>{2}));
