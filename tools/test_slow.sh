@@ -5,9 +5,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
 
-readonly SANITIZED='^(unit|kernel|memory|equivalence)$'
+readonly SANITIZED=(unit kernel memory equivalence)
 # Kernels start no threads but OpenMP's.
-readonly THREADED='^(unit|memory|equivalence)$'
+readonly THREADED=(unit memory equivalence)
 rows=()
 failed=0
 
@@ -27,17 +27,19 @@ row() {
   return "$status"
 }
 
-build() { tools/build.sh "$1" && echo built; }
+build() { tools/build.sh "$@" && echo built; }
 
-# sanitized PRESET LABELS NAME=VALUE...   builds it and runs its tests with those variables
+# sanitized PRESET LABELS NAME=VALUE...   builds the tests of the labels and runs them with those variables
 sanitized() {
-  row "$1: build" build "$1" &&
-    row "$1: $(tr -d '^$()' <<<"$2" | sed 's/|/, /g')" env "${@:3}" tools/run_tests.sh "build-$1" label "$2"
+  local -a labels
+  read -ra labels <<<"$2"
+  row "$1: build" build "$1" "${labels[@]/#/tests_}" &&
+    row "$1: $2" env "${@:3}" tools/run_tests.sh "build-$1" label "^($(tr ' ' '|' <<<"$2"))\$"
 }
-sanitized asan "$SANITIZED"
+sanitized asan "${SANITIZED[*]}"
 # The thread sanitizer takes every parallel loop of OpenMP for a race (tools/tsan.supp says why). With one thread a
 # loop it watches the threads we start ourselves. A long history lets it name both sides, so that the list applies.
-sanitized tsan "$THREADED" OMP_NUM_THREADS=1 TSAN_OPTIONS="history_size=7 suppressions=$PWD/tools/tsan.supp"
+sanitized tsan "${THREADED[*]}" OMP_NUM_THREADS=1 TSAN_OPTIONS="history_size=7 suppressions=$PWD/tools/tsan.supp"
 if row "dev: build" build dev; then
   row "dev: slow" tools/run_tests.sh build label slow
 fi

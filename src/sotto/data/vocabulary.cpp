@@ -102,8 +102,9 @@ Vocabulary Vocabulary::from_texts(const std::vector<std::string_view>& texts) {
   return from_characters(characters);
 }
 
-Vocabulary Vocabulary::from_characters(const CharacterSet& characters) {
+Vocabulary Vocabulary::from_characters(const CharacterSet& characters, bool has_unknown) {
   std::vector<std::string> entries = {std::string(kBlanks.front()), std::string(kDelimiter)};
+  if (has_unknown) entries.emplace_back(kUnknowns.front());
   for (const std::string& character : characters.characters_) {
     if (character != " " && character != kDelimiter) entries.push_back(character);
   }

@@ -43,7 +43,8 @@ class Vocabulary {
   static Vocabulary from_characters(std::span<const char32_t> characters);
   // Of every character of the texts.
   static Vocabulary from_texts(const std::vector<std::string_view>& texts);
-  static Vocabulary from_characters(const CharacterSet& characters);
+  // With has_unknown also <unk>, for what other texts have.
+  static Vocabulary from_characters(const CharacterSet& characters, bool has_unknown = false);
 
   // A vocab.json. Throws DataError where it is not an object of entries with the numbers 0 .. n - 1
   // that has a blank.

@@ -134,7 +134,8 @@ class Text : public RunData {
       data::CharacterSet characters;
       data::visit_texts({config.data.train}, rules,
                         [&](const std::string& text) { characters.add(text); });
-      tokenizer_ = data::Tokenizer(data::Vocabulary::from_characters(characters), rules);
+      tokenizer_ =
+          data::Tokenizer(data::Vocabulary::from_characters(characters, /*has_unknown=*/true), rules);
     }
     train_ = open_text(config, *tokenizer_, config.data.train, progress_);
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "sotto/core/error.h"
+#include "sotto/data/dataset.h"
 #include "support/thrown.h"
 #include "unit/data/feature_corpus.h"
 
@@ -32,8 +33,8 @@ std::vector<TestUtterance> many_utterances(int64_t count) {
 }
 
 // A corpus with everything that loads it.
-struct Source {
-  explicit Source(const std::vector<TestUtterance>& utterances, const DatasetOptions& options = {},
+struct SampledCorpus {
+  explicit SampledCorpus(const std::vector<TestUtterance>& utterances, const DatasetOptions& options = {},
                   const char* batch = "4", Curriculum curriculum = Curriculum::kShuffle)
       : corpus(utterances),
         dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"a"}), {}), options),
@@ -52,7 +53,7 @@ std::vector<std::string> take(Loader& loader, int count) {
 }
 
 TEST(Loader, GivesTheSamplersStepsInOrder) {
-  const Source source(many_utterances(10));
+  const SampledCorpus source(many_utterances(10));
   Loader loader(source.dataset, source.sampler, {});
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     const EpochOrder order = source.sampler.epoch(epoch);
@@ -72,7 +73,7 @@ TEST(Loader, GivesTheSamplersStepsInOrder) {
 
 // However little it may take, the next step comes.
 TEST(Loader, GivesTheSameWhateverItsMemory) {
-  const Source source(many_utterances(40));
+  const SampledCorpus source(many_utterances(40));
   Loader loader(source.dataset, source.sampler, {});
   const std::vector<std::string> steps = take(loader, 15);
   for (const int64_t bytes : {0, 300, 5'000}) {
@@ -86,7 +87,7 @@ TEST(Loader, GivesTheSameWhateverTheThreads) {
   std::vector<TestUtterance> utterances = many_utterances(40);
   utterances[5].file = "gone.f16";
   utterances[23].file = "gone.f16";
-  const Source source(utterances, {.broken = Policy::kSkip});
+  const SampledCorpus source(utterances, {.broken = Policy::kSkip});
   Loader one(source.dataset, source.sampler, {.num_threads = 1, .num_steps_ahead = 1});
   const std::vector<std::string> expected = take(one, 35);
   for (const int64_t threads : {2, 3, 8}) {
@@ -99,7 +100,7 @@ TEST(Loader, GivesTheSameWhateverTheThreads) {
 }
 
 TEST(Loader, StartsAnywhere) {
-  const Source source(many_utterances(18));
+  const SampledCorpus source(many_utterances(18));
   Loader from_start(source.dataset, source.sampler, {});
   const std::vector<std::string> all = take(from_start, 15);  // three epochs of five
   for (size_t skip = 0; skip < all.size(); ++skip) {
@@ -114,18 +115,18 @@ TEST(Loader, StartsAnywhere) {
 }
 
 TEST(Loader, RefusesAStartThatIsNotThere) {
-  const Source source(many_utterances(18));
+  const SampledCorpus source(many_utterances(18));
   const std::string message = message_of<DataError>(
       [&] { Loader(source.dataset, source.sampler, {.start = {.epoch = 2, .step = 6}}); });
   EXPECT_PRED2(contains, message,
-               "m.jsonl at epoch 2, step 6: 5 steps in the epoch. Expected a step of it. The "
-               "manifest, the bounds of utterances or the effective batch have changed.");
+               "m.jsonl at epoch 2, step 6: 5 steps in the epoch. Expected a step of it. The data, "
+               "its bounds or the effective batch have changed.");
 }
 
 TEST(Loader, ListsWhatItSkips) {
   std::vector<TestUtterance> utterances = many_utterances(4);
   utterances[1].file = "gone.f16";
-  const Source source(utterances, {.broken = Policy::kSkip}, "4", Curriculum::kListed);
+  const SampledCorpus source(utterances, {.broken = Policy::kSkip}, "4", Curriculum::kListed);
   Loader loader(source.dataset, source.sampler, {});
   const LoadedStep step = loader.next();
   EXPECT_EQ(step.examples.size(), 3u);
@@ -135,7 +136,7 @@ TEST(Loader, ListsWhatItSkips) {
 }
 
 TEST(Loader, AStepMayHaveNothingLeft) {
-  const Source source({{.file = "gone.f16"}}, {.broken = Policy::kSkip});
+  const SampledCorpus source({{.file = "gone.f16"}}, {.broken = Policy::kSkip});
   Loader loader(source.dataset, source.sampler, {});
   EXPECT_EQ(summary_of(loader.next()), "0.0: -0");
   EXPECT_EQ(summary_of(loader.next()), "1.0: -0");
@@ -147,7 +148,7 @@ TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
   utterances[6].file = "gone.f16";
   utterances[7].file = "lost.f16";
   for (const int64_t threads : {1, 4}) {
-    const Source source(utterances, {}, "2", Curriculum::kListed);
+    const SampledCorpus source(utterances, {}, "2", Curriculum::kListed);
     Loader loader(source.dataset, source.sampler, {.num_threads = threads, .num_steps_ahead = 6});
     for (int epoch = 0; epoch < 2; ++epoch) {
       for (int step = 0; step < 6; ++step) {
@@ -163,7 +164,7 @@ TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
 }
 
 TEST(Loader, EndsAtAnyTime) {
-  const Source source(many_utterances(2'000), {}, "500");
+  const SampledCorpus source(many_utterances(2'000), {}, "500");
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 60; ++i) {
     Loader loader(source.dataset, source.sampler, {.num_threads = 1 + i % 5, .num_steps_ahead = 8});
@@ -179,7 +180,7 @@ TEST(Loader, EndsAtAnyTime) {
 TEST(Loader, ReadsNoFurtherAheadThanAllowed) {
   std::vector<TestUtterance> utterances = many_utterances(8);
   for (const size_t last : {6, 7}) utterances[last].file = "late.f16";
-  const Source source(utterances, {}, "2", Curriculum::kListed);
+  const SampledCorpus source(utterances, {}, "2", Curriculum::kListed);
   Loader loader(source.dataset, source.sampler, {.num_threads = 2, .num_steps_ahead = 2});
   loader.next();  // steps 1 and 2 are enqueued now, step 3 with the utterances 6 and 7 is not
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
