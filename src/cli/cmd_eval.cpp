@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "beam_choice.h"
 #include "command_line.h"
 #include "commands.h"
 #include "opened_device.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/report/table.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/run_files.h"
 #include "train_view.h"
@@ -27,9 +29,24 @@ struct EvalOptions {
   std::string data;
   std::string memory = "auto";
   std::string device = "cpu";
+  BeamChoice beam;
   int64_t show = 0;
+  int64_t worst = 0;
+  std::string by;
   bool json = false;
 };
+
+nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
+                                   std::string train::Evaluation::Sentence::* by) {
+  nlohmann::ordered_json groups = nlohmann::ordered_json::object();
+  for (const train::ErrorGroup& group : train::group_errors(evaluation.sentences, by)) {
+    if (group.name.empty()) continue;
+    groups[group.name] = {{"utterances", group.num_utterances},
+                          {"wer", train::counts_json(group.words)},
+                          {"cer", train::counts_json(group.characters)}};
+  }
+  return groups;
+}
 
 nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
   if (evaluation.is_of_text()) {
@@ -45,7 +62,9 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
   for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
     sentences.push_back({{"utterance", sentence.utterance},
                          {"reference", sentence.reference},
-                         {"hypothesis", sentence.hypothesis}});
+                         {"hypothesis", sentence.hypothesis},
+                         {"wer", sentence.words.rate()},
+                         {"cer", sentence.characters.rate()}});
   }
   return {{"format_version", 1},
           {"checkpoint", checkpoint},
@@ -56,6 +75,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
           {"skipped", evaluation.skipped.size()},
           {"audio_seconds", evaluation.audio_seconds},
           {"seconds", evaluation.seconds},
+          {"speakers", groups_json(evaluation, &train::Evaluation::Sentence::speaker)},
+          {"languages", groups_json(evaluation, &train::Evaluation::Sentence::lang)},
           {"sentences", std::move(sentences)}};
 }
 
@@ -67,12 +88,44 @@ std::string render_text(const train::Evaluation& evaluation, int64_t peak_bytes)
                      describe_speed(amount, evaluation.seconds), format_bytes(peak_bytes));
 }
 
-std::string render(const train::Evaluation& evaluation, int64_t num_shown, int64_t peak_bytes) {
+std::string render_sentence(const train::Evaluation::Sentence& sentence) {
+  return fmt::format("said   {}\nheard  {}\n\n", sentence.reference, sentence.hypothesis);
+}
+
+// One row for each speaker or language.
+std::string render_groups(const train::Evaluation& evaluation, const std::string& by) {
+  const bool is_speaker = by == "speaker";
+  report::Table table({{by},
+                       {"utterances", report::Align::kRight},
+                       {"WER %", report::Align::kRight},
+                       {"CER %", report::Align::kRight}});
+  for (const train::ErrorGroup& group :
+       train::group_errors(evaluation.sentences, is_speaker
+                                                     ? &train::Evaluation::Sentence::speaker
+                                                     : &train::Evaluation::Sentence::lang)) {
+    table.add_row({group.name.empty() ? "unknown" : group.name,
+                   fmt::format("{}", group.num_utterances),
+                   fmt::format("{:.2f}", 100.0 * group.words.rate()),
+                   fmt::format("{:.2f}", 100.0 * group.characters.rate())});
+  }
+  return table.to_string() + "\n";
+}
+
+std::string render(const train::Evaluation& evaluation, const EvalOptions& options,
+                   int64_t peak_bytes) {
   std::string text;
+  int64_t num_shown = options.show;
   for (const train::Evaluation::Sentence& sentence : evaluation.sentences) {
     if (num_shown-- <= 0) break;
-    text += fmt::format("said   {}\nheard  {}\n\n", sentence.reference, sentence.hypothesis);
+    text += render_sentence(sentence);
   }
+  for (const train::Evaluation::Sentence& sentence :
+       train::worst_sentences(evaluation.sentences, options.worst)) {
+    text += fmt::format("utterance {}, {} errors of {} words\n", sentence.utterance + 1,
+                        sentence.words.errors(), sentence.words.reference_length);
+    text += render_sentence(sentence);
+  }
+  if (!options.by.empty()) text += render_groups(evaluation, options.by);
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
   text += fmt::format("{} utterances, {} of audio in {} ({:.0f} a second), peak {}\n",
@@ -88,14 +141,16 @@ void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
-  if (is_text && options.show > 0) {
+  const std::unique_ptr<train::BeamSearch> beam =
+      options.beam.open(recogniser.checkpoint().tokenizer);
+  if (is_text && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
     throw ConfigError({.attempted = "evaluating a language model",
-                       .found = "--show",
+                       .found = "--show, --worst, --by, --beam or --lm",
                        .expected = "none: it hears no sentences"});
   }
   Progress progress("evaluating");
   const train::Evaluation evaluation =
-      recogniser.evaluate(options.data, [&](int64_t done, int64_t total) {
+      recogniser.evaluate(options.data, beam.get(), [&](int64_t done, int64_t total) {
         progress.show(done, total, is_text ? "rows" : "utterances");
       });
   progress.clear();
@@ -103,7 +158,7 @@ void run_eval(const EvalOptions& options) {
     std::cout << to_json(evaluation, recogniser.folder().string()).dump(2) << '\n';
   } else {
     std::cout << (is_text ? render_text(evaluation, recogniser.peak_bytes())
-                          : render(evaluation, options.show, recogniser.peak_bytes()));
+                          : render(evaluation, options, recogniser.peak_bytes()));
   }
 }
 
@@ -124,7 +179,12 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
   command->add_option("--show", options->show, "Sentences to print with what was heard")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--json", options->json, "Print JSON, with all sentences");
+  command->add_option("--worst", options->worst, "Sentences to print with the most errors")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--by", options->by, "Error rates of each speaker or language: speaker, lang")
+      ->check(CLI::IsMember({"speaker", "lang"}));
+  options->beam.add_to(*command);
+  command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
   command->footer(example("  sotto eval --checkpoint runs/digits --data test.jsonl --show 3"));
   command->callback([options] { run_eval(*options); });
 }

@@ -112,6 +112,76 @@ TEST_F(Corpus, IsTrainedOnWithSpeedNoiseMasksAndACache) {
   EXPECT_PRED2(contains, result.err, "equal to the byte");
 }
 
+// What a network of two updates hears is noise; what is written of it has its form all the same.
+TEST_F(Corpus, IsTranscribedInWindows) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  sound("long.wav", tone(3.3));
+  const auto transcribe = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"transcribe", "--checkpoint", at("run"), at("long.wav")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_sotto(words);
+  };
+  const CommandResult whole = transcribe({"--json"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const CommandResult windows = transcribe({"--json", "--window", "1", "--overlap", "0.4"});
+  ASSERT_EQ(windows.exit_code, 0) << windows.err;
+  for (const CommandResult& result : {whole, windows}) {
+    const json transcript = json::parse(result.out)[0];
+    EXPECT_NEAR(transcript["duration"].get<double>(), 3.3, 1e-6);
+    double last = 0.0;
+    for (const json& word : transcript["words"]) {
+      EXPECT_LE(last, word["start"].get<double>());
+      EXPECT_LT(word["start"].get<double>(), word["end"].get<double>());
+      last = word["end"];
+    }
+    EXPECT_LE(last, 3.3 + 1e-6);
+  }
+  folder_.write("lm.arpa", "\\data\\\nngram 1=2\n\\1-grams:\n-0.3 ab\n-0.3 </s>\n\\end\\\n");
+  EXPECT_EQ(transcribe({"--beam", "4", "--lm", at("lm.arpa"), "--srt"}).exit_code, 0);
+  const auto expect_refusal = [&](std::vector<std::string> more, const std::string& part) {
+    const CommandResult result = transcribe(std::move(more));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_PRED2(contains, result.err, part);
+  };
+  expect_refusal({"--srt", "--json"}, "--srt and --json");
+  expect_refusal({"--srt", at("good0.wav")}, "--srt and 2 files");
+  expect_refusal({"--window", "2", "--overlap", "2"}, "an overlap below the window");
+  expect_refusal({"--lm-weight", "1"}, "without --lm");
+  expect_refusal({"--lm", at("long.wav")}, "long.wav");
+  expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
+}
+
+TEST_F(Corpus, IsEvaluatedBySpeakerWithItsWorst) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  std::string lines;
+  for (int i = 0; i < 4; ++i) {
+    lines += json{{"audio_filepath", fmt::format("good{}.wav", i)},
+                  {"duration", 0.5 + 0.05 * i},
+                  {"text", i == 2 ? "ab ab ab ab ab" : "ab"},
+                  {"speaker", i < 3 ? "ana" : "theo"}}
+                 .dump() +
+             "\n";
+  }
+  folder_.write("spoken.jsonl", lines);
+  const std::vector<std::string> words = {"eval", "--checkpoint", at("run"), "--data",
+                                          at("spoken.jsonl")};
+  std::vector<std::string> shown = words;
+  shown.insert(shown.end(), {"--by", "speaker", "--worst", "1", "--beam", "4"});
+  const CommandResult result = run_sotto(shown);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.out, "ana");
+  EXPECT_PRED2(contains, result.out, "theo");
+  EXPECT_PRED2(contains, result.out, "utterance 3, ");
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const json evaluated = json::parse(run_sotto(as_json).out);
+  EXPECT_EQ(evaluated["speakers"]["ana"]["utterances"], 3);
+  EXPECT_EQ(evaluated["speakers"]["theo"]["wer"]["reference"], 1);
+  EXPECT_TRUE(evaluated["languages"].empty());
+}
+
 TEST_F(Corpus, IsTrainedOnInFixedCounts) {
   good_utterances();
   const CommandResult result = train({"adaptive_batching=false", "micro_batch=3"});

@@ -332,7 +332,9 @@ Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
                   .feature_dim = line.feature_dim,
                   .seconds = line.duration_s,
                   .labels = std::move(encoded.labels),
-                  .reference = std::move(encoded.text)};
+                  .reference = std::move(encoded.text),
+                  .speaker = line.speaker,
+                  .lang = line.lang};
   if (line.feature_dim > 0) {
     example.values = read_features({.path = manifest_.path_of(line),
                                     .frame_offset = line.frame_offset,

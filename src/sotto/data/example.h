@@ -22,8 +22,10 @@ struct Example {
   // Of text: the entries that a language model sees, one a row; `labels` are those that come next.
   std::vector<int32_t> tokens = {};
   std::vector<int32_t> labels = {};
-  // What was said, by the rules of texts.
+  // What was said, by the rules of texts, by whom and in which language; empty where it is unknown.
   std::string reference = {};
+  std::string speaker = {};
+  std::string lang = {};
   // Of text: rows of its segments, which know nothing of each other; empty: it is one.
   std::vector<int64_t> segments = {};
 };

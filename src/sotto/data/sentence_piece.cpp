@@ -128,6 +128,16 @@ std::vector<int32_t> SentencePieceModel::encode(std::string_view text,
   return ids;
 }
 
+std::string SentencePieceModel::piece(int32_t piece) const {
+  const library::SentencePieceProcessor& processor = processor_->library;
+  if (processor.IsControl(piece) || processor.IsUnknown(piece)) return {};
+  constexpr std::string_view kSpace = "\xE2\x96\x81";  // the mark that stands for it
+  std::string text = processor.IdToPiece(piece);
+  for (size_t at = text.find(kSpace); at != std::string::npos; at = text.find(kSpace, at))
+    text.replace(at, kSpace.size(), " ");
+  return text;
+}
+
 std::string SentencePieceModel::decode(std::span<const int32_t> pieces) const {
   std::string text;
   const library::util::Status status =

@@ -39,6 +39,8 @@ class SentencePieceModel {
   // `unknown` as it stands in the text, each once. May be called from several threads.
   std::vector<int32_t> encode(std::string_view text, std::vector<std::string>& unknown) const;
 
+  // The text of one piece, with a space before it where it begins a word.
+  std::string piece(int32_t piece) const;
   // The text of pieces, which must be the model's; those without text leave none.
   std::string decode(std::span<const int32_t> pieces) const;
 

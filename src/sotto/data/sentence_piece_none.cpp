@@ -47,6 +47,10 @@ std::vector<int32_t> SentencePieceModel::encode(std::string_view /*text*/,
   return {};
 }
 
+std::string SentencePieceModel::piece(int32_t /*piece*/) const {
+  return {};
+}
+
 std::string SentencePieceModel::decode(std::span<const int32_t> /*pieces*/) const {
   return {};
 }

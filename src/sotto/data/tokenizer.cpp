@@ -129,6 +129,14 @@ Tokenizer::Encoded Tokenizer::encode(std::string_view text) const {
   return encoded;
 }
 
+std::string Tokenizer::piece(int32_t label) const {
+  SOTTO_ASSERT(label >= 0 && label < size(), "label {} of {}", label, size());
+  if (const auto* vocabulary = std::get_if<Vocabulary>(&form_))
+    return vocabulary->decode({&label, 1});
+  const SentencePieceModel& model = *std::get<1>(form_);
+  return label < model.size() ? model.piece(label) : std::string();
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> labels) const {
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) return vocabulary->decode(labels);
   const SentencePieceModel& model = *std::get<1>(form_);

@@ -66,6 +66,9 @@ class Model {
     Losses loss;
     // What was heard in each utterance; nothing from a network that does not listen.
     std::vector<std::vector<kernels::CtcGreedy::Label>> labels = {};
+    // Of all frames [N, V], and the frames of each utterance.
+    at::Tensor logits = {};
+    std::vector<int64_t> num_frames = {};
   };
 
   // Without dropout and without keeping anything.

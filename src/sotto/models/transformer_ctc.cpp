@@ -203,7 +203,9 @@ Model::Recognised TransformerCtc::recognise(const data::MicroBatch& batch) {
   const at::Tensor logits = head_.logits(x);
   const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
   return {.loss = losses_of(Ctc::evaluate(logits, targets)),
-          .labels = CtcGreedy::decode(logits, packing, head_.blank())};
+          .labels = CtcGreedy::decode(logits, packing, head_.blank()),
+          .logits = logits,
+          .num_frames = packing.lengths()};
 }
 
 Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {

@@ -152,7 +152,9 @@ Model::Recognised Wav2Vec2::recognise(const data::MicroBatch& batch) {
   const at::Tensor frame_logits = head_.logits(x);
   const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
   return {.loss = losses_of(Ctc::evaluate(frame_logits, targets)),
-          .labels = CtcGreedy::decode(frame_logits, packing, head_.blank())};
+          .labels = CtcGreedy::decode(frame_logits, packing, head_.blank()),
+          .logits = frame_logits,
+          .num_frames = packing.lengths()};
 }
 
 at::Tensor Wav2Vec2::logits(const data::MicroBatch& batch) {

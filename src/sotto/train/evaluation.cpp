@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -29,20 +30,43 @@ struct Part {
   }
 };
 
+// Of each utterance.
+std::vector<std::string> texts_of(const Model::Recognised& recognised,
+                                  const data::Tokenizer& tokenizer, const BeamSearch* beam) {
+  std::vector<std::string> texts;
+  if (beam == nullptr) {
+    for (const auto& labels : recognised.labels) texts.push_back(text_of(labels, tokenizer));
+    return texts;
+  }
+  const at::Tensor logits = recognised.logits.to(at::kCPU, at::kFloat);  // [N, V]
+  const float* next = logits.const_data_ptr<float>();
+  for (const int64_t num_frames : recognised.num_frames) {
+    const auto size = static_cast<size_t>(num_frames * logits.size(1));
+    texts.push_back(text_of(beam->decode({next, size}).front().labels, tokenizer));
+    next += size;
+  }
+  return texts;
+}
+
 void add_sentences(const Part& part, const Model::Recognised& recognised,
-                   const data::Tokenizer& tokenizer, Evaluation& evaluation) {
-  const std::vector<std::string> texts = texts_of(recognised, tokenizer);
+                   const std::vector<std::string>& texts, Evaluation& evaluation) {
   const at::Tensor on_host = recognised.loss.loss.cpu();
   const float* losses = on_host.const_data_ptr<float>();
   for (size_t i = 0; i < part.places.size(); ++i) {
     const data::Example& example = part.example(i);
-    evaluation.words += word_errors(example.reference, texts[i]);
-    evaluation.characters += character_errors(example.reference, texts[i]);
+    Evaluation::Sentence sentence{.utterance = example.utterance,
+                                  .reference = example.reference,
+                                  .hypothesis = texts[i],
+                                  .speaker = example.speaker,
+                                  .lang = example.lang,
+                                  .words = word_errors(example.reference, texts[i]),
+                                  .characters = character_errors(example.reference, texts[i])};
+    evaluation.words += sentence.words;
+    evaluation.characters += sentence.characters;
     evaluation.loss +=
         losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
     evaluation.audio_seconds += example.seconds;
-    evaluation.sentences.push_back(
-        {.utterance = example.utterance, .reference = example.reference, .hypothesis = texts[i]});
+    evaluation.sentences.push_back(std::move(sentence));
   }
 }
 
@@ -60,15 +84,36 @@ void add_text(const Part& part, const Model::Recognised& recognised, Evaluation&
 
 }  // namespace
 
-std::vector<std::string> texts_of(const Model::Recognised& recognised,
-                                  const data::Tokenizer& tokenizer) {
-  std::vector<std::string> texts;
-  for (const std::vector<kernels::CtcGreedy::Label>& utterance : recognised.labels) {
-    std::vector<int32_t> labels;
-    for (const kernels::CtcGreedy::Label& label : utterance) labels.push_back(label.label);
-    texts.push_back(tokenizer.decode(labels));
+std::string text_of(std::span<const kernels::CtcGreedy::Label> labels,
+                    const data::Tokenizer& tokenizer) {
+  std::vector<int32_t> entries;
+  for (const kernels::CtcGreedy::Label& label : labels) entries.push_back(label.label);
+  return tokenizer.decode(entries);
+}
+
+std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
+                                     std::string Evaluation::Sentence::* by) {
+  std::map<std::string, ErrorGroup> groups;
+  for (const Evaluation::Sentence& sentence : sentences) {
+    ErrorGroup& group = groups[sentence.*by];
+    group.name = sentence.*by;
+    group.words += sentence.words;
+    group.characters += sentence.characters;
+    ++group.num_utterances;
   }
-  return texts;
+  std::vector<ErrorGroup> in_order;
+  for (auto& [name, group] : groups) in_order.push_back(std::move(group));
+  return in_order;
+}
+
+std::vector<Evaluation::Sentence> worst_sentences(const std::vector<Evaluation::Sentence>& sentences,
+                                                  int64_t count) {
+  std::vector<Evaluation::Sentence> worst = sentences;
+  std::ranges::stable_sort(worst, std::greater<>(), [](const Evaluation::Sentence& sentence) {
+    return std::pair(sentence.words.errors(), sentence.characters.errors());
+  });
+  if (std::ssize(worst) > count) worst.resize(static_cast<size_t>(count));
+  return worst;
 }
 
 Evaluation evaluate(Model& model, const data::Source& source, const data::Tokenizer& tokenizer,
@@ -92,7 +137,8 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
       if (is_text) {
         add_text(part, recognised, evaluation);
       } else {
-        add_sentences(part, recognised, tokenizer, evaluation);
+        add_sentences(part, recognised, texts_of(recognised, tokenizer, options.beam),
+                      evaluation);
       }
       evaluation.num_utterances += std::ssize(places);
       if (options.progress) options.progress(evaluation.num_utterances);

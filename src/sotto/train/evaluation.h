@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "sotto/data/tokenizer.h"
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
+#include "sotto/train/beam_search.h"
 #include "sotto/train/error_rate.h"
 
 namespace sotto::train {
@@ -35,6 +37,11 @@ struct Evaluation {
     int64_t utterance = 0;
     std::string reference;
     std::string hypothesis;
+    // Empty where the manifest says nothing.
+    std::string speaker;
+    std::string lang;
+    ErrorCounts words;
+    ErrorCounts characters;
   };
   // In the order of the manifest.
   std::vector<Sentence> sentences;
@@ -49,8 +56,24 @@ struct Evaluation {
 // Utterances that are loaded and packed together.
 inline constexpr int64_t kLoadedAtOnce = 64;
 
+// Of all sentences that have one text there, in the order of the texts.
+struct ErrorGroup {
+  std::string name;
+  int64_t num_utterances = 0;
+  ErrorCounts words;
+  ErrorCounts characters;
+};
+std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
+                                     std::string Evaluation::Sentence::* by);
+
+// Those with the most errors in words, and of equally many the most in characters, first.
+std::vector<Evaluation::Sentence> worst_sentences(const std::vector<Evaluation::Sentence>& sentences,
+                                                  int64_t count);
+
 struct EvaluationOptions {
   MicroBatchLimits limits = {};
+  // How transcripts are found; null: the likeliest label of each frame.
+  const BeamSearch* beam = nullptr;
   at::Device device = at::kCPU;
   int64_t loader_threads = 1;
   // Called with the number of utterances done.
@@ -63,8 +86,8 @@ Evaluation evaluate(models::Model& model, const data::Source& source,
                     const data::Tokenizer& tokenizer, device::StagingBuffer& staging,
                     const EvaluationOptions& options);
 
-// The text of what was recognised, one for each utterance of a micro-batch.
-std::vector<std::string> texts_of(const models::Model::Recognised& recognised,
-                                  const data::Tokenizer& tokenizer);
+// The text of labels.
+std::string text_of(std::span<const kernels::CtcGreedy::Label> labels,
+                    const data::Tokenizer& tokenizer);
 
 }  // namespace sotto::train

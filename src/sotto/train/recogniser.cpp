@@ -1,5 +1,9 @@
 #include "sotto/train/recogniser.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -28,6 +32,52 @@ fs::path find_checkpoint(const fs::path& path) {
                    .hint = "`sotto train` makes one."});
 }
 
+// Samples of an example that count.
+struct Window {
+  int64_t kept_begin = 0;
+  int64_t kept_end = 0;
+  // Of the frames whose middle lies in there, [frames, V] row after row.
+  std::vector<float> logits = {};
+};
+
+// A file in windows that overlap, as examples. The last is as long as the others.
+std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rate,
+                                  const TranscribeOptions& options,
+                                  std::vector<data::Example>& examples) {
+  const int64_t total = std::ssize(samples);
+  const auto in_samples = [&](double seconds) {
+    return static_cast<int64_t>(seconds * static_cast<double>(rate));
+  };
+  const int64_t window = std::min(total, in_samples(options.window_s));
+  const int64_t overlap = in_samples(options.overlap_s);
+  std::vector<Window> windows;
+  int64_t kept_until = 0;
+  for (int64_t begin = 0; kept_until < total; begin += window - overlap) {
+    begin = std::min(begin, total - window);
+    const bool is_last = begin + window == total;
+    const int64_t end = is_last ? total : begin + window - overlap / 2;
+    data::Example& example = examples.emplace_back();
+    example.values.assign(samples.begin() + begin, samples.begin() + begin + window);
+    example.rows = window;
+    windows.push_back({.kept_begin = kept_until - begin, .kept_end = end - begin});
+    kept_until = end;
+  }
+  return windows;
+}
+
+// logits [frames, V], of an example of so many samples.
+void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) {
+  const double frames_a_sample =
+      static_cast<double>(logits.size(0)) / static_cast<double>(num_samples);
+  const auto frame_at = [&](int64_t sample) {
+    return std::llround(static_cast<double>(sample) * frames_a_sample);
+  };
+  const float* values = logits.const_data_ptr<float>();
+  const int64_t width = logits.size(1);
+  window.logits.assign(values + frame_at(window.kept_begin) * width,
+                       values + frame_at(window.kept_end) * width);
+}
+
 }  // namespace
 
 Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
@@ -50,7 +100,7 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
   load_weights(folder_, *model_);
 }
 
-Evaluation Recogniser::evaluate(const fs::path& path,
+Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
                                 const std::function<void(int64_t, int64_t)>& progress) {
   const std::unique_ptr<data::Source> source = open_for_evaluation(
       checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
@@ -59,47 +109,73 @@ Evaluation Recogniser::evaluate(const fs::path& path,
   };
   return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
                          {.limits = fit_recognition(dry_, *source, {.bytes = arena_bytes_}),
+                          .beam = beam,
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
                           .progress = show});
 }
 
-std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {
-  if (checkpoint_.config.model.is_language_model()) {
-    throw ConfigError({.attempted = "transcribing audio",
-                       .found = "a language model",
-                       .expected = "a network that was trained on audio"});
-  }
-  if (checkpoint_.state.shape.feature_dim > 0) {
-    throw ConfigError({.attempted = "transcribing audio",
-                       .found = "a network that was trained on stored features",
-                       .expected = "one that was trained on audio",
-                       .hint = "`sotto eval` takes a manifest with features."});
-  }
-  const models::ModelOptions& model = checkpoint_.config.model;
-  std::vector<data::Example> examples;
+std::vector<Transcript> Recogniser::transcribe(const std::vector<fs::path>& files,
+                                               const TranscribeOptions& options) {
+  check_hears();
+  const int64_t rate = checkpoint_.config.model.sample_rate();
+  std::vector<Transcript> transcripts;
   for (const fs::path& file : files) {
-    data::Example& example = examples.emplace_back();
-    example.values = data::read_audio({.path = file}, model.sample_rate());
-    example.rows = std::ssize(example.values);
-    if (example.rows < model.min_rows(/*feature_dim=*/0)) {
-      throw DataError({.attempted = fmt::format("transcribing {}", file.string()),
-                       .found = fmt::format("{} samples", example.rows),
-                       .expected = fmt::format("at least {}", model.min_rows(/*feature_dim=*/0))});
-    }
+    const std::vector<float> samples = data::read_audio({.path = file}, rate);
+    check_length(file, std::ssize(samples));
+    const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
+    transcripts.push_back(make_transcript(logits_of(samples, options), seconds,
+                                          checkpoint_.tokenizer, options.beam));
   }
-  if (examples.empty()) return {};
+  return transcripts;
+}
+
+std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
+                                         const TranscribeOptions& options) {
+  std::vector<data::Example> examples;
+  std::vector<Window> windows =
+      cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
   const data::ExampleList list(std::move(examples));
   const MicroBatchLimits limits = fit_recognition(dry_, list, {.bytes = arena_bytes_});
-  std::vector<std::string> texts(files.size());
   for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
     const data::MicroBatch batch =
         data::make_micro_batch(list.examples(), places, device_.torch, staging_);
-    std::vector<std::string> found = texts_of(model_->recognise(batch), checkpoint_.tokenizer);
-    for (size_t i = 0; i < places.size(); ++i)
-      texts[static_cast<size_t>(places[i])] = std::move(found[i]);
+    const models::Model::Recognised recognised = model_->recognise(batch);
+    const at::Tensor all = recognised.logits.to(at::kCPU, at::kFloat);
+    int64_t first = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto place = static_cast<size_t>(places[i]);
+      const int64_t count = recognised.num_frames[i];
+      keep_frames(windows[place], all.narrow(0, first, count), list.examples()[place].rows);
+      first += count;
+    }
   }
-  return texts;
+  std::vector<float> joined;
+  for (const Window& window : windows)
+    joined.insert(joined.end(), window.logits.begin(), window.logits.end());
+  return joined;
+}
+
+void Recogniser::check_hears() const {
+  const auto refuse = [](const char* found, const char* expected, const char* hint) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = found,
+                       .expected = expected,
+                       .hint = hint});
+  };
+  if (checkpoint_.config.model.is_language_model())
+    refuse("a language model", "a network that was trained on audio", "");
+  if (checkpoint_.state.shape.feature_dim > 0)
+    refuse("a network that was trained on stored features", "one that was trained on audio",
+           "`sotto eval` takes a manifest with features.");
+}
+
+void Recogniser::check_length(const fs::path& file, int64_t num_samples) const {
+  const int64_t least = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
+  if (num_samples >= least) return;
+  throw DataError({.attempted = fmt::format("transcribing {}", file.string()),
+                   .found = fmt::format("{} samples", num_samples),
+                   .expected = fmt::format("at least {}", least)});
 }
 
 }  // namespace sotto::train

@@ -15,8 +15,18 @@
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
 #include "sotto/train/evaluation.h"
+#include "sotto/train/transcript.h"
 
 namespace sotto::train {
+
+struct TranscribeOptions {
+  // Longer files are recognised in windows of so many seconds, each of which has so many of the one
+  // before it: half of that is taken from either side.
+  double window_s = 30.0;
+  double overlap_s = 6.0;
+  // How transcripts are found; null: the likeliest label of each frame.
+  const BeamSearch* beam = nullptr;
+};
 
 class Recogniser {
  public:
@@ -30,16 +40,22 @@ class Recogniser {
 
   // On a manifest, or a text for a language model. `progress` hears how many items are done of how
   // many. Throws ConfigError where the longest does not fit into the budget.
-  Evaluation evaluate(const std::filesystem::path& path,
+  Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
-  // The texts of audio files, in their order.
-  std::vector<std::string> transcribe(const std::vector<std::filesystem::path>& files);
+  // What is said in audio files, in their order.
+  std::vector<Transcript> transcribe(const std::vector<std::filesystem::path>& files,
+                                     const TranscribeOptions& options = {});
 
   // Most bytes that were taken so far.
   int64_t peak_bytes() const { return arena_->report().peak; }
 
  private:
+  void check_hears() const;
+  void check_length(const std::filesystem::path& file, int64_t num_samples) const;
+  // Of all frames of a recording [T, V], row after row.
+  std::vector<float> logits_of(const std::vector<float>& samples, const TranscribeOptions& options);
+
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
   device::RunDevice device_;
