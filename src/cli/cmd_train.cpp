@@ -23,6 +23,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/tokenizer.h"
 #include "sotto/train/checkpoint.h"
+#include "sotto/train/config_aliases.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
 
@@ -71,8 +72,13 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
   return std::nullopt;
 }
 
-train::RunConfig read_run_config(const TrainOptions& options,
-                                 const std::optional<fs::path>& checkpoint) {
+struct ReadConfig {
+  train::RunConfig config;
+  // What keys of other tools asked for.
+  train::AliasedRequest request;
+};
+
+ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::path>& checkpoint) {
   std::vector<std::string> overrides = options.overrides;
   std::optional<ModelChoice> choice;
   train::RunConfig config;
@@ -85,8 +91,9 @@ train::RunConfig read_run_config(const TrainOptions& options,
   }
   fs::path file = options.config;
   if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
-  read_group(file.empty() ? load_overrides(overrides) : load_config(file, overrides),
-             as_group(config));
+  ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
+  const train::AliasedRequest request = train::resolve_aliases(tree);
+  read_group(tree, as_group(config));
   if (choice && choice->folder) {
     config.init_from = *choice->folder;
     if (config.data.tokenizer.empty())
@@ -103,7 +110,7 @@ train::RunConfig read_run_config(const TrainOptions& options,
                        .found = "nothing to train on was named",
                        .hint = "Name one with --train, or as data.train in the configuration."});
   }
-  return config;
+  return {.config = std::move(config), .request = request};
 }
 
 void check_folder_is_free(const fs::path& folder) {
@@ -111,6 +118,22 @@ void check_folder_is_free(const fs::path& folder) {
   throw ConfigError({.attempted = fmt::format("starting a run in {}", folder.string()),
                      .found = "checkpoints of a run that was there before",
                      .hint = "--resume goes on with it; --out or another name begins a new one."});
+}
+
+// Whether a run goes on, and from where: options count before the configuration.
+std::optional<fs::path> checkpoint_for(const TrainOptions& options, const fs::path& folder,
+                                       const train::AliasedRequest& request) {
+  if (!options.resume && request.resume_from) {
+    train::check_checkpoint(*request.resume_from);
+    return request.resume_from;
+  }
+  if (!options.resume && !request.resumes) {
+    check_folder_is_free(folder);
+    return std::nullopt;
+  }
+  const std::optional<fs::path> newest = newest_checkpoint(folder);
+  if (!newest) spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
+  return newest;
 }
 
 nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
@@ -157,15 +180,13 @@ std::string summary_text(const train::RunSummary& summary, const fs::path& folde
 
 void run_train(const TrainOptions& options) {
   // Where a run without a configuration is resumed, its folder says what it is.
-  std::optional<fs::path> checkpoint;
-  if (options.resume && !options.out.empty()) checkpoint = newest_checkpoint(options.out);
-  train::RunConfig config = read_run_config(options, checkpoint);
+  std::optional<fs::path> described;
+  if (options.resume && !options.out.empty() && options.config.empty())
+    described = newest_checkpoint(options.out);
+  const auto [config, request] = read_run_config(options, described);
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
-  if (!options.resume) check_folder_is_free(folder);
-  if (options.resume && options.out.empty()) checkpoint = newest_checkpoint(folder);
-  if (options.resume && !checkpoint)
-    spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
+  const std::optional<fs::path> checkpoint = checkpoint_for(options, folder, request);
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
