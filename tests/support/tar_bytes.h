@@ -19,8 +19,20 @@ struct TarHeader {
       8);
 };
 
+inline constexpr size_t kTarBlock = 512;
+inline constexpr size_t kTarMagicAt = 257;
+
+// A header with the sum that it should have.
+inline std::string with_tar_sum(std::string block) {
+  constexpr size_t kSumAt = 148;
+  block.replace(kSumAt, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char byte : block) sum += static_cast<unsigned char>(byte);
+  return block.replace(kSumAt, 8, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+}
+
 inline std::string tar_header(const TarHeader& header) {
-  std::string block(512, '\0');
+  std::string block(kTarBlock, '\0');
   const auto put = [&](size_t at, const std::string& text) {
     block.replace(at, text.size(), text);
   };
@@ -28,14 +40,10 @@ inline std::string tar_header(const TarHeader& header) {
   put(100, "0000644");
   put(124, header.size);
   put(136, "00000000000");
-  put(148, "        ");
   block[156] = header.type;
-  put(257, header.magic);
+  put(kTarMagicAt, header.magic);
   put(345, header.prefix);
-  unsigned sum = 0;
-  for (const char byte : block) sum += static_cast<unsigned char>(byte);
-  put(148, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
-  return block;
+  return with_tar_sum(block);
 }
 
 // A header and a content with its padding.

@@ -13,9 +13,9 @@ namespace sotto {
 
 enum class Activation { kGelu, kRelu, kSwish };
 
-inline constexpr std::array kActivations = {Named{"gelu", Activation::kGelu},
-                                            Named{"relu", Activation::kRelu},
-                                            Named{"swish", Activation::kSwish}};
+inline constexpr std::array kActivations = {Named<Activation>{"gelu", Activation::kGelu},
+                                            Named<Activation>{"relu", Activation::kRelu},
+                                            Named<Activation>{"swish", Activation::kSwish}};
 
 struct SampleModel {
   // Transformer blocks.

@@ -1,0 +1,111 @@
+// Inputs of the readers that are as they should be, for mutations and fuzz programs to break.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sotto/core/safetensors.h"
+#include "support/npy_bytes.h"
+#include "support/tar_bytes.h"
+#include "support/temp_folder.h"
+#include "unit/core/torch_bytes.h"
+
+namespace sotto::test {
+
+// A safetensors file as our writer makes it: several types, an empty tensor and a scalar.
+inline std::string safetensors_sample() {
+  const std::string values(64, 'v');
+  const auto bytes = std::as_bytes(std::span(values));
+  const std::vector<SafetensorsEntry> entries = {
+      {.name = "a", .type = TensorType::kFloat32, .shape = {2, 3}, .bytes = bytes.first(24)},
+      {.name = "b.weight", .type = TensorType::kBFloat16, .shape = {5}, .bytes = bytes.first(10)},
+      {.name = "empty", .type = TensorType::kInt64, .shape = {0, 3}, .bytes = {}},
+      {.name = "scalar", .type = TensorType::kInt64, .shape = {}, .bytes = bytes.first(8)}};
+  const TempFolder folder;
+  write_safetensors(folder.path() / "good", entries, {{"format", "pt"}});
+  return content_of(folder.path() / "good");
+}
+
+// Headers of arrays of 48 bytes.
+inline std::vector<std::string> npy_headers() {
+  return {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }",
+          "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }",
+          "{'descr': '<f2', 'fortran_order': False, 'shape': (24, 1), }"};
+}
+
+inline std::string npy_sample(const std::string& header, uint64_t version) {
+  return npy_bytes(header, std::string(48, 'v'), version);
+}
+
+// --- torch.save
+
+// A state dict with something of everything.
+inline std::string pickle_sample(bool is_old) {
+  const pickled::Storage floats = {.is_old = is_old};
+  const pickled::Storage halves = {
+      .class_name = "HalfStorage", .key = "1", .num_values = 4, .is_old = is_old};
+  const std::string state =
+      pickled::ordered_dict() + "(" + pickled::text("a") + pickled::tensor({.of = floats}) +
+      pickled::text("transposed") +
+      pickled::tensor({.of = floats, .shape = {3, 2}, .stride = {1, 3}}) + pickled::text("part") +
+      pickled::tensor({.of = halves, .offset = 1, .shape = {1, 2}, .stride = {9, 1}}) +
+      pickled::text("parameter") +
+      pickled::call(pickled::global("torch._utils", "_rebuild_parameter"),
+                    {pickled::tensor({.of = halves, .shape = {4}, .stride = {1}}), "\x88",
+                     pickled::ordered_dict()}) +
+      "u" + pickled::dict({{"_metadata", pickled::ordered_dict()}}) + "b";
+  return pickled::whole(pickled::dict({{"epoch", "K\x07"}, {"state_dict", state}}));
+}
+
+enum class TorchForm { kZip, kZip64, kOld };
+
+// The file around a pickle, with the values that those of pickle_sample() have.
+inline std::string torch_sample(const std::string& pickle, TorchForm form) {
+  const std::vector<StoredValues> values = {{"0", 6, std::string(24, 'f')},
+                                            {"1", 4, std::string(8, 'h')}};
+  if (form == TorchForm::kOld) return torch_old(pickle, values);
+  return torch_zip(pickle, values, {.is_64 = form == TorchForm::kZip64});
+}
+
+// --- tar
+
+// An archive with long names, pax headers, a folder and a link. `change` may break each part of it
+// before the sums of its headers are made.
+inline std::string tar_sample(const std::function<std::string(std::string)>& change =
+                                  [](std::string part) { return part; }) {
+  const auto file = [&](char type, const std::string& content) {
+    TarHeader header{.name = change("a/b.flac"), .type = type, .prefix = change("p")};
+    header.size = change(fmt::format("{:011o}", content.size())).substr(0, 12);
+    header.name.resize(std::min<size_t>(header.name.size(), 100));
+    header.prefix.resize(std::min<size_t>(header.prefix.size(), 155));
+    return tar_file(header, content);
+  };
+  return file('0', "one") + file('L', change(std::string("long\0", 5))) + file('0', "two") +
+         file('x', change(pax_record("path", "p.flac") + pax_record("size", "5"))) +
+         file('0', "three") + file('5', "") + file('2', "") + tar_end();
+}
+
+// --- manifests
+
+inline std::string manifest_line_sample(int64_t number) {
+  return fmt::format(
+      R"({{"audio_filepath": "a/{0}.flac", "duration": {1}, "text": "line {0}", "speaker": "s{2}"}})",
+      number, 1.0 + static_cast<double>(number % 100) / 8.0, number % 7);
+}
+
+inline std::string feature_line_sample() {
+  return R"({"feature_filepath": "f.f16", "frame_offset": 99, "num_frames": 149, "feature_dim": 13, )"
+         R"("duration": 1.49, "text": "enter five"})";
+}
+
+// Lines with all that one of audio may have, and a blank one.
+inline std::string manifest_sample() {
+  return manifest_line_sample(1) + "\n" +
+         R"({"audio_filepath": "b.wav", "offset": 0.5, "duration": 1.25, "text": "żó\u0142", "lang": null})"
+         "\r\n\n" +
+         manifest_line_sample(2);
+}
+
+}  // namespace sotto::test
