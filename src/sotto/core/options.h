@@ -152,7 +152,7 @@ OptionGroup as_group(Options& options) {
           .help = {},
           .visit = [&options](OptionVisitor& visitor) { options.visit(visitor); },
           .validate =
-              [&options] {
+              [&] {
                 if constexpr (requires { options.validate(); }) options.validate();
               }};
 }

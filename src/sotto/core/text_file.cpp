@@ -32,12 +32,16 @@ std::string read_bytes(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw_unreadable(path, std::generic_category().message(errno));
-  // One byte more than allowed tells a file of just that size from a larger one; a pipe has no size
-  // to ask for beforehand.
-  std::string text(kMaxTextBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // Piece by piece: a pipe has no size to ask for beforehand.
+  constexpr size_t kPieceBytes = size_t{64} << 10;
+  std::string text;
+  while (file && text.size() <= kMaxTextBytes) {
+    const size_t before = text.size();
+    text.resize(before + kPieceBytes);
+    file.read(text.data() + before, kPieceBytes);
+    text.resize(before + static_cast<size_t>(file.gcount()));
+  }
   if (file.bad()) throw_unreadable(path, "it could not be read");
-  text.resize(static_cast<size_t>(file.gcount()));
   return text;
 }
 

@@ -21,22 +21,32 @@ std::string Manifest::line_of(int64_t utterance) const {
   SOTTO_ASSERT(utterance >= 0 && utterance < size(), "utterance {} of {}", utterance, size());
   const auto place = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = index().columns();
-  std::string line(columns.num_bytes[place], '\0');
-  const int64_t got = opened_->file.read(static_cast<int64_t>(columns.offsets[place]), line);
-  if (got == std::ssize(line) && static_cast<uint32_t>(hash_bytes(line)) == columns.hashes[place])
-    return line;
+  const uint64_t offset = columns.offsets[place];
+  const uint64_t num_bytes = columns.num_bytes[place];
+  const auto size = static_cast<uint64_t>(opened_->file.size());
+  // An index that was changed on the disk may say anything.
+  if (num_bytes > size || offset > size - num_bytes) refuse_line(place);
+  std::string line(num_bytes, '\0');
+  const int64_t got = opened_->file.read(static_cast<int64_t>(offset), line);
+  if (got != std::ssize(line) || static_cast<uint32_t>(hash_bytes(line)) != columns.hashes[place])
+    refuse_line(place);
+  return line;
+}
+
+void Manifest::refuse_line(size_t place) const {
   throw DataError({.attempted = fmt::format("reading {}", path().string()),
                    .found = fmt::format("line {} is not as it was when the manifest was opened",
-                                        columns.lines[place]),
+                                        index().columns().lines[place]),
                    .expected = "a manifest that does not change while it is used",
                    .hint = "Write a changed manifest to a new file, or start again."});
 }
 
 Utterance Manifest::at(int64_t utterance) const {
   std::variant<Utterance, LineFault> parsed = parse_manifest_line(line_of(utterance));
+  const auto place = static_cast<size_t>(utterance);
   auto* found = std::get_if<Utterance>(&parsed);
-  SOTTO_ASSERT(found != nullptr, "utterance {} of {}", utterance, path().string());
-  found->line = index().columns().lines[static_cast<size_t>(utterance)];
+  if (found == nullptr) refuse_line(place);
+  found->line = index().columns().lines[place];
   return std::move(*found);
 }
 

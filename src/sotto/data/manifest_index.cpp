@@ -157,10 +157,15 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
                                   reinterpret_cast<const char*>(tail.data() + tail.size()), nullptr,
                                   /*allow_exceptions=*/false);
   if (!parsed.is_object()) return false;
-  feature_dim_ = parsed.at("feature_dim");
-  fingerprint_ = parsed.at("fingerprint");
-  num_bad_lines_ = parsed.at("num_bad_lines");
+  // A number with a fraction or beyond 64 bits would become another one.
+  for (const char* key : {"feature_dim", "fingerprint", "num_bad_lines"}) {
+    if (!parsed.at(key).is_number_integer()) return false;
+  }
+  feature_dim_ = parsed["feature_dim"];
+  fingerprint_ = parsed["fingerprint"];
+  num_bad_lines_ = parsed["num_bad_lines"];
   for (const json& bad : parsed.at("bad_lines")) {
+    if (!bad.at(0).is_number_integer()) return false;
     bad_lines_.push_back({.line = bad.at(0),
                           .fault = {.found = bad.at(1), .expected = bad.at(2), .hint = bad.at(3)}});
   }

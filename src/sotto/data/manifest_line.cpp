@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/text_file.h"
@@ -16,6 +16,13 @@ using nlohmann::json;
 constexpr std::string_view kSourceHint =
     "An utterance has audio_filepath, or feature_filepath with frame_offset, num_frames and "
     "feature_dim.";
+
+// Longer than any recording; its samples can still be counted in 64 bits.
+constexpr double kMostSeconds = 1e9;
+// An index holds durations as floats: of 1e-300 nothing would be left.
+constexpr double kLeastSeconds = 1e-9;
+// And frames in 32 bits.
+constexpr int64_t kMostCount = std::numeric_limits<uint32_t>::max();
 
 std::string shortened(std::string_view text) {
   constexpr size_t kMost = 60;
@@ -34,6 +41,8 @@ std::string shortened(std::string_view text) {
 
 json parse_object(std::string_view text) {
   constexpr std::string_view kObject = "a JSON object on each line";
+  // The parser takes a zero for the end of the text, and does not look at what follows.
+  if (text.find('\0') != std::string_view::npos) refuse("a zero byte", "text in UTF-8");
   json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) {
     if (!is_utf8(text)) refuse("not UTF-8", "text in UTF-8");
@@ -68,14 +77,20 @@ class Line {
   }
   double seconds(const char* key) const {
     const json& value = require(key);
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0.0)
-      refuse_value(key, value, "seconds, a number that is not negative");
+    if (!value.is_number() ||
+        !(value.get<double>() >= 0.0 && value.get<double>() <= kMostSeconds)) {
+      refuse_value(
+          key, value,
+          fmt::format("seconds, a number that is not negative and at most {}", kMostSeconds));
+    }
     return value.get<double>();
   }
-  int64_t count(const char* key, int64_t least) const {
+  int64_t count(const char* key, int64_t least, int64_t most) const {
     const json& value = require(key);
-    if (!value.is_number_integer() || value.get<int64_t>() < least)
-      refuse_value(key, value, fmt::format("a whole number of at least {}", least));
+    if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most) {
+      refuse_value(key, value,
+                   fmt::format("a whole number of at least {} and at most {}", least, most));
+    }
     return value.get<int64_t>();
   }
 
@@ -84,7 +99,8 @@ class Line {
     if (!value.is_array()) refuse_value(key, value, "a list");
     std::vector<Line> found;
     for (const json& item : value) {
-      if (!item.is_object()) refuse(fmt::format("{}: an item is {}", key, item.type_name()), "objects");
+      if (!item.is_object())
+        refuse(fmt::format("{}: an item is {}", key, item.type_name()), "objects");
       found.emplace_back(item);
     }
     return found;
@@ -120,9 +136,9 @@ void take_source(const Line& line, Utterance& utterance) {
     return;
   }
   utterance.file = line.file("feature_filepath");
-  utterance.frame_offset = line.count("frame_offset", 0);
-  utterance.num_frames = line.count("num_frames", 1);
-  utterance.feature_dim = line.count("feature_dim", 1);
+  utterance.frame_offset = line.count("frame_offset", 0, std::numeric_limits<int64_t>::max());
+  utterance.num_frames = line.count("num_frames", 1, kMostCount);
+  utterance.feature_dim = line.count("feature_dim", 1, kMostCount);
 }
 
 // Segments may reach that far beyond the utterance: times are rounded.
@@ -137,7 +153,7 @@ void take_segments(const Line& line, Utterance& utterance) {
     if (segment.duration_s == 0.0 || segment.offset_s < end_s - kToleranceS ||
         segment.end_s() > utterance.duration_s + kToleranceS) {
       refuse(fmt::format("a segment from {} to {} s", segment.offset_s, segment.end_s()),
-                  fmt::format("segments one behind the other, up to {} s", utterance.duration_s));
+             fmt::format("segments one behind the other, up to {} s", utterance.duration_s));
     }
     end_s = segment.end_s();
     utterance.segments.push_back(segment);
@@ -148,7 +164,10 @@ Utterance take_utterance(const Line& line) {
   Utterance utterance;
   take_source(line, utterance);
   utterance.duration_s = line.seconds("duration");
-  if (utterance.duration_s == 0.0) refuse("duration is 0", "seconds, a number above 0");
+  if (utterance.duration_s < kLeastSeconds) {
+    refuse(fmt::format("duration is {}", utterance.duration_s),
+           fmt::format("seconds, a number above 0 and at least {}", kLeastSeconds));
+  }
   utterance.text = line.text("text");
   utterance.speaker = line.optional_text("speaker");
   utterance.lang = line.optional_text("lang");

@@ -39,9 +39,12 @@ std::string ManifestPaths::name_of(const fs::path& file) {
 }
 
 std::string with_file(std::string_view line, std::string_view key, const std::string& file) {
-  std::string result(line);
-  // Where the last string began, and whether it is the key whose value comes next.
+  // The value, and where it stands. Of a key that is there twice the last one counts, as for the
+  // parser.
+  std::string_view value;
+  size_t value_at = 0;
   int64_t depth = 0;
+  // Whether the string before was the key.
   bool is_value = false;
   for (size_t at = 0; at < line.size(); ++at) {
     const char letter = line[at];
@@ -54,15 +57,16 @@ std::string with_file(std::string_view line, std::string_view key, const std::st
     SOTTO_ASSERT(end < line.size(), "a line that is no JSON");
     const std::string_view text = line.substr(at, end + 1 - at);
     if (depth == 1 && is_value) {
-      return result.replace(at, text.size(), nlohmann::json(file).dump());
+      value = text;
+      value_at = at;
     }
-    const size_t behind = line.find_first_not_of(" \t", end + 1);
+    const size_t behind = line.find_first_not_of(" \t\r\n", end + 1);
     const bool is_key = behind != std::string_view::npos && line[behind] == ':';
     is_value = depth == 1 && is_key && nlohmann::json::parse(text) == key;
     at = end;
   }
-  SOTTO_ASSERT(false, "a line without {}", key);
-  return result;
+  SOTTO_ASSERT(!value.empty(), "a line without {}", key);
+  return std::string(line).replace(value_at, value.size(), nlohmann::json(file).dump());
 }
 
 std::string moved_line(const Manifest& manifest, int64_t utterance, ManifestPaths& paths) {

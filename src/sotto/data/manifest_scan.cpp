@@ -1,7 +1,8 @@
 #include "sotto/data/manifest_scan.h"
 
 #include <algorithm>
-#include <bitset>
+#include <array>
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -95,22 +96,25 @@ void for_each_line(const Piece& piece, Visit visit) {
 class CharacterSet {
  public:
   void add(char32_t character) {
-    if (character < kCommon) {
-      common_.set(character);
+    if (character / kBits < common_.size()) {
+      common_[character / kBits] |= uint64_t{1} << character % kBits;
     } else {
       others_.insert(character);
     }
   }
   void move_into(std::set<char32_t>& all) {
-    for (size_t c = 0; c < kCommon; ++c) {
-      if (common_[c]) all.insert(static_cast<char32_t>(c));
+    for (size_t word = 0; word < common_.size(); ++word) {
+      for (uint64_t rest = common_[word]; rest != 0; rest &= rest - 1)
+        all.insert(
+            static_cast<char32_t>(word * kBits + static_cast<size_t>(std::countr_zero(rest))));
     }
     all.merge(others_);
   }
 
  private:
-  static constexpr size_t kCommon = 1 << 16;
-  std::bitset<kCommon> common_;
+  static constexpr size_t kBits = 64;
+  // A bit for each.
+  std::array<uint64_t, (1 << 16) / kBits> common_ = {};
   std::set<char32_t> others_;
 };
 

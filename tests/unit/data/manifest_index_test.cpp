@@ -1,17 +1,22 @@
 #include "sotto/data/manifest_index.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
 
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "sotto/core/parallel.h"
 #include "sotto/data/manifest.h"
+#include "support/data_reader_checks.h"
 #include "support/full_disk.h"
 #include "support/mutator.h"
+#include "support/reader_samples.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -25,9 +30,7 @@ using test::TempFolder;
 const IndexOptions kStored{.min_stored_bytes = 0};
 
 std::string line_of(int64_t number) {
-  return fmt::format(
-      R"({{"audio_filepath": "a/{0}.flac", "duration": {1}, "text": "line {0}", "speaker": "s{2}"}})",
-      number, 1.0 + static_cast<double>(number % 100) / 8.0, number % 7);
+  return test::manifest_line_sample(number);
 }
 
 std::string lines_of(int64_t count) {
@@ -106,8 +109,14 @@ TEST_F(ManifestIndexTest, AnotherFileUnderItsNameIsNoIndex) {
   const std::string whole = test::content_of(beside());
   std::string broken = whole;
   broken[20] = static_cast<char>(broken[20] ^ 1);
+  // A number that is none of 64 bits, in as many letters.
+  std::string large = whole;
+  const size_t number = large.find(R"("fingerprint":)") + 14;
+  large.replace(number, 4, "1e99");
+  for (size_t at = number + 4; std::isdigit(static_cast<unsigned char>(large[at])) != 0; ++at)
+    large[at] = ' ';
   for (const std::string& content :
-       {std::string(), std::string("x"), whole.substr(0, whole.size() - 1), broken}) {
+       {std::string(), std::string("x"), whole.substr(0, whole.size() - 1), broken, large}) {
     folder_.write("data/.m.jsonl.sotto-index", content);
     EXPECT_EQ(ManifestIndex::open(path, kStored).size(), 100);
     EXPECT_EQ(test::content_of(beside()), whole);
@@ -192,18 +201,40 @@ TEST_F(ManifestIndexTest, AChangeOfAnOpenManifestIsNoticed) {
                "line 100 is not as it was");
 }
 
+// Its header alone has a checksum.
+TEST_F(ManifestIndexTest, AStoredIndexWithOtherPlacesIsNoticed) {
+  constexpr size_t kHeaderBytes = 56;
+  const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");
+  ManifestIndex::open(path, kStored);
+  const std::string whole = test::content_of(beside());
+  const auto message_with = [&](uint64_t offset, uint32_t num_bytes, uint32_t hash) {
+    std::string bytes = whole;
+    bytes.replace(kHeaderBytes, 16,
+                  test::bytes_of_number(offset) + test::bytes_of_number(num_bytes) +
+                      test::bytes_of_number(hash));
+    folder_.write("data/.m.jsonl.sotto-index", bytes);
+    return message_of<DataError>([&] { Manifest::read(path, kStored).at(0); });
+  };
+  const auto most_bytes_so_far = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return int64_t{usage.ru_maxrss} << 10;
+  };
+  const int64_t before = most_bytes_so_far();
+  const std::string expected = "line 1 is not as it was when the manifest was opened";
+  EXPECT_PRED2(contains, message_with(0, 1U << 30, 0), expected);
+  EXPECT_LT(most_bytes_so_far() - before, int64_t{1} << 29);
+  EXPECT_PRED2(contains, message_with(~uint64_t{0}, 1, 0), expected);
+  // Bytes that are there and have this hash, and yet are no utterance.
+  EXPECT_PRED2(contains, message_with(0, 0, static_cast<uint32_t>(hash_bytes(""))), expected);
+}
+
 TEST_F(ManifestIndexTest, BrokenBytesNeverCrashIt) {
-  const std::string good =
-      line_of(1) + "\n" +
-      R"({"audio_filepath": "b.wav", "offset": 0.5, "duration": 1.25, "text": "żó\u0142", "lang": null})"
-      "\r\n\n" +
-      line_of(2);
+  const std::string good = test::manifest_sample();
   test::run_rounds(
       [&](test::Mutator& mutator) {
         std::filesystem::remove(folder_.path() / "m.jsonl");
-        const Manifest manifest = Manifest::read(folder_.write("m.jsonl", mutator.mutate(good)));
-        for (int64_t u = 0; u < manifest.size(); ++u) EXPECT_FALSE(manifest.at(u).file.empty());
-        manifest.refuse_bad_lines();
+        test::check_manifest(Manifest::read(folder_.write("m.jsonl", mutator.mutate(good))));
       },
       "m.jsonl");
 }

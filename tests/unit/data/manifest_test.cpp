@@ -4,6 +4,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/manifest_writer.h"
+#include "support/reader_samples.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -96,6 +97,10 @@ TEST(Manifest, RefusesLinesThatAreNoObject) {
                "not JSON: {\"audio_filepath\": \"a.wav\",. Expected a JSON object on each line");
   EXPECT_PRED2(contains, refusal_of_line("[1, 2]"), "array, not an object: [1, 2]");
   EXPECT_PRED2(contains, refusal_of_line("\"gr\xFC\""), "not UTF-8. Expected text in UTF-8");
+  // For the JSON parser a text ends at a zero, whatever follows.
+  EXPECT_PRED2(contains, refusal_of_line(std::string("1\0\xF8", 3)), "a zero byte");
+  EXPECT_PRED2(contains, refusal_of_line(test::manifest_line_sample(1) + std::string("\0x", 2)),
+               "a zero byte. Expected text in UTF-8");
   // Cut between characters, not inside one.
   std::string umlauts;
   for (int i = 0; i < 50; ++i) umlauts += "ü";
@@ -132,6 +137,11 @@ TEST(Manifest, RefusesWrongTypesAndValues) {
   EXPECT_PRED2(contains, with(R"("duration": -1)"), "duration is -1");
   EXPECT_PRED2(contains, with(R"("duration": 0)"),
                "duration is 0. Expected seconds, a number above");
+  // What an index cannot hold.
+  EXPECT_PRED2(contains, with(R"("duration": 1e300)"), "duration is 1e+300. Expected seconds");
+  EXPECT_PRED2(contains, with(R"("duration": 1e-300)"),
+               "duration is 1e-300. Expected seconds, a number above 0 and at least 1e-09");
+  EXPECT_PRED2(contains, with(R"("offset": 1e300)"), "offset is 1e+300");
   EXPECT_PRED2(contains, with(R"("text": 7)"), "text is 7. Expected a string");
   EXPECT_PRED2(contains, with(R"("offset": -0.5)"), "offset is -0.5");
   EXPECT_PRED2(contains, with(R"("speaker": 4)"), "speaker is 4. Expected a string");
@@ -175,6 +185,17 @@ TEST(Manifest, RefusesSegmentsThatAreNone) {
   // As deep as its writer liked.
   EXPECT_EQ(with("[" + std::string(200'000, '[') + std::string(200'000, ']') + "]"),
             "segments: an item is array");
+}
+
+TEST(Manifest, RefusesCountsBeyond32Bits) {
+  for (const char* key : {"num_frames", "feature_dim"}) {
+    std::string line = test::feature_line_sample();
+    line.insert(line.size() - 1, fmt::format(R"(, "{}": 4294967296)", key));
+    EXPECT_PRED2(
+        contains, refusal_of_line(line),
+        std::string(key) +
+            " is 4294967296. Expected a whole number of at least 1 and at most 4294967295");
+  }
 }
 
 TEST(Manifest, RefusesTwoKindsOfSource) {

@@ -229,5 +229,15 @@ TEST(ManifestPaths, AreRelativeWhereTheyCanBe) {
             "../../c/x.wav");
 }
 
+TEST(ManifestPaths, ChangeTheFileThatTheParserTakes) {
+  const auto moved = [](const std::string& line) { return with_file(line, "audio_filepath", "b"); };
+  EXPECT_EQ(moved(R"({"text": "audio_filepath", "audio_filepath" : "a"})"),
+            R"({"text": "audio_filepath", "audio_filepath" : "b"})");
+  // Of a key that is there twice the last one counts.
+  EXPECT_EQ(moved(R"({"audio_filepath": "a", "audio_filepath": "c", "text": ""})"),
+            R"({"audio_filepath": "a", "audio_filepath": "b", "text": ""})");
+  EXPECT_EQ(moved("{\"audio_filepath\"\r:\r\"a\"}"), "{\"audio_filepath\"\r:\r\"b\"}");
+}
+
 }  // namespace
 }  // namespace sotto::data
