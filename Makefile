@@ -18,7 +18,7 @@ oracle:     ## make the oracle's fixtures anew with pinned Python packages and c
 	@tools/setup.sh oracle
 	@.deps/oracle/bin/python tests/oracle/run.py
 
-test-slow:  ## sanitizers, slow tests, clang-tidy over everything; prints a table for docs/verification.md
+test-slow:  ## sanitizers, slow tests, fuzzing, clang-tidy over everything; prints a table for docs/verification.md
 	@tools/test_slow.sh
 
 bench:      ## build and run the benchmarks

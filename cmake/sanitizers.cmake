@@ -13,3 +13,12 @@ if(SOTTO_SANITIZE)
   target_compile_options(sotto_sanitizers INTERFACE ${flags})
   target_link_options(sotto_sanitizers INTERFACE ${flags})
 endif()
+if(SOTTO_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "SOTTO_FUZZ=ON by ${CMAKE_CXX_COMPILER_ID}: expected clang, which has libFuzzer. Use the preset fuzz")
+  endif()
+  # Counters for the fuzzer to see which branches an input takes. The assertions see an index past a view's end that is
+  # still inside of the memory behind it.
+  target_compile_options(sotto_sanitizers INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_definitions(sotto_sanitizers INTERFACE _GLIBCXX_ASSERTIONS)
+endif()

@@ -18,7 +18,9 @@ options=()
 
 # Set-up says itself what it installs, which may take minutes.
 start=$(now)
-tools/setup.sh </dev/null
+part=build
+[ "$PRESET" != fuzz ] || part=fuzz
+tools/setup.sh "$part" </dev/null
 printf '%-10s %s s\n' setup "$(seconds_since "$start")"
 
 step "$folder" configure cmake --preset "$PRESET" "${options[@]}"

@@ -4,6 +4,7 @@
 #   tools/setup.sh           what the build and the tests need
 #   tools/setup.sh check     also the pinned formatters and linters of `make check`
 #   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
+#   tools/setup.sh fuzz      clang with libFuzzer for the preset fuzz (`make test-slow`), and no LibTorch
 # SOTTO_TORCH=PATH  use the torch package at PATH (a folder that holds include/ and lib/) instead of the wheel
 # SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found; ON: the CUDA set even where none is
 set -euo pipefail
@@ -25,6 +26,8 @@ readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3
                             zlib1g-dev)
 readonly OPTIONAL_TOOLS=(ccache:ccache espeak-ng:espeak-ng curl:curl)
 readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libutf8proc-dev libsentencepiece-dev libbenchmark-dev)
+# The distribution's own version of both; the second has libFuzzer and the sanitizers' libraries.
+readonly FUZZ_PACKAGES=(clang libclang-rt-dev)
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$@" >&2; exit 2; }
@@ -168,6 +171,31 @@ install_torch() {
   [ "$(cat .deps/torch 2>/dev/null)" = "$folder" ] || printf '%s' "$folder" >.deps/torch
 }
 
+# can_fuzz   whether clang++ is there and finds its libraries
+can_fuzz() {
+  local status=0
+  command -v clang++ >/dev/null || return 1
+  clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o .deps/can_fuzz >/dev/null 2>&1 <<<'#include <string>
+    extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, std::size_t) { return 0; }' || status=1
+  rm -f .deps/can_fuzz
+  return "$status"
+}
+
+install_clang() {
+  local advice="  apt-get install ${FUZZ_PACKAGES[*]}"
+  can_fuzz && return
+  if ! command -v apt-get >/dev/null || ! can_install; then
+    fail "there is no clang++ with libFuzzer, and it cannot be installed here. As root, run:" "$advice"
+  fi
+  say "installing packages: ${FUZZ_PACKAGES[*]}"
+  as_root apt-get update >.deps/apt.log 2>&1 || true
+  if ! apt_install "${FUZZ_PACKAGES[@]}"; then
+    tail -n 3 .deps/apt.log >&2
+    fail "could not install the packages (no network?). When there is one, run:" "$advice"
+  fi
+  can_fuzz || fail "clang++ ($(command -v clang++)) cannot link -fsanitize=fuzzer,address,undefined. Expected that of" "$advice"
+}
+
 mkdir -p .deps
 install_packages
 case "${1:-build}" in
@@ -180,5 +208,6 @@ case "${1:-build}" in
     install_torch
     make_environment oracle "the oracle's Python packages (about 5 GB)" "${ORACLE_WHEELS[@]}"
     ;;
-  *) fail "unknown argument '$1': expected nothing, 'check' or 'oracle'" ;;
+  fuzz) install_clang ;;
+  *) fail "unknown argument '$1': expected nothing, 'check', 'oracle' or 'fuzz'" ;;
 esac
