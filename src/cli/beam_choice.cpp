@@ -11,7 +11,8 @@
 namespace sotto::cli {
 
 void BeamChoice::add_to(CLI::App& command) {
-  command.add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
+  command
+      .add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
       ->check(CLI::PositiveNumber);
   command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
   command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
@@ -37,8 +38,7 @@ std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& token
     const auto total = static_cast<int64_t>(std::filesystem::file_size(language_model, ignored));
     Progress progress("reading the language model");
     model = std::make_shared<const data::NgramModel>(data::NgramModel::read(
-        language_model,
-        [&](int64_t bytes) { progress.show(bytes >> 20, total >> 20, "MiB"); }));
+        language_model, [&](int64_t bytes) { progress.show(bytes >> 20, total >> 20, "MiB"); }));
   }
   return std::make_unique<train::BeamSearch>(tokenizer, options, std::move(model));
 }

@@ -1,5 +1,5 @@
-// `sotto eval`: word and character error rates of a checkpoint on a manifest, or the perplexity of a
-// language model on a text.
+// `sotto eval`: word and character error rates of a checkpoint on a manifest, or the perplexity of
+// a language model on a text.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -100,9 +100,8 @@ std::string render_groups(const train::Evaluation& evaluation, const std::string
                        {"WER %", report::Align::kRight},
                        {"CER %", report::Align::kRight}});
   for (const train::ErrorGroup& group :
-       train::group_errors(evaluation.sentences, is_speaker
-                                                     ? &train::Evaluation::Sentence::speaker
-                                                     : &train::Evaluation::Sentence::lang)) {
+       train::group_errors(evaluation.sentences, is_speaker ? &train::Evaluation::Sentence::speaker
+                                                            : &train::Evaluation::Sentence::lang)) {
     table.add_row({group.name.empty() ? "unknown" : group.name,
                    fmt::format("{}", group.num_utterances),
                    fmt::format("{:.2f}", 100.0 * group.words.rate()),
@@ -165,15 +164,17 @@ void run_eval(const EvalOptions& options) {
 }  // namespace
 
 void add_eval(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("eval", "Error rates of a checkpoint, or the perplexity of a language model");
+  CLI::App* command = app.add_subcommand(
+      "eval", "Error rates of a checkpoint, or the perplexity of a language model");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Folder of a run (its best is taken) or of a checkpoint")
       ->required();
-  command->add_option("--data", options->data,
-                      "Manifest to evaluate on; a text for a language model")->required();
+  command
+      ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
+      ->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");

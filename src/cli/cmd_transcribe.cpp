@@ -91,7 +91,8 @@ void run_transcribe(const Options& options) {
 }  // namespace
 
 void add_transcribe(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("transcribe", "The text of audio files, with the times of words");
+  CLI::App* command =
+      app.add_subcommand("transcribe", "The text of audio files, with the times of words");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<Options>();
   command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
@@ -102,11 +103,13 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
-  command->add_option("--window", options->windows.window_s,
-                      "Seconds of a long file that are recognised at a time (30)")
+  command
+      ->add_option("--window", options->windows.window_s,
+                   "Seconds of a long file that are recognised at a time (30)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--overlap", options->windows.overlap_s,
-                      "Seconds that neighbouring windows have in common (6)")
+  command
+      ->add_option("--overlap", options->windows.overlap_s,
+                   "Seconds that neighbouring windows have in common (6)")
       ->check(CLI::NonNegativeNumber);
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");

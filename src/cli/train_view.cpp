@@ -108,12 +108,10 @@ void TrainView::show_plan(const train::RunPlan& plan) {
   table.add_row({"parameters",
                  fmt::format("{:.2f} million", static_cast<double>(plan.num_parameters) / 1e6)});
   is_text_ = plan.num_tokens > 0;
-  table.add_row({"data", is_text_ ? fmt::format("{} rows, {} tokens", plan.num_utterances,
-                                                plan.num_tokens)
-                                  : fmt::format("{} utterances, {}; {} left out",
-                                                plan.num_utterances,
-                                                format_duration(plan.audio_seconds),
-                                                plan.num_skipped)});
+  table.add_row(
+      {"data", is_text_ ? fmt::format("{} rows, {} tokens", plan.num_utterances, plan.num_tokens)
+                        : fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
+                                      format_duration(plan.audio_seconds), plan.num_skipped)});
   table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
                                         plan.steps_an_epoch, plan.first_step)});
   table.add_row({"device", fmt::format("{}, {}", plan.device_name,
@@ -153,8 +151,9 @@ void TrainView::show_step(const train::StepReport& report) {
   const std::string line = fmt::format(
       "step {}/{}  loss {:.4f}  rate {:.2e}  {} {} in {}  memory {} peak {} reserved {}",
       report.step, report.total_steps, report.result.loss, report.result.rate,
-      report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches, format_bytes(report.live_bytes),
-      format_bytes(report.peak_bytes), format_bytes(report.reserved_bytes));
+      report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches,
+      format_bytes(report.live_bytes), format_bytes(report.peak_bytes),
+      format_bytes(report.reserved_bytes));
   if (report.step % log_every_ == 0) {
     bar_.clear();
     spdlog::info("{}", line);

@@ -45,9 +45,9 @@ class LanguageModel : public testing::Test {
   std::string in(const std::string& name) const { return (folder_.path() / name).string(); }
   std::vector<std::string> words(const std::string& out,
                                  const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {"train",           "--config", in("lm.yaml"), "--train",
-                                    in("train.txt"),   "--dev",    in("dev.txt"), "--out",
-                                    in(out),           "--json"};
+    std::vector<std::string> all = {"train",         "--config", in("lm.yaml"), "--train",
+                                    in("train.txt"), "--dev",    in("dev.txt"), "--out",
+                                    in(out),         "--json"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -109,9 +109,9 @@ TEST_F(LanguageModel, GoesOnToTheBitAfterAKill) {
     const std::string record = content_of(folder_.path() / "killed" / "metrics.jsonl");
     return std::count(record.begin(), record.end(), '\n');
   };
-  EXPECT_EQ(run_sotto_and_signal(words("killed", {"--resume"}), SIGKILL,
-                                 [&] { return lines() > 8; }),
-            -SIGKILL);
+  EXPECT_EQ(
+      run_sotto_and_signal(words("killed", {"--resume"}), SIGKILL, [&] { return lines() > 8; }),
+      -SIGKILL);
   ASSERT_EQ(run_sotto(words("killed", {"--resume"})).exit_code, 0);
   EXPECT_EQ(weights("killed"), weights("whole"));
 
@@ -125,19 +125,21 @@ TEST_F(LanguageModel, RefusesWhatSaysNothingToIt) {
   expect_refusal({"--set", "data.max_seconds=20"},
                  "data.max_seconds: 20. Expected none: the network learns from text");
   expect_refusal({"--set", "data.augment.speed=[0.9, 1.1]"}, "data.augment.speed");
-  expect_refusal({"--set", "effective_batch=60s"}, "effective_batch 60s. Expected a number of rows");
+  expect_refusal({"--set", "effective_batch=60s"},
+                 "effective_batch 60s. Expected a number of rows");
   expect_refusal({"--set", "curriculum=sorted"}, "curriculum sorted");
   expect_refusal({"--set", "model.positions=learned", "--set", "model.max_tokens=40"},
                  "rows of 48 tokens. Expected at most model.max_tokens 40");
   expect_refusal({"--memory", "300KiB"}, "the longest row of text alone needs");
-  const CommandResult gone = run_sotto({"train", "--config", in("lm.yaml"), "--train",
-                                        in("gone.txt"), "--out", in("refused")});
+  const CommandResult gone = run_sotto(
+      {"train", "--config", in("lm.yaml"), "--train", in("gone.txt"), "--out", in("refused")});
   EXPECT_EQ(gone.exit_code, 2);
   EXPECT_PRED2(contains, gone.err, "gone.txt");
   const CommandResult speech = run_sotto(
       {"train", "--model", "tiny", "--train", in("train.txt"), "--set", "data.row_tokens=64"});
   EXPECT_EQ(speech.exit_code, 2);
-  EXPECT_PRED2(contains, speech.err, "data.row_tokens: 64. Expected none: the network learns from speech");
+  EXPECT_PRED2(contains, speech.err,
+               "data.row_tokens: 64. Expected none: the network learns from speech");
 }
 
 TEST_F(LanguageModel, HearsNothing) {
@@ -147,8 +149,8 @@ TEST_F(LanguageModel, HearsNothing) {
       run_sotto({"transcribe", "--checkpoint", in("run"), in("a.wav")});
   EXPECT_EQ(transcribed.exit_code, 2);
   EXPECT_PRED2(contains, transcribed.err, "a language model");
-  const CommandResult shown = run_sotto(
-      {"eval", "--checkpoint", in("run"), "--data", in("dev.txt"), "--show", "2"});
+  const CommandResult shown =
+      run_sotto({"eval", "--checkpoint", in("run"), "--data", in("dev.txt"), "--show", "2"});
   EXPECT_EQ(shown.exit_code, 2);
   EXPECT_PRED2(contains, shown.err, "--show");
 }

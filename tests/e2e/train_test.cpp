@@ -77,8 +77,7 @@ TEST_F(Train, CutsWhatDoesNotFit) {
     std::getline(stream, line);
     const auto utterance = nlohmann::json::parse(line);
     const double duration = utterance["duration"];
-    segments.push_back(
-        {{"offset", seconds}, {"duration", duration}, {"text", utterance["text"]}});
+    segments.push_back({{"offset", seconds}, {"duration", duration}, {"text", utterance["text"]}});
     seconds += duration;
     frames += utterance["num_frames"].get<int64_t>();
   }

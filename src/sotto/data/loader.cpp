@@ -17,12 +17,11 @@ Loader::Loader(const Source& source, const Sampler& sampler, const LoaderOptions
                sampler.num_utterances(), source.num_items());
   // Behind the last step of an epoch stands the first of the next.
   if (position_.step < 0 || position_.step > order_.num_steps()) {
-    throw DataError(
-        {.attempted = fmt::format("continuing with {} at epoch {}, step {}", source.name(),
-                                  position_.epoch, position_.step),
-         .found = fmt::format("{} steps in the epoch", order_.num_steps()),
-         .expected = "a step of it",
-         .hint = "The data, its bounds or the effective batch have changed."});
+    throw DataError({.attempted = fmt::format("continuing with {} at epoch {}, step {}",
+                                              source.name(), position_.epoch, position_.step),
+                     .found = fmt::format("{} steps in the epoch", order_.num_steps()),
+                     .expected = "a step of it",
+                     .hint = "The data, its bounds or the effective batch have changed."});
   }
   enqueue_steps();
   for (int64_t i = 0; i < options.num_threads; ++i)

@@ -67,9 +67,8 @@ class ArpaReader {
         break;
       }
       const std::string prefix = fmt::format("ngram {}=", counts_.size() + 1);
-      const std::optional<double> count = line.starts_with(prefix)
-                                              ? parse_number(line.substr(prefix.size()))
-                                              : std::nullopt;
+      const std::optional<double> count =
+          line.starts_with(prefix) ? parse_number(line.substr(prefix.size())) : std::nullopt;
       if (!count || *count < 0.0 || *count > 4e9 || std::floor(*count) != *count)
         refuse(fmt::format("'{}'", line.substr(0, 60)), prefix + "N");
       counts_.push_back(static_cast<int64_t>(*count));
@@ -205,13 +204,13 @@ double NgramModel::score_number(State& state, uint32_t word) const {
     const int64_t place = find(words.data() + first, length + 1);
     is_found = place >= 0;
     if (is_found) {
-      log10_score += double{orders_[static_cast<size_t>(length)]
-                                .log10_probabilities[static_cast<size_t>(place)]};
+      log10_score += double{
+          orders_[static_cast<size_t>(length)].log10_probabilities[static_cast<size_t>(place)]};
     } else if (length > 0) {
       const int64_t context = find(words.data() + first, length);
       if (context >= 0) {
-        log10_score += double{orders_[static_cast<size_t>(length - 1)]
-                                  .log10_backoffs[static_cast<size_t>(context)]};
+        log10_score += double{
+            orders_[static_cast<size_t>(length - 1)].log10_backoffs[static_cast<size_t>(context)]};
       }
     }
   }

@@ -36,9 +36,8 @@ Utterance cut_utterance(const Utterance& utterance, const SegmentRun& run) {
     const auto begin = static_cast<int64_t>(std::llround(begin_s * frames_a_second));
     const auto end = static_cast<int64_t>(std::llround(segments.back().end_s() * frames_a_second));
     cut.frame_offset = utterance.frame_offset + std::min(begin, utterance.num_frames - 1);
-    cut.num_frames = std::clamp<int64_t>(end - begin, 1,
-                                         utterance.frame_offset + utterance.num_frames -
-                                             cut.frame_offset);
+    cut.num_frames = std::clamp<int64_t>(
+        end - begin, 1, utterance.frame_offset + utterance.num_frames - cut.frame_offset);
   } else {
     cut.offset_s = utterance.offset_s.value_or(0.0) + begin_s;
   }

@@ -76,8 +76,8 @@ class Tokenizer {
   // the ends). May say no where it is so.
   bool has_each(std::span<const char32_t> characters) const;
 
-  // What a label adds to a text, a space before it where it begins a word; nothing for those without
-  // text.
+  // What a label adds to a text, a space before it where it begins a word; nothing for those
+  // without text.
   std::string piece(int32_t label) const;
 
   // The text of labels, which must be below size(); the blank and others without text leave none.

@@ -219,8 +219,8 @@ class Pass {
     }
   }
 
-  // Rounded once: by a GPU's product, which has the vocabulary whole; on the CPU behind the fp32 sum
-  // over its slices.
+  // Rounded once: by a GPU's product, which has the vocabulary whole; on the CPU behind the fp32
+  // sum over its slices.
   void multiply_on(std::span<const at::Tensor> gradients, const Range& chunk,
                    const at::Tensor& dx) const {
     const device::CategoryScope category(device::Category::kWorkspace);

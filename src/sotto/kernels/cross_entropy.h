@@ -8,9 +8,9 @@
 //
 // Allocates: loss, and dx in forward. As workspace the logits of a chunk of R rows, [R, V] in x's
 // type, and what Gemm takes for a product of them; where some rows have no target, those of a chunk
-// that have one and, in forward, their gradient, [R, D] each; and 16 bytes a row of the pack. On the
-// CPU the products go by slices of the vocabulary, since ATen's would copy the weight whole, and
-// forward sums them in fp32 [R, D]. The bytes follow from the shapes and from which rows have a
+// that have one and, in forward, their gradient, [R, D] each; and 16 bytes a row of the pack. On
+// the CPU the products go by slices of the vocabulary, since ATen's would copy the weight whole,
+// and forward sums them in fp32 [R, D]. The bytes follow from the shapes and from which rows have a
 // target.
 #pragma once
 

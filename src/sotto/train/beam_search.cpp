@@ -37,9 +37,7 @@ void BeamOptions::visit(OptionVisitor& visitor) {
 
 BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
                        std::shared_ptr<const data::NgramModel> language_model)
-    : options_(options),
-      language_model_(std::move(language_model)),
-      blank_(tokenizer.blank()) {
+    : options_(options), language_model_(std::move(language_model)), blank_(tokenizer.blank()) {
   for (int32_t label = 0; label < tokenizer.size(); ++label) {
     std::string text = tokenizer.piece(label);
     const bool begins_word = text.starts_with(' ');

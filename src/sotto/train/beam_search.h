@@ -44,8 +44,8 @@ class BeamSearch {
     double score = 0.0;
   };
 
-  // The best, at most `width`, the best first. logits [T, V], row after row; a frame with NaN counts
-  // as blank.
+  // The best, at most `width`, the best first. logits [T, V], row after row; a frame with NaN
+  // counts as blank.
   std::vector<Hypothesis> decode(std::span<const float> logits) const;
 
  private:

@@ -68,9 +68,8 @@ class Aliases {
 
   static const std::string& scalar(const ConfigNode& node, const std::string& expected) {
     if (!node.is_scalar())
-      refuse(node.place,
-             {.found = fmt::format("{} is {}", node.key, describe_value(node)),
-              .expected = expected});
+      refuse(node.place, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
+                          .expected = expected});
     return node.text;
   }
 
@@ -178,8 +177,9 @@ class Aliases {
     }
   }
 
-  static std::string chosen(const ConfigNode& node,
-                            std::initializer_list<std::pair<std::string_view, const char*>> values) {
+  static std::string chosen(
+      const ConfigNode& node,
+      std::initializer_list<std::pair<std::string_view, const char*>> values) {
     std::vector<std::string_view> names;
     for (const auto& [theirs, ours] : values) {
       if (node.is_scalar() && node.text == theirs) return ours;

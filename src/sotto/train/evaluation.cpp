@@ -106,8 +106,8 @@ std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& se
   return in_order;
 }
 
-std::vector<Evaluation::Sentence> worst_sentences(const std::vector<Evaluation::Sentence>& sentences,
-                                                  int64_t count) {
+std::vector<Evaluation::Sentence> worst_sentences(
+    const std::vector<Evaluation::Sentence>& sentences, int64_t count) {
   std::vector<Evaluation::Sentence> worst = sentences;
   std::ranges::stable_sort(worst, std::greater<>(), [](const Evaluation::Sentence& sentence) {
     return std::pair(sentence.words.errors(), sentence.characters.errors());
@@ -131,14 +131,13 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
     if (step.examples.empty()) continue;
     const bool is_text = !step.examples.front().tokens.empty();
     for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
-      const Model::Recognised recognised = model.recognise(
-          data::make_micro_batch(step.examples, places, options.device, staging));
+      const Model::Recognised recognised =
+          model.recognise(data::make_micro_batch(step.examples, places, options.device, staging));
       const Part part{.step = step, .places = places};
       if (is_text) {
         add_text(part, recognised, evaluation);
       } else {
-        add_sentences(part, recognised, texts_of(recognised, tokenizer, options.beam),
-                      evaluation);
+        add_sentences(part, recognised, texts_of(recognised, tokenizer, options.beam), evaluation);
       }
       evaluation.num_utterances += std::ssize(places);
       if (options.progress) options.progress(evaluation.num_utterances);

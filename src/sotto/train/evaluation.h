@@ -67,8 +67,8 @@ std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& se
                                      std::string Evaluation::Sentence::* by);
 
 // Those with the most errors in words, and of equally many the most in characters, first.
-std::vector<Evaluation::Sentence> worst_sentences(const std::vector<Evaluation::Sentence>& sentences,
-                                                  int64_t count);
+std::vector<Evaluation::Sentence> worst_sentences(
+    const std::vector<Evaluation::Sentence>& sentences, int64_t count);
 
 struct EvaluationOptions {
   MicroBatchLimits limits = {};

@@ -83,7 +83,8 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   int64_t bad = frames_of(dry_.model(), step);
   while (bad - good > std::max<int64_t>(1, good / 200)) {
     const int64_t middle = good + (bad - good) / 2;
-    const device::MemoryReport report = run_one(fill(dry_.model(), source_, step, middle), settings.tier);
+    const device::MemoryReport report =
+        run_one(fill(dry_.model(), source_, step, middle), settings.tier);
     if (fits(report)) {
       good = middle;
       worst = report;
@@ -94,7 +95,8 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   // Labels may lie denser in other utterances: their number is limited too, to no less than one
   // utterance has.
   int64_t labels = 0;
-  for (const Example& example : fill(dry_.model(), source_, step, good)) labels += num_labels(example);
+  for (const Example& example : fill(dry_.model(), source_, step, good))
+    labels += num_labels(example);
   MicroBatchLimits limits = settings.limits;
   limits.max_frames = good;
   limits.max_labels = std::max(labels, num_labels(step.front()));

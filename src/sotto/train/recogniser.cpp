@@ -102,8 +102,8 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
 
 Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
                                 const std::function<void(int64_t, int64_t)>& progress) {
-  const std::unique_ptr<data::Source> source = open_for_evaluation(
-      checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
+  const std::unique_ptr<data::Source> source =
+      open_for_evaluation(checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
   const auto show = [&](int64_t done) {
     if (progress) progress(done, source->num_items());
   };
@@ -124,8 +124,8 @@ std::vector<Transcript> Recogniser::transcribe(const std::vector<fs::path>& file
     const std::vector<float> samples = data::read_audio({.path = file}, rate);
     check_length(file, std::ssize(samples));
     const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
-    transcripts.push_back(make_transcript(logits_of(samples, options), seconds,
-                                          checkpoint_.tokenizer, options.beam));
+    transcripts.push_back(
+        make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam));
   }
   return transcripts;
 }
@@ -158,10 +158,8 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
 
 void Recogniser::check_hears() const {
   const auto refuse = [](const char* found, const char* expected, const char* hint) {
-    throw ConfigError({.attempted = "transcribing audio",
-                       .found = found,
-                       .expected = expected,
-                       .hint = hint});
+    throw ConfigError(
+        {.attempted = "transcribing audio", .found = found, .expected = expected, .hint = hint});
   };
   if (checkpoint_.config.model.is_language_model())
     refuse("a language model", "a network that was trained on audio", "");

@@ -79,13 +79,12 @@ namespace {
 
 // Settings of the data that say something of speech, or of text, alone.
 constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents")};
-constexpr std::array kOfSpeech = {
-    std::string_view("min_seconds"), std::string_view("max_seconds"),
-    std::string_view("max_samples"), std::string_view("too_short"),
-    std::string_view("too_long"),    std::string_view("broken"),
-    std::string_view("unknown_text"), std::string_view("empty_text"),
-    std::string_view("too_large"),   std::string_view("augment"),
-    std::string_view("cache"),       std::string_view("cache_size")};
+constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_view("max_seconds"),
+                                  std::string_view("max_samples"),  std::string_view("too_short"),
+                                  std::string_view("too_long"),     std::string_view("broken"),
+                                  std::string_view("unknown_text"), std::string_view("empty_text"),
+                                  std::string_view("too_large"),    std::string_view("augment"),
+                                  std::string_view("cache"),        std::string_view("cache_size")};
 
 // A setting that is not as it is by default and would say nothing to the network.
 void check_data_of(const DataOptions& options, std::span<const std::string_view> idle,
@@ -108,9 +107,8 @@ void check_data_of(const DataOptions& options, std::span<const std::string_view>
 void RunConfig::check_language_model() const {
   check_data_of(data, kOfSpeech, "text");
   const auto refuse = [](const std::string& found, const std::string& expected) {
-    throw ConfigError({.attempted = "setting up a language model",
-                       .found = found,
-                       .expected = expected});
+    throw ConfigError(
+        {.attempted = "setting up a language model", .found = found, .expected = expected});
   };
   if (effective_batch.kind == data::EffectiveBatch::Kind::kSeconds)
     refuse(fmt::format("effective_batch {}", effective_batch.to_string()), "a number of rows");

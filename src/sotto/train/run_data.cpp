@@ -40,8 +40,8 @@ data::AudioTreatment treatment_of(const RunConfig& config) {
         config.data.augment, static_cast<uint64_t>(config.seed), config.model.sample_rate());
   }
   if (config.data.cache != data::CacheKind::kNone) {
-    treatment.cache = std::make_shared<data::AudioCache>(
-        config.data.cache, cache_bytes(config.data), cache_folder());
+    treatment.cache = std::make_shared<data::AudioCache>(config.data.cache,
+                                                         cache_bytes(config.data), cache_folder());
   }
   return treatment;
 }
@@ -134,8 +134,8 @@ class Text : public RunData {
       data::CharacterSet characters;
       data::visit_texts({config.data.train}, rules,
                         [&](const std::string& text) { characters.add(text); });
-      tokenizer_ =
-          data::Tokenizer(data::Vocabulary::from_characters(characters, /*has_unknown=*/true), rules);
+      tokenizer_ = data::Tokenizer(
+          data::Vocabulary::from_characters(characters, /*has_unknown=*/true), rules);
     }
     train_ = open_text(config, *tokenizer_, config.data.train, progress_);
   }

@@ -50,8 +50,8 @@ std::unique_ptr<RunData> open_run_data(const RunConfig& config,
                                        std::optional<data::Tokenizer> of_checkpoint,
                                        const PreparingProgress& progress);
 
-// Something to evaluate a network on: all of it, whatever was left out of training. Throws DataError
-// where it is not what the network was trained on.
+// Something to evaluate a network on: all of it, whatever was left out of training. Throws
+// DataError where it is not what the network was trained on.
 std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,

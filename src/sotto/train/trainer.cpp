@@ -82,8 +82,8 @@ Trainer::Trainer(RunRequest request, RunEvents events)
     state_ = checkpoint->state;
     loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
-  data_ = open_run_data(
-      config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt, events_.preparing);
+  data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
+                        events_.preparing);
   if (checkpoint) check_resumable(*checkpoint, config, *data_);
   state_.data_fingerprint = data_->fingerprint();
   const models::DataShape shape = data_->shape();
@@ -236,8 +236,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const device::MemoryReport memory = arena_->report();
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
     compare_first_step(loaded.examples, settings, memory);
-  for (const data::Example& example : loaded.examples)
-    report.audio_seconds += example.seconds;
+  for (const data::Example& example : loaded.examples) report.audio_seconds += example.seconds;
   report.peak_bytes = memory.peak;
   report.live_bytes = memory.live;
   report.reserved_bytes = memory.high_water;
@@ -280,9 +279,8 @@ void Trainer::finish_step(const StepReport& report) {
   state_.steps_since_scale_change = loss_scale_.steps_since_change();
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
-    tell(events_.warned,
-         fmt::format("{}: more labels than frames can carry; it counts as 0",
-                     train_->where(utterance)));
+    tell(events_.warned, fmt::format("{}: more labels than frames can carry; it counts as 0",
+                                     train_->where(utterance)));
   }
   record_->append(step_record(report));
 }

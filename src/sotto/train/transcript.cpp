@@ -23,8 +23,7 @@ std::vector<CtcGreedy::Label> likeliest_labels(std::span<const float> logits,
   int32_t last = tokenizer.blank();
   for (size_t frame = 0; frame < logits.size() / width; ++frame) {
     const auto of_frame = logits.subspan(frame * width, width);
-    const auto label =
-        static_cast<int32_t>(std::ranges::max_element(of_frame) - of_frame.begin());
+    const auto label = static_cast<int32_t>(std::ranges::max_element(of_frame) - of_frame.begin());
     if (label != last && label != tokenizer.blank())
       labels.push_back({.label = label, .frame = static_cast<int64_t>(frame)});
     last = label;

@@ -24,7 +24,8 @@ struct Transcript {
   std::vector<Word> words;
 };
 
-// Of the logits [T, V] of a recording, row after row. A null beam: the likeliest label of each frame.
+// Of the logits [T, V] of a recording, row after row. A null beam: the likeliest label of each
+// frame.
 Transcript make_transcript(std::span<const float> logits, double seconds,
                            const data::Tokenizer& tokenizer, const BeamSearch* beam);
 

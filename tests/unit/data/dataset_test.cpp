@@ -200,11 +200,11 @@ TEST(Dataset, LeavesWhatIsNotTooLongWhole) {
 }
 
 TEST(Dataset, RefusesToCutWhereItCannot) {
-  EXPECT_PRED2(contains, refusal_of({.max_seconds = 2.5,
-                                     .too_long = Policy::kChunk,
-                                     .unknown_text = Policy::kSkip}),
-               "line 2 (x.f16): 3 s and no segments to cut it at. Expected segments: a list of "
-               "offset, duration and text. too_long: skip");
+  EXPECT_PRED2(
+      contains,
+      refusal_of({.max_seconds = 2.5, .too_long = Policy::kChunk, .unknown_text = Policy::kSkip}),
+      "line 2 (x.f16): 3 s and no segments to cut it at. Expected segments: a list of "
+      "offset, duration and text. too_long: skip");
   const FeatureCorpus corpus(on_one_line(with_segments()));
   EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, chunking(0.9)); }),
                "line 2 (x.f16): a segment of 1 s. Expected at most 0.9 s, max_seconds");

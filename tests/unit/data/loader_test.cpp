@@ -34,8 +34,9 @@ std::vector<TestUtterance> many_utterances(int64_t count) {
 
 // A corpus with everything that loads it.
 struct SampledCorpus {
-  explicit SampledCorpus(const std::vector<TestUtterance>& utterances, const DatasetOptions& options = {},
-                  const char* batch = "4", Curriculum curriculum = Curriculum::kShuffle)
+  explicit SampledCorpus(const std::vector<TestUtterance>& utterances,
+                         const DatasetOptions& options = {}, const char* batch = "4",
+                         Curriculum curriculum = Curriculum::kShuffle)
       : corpus(utterances),
         dataset(corpus.manifest(), Tokenizer(Vocabulary::from_texts({"a"}), {}), options),
         sampler({.seed = 1, .batch = EffectiveBatch::parse(batch), .curriculum = curriculum},

@@ -75,8 +75,8 @@ TEST(NgramModel, BacksOff) {
 }
 
 TEST(NgramModel, HasAFloorWithoutUnk) {
-  const NgramModel model = model_of(
-      "\\data\\\nngram 1=2\n\\1-grams:\n-0.5 a -0.2\n-0.5 </s>\n\\end\\\n");
+  const NgramModel model =
+      model_of("\\data\\\nngram 1=2\n\\1-grams:\n-0.5 a -0.2\n-0.5 </s>\n\\end\\\n");
   EXPECT_NEAR(log10_of(model, {"a"}, true), -1.0, 1e-6);
   EXPECT_NEAR(log10_of(model, {"z"}, false), -10.0, 1e-6);
 }
@@ -101,8 +101,8 @@ TEST(NgramModel, SaysWhatIsWrong) {
   EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "cat sits\tx"), "'x' behind the words");
   EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "<s> cat\t-0.15"), "twice");
   EXPECT_PRED2(contains, refusal(model, "\\end\\", ""), "the end of the file");
-  EXPECT_PRED2(contains,
-               message_of<DataError>([] { NgramModel::read("/nowhere/lm.arpa"); }), "lm.arpa");
+  EXPECT_PRED2(contains, message_of<DataError>([] { NgramModel::read("/nowhere/lm.arpa"); }),
+               "lm.arpa");
 }
 
 }  // namespace

@@ -104,10 +104,10 @@ TEST(BeamSearch, ANarrowBeamFindsTheBestMostly) {
 
 std::shared_ptr<const data::NgramModel> language_model() {
   const test::TempFolder folder;
-  return std::make_shared<const data::NgramModel>(data::NgramModel::read(folder.write(
-      "lm.arpa",
-      "\\data\\\nngram 1=5\nngram 2=2\n\\1-grams:\n-99 <s> -0.3\n-0.9 </s>\n-3 <unk>\n"
-      "-0.5 ab -0.4\n-1.2 b -0.1\n\\2-grams:\n-0.2 <s> ab\n-0.1 ab b\n\\end\\\n")));
+  return std::make_shared<const data::NgramModel>(data::NgramModel::read(
+      folder.write("lm.arpa",
+                   "\\data\\\nngram 1=5\nngram 2=2\n\\1-grams:\n-99 <s> -0.3\n-0.9 </s>\n-3 <unk>\n"
+                   "-0.5 ab -0.4\n-1.2 b -0.1\n\\2-grams:\n-0.2 <s> ab\n-0.1 ab b\n\\end\\\n")));
 }
 
 // Words between spaces, as the search is to count them.
@@ -150,8 +150,7 @@ TEST(BeamSearch, TakesAFrameThatIsNotFiniteForBlank) {
   std::vector<float> with_blank = logits;
   for (int i = 4; i < 8; ++i) with_blank[static_cast<size_t>(i)] = i == 4 ? 50.0f : -50.0f;
   const BeamSearch search(tokenizer(), {});
-  EXPECT_EQ(labels_of(search.decode(logits).front()),
-            labels_of(search.decode(with_blank).front()));
+  EXPECT_EQ(labels_of(search.decode(logits).front()), labels_of(search.decode(with_blank).front()));
   EXPECT_EQ(search.decode({}).front().labels.size(), 0u);
 }
 
@@ -196,10 +195,10 @@ TEST(Errors, AreSummedByGroup) {
                                 .words = word_errors(said, heard),
                                 .characters = character_errors(said, heard)};
   };
-  const std::vector<Evaluation::Sentence> sentences = {
-      sentence("theo", "a b", "a"), sentence("ana", "a b c", "a b c"), sentence("theo", "b", "a b")};
-  const std::vector<ErrorGroup> groups =
-      group_errors(sentences, &Evaluation::Sentence::speaker);
+  const std::vector<Evaluation::Sentence> sentences = {sentence("theo", "a b", "a"),
+                                                       sentence("ana", "a b c", "a b c"),
+                                                       sentence("theo", "b", "a b")};
+  const std::vector<ErrorGroup> groups = group_errors(sentences, &Evaluation::Sentence::speaker);
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].name, "ana");
   EXPECT_EQ(groups[0].words.errors(), 0);

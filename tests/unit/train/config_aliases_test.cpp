@@ -25,8 +25,7 @@ std::string refusal_of(const std::vector<std::string>& settings) {
 }
 
 TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
-  const RunConfig config =
-      read({"per_device_train_batch_size=4", "gradient_accumulation_steps=8"});
+  const RunConfig config = read({"per_device_train_batch_size=4", "gradient_accumulation_steps=8"});
   EXPECT_EQ(config.micro_batch, 4);
   EXPECT_EQ(config.effective_batch.utterances, 32);
   EXPECT_EQ(read({"micro_batch=3", "accumulation_steps=5"}).effective_batch.utterances, 15);
