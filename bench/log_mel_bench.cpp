@@ -27,8 +27,7 @@ struct LogMelData {
       : samples(lengths(), at::kCPU),
         wave(0.1 * random_values({samples.num_frames()}, at::kFloat)),
         tables(LogMelOptions::of_kind(kind), at::kCPU),
-        points(2 * (tables.filters().size(1) / 2 - 1)),
-        filters(tables.filters().narrow(1, 0, tables.filters().size(1) / 2).contiguous()),
+        points(2 * (tables.filters().size(1) - 1)),
         window(at::hann_window(tables.options().window)) {}
 
   Packing samples;
@@ -36,8 +35,7 @@ struct LogMelData {
   LogMel::Tables tables;
   // The points of the Fourier transform.
   int64_t points;
-  at::Tensor filters;  // [M, F]
-  at::Tensor window;   // [W]
+  at::Tensor window;  // [W]
 };
 
 // [F, frames]; a window of another form costs the same.
@@ -62,7 +60,7 @@ at::Tensor powers_of(const at::Tensor& utterance, const LogMelData& data) {
 }
 
 at::Tensor features_of(const at::Tensor& utterance, const LogMelData& data) {
-  const at::Tensor mel = at::matmul(data.filters, powers_of(utterance, data)).t();
+  const at::Tensor mel = at::matmul(data.tables.filters(), powers_of(utterance, data)).t();
   switch (data.tables.options().kind) {
     case LogMelKind::kTorchaudio: return at::log(mel + 1e-9);
     case LogMelKind::kKaldi: return at::log(at::clamp_min(mel, 0x1p-23));

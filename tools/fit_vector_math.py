@@ -38,6 +38,11 @@ def main() -> None:
     f = np.linspace(-0.5, 0.5, 8001)
     show("exp2", *minimax(f[:, None] ** np.arange(0, 7), np.exp2(f)))
 
+    # ln(1 + f) = f - f^2 / 2 + f^3 p(f), for 1 + f between the roots of 1/2 and 2.
+    f = np.linspace(math.sqrt(0.5) - 1.0, math.sqrt(2.0) - 1.0, 8000)
+    rest = (np.log1p(f) - f + f * f / 2.0) / f**3
+    show("log1p", *minimax(f[:, None] ** np.arange(0, 9), rest))
+
 
 if __name__ == "__main__":
     main()

@@ -33,6 +33,10 @@ inline double schedule_tolerance() {
 // on the same utterances.
 inline constexpr double kLogMelTolerance = 5e-5;
 
+// Of a Fourier transform in fp32 against double precision, relative to the largest frequency: sums
+// of up to a hundred terms in a row where a size has such a prime.
+inline constexpr double kFourierTolerance = 5e-7;
+
 // Of log-mel features against other implementations in single precision, relative to the largest of
 // an utterance.
 inline constexpr double kFeatureTolerance = 1e-4;

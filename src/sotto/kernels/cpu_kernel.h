@@ -49,16 +49,25 @@ void parallel_slabs(int64_t num_rows, Body body) {
   });
 }
 
-// body(task) for every task, each on whichever core is free: for tasks of unequal size, the largest
-// first. `num_elements` is what all of them work on. Tasks must not depend on each other.
+// body(task, worker) for every task, each on whichever core is free: for tasks of unequal size, the
+// largest first. `num_elements` is what all of them work on. Tasks must not depend on each other;
+// those of a worker, of whom there are at most `max_workers`, run one after the other.
+template <class Body>
+void parallel_tasks_of_workers(int64_t num_tasks, int64_t num_elements, int64_t max_workers,
+                               Body body) {
+  std::atomic<int64_t> next = 0;
+  const int64_t num_workers = std::min(
+      {num_tasks, max_workers, int64_t{at::get_num_threads()}, num_elements / kElementsATask + 1});
+  at::parallel_for(0, num_workers, 1, [&](int64_t worker, int64_t) {
+    for (int64_t task = next++; task < num_tasks; task = next++) body(task, worker);
+  });
+}
+
+// The same with body(task), for tasks without memory of their own.
 template <class Body>
 void parallel_tasks(int64_t num_tasks, int64_t num_elements, Body body) {
-  std::atomic<int64_t> next = 0;
-  const int64_t num_workers =
-      std::min({num_tasks, int64_t{at::get_num_threads()}, num_elements / kElementsATask + 1});
-  at::parallel_for(0, num_workers, 1, [&](int64_t, int64_t) {
-    for (int64_t task = next++; task < num_tasks; task = next++) body(task);
-  });
+  parallel_tasks_of_workers(num_tasks, num_elements, num_tasks,
+                            [&](int64_t task, int64_t) { body(task); });
 }
 
 // Adds partial sums [slabs, vectors, width], slab after slab, to `vectors` gradients of `width`

@@ -21,9 +21,12 @@ inline bool is_dry(const at::Tensor& tensor) {
   return tensor.is_meta();
 }
 
-// Whether it is a GPU that the tensor lives on, or stands for in a dry run.
+// Whether it is a GPU that a device's tensors live on, or stand for in a dry run.
+inline bool is_for_cuda(const at::Device& device) {
+  return device.is_cuda() || (device.is_meta() && device::current_target().is_cuda());
+}
 inline bool is_for_cuda(const at::Tensor& tensor) {
-  return tensor.is_cuda() || (tensor.is_meta() && device::current_target().is_cuda());
+  return is_for_cuda(tensor.device());
 }
 
 // What the tensor's kernels may choose by: the target in force, else the card that it lives on.

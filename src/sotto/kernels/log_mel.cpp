@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/memory_scope.h"
@@ -11,17 +12,19 @@
 #include "sotto/kernels/log_mel_frames.h"
 #include "sotto/kernels/log_mel_rules.h"
 #include "sotto/kernels/log_mel_windows.h"
+#include "sotto/kernels/real_fourier.h"
 
 namespace sotto::kernels {
 
 namespace detail {
-// rows [R, W]: the samples under the window of the frames from `first` on.
-void log_mel_gather_cpu(const LogMelFrames& frames, int64_t first, const at::Tensor& rows);
-void log_mel_square_cpu(const at::Tensor& spectrum);
-void log_mel_logarithm_cpu(const at::Tensor& features, const LogMelLogarithm& logarithm);
+// Logarithms of the filters' powers, before what is done to whole utterances. `workspace` is that
+// of the header.
+void log_mel_cpu(const LogMelFrames& frames, const LogMel::Tables& tables,
+                 const at::Tensor& workspace, const at::Tensor& features);
 // Whisper's range and NeMo's normalisation, each utterance by itself.
 void log_mel_limit_cpu(const at::Tensor& features, const LogMelFrames& frames);
 void log_mel_standardise_cpu(const at::Tensor& features, const LogMelFrames& frames);
+// rows [R, W]: the samples under the window of the frames from `first` on.
 void log_mel_gather_cuda(const CudaLogMelFrames& frames, int64_t first, const CudaArray& rows,
                          void* stream);
 void log_mel_square_cuda(const CudaArray& spectrum, void* stream);
@@ -50,8 +53,8 @@ std::string reason_of(const LogMelOptions& options) {
 
 void check(const at::Tensor& wave, const Packing& samples, const LogMel::Tables& tables) {
   check_float_vector(wave, samples.num_frames(), "wave");
-  SOTTO_ASSERT(tables.fourier().device() == wave.device(), "tables are on {}",
-               tables.fourier().device().str());
+  SOTTO_ASSERT(tables.device() == wave.device(), "tables are on {}", tables.device().str());
+  SOTTO_ASSERT(tables.bands().defined() != is_for_cuda(wave), "tables are for another device");
   const int64_t fewest = LogMel::min_samples(tables.options());
   for (size_t u = 0; u < samples.lengths().size(); ++u) {
     if (samples.lengths()[u] >= fewest) continue;
@@ -87,23 +90,6 @@ CudaLogMelFrames cuda_frames(const LogMelFrames& frames) {
           .framing = frames.framing};
 }
 
-void gather_rows(const LogMelFrames& frames, int64_t first, const at::Tensor& rows) {
-  if (!rows.is_cuda()) return detail::log_mel_gather_cpu(frames, first, rows);
-  detail::log_mel_gather_cuda(cuda_frames(frames), first, cuda_array(rows),
-                              device::current_cuda_stream());
-}
-
-void square_values(const at::Tensor& spectrum) {
-  if (!spectrum.is_cuda()) return detail::log_mel_square_cpu(spectrum);
-  detail::log_mel_square_cuda(cuda_array(spectrum), device::current_cuda_stream());
-}
-
-void take_logarithms(const at::Tensor& features, const LogMelRule& rule) {
-  const LogMelLogarithm logarithm{.least = rule.least, .scale = rule.scale};
-  if (!features.is_cuda()) return detail::log_mel_logarithm_cpu(features, logarithm);
-  detail::log_mel_logarithm_cuda(cuda_array(features), logarithm, device::current_cuda_stream());
-}
-
 // What a kind does with the features of a whole utterance.
 void finish(const at::Tensor& features, const LogMelFrames& frames, LogMelKind kind) {
   const bool limits = kind == LogMelKind::kWhisper;
@@ -116,14 +102,23 @@ void finish(const at::Tensor& features, const LogMelFrames& frames, LogMelKind k
   on_cuda(cuda_array(features), cuda_frames(frames), device::current_cuda_stream());
 }
 
-// The products report themselves. What is left fills rows with samples, squares, takes logarithms
-// at about 20 operations each, and goes through an utterance twice or three times more.
+// Logarithms at about 20 operations each; an utterance is gone through twice or three times more.
+// On a GPU rows are filled and squared, and the products report themselves; on a CPU the transform
+// has about 2.5 n log2 n operations, and a frequency is in two filters.
 Cost cost_of(const at::Tensor& wave, const LogMel::Tables& tables, const at::Tensor& features) {
   const LogMelOptions& options = tables.options();
-  const double moved =
-      static_cast<double>(features.size(0) * (options.window + tables.fourier().size(0)));
-  Cost cost{.flops = moved + 20.0 * static_cast<double>(features.numel()),
-            .bytes = bytes_of(wave) + 8.0 * moved + 2.0 * bytes_of(features)};
+  const auto num_frames = static_cast<double>(features.size(0));
+  const auto points = static_cast<double>(num_points(options));
+  Cost cost{.flops = 20.0 * static_cast<double>(features.numel()),
+            .bytes = bytes_of(wave) + 2.0 * bytes_of(features)};
+  if (is_for_cuda(wave)) {
+    const double moved =
+        num_frames * static_cast<double>(options.window + tables.fourier().size(0));
+    cost.flops += moved;
+    cost.bytes += 8.0 * moved;
+  } else {
+    cost.flops += num_frames * points * (2.5 * std::log2(points) + 6.0);
+  }
   const double passes = options.kind == LogMelKind::kWhisper ? 2.0
                         : options.kind == LogMelKind::kNemo  ? 3.0
                                                              : 0.0;
@@ -148,6 +143,47 @@ class WholeProducts {
  private:
   bool outer_;
 };
+
+void run_on_cpu(const LogMelFrames& frames, const LogMel::Tables& tables,
+                const at::Tensor& features) {
+  const int64_t points = num_points(tables.options());
+  const int64_t num_workers = std::min(num_log_mel_tasks(frames.num_frames()), LogMel::kMaxWorkers);
+  const at::Tensor workspace =
+      make_workspace({num_workers, 2, points, kSignalsAtOnce}, features.options());
+  if (is_dry(features)) return;
+  detail::log_mel_cpu(frames, tables, workspace, features);
+}
+
+void run_on_cuda(LogMelFrames& frames, const LogMel::Tables& tables, const at::Tensor& features) {
+  const int64_t num_rows = frames.num_frames();
+  const LogMelRule rule = rule_of(tables.options().kind);
+  frames.device_starts =
+      make_workspace({std::ssize(frames.starts)}, features.options().dtype(at::kInt));
+  const at::Tensor all_rows = make_workspace(
+      {std::min(num_rows, LogMel::kRowsAtOnce), tables.options().window}, features.options());
+  const WholeProducts whole;
+  const bool dry = is_dry(features);
+  if (!dry) {
+    copy_starts(frames);
+    features.fill_(rule.added);
+  }
+  for (int64_t first = 0; first < num_rows; first += LogMel::kRowsAtOnce) {
+    const int64_t count = std::min(LogMel::kRowsAtOnce, num_rows - first);
+    const at::Tensor rows = all_rows.narrow(0, 0, count);
+    if (!dry)
+      detail::log_mel_gather_cuda(cuda_frames(frames), first, cuda_array(rows),
+                                  device::current_cuda_stream());
+    const device::CategoryScope category(device::Category::kWorkspace);
+    const at::Tensor spectrum =  // [rows, 2 F]
+        Gemm::multiply({.a = rows, .b = tables.fourier(), .transpose_b = true});
+    if (!dry) detail::log_mel_square_cuda(cuda_array(spectrum), device::current_cuda_stream());
+    at::Tensor mel = features.narrow(0, first, count);  // holds what is added to the powers
+    Gemm::accumulate(mel, {.a = spectrum, .b = tables.filters(), .transpose_b = true});
+  }
+  if (dry) return;
+  detail::log_mel_logarithm_cuda(cuda_array(features), {.least = rule.least, .scale = rule.scale},
+                                 device::current_cuda_stream());
+}
 
 }  // namespace
 
@@ -176,7 +212,6 @@ int64_t LogMel::min_samples(const LogMelOptions& options) {
 at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const Tables& tables) {
   check(wave, samples, tables);
   const LogMelOptions& options = tables.options();
-  const LogMelRule rule = rule_of(options.kind);
   LogMelFrames frames{.wave = wave,
                       .samples = samples,
                       .starts = {0},
@@ -184,35 +219,14 @@ at::Tensor LogMel::forward(const at::Tensor& wave, const Packing& samples, const
                       .framing = framing_of(options)};
   for (const int64_t length : frame_lengths(samples, options))
     frames.starts.push_back(frames.num_frames() + length);
-  const int64_t num_rows = frames.num_frames();
-  at::Tensor features = make_result({num_rows, options.num_mels}, wave);
+  at::Tensor features = make_result({frames.num_frames(), options.num_mels}, wave);
   report_cost("log_mel", cost_of(wave, tables, features));
-  frames.device_starts =
-      make_workspace({samples.num_utterances() + 1}, wave.options().dtype(at::kInt));
-  const int64_t at_once = is_for_cuda(wave) ? kRowsAtOnceOnCuda : kRowsAtOnce;
-  const at::Tensor all_rows =
-      make_workspace({std::min(num_rows, at_once), options.window}, wave.options());
-  const WholeProducts whole;
-  const bool dry = is_dry(wave);
-  if (!dry) {
-    if (wave.is_cuda()) copy_starts(frames);
-    features.fill_(rule.added);
+  if (is_for_cuda(wave)) {
+    run_on_cuda(frames, tables, features);
+  } else {
+    run_on_cpu(frames, tables, features);
   }
-  for (int64_t first = 0; first < num_rows; first += at_once) {
-    const int64_t count = std::min(at_once, num_rows - first);
-    const at::Tensor rows = all_rows.narrow(0, 0, count);
-    if (!dry) gather_rows(frames, first, rows);
-    const device::CategoryScope category(device::Category::kWorkspace);
-    const at::Tensor spectrum =  // [rows, 2 F]
-        Gemm::multiply({.a = rows, .b = tables.fourier(), .transpose_b = true});
-    if (!dry) square_values(spectrum);
-    at::Tensor mel = features.narrow(0, first, count);  // holds what is added to the powers
-    Gemm::accumulate(mel, {.a = spectrum, .b = tables.filters(), .transpose_b = true});
-  }
-  if (!dry) {
-    take_logarithms(features, rule);
-    finish(features, frames, options.kind);
-  }
+  if (!is_dry(wave)) finish(features, frames, options.kind);
   return features;
 }
 

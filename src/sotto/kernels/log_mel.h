@@ -12,14 +12,17 @@
 //   kaldi       whole frames only, each without its mean and pre-emphasised, Povey's window inside
 //               a power of two, triangles over the HTK mel scale, ln(max(mel, 2^-23))
 //
-// All of them on samples in -1 .. 1 and without dither. The Fourier transform is a product with a
-// table of windowed cosines and sines: a frame is short, and a product of many frames at once runs
-// at the speed of Gemm on every device. Only the forward direction exists: nothing before the
-// features is trained.
+// All of them on samples in -1 .. 1 and without dither. On a CPU the Fourier transform is one of
+// ours (real_fourier.h), on a GPU a product with a table of windowed cosines and sines: a frame is
+// short, and a product of many frames at once runs at the speed of Gemm. Only the forward direction
+// exists: nothing before the features is trained.
 //
-// Allocates: the features; as workspace, for kRowsAtOnce (on a GPU kRowsAtOnceOnCuda) frames at a
-// time, the samples under the window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32
-// [utterances + 1]. Tables are 4 (2 F W + 2 F M) bytes, kept by the caller.
+// Allocates: the features. As workspace on a CPU two transforms of kSignalsAtOnce frames, fp32
+// [2, points, kSignalsAtOnce], for each core that could work at once: one for every
+// kLogMelFramesATask frames, at most kMaxWorkers. On a GPU, for kRowsAtOnce frames at a time, the
+// samples under the window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32
+// [utterances + 1]. The caller keeps the tables: 4 (F M + 2 M + W) bytes on a CPU and 8 to 12 for
+// each point of the transform; on a GPU 4 (2 F W + 2 F M).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -73,21 +76,34 @@ struct LogMel {
     Tables(const LogMelOptions& options, const at::Device& device);
 
     const LogMelOptions& options() const { return options_; }
-    // fp32 [2 F, W]: cosines of the F frequencies under the window, then sines.
-    const at::Tensor& fourier() const { return fourier_; }
-    // fp32 [M, 2 F]: the filters twice side by side, for the squares of both parts of a spectrum.
+    at::Device device() const { return filters_.device(); }
+    // fp32 [M, F]. On a GPU [M, 2 F]: twice side by side, for the squares of both parts of a
+    // spectrum.
     const at::Tensor& filters() const { return filters_; }
+    // On a GPU fp32 [2 F, W]: cosines of the F frequencies under the window, then sines. On a CPU
+    // fp32: the factors of RealFourier.
+    const at::Tensor& fourier() const { return fourier_; }
+
+    // On a CPU only. int32: where RealFourier wants values.
+    const at::Tensor& order() const { return order_; }
+    // fp32 [W]: half of the window.
+    const at::Tensor& window() const { return window_; }
+    // int32 [M, 2]: where a filter is not 0, as its first frequency and the one behind its last.
+    const at::Tensor& bands() const { return bands_; }
 
    private:
     LogMelOptions options_;
-    at::Tensor fourier_;
     at::Tensor filters_;
+    at::Tensor fourier_;
+    at::Tensor order_;
+    at::Tensor window_;
+    at::Tensor bands_;
   };
 
-  // Frames that are worked on at a time.
-  static constexpr int64_t kRowsAtOnce = 512;
-  // On a GPU, which so few would not fill.
-  static constexpr int64_t kRowsAtOnceOnCuda = 8192;
+  // Frames that are worked on at a time on a GPU: fewer would not fill it.
+  static constexpr int64_t kRowsAtOnce = 8192;
+  // On a CPU; the workspace does not depend on how many cores there are.
+  static constexpr int64_t kMaxWorkers = 64;
 
   // Features fp32 [N, M] of wave fp32 [S], each utterance by itself. `samples` holds the lengths of
   // the utterances in samples. Throws DataError for one shorter than min_samples.

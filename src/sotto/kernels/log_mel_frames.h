@@ -8,8 +8,16 @@
 
 #include "sotto/kernels/log_mel_windows.h"
 #include "sotto/kernels/packing.h"
+#include "sotto/kernels/real_fourier.h"
 
 namespace sotto::kernels {
+
+// Frames that a core takes before it looks for more: enough that looking costs nothing.
+inline constexpr int64_t kLogMelFramesATask = 8 * kSignalsAtOnce;
+
+inline int64_t num_log_mel_tasks(int64_t num_frames) {
+  return (num_frames + kLogMelFramesATask - 1) / kLogMelFramesATask;
+}
 
 // Where the samples of frames are.
 struct LogMelFrames {

@@ -6,10 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/kernels/kernel.h"
 #include "sotto/kernels/log_mel_rules.h"
+#include "sotto/kernels/real_fourier.h"
 
 namespace sotto::kernels {
 
@@ -84,11 +87,11 @@ std::vector<double> window_of(const LogMelOptions& options) {
 }
 
 // [2 F, W].
-std::vector<float> fourier_table(const LogMelOptions& options) {
+void fill_fourier(const LogMelOptions& options, std::span<float> table) {
   const int64_t points = num_points(options);
   const double unit = 2.0 * std::numbers::pi / static_cast<double>(points);
   const std::vector<double> window = window_of(options);
-  std::vector<float> table;
+  auto to = table.begin();
   for (const bool is_sine : {false, true}) {
     for (int64_t frequency = 0; frequency < num_frequencies(options); ++frequency) {
       for (size_t i = 0; i < window.size(); ++i) {
@@ -96,15 +99,15 @@ std::vector<float> fourier_table(const LogMelOptions& options) {
         const int64_t turn = frequency * static_cast<int64_t>(i) % points;
         const double angle = unit * static_cast<double>(turn);
         const double turned = is_sine ? std::sin(angle) : std::cos(angle);
-        table.push_back(static_cast<float>(window[i] * turned));
+        *to++ = static_cast<float>(window[i] * turned);
       }
     }
   }
-  return table;
 }
 
-// [M, 2 F]: triangles between neighbouring points that are equally far apart in mel.
-std::vector<float> filter_table(const LogMelOptions& options) {
+// [M, F], or `copies` of that side by side: triangles between neighbouring points that are equally
+// far apart in mel.
+void fill_filters(const LogMelOptions& options, int64_t copies, std::span<float> table) {
   const MelScale scale = scale_of(options.kind);
   // Kaldi's triangles have straight sides in mel, the others' in Hz.
   const bool is_in_mel = options.kind == LogMelKind::kKaldi;
@@ -118,27 +121,44 @@ std::vector<float> filter_table(const LogMelOptions& options) {
   }
   const int64_t frequencies = num_frequencies(options);
   const double step = half_rate(options) / static_cast<double>(frequencies - 1);
-  std::vector<float> table;
+  auto to = table.begin();
   for (size_t mel = 0; mel < static_cast<size_t>(options.num_mels); ++mel) {
     // Slaney's filters have an area of 1.
     const double height = is_slaney(options.kind) ? 2.0 / (points[mel + 2] - points[mel]) : 1.0;
-    for (int64_t column = 0; column < 2 * frequencies; ++column) {
+    for (int64_t column = 0; column < copies * frequencies; ++column) {
       const double hertz = step * static_cast<double>(column % frequencies);
       const double place = is_in_mel ? scale.mel_of(hertz) : hertz;
       const double rising = (place - points[mel]) / (points[mel + 1] - points[mel]);
       const double falling = (points[mel + 2] - place) / (points[mel + 2] - points[mel + 1]);
-      table.push_back(static_cast<float>(height * std::max(0.0, std::min(rising, falling))));
+      *to++ = static_cast<float>(height * std::max(0.0, std::min(rising, falling)));
     }
   }
-  return table;
 }
 
-at::Tensor make_table(std::vector<float> values, int64_t rows, const at::Device& device) {
+// [M, 2] of filters [M, F].
+void fill_bands(const at::Tensor& filters, std::span<int32_t> bands) {
+  const int64_t width = filters.size(1);
+  for (int64_t mel = 0; mel < filters.size(0); ++mel) {
+    const float* row = filters.const_data_ptr<float>() + mel * width;
+    int64_t first = 0;
+    int64_t end = width;
+    while (first < end && row[first] == 0.0f) ++first;
+    while (first < end && row[end - 1] == 0.0f) --end;
+    bands[static_cast<size_t>(2 * mel)] = static_cast<int32_t>(first);
+    bands[static_cast<size_t>(2 * mel + 1)] = static_cast<int32_t>(end);
+  }
+}
+
+// A table on the device. A dry run has no use for what is in it.
+template <class T, class Fill>
+at::Tensor make_table(at::IntArrayRef sizes, const at::Device& device, Fill fill) {
   const device::CategoryScope category(device::Category::kWeights);
-  const int64_t columns = static_cast<int64_t>(values.size()) / rows;
-  at::Tensor table =
-      at::empty({rows, columns}, at::TensorOptions().dtype(at::kFloat).device(device));
-  if (!device.is_meta()) table.copy_(at::from_blob(values.data(), {rows, columns}, at::kFloat));
+  const auto type = c10::CppTypeToScalarType<T>::value;
+  at::Tensor table = at::empty(sizes, at::TensorOptions().dtype(type).device(device));
+  if (device.is_meta()) return table;
+  std::vector<T> values(static_cast<size_t>(table.numel()));
+  fill(std::span(values));
+  table.copy_(at::from_blob(values.data(), sizes, type));
   return table;
 }
 
@@ -218,8 +238,26 @@ void LogMelOptions::validate() const {
 
 LogMel::Tables::Tables(const LogMelOptions& options, const at::Device& device) : options_(options) {
   options.validate();
-  fourier_ = make_table(fourier_table(options), 2 * num_frequencies(options), device);
-  filters_ = make_table(filter_table(options), options.num_mels, device);
+  const int64_t copies = is_for_cuda(device) ? 2 : 1;
+  const int64_t frequencies = num_frequencies(options);
+  filters_ = make_table<float>({options.num_mels, copies * frequencies}, device,
+                               [&](auto table) { fill_filters(options, copies, table); });
+  if (is_for_cuda(device)) {
+    fourier_ = make_table<float>({2 * frequencies, options.window}, device,
+                                 [&](auto table) { fill_fourier(options, table); });
+    return;
+  }
+  const RealFourier transform(num_points(options));
+  fourier_ = make_table<float>({transform.num_factors()}, device,
+                               [&](auto table) { transform.fill_factors(table); });
+  order_ = make_table<int32_t>({transform.num_complex()}, device,
+                               [&](auto table) { transform.fill_order(table); });
+  window_ = make_table<float>({options.window}, device, [&](auto table) {
+    const auto half = [](double x) { return static_cast<float>(0.5 * x); };
+    std::ranges::transform(window_of(options), table.begin(), half);
+  });
+  bands_ = make_table<int32_t>({options.num_mels, 2}, device,
+                               [&](auto table) { fill_bands(filters_, table); });
 }
 
 }  // namespace sotto::kernels

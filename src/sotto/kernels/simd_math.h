@@ -39,6 +39,31 @@ namespace sotto::kernels::simd {
   return exp_of_negative(select<float>(x > kMost, kMost, x));
 }
 
+// ln x to about 1 unit in the last place, for x > 0 that is not denormal. Infinity and NaN stay.
+[[gnu::always_inline]] inline Lanes log(const Lanes& x) {
+  constexpr float kLn2High = 0.693145751953125f;  // times an exponent exact
+  constexpr float kLn2Low = 1.42860682030941723212e-6f;
+  constexpr int32_t kRootOfHalf = 0x3f3504f3;  // its bits
+  // x = 2^n (1 + f), with 1 + f from the root of 1/2 to that of 2.
+  const auto bits = x.bits_as<int32_t>();
+  const IntLanes exponent = (bits - kRootOfHalf) >> 23;
+  const Lanes n = exponent.to<float>();
+  const Lanes f = (bits - (exponent << 23)).bits_as<float>() - 1.0f;
+  Lanes p = 0.07440002262592316f;
+  p = p * f - 0.11575227975845337f;
+  p = p * f + 0.11529288440942764f;
+  p = p * f - 0.12394315004348755f;
+  p = p * f + 0.1426389217376709f;
+  p = p * f - 0.16670429706573486f;
+  p = p * f + 0.20000281929969788f;
+  p = p * f - 0.24999937415122986f;
+  p = p * f + 0.3333333134651184f;
+  const Lanes square = f * f;
+  const Lanes rest = square * f * p + (n * kLn2Low - 0.5f * square);
+  const Lanes result = (f + rest) + n * kLn2High;
+  return select(x <= std::numeric_limits<float>::max(), result, x);
+}
+
 // 1 / (1 + e^-x)
 [[gnu::always_inline]] inline Lanes sigmoid(const Lanes& x) {
   return 1.0f / (1.0f + exp(-x));
