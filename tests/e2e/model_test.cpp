@@ -32,7 +32,8 @@ TEST(ModelsOnTheCommandLine, ThatAreNoneAreRefused) {
       run_sotto({"profile", "--model", "no-such/model"}, {"HF_HOME=/nowhere/at/all"});
   EXPECT_EQ(id.exit_code, 2);
   EXPECT_PRED2(contains, id.err, "hf download no-such/model");
-  const CommandResult lm = run_sotto({"train", "--model", "decoder-lm", "--train", "a.jsonl"});
+  const CommandResult lm = run_sotto(
+      {"train", "--model", "decoder-lm", "--train", "a.jsonl", "--set", "data.max_seconds=9"});
   EXPECT_EQ(lm.exit_code, 2);
   EXPECT_PRED2(contains, lm.err, "learns from text");
   const CommandResult setting =
