@@ -151,45 +151,6 @@ TEST(AdamW, ChangesNothingWhereTheNormIsNotFinite) {
   expect_equal(p, before);
 }
 
-// bf16 weights with their remainder take the steps of fp32 weights, too small as each is for bf16.
-TEST(AdamW, TakesStepsInFp32WithARemainder) {
-  for (const int64_t size : {1, 15, 16, 17, 1025}) {
-    Parameters whole(size);
-    Parameters split = copy_of(whole);
-    split.weights = whole.weights.to(at::kBFloat16);
-    whole.weights = split.weights.to(at::kFloat);
-    at::Tensor remainder = at::zeros({size}, at::kShort);
-    for (int64_t step = 1; step <= 20; ++step) {
-      whole.gradients = at::randn({size});
-      split.gradients = whole.gradients;
-      const AdamW::Coefficients coefficients{.rate = 1e-5, .step = step, .clip_norm = 3.0};
-      const at::Tensor sum = square_sum_of(whole.gradients);
-      AdamW::update(whole.range(), coefficients, sum);
-      AdamW::update({.weights = split.weights,
-                     .remainder = &remainder,
-                     .gradients = split.gradients,
-                     .first_moment = split.first,
-                     .second_moment = split.second},
-                    coefficients, sum);
-    }
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = join_float({.high = split.weights.data_ptr<at::BFloat16>()[i].x,
-                                      .low = remainder.data_ptr<int16_t>()[i]});
-      EXPECT_NEAR(value, whole.weights[i].item<float>(), 2e-5) << i;
-    }
-    EXPECT_LE((split.weights - whole.weights).abs().max().item<float>(), 0x1p-7);
-  }
-}
-
-TEST(AdamW, AllocatesNothing) {
-  Parameters p(5'000);
-  const at::Tensor sum = square_sum_of(p.gradients);
-  const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 1 << 20);
-  const device::ArenaGuard guard(at::kCPU, arena);
-  AdamW::update(p.range(), {}, sum);
-  EXPECT_EQ(arena->report().num_reservations, 0);
-}
-
 TEST(AdamW, RefusesWhatIsNoRange) {
   Parameters p(8);
   const at::Tensor sum = at::zeros({1}, at::kDouble);
@@ -206,8 +167,6 @@ TEST(AdamW, RefusesWhatIsNoRange) {
   Parameters other = p;
   other.gradients = at::zeros({9});
   expect_refused(other, {});
-  other.gradients = at::zeros({8}, at::kBFloat16);
-  expect_refused(other, {});
   other = p;
   other.first = at::zeros({2, 4});
   expect_refused(other, {});
@@ -215,7 +174,7 @@ TEST(AdamW, RefusesWhatIsNoRange) {
   other.second = at::zeros({16}).slice(0, 0, 16, 2);
   expect_refused(other, {});
   other = p;
-  other.weights = at::zeros({8}, at::kBFloat16);  // without a remainder
+  other.weights = at::zeros({8}, at::kDouble);
   expect_refused(other, {});
   EXPECT_THROW(AdamW::update(p.range(), {}, at::zeros({1})), InternalError);
   EXPECT_THROW(AdamW::update(p.range(), {}, at::zeros({2}, at::kDouble)), InternalError);
@@ -267,6 +226,13 @@ TEST(SquareSum, IsExactToTheLastDigitsOfDouble) {
     const at::Tensor values = at::randn({size});
     const double truth = values.to(at::kDouble).square().sum().item<double>();
     EXPECT_NEAR(square_sum(values), truth, 1e-13 * truth) << size;
+  }
+}
+
+TEST(SquareSum, IsThatOfBf16) {
+  for (const int64_t size : {1, 17, 33, 100'001}) {
+    const at::Tensor values = at::randn({size}).to(at::kBFloat16);
+    EXPECT_EQ(square_sum(values), square_sum(values.to(at::kFloat))) << size;
   }
 }
 
@@ -339,6 +305,18 @@ TEST(Cast, RoundsAsAtenDoes) {
       EXPECT_TRUE(std::isnan(Cast::to(x, to)[1][3].item<float>()));
     }
   }
+}
+
+TEST(Cast, AddsInFp32AndRoundsOnce) {
+  for (const int64_t size : {1, 17, 40'003}) {
+    const at::Tensor x = at::randn({size}), before = at::randn({size}).to(at::kBFloat16);
+    at::Tensor sum = before.clone();
+    Cast::accumulate(sum, x);
+    EXPECT_TRUE(at::equal(sum, (before.to(at::kFloat) + x).to(at::kBFloat16))) << size;
+  }
+  at::Tensor other = at::zeros({4}, at::kBFloat16);
+  EXPECT_THROW(Cast::accumulate(other, at::zeros({5})), InternalError);
+  EXPECT_THROW(Cast::accumulate(other, other), InternalError);
 }
 
 TEST(Cast, RefusesWhatIsNoCast) {

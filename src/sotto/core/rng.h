@@ -22,7 +22,8 @@ enum class Purpose : uint32_t {
   kShuffle = 1,
   kDropout = 2,
   kLayerDrop = 3,
-  kAugmentation = 4
+  kAugmentation = 4,
+  kRounding = 5
 };
 
 // What is common to all utterances of a draw.

@@ -1,10 +1,13 @@
 #include "sotto/kernels/adamw.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "sotto/device/cuda_device.h"
 #include "sotto/kernels/adamw_factors.h"
 #include "sotto/kernels/kernel.h"
+#include "sotto/kernels/moment_map.h"
 
 namespace sotto::kernels {
 
@@ -16,23 +19,38 @@ void adamw_cuda(const CudaAdamWRange& range, const AdamWFactors& factors, const 
 
 namespace {
 
+bool is_flat(const at::Tensor& tensor, int64_t size, std::initializer_list<at::ScalarType> types) {
+  return tensor.dim() == 1 && tensor.size(0) == size && tensor.is_contiguous() &&
+         std::ranges::find(types, tensor.scalar_type()) != types.end();
+}
+
+void check_moment(const at::Tensor& moment, const at::Tensor* scales, int64_t size) {
+  const at::ScalarType type = scales == nullptr ? at::kFloat : at::kByte;
+  SOTTO_ASSERT(is_flat(moment, size, {type}), "a moment of {} values in {} for {} in {}",
+               moment.numel(), c10::toString(moment.scalar_type()), size, c10::toString(type));
+  if (scales != nullptr) check_float_vector(*scales, num_moment_blocks(size), "scales");
+}
+
 void check(const AdamW::Range& range, const at::Tensor& square_sum) {
   const int64_t size = range.weights.numel();
-  if (range.remainder == nullptr) {
-    check_float_vector(range.weights, size, "weights");
-  } else {
-    const at::Tensor& remainder = *range.remainder;
-    SOTTO_ASSERT(range.weights.dim() == 1 && range.weights.is_contiguous() &&
-                     range.weights.scalar_type() == at::kBFloat16,
-                 "weights with a remainder are {}", c10::toString(range.weights.scalar_type()));
-    SOTTO_ASSERT(remainder.dim() == 1 && remainder.size(0) == size && remainder.is_contiguous() &&
-                     remainder.scalar_type() == at::kShort,
-                 "a remainder of {} values in {}", remainder.numel(),
-                 c10::toString(remainder.scalar_type()));
+  SOTTO_ASSERT(is_flat(range.weights, size, {at::kFloat, at::kBFloat16}), "weights are {}",
+               c10::toString(range.weights.scalar_type()));
+  if (range.remainder != nullptr) {
+    SOTTO_ASSERT(range.weights.scalar_type() == at::kBFloat16 &&
+                     is_flat(*range.remainder, size, {at::kShort, at::kByte}),
+                 "a remainder of {} values in {} for {} weights in {}", range.remainder->numel(),
+                 c10::toString(range.remainder->scalar_type()), size,
+                 c10::toString(range.weights.scalar_type()));
   }
-  check_float_vector(range.gradients, size, "gradients");
-  check_float_vector(range.first_moment, size, "first_moment");
-  check_float_vector(range.second_moment, size, "second_moment");
+  SOTTO_ASSERT(is_flat(range.gradients, size, {at::kFloat, at::kBFloat16}),
+               "{} gradients in {} for {} weights", range.gradients.numel(),
+               c10::toString(range.gradients.scalar_type()), size);
+  SOTTO_ASSERT((range.first_scales == nullptr) == (range.second_scales == nullptr),
+               "one moment in fp32, the other in codes");
+  check_moment(range.first_moment, range.first_scales, size);
+  check_moment(range.second_moment, range.second_scales, size);
+  SOTTO_ASSERT(range.first_value >= 0 && range.first_value % kMomentBlock == 0,
+               "a range from value {} on", range.first_value);
   SOTTO_ASSERT(square_sum.numel() == 1 && square_sum.scalar_type() == at::kDouble &&
                    square_sum.device() == range.weights.device(),
                "a square sum of {} values in {} on {}", square_sum.numel(),
@@ -52,21 +70,43 @@ AdamWFactors factors_of(const AdamW::Coefficients& c) {
           .blend1 = static_cast<float>(1.0 - c.beta1),
           .beta2 = static_cast<float>(c.beta2),
           .blend2 = static_cast<float>(1.0 - c.beta2),
-          .root = static_cast<float>(std::sqrt(1.0 - std::pow(c.beta2, step))),
+          .inverse_root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(c.beta2, step))),
           .epsilon = static_cast<float>(c.epsilon),
           .stride = static_cast<float>(c.rate / (1.0 - std::pow(c.beta1, step))),
           .gradient_scale = c.gradient_scale,
-          .clip_norm = c.clip_norm};
+          .clip_norm = c.clip_norm,
+          .rounding = fold(c.rounding)};
 }
 
 CudaAdamWRange cuda_range(const AdamW::Range& range) {
+  const auto type_of = [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kFloat ? ElementType::kFloat : ElementType::kBFloat16;
+  };
+  const auto data_of = [](const at::Tensor* tensor) {
+    return tensor == nullptr ? nullptr : tensor->mutable_data_ptr();
+  };
   return {.weights = range.weights.mutable_data_ptr(),
-          .remainder =
-              range.remainder == nullptr ? nullptr : range.remainder->mutable_data_ptr<int16_t>(),
-          .gradients = range.gradients.const_data_ptr<float>(),
-          .first_moment = range.first_moment.mutable_data_ptr<float>(),
-          .second_moment = range.second_moment.mutable_data_ptr<float>(),
+          .weight_type = type_of(range.weights),
+          .remainder = data_of(range.remainder),
+          .remainder_bits =
+              range.remainder == nullptr ? 0 : static_cast<int>(8 * range.remainder->itemsize()),
+          .gradients = range.gradients.const_data_ptr(),
+          .gradient_type = type_of(range.gradients),
+          .first_moment = range.first_moment.mutable_data_ptr(),
+          .second_moment = range.second_moment.mutable_data_ptr(),
+          .first_scales = static_cast<float*>(data_of(range.first_scales)),
+          .second_scales = static_cast<float*>(data_of(range.second_scales)),
+          .first_value = range.first_value,
           .size = range.weights.numel()};
+}
+
+// The gradients are read, all else is read and written.
+double bytes_moved(const AdamW::Range& range) {
+  double bytes = bytes_of(range.gradients);
+  for (const at::Tensor* tensor : {&range.weights, range.remainder, &range.first_moment,
+                                   &range.second_moment, range.first_scales, range.second_scales})
+    if (tensor != nullptr) bytes += 2.0 * bytes_of(*tensor);
+  return bytes;
 }
 
 }  // namespace
@@ -75,10 +115,8 @@ void AdamW::update(const Range& range, const Coefficients& coefficients,
                    const at::Tensor& square_sum) {
   check(range, square_sum);
   const AdamWFactors factors = factors_of(coefficients);
-  // Weights and moments are read and written, the gradients only read. A remainder makes bf16
-  // weights as long as fp32.
-  const auto size = static_cast<double>(range.weights.numel());
-  report_cost("adamw", {.flops = 15.0 * size, .bytes = 7.0 * sizeof(float) * size});
+  report_cost("adamw", {.flops = 15.0 * static_cast<double>(range.weights.numel()),
+                        .bytes = bytes_moved(range)});
   if (is_dry(range.weights)) return;
   if (range.weights.is_cuda()) {
     detail::adamw_cuda(cuda_range(range), factors, square_sum.const_data_ptr<double>(),

@@ -1,9 +1,14 @@
 // One step of AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2)
 // over a flat range of parameters, in one pass over memory. n values. The arithmetic is that of
-// torch.optim.AdamW, in fp32 whatever the weights are.
+// torch.optim.AdamW, in fp32 whatever the forms of weights, gradients and moments are, and all
+// forms round alike on every device.
 //
-// Weights in bf16 have a remainder beside them: both together are an fp32 number to the bit
-// (split_float.h), so that nothing of a step is lost, in the bytes of fp32 weights.
+// Weights are fp32, or bf16 with 16, 8 or no bits of remainder beside them (split_float.h). With 16
+// both together are an fp32 number to the bit. With fewer the step is rounded up or down at random,
+// right in the mean; the random bits are a function of key and place of a value.
+//
+// Moments are fp32, or codes of 8 bits, with one scale for each block of 256 values
+// (moment_map.h): the largest of the block. A block is read, updated and written in one pass.
 //
 // Clipping is inside: the gradients' norm is read where it lies, so that the host need not wait for
 // it.
@@ -15,15 +20,23 @@
 
 #include <cstdint>
 
+#include "sotto/core/rng.h"
+
 namespace sotto::kernels {
 
 struct AdamW {
   struct Range {
-    at::Tensor& weights;              // [n] fp32, or bf16 with a remainder; changed in place
-    at::Tensor* remainder = nullptr;  // [n] int16, changed in place; null with fp32 weights
-    const at::Tensor& gradients;      // [n] fp32, read once
-    at::Tensor& first_moment;         // [n] fp32, changed in place; zeros before the first step
-    at::Tensor& second_moment;        // [n] fp32, changed in place; zeros before the first step
+    at::Tensor& weights;              // [n] fp32 or bf16, changed in place
+    at::Tensor* remainder = nullptr;  // of bf16 weights, [n] int16 or uint8, changed; null: none
+    const at::Tensor& gradients;      // [n] fp32 or bf16, read once
+    at::Tensor& first_moment;         // [n] fp32, or uint8 codes, changed in place
+    at::Tensor& second_moment;        // as the first
+    // Of codes, [blocks] fp32, changed in place; null with fp32. Zeros before the first step, as
+    // are moments in fp32; codes may then be anything.
+    at::Tensor* first_scales = nullptr;
+    at::Tensor* second_scales = nullptr;
+    // The place of the first value among all that share the key of rounding: a multiple of 256.
+    int64_t first_value = 0;
   };
 
   struct Coefficients {
@@ -41,6 +54,8 @@ struct AdamW {
     double gradient_scale = 1.0;
     // Where the norm of the scaled gradients is above it, they are brought down to it; 0: never.
     double clip_norm = 0.0;
+    // What the random bits of rounding are keyed by, where the weights leave bits out.
+    RandomKey rounding = {.purpose = Purpose::kRounding};
   };
 
   // Updates weights and moments. square_sum fp64 [1], on the device of the weights: of all

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "sotto/core/philox.h"
+#include "sotto/kernels/element_type.h"
+
 namespace sotto::kernels {
 
 // The coefficients of a step as the loop needs them: worked out in double, rounded once.
@@ -12,11 +15,13 @@ struct AdamWFactors {
   float blend1;
   float beta2;
   float blend2;
-  float root;
+  float inverse_root;
   float epsilon;
   float stride;
   double gradient_scale;
   double clip_norm;
+  // Of stochastic rounding.
+  PhiloxKey rounding;
 
   // What gradients are multiplied by, from the root of their square sum. NaN where their norm is
   // not finite: nothing may change then.
@@ -27,15 +32,32 @@ struct AdamWFactors {
     if (clip_norm > 0.0 && norm > clip_norm) return gradient_scale * (clip_norm / norm);
     return gradient_scale;
   }
+
+  // One value's step, or that of many side by side: its gradient as it counts, its moments and its
+  // weight. The same bits on every device and in every form: it is compiled without the fusion of
+  // products and sums, which compilers place as they like.
+  template <class Number, class Root>
+  [[gnu::always_inline]] constexpr void step(const Number& g, Number& m, Number& v, Number& w,
+                                             Root square_root) const {
+    m = m + (g - m) * blend1;
+    v = v * beta2 + g * g * blend2;
+    w = w * keep - m / (square_root(v) * inverse_root + epsilon) * stride;
+  }
 };
 
 // AdamW::Range on the device.
 struct CudaAdamWRange {
-  void* weights = nullptr;       // [n] fp32, or bf16 with a remainder
-  int16_t* remainder = nullptr;  // [n] with bf16
-  const float* gradients = nullptr;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
+  void* weights = nullptr;
+  ElementType weight_type = ElementType::kFloat;
+  void* remainder = nullptr;
+  int remainder_bits = 0;
+  const void* gradients = nullptr;
+  ElementType gradient_type = ElementType::kFloat;
+  void* first_moment = nullptr;
+  void* second_moment = nullptr;
+  float* first_scales = nullptr;  // null with fp32 moments
+  float* second_scales = nullptr;
+  int64_t first_value = 0;
   int64_t size = 0;  // n
 };
 

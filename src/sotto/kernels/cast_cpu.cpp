@@ -3,7 +3,10 @@
 
 namespace sotto::kernels::detail {
 
-void cast_cpu(const at::Tensor& x, const at::Tensor& y) {
+namespace {
+
+template <bool kAdds>
+void cast(const at::Tensor& x, const at::Tensor& y) {
   with_element_type(x, [&](auto from_zero) {
     with_element_type(y, [&](auto to_zero) {
       using From = decltype(from_zero);
@@ -12,11 +15,23 @@ void cast_cpu(const at::Tensor& x, const at::Tensor& y) {
       To* to = y.mutable_data_ptr<To>();
       parallel_rows(x.numel(), 1, [&](int64_t begin, int64_t end) {
         simd::for_each_block(end - begin, [&](int64_t i, auto n) {
-          simd::store(to + begin + i, simd::load(from + begin + i, n), n);
+          simd::Lanes value = simd::load(from + begin + i, n);
+          if constexpr (kAdds) value += simd::load(to + begin + i, n);
+          simd::store(to + begin + i, value, n);
         });
       });
     });
   });
+}
+
+}  // namespace
+
+void cast_cpu(const at::Tensor& x, const at::Tensor& y) {
+  cast<false>(x, y);
+}
+
+void cast_add_cpu(const at::Tensor& x, const at::Tensor& sum) {
+  cast<true>(x, sum);
 }
 
 }  // namespace sotto::kernels::detail

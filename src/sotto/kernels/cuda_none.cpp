@@ -77,6 +77,10 @@ void cast_cuda(const CudaArray& /*x*/, const CudaArray& /*y*/, void* /*stream*/)
   throw_cuda_not_built("Cast");
 }
 
+void cast_add_cuda(const CudaArray& /*x*/, const CudaArray& /*sum*/, void* /*stream*/) {
+  throw_cuda_not_built("Cast");
+}
+
 void column_sum_cuda(const CudaArray& /*x*/, const CudaArray& /*partial*/, const CudaArray& /*sum*/,
                      void* /*stream*/) {
   throw_cuda_not_built("ColumnSum");

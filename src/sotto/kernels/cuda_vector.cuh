@@ -2,6 +2,7 @@
 // many they are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
@@ -15,13 +16,15 @@ namespace sotto::kernels {
 // fp32.
 inline constexpr int kVectorSize = 8;
 
-// Where the elements fill sixteen bytes or a multiple, that is how they are read and written: the
-// widest access a thread has. Their address must then be a multiple of sixteen.
+// Where the elements fill sixteen bytes or a multiple, or eight, that is how they are read and
+// written: sixteen are the widest access a thread has. Their address must then be a multiple of as
+// many.
 template <class T, int kSize>
 struct Vector {
-  static constexpr bool kIsWide = kSize * sizeof(T) % 16 == 0;
+  static constexpr size_t kBytes = kSize * sizeof(T);
+  static constexpr bool kIsWide = kSize > 1 && (kBytes % 16 == 0 || kBytes == 8);
 
-  alignas(kIsWide ? 16 : alignof(T)) T values[kSize];
+  alignas(!kIsWide ? alignof(T) : kBytes == 8 ? 8 : 16) T values[kSize];
 
   __device__ float operator[](int i) const { return static_cast<float>(values[i]); }
   __device__ void set(int i, float value) { values[i] = static_cast<T>(value); }

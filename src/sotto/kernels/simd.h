@@ -100,19 +100,74 @@ template <size_t kBy, class Register, size_t... kPlaces>
       [&](int64_t r) { std::memcpy(to + r * kRegisterLanes, &lanes.at[r], sizeof(lanes.at[r])); });
 }
 
+// The upper halves of sixteen of 32 bits.
+[[gnu::always_inline]] inline void store_upper_halves(void* to, const UintLanes& lanes) {
+#pragma GCC unroll 2
+  for (int64_t r = 0; r < kRegisters; r += 2) {
+    const ShortRegister packed =
+        detail::upper_halves((ShortRegister)lanes.at[r], (ShortRegister)lanes.at[r + 1],
+                             std::make_index_sequence<2 * kRegisterLanes>());
+    std::memcpy(static_cast<uint16_t*>(to) + r * kRegisterLanes, &packed, sizeof(packed));
+  }
+}
+
+// Sixteen bytes, and the bytes of a register. By shuffles: conversions of vectors the compiler
+// does number by number.
+using SixteenBytes __attribute__((vector_size(kLanes))) = uint8_t;
+using ByteRegister __attribute__((vector_size(kRegisterBytes))) = uint8_t;
+
+namespace detail {
+
+// Register r of the bytes as numbers of 32 bits.
+template <size_t kRegister, size_t... kPlaces>
+[[gnu::always_inline]] inline ByteRegister widened(SixteenBytes from,
+                                                   std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(
+      from, SixteenBytes{},
+      (kPlaces % 4 == 0 ? kRegister * kRegisterLanes + kPlaces / 4 : size_t{kLanes})...);
+}
+
+// The lowest bytes of all 32-bit numbers of two registers.
+template <size_t... kPlaces>
+[[gnu::always_inline]] inline auto lowest_bytes(ByteRegister low, ByteRegister high,
+                                                std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(low, high, (4 * kPlaces)...);
+}
+
+template <size_t... kRegisterNumbers>
+[[gnu::always_inline]] inline void widen_all(IntLanes& lanes, SixteenBytes from,
+                                             std::index_sequence<kRegisterNumbers...>) {
+  const auto places = std::make_index_sequence<kRegisterBytes>();
+  ((lanes.at[kRegisterNumbers] = (IntLanes::Register)widened<kRegisterNumbers>(from, places)), ...);
+}
+
+}  // namespace detail
+
+[[gnu::always_inline]] inline IntLanes load(const uint8_t* from, Full) {
+  SixteenBytes bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  IntLanes lanes;
+  detail::widen_all(lanes, bytes, std::make_index_sequence<kRegisters>());
+  return lanes;
+}
+
+// The lowest byte of each.
+[[gnu::always_inline]] inline void store(uint8_t* to, const IntLanes& lanes, Full) {
+#pragma GCC unroll 2
+  for (int64_t r = 0; r < kRegisters; r += 2) {
+    const auto bytes =
+        detail::lowest_bytes((ByteRegister)lanes.at[r], (ByteRegister)lanes.at[r + 1],
+                             std::make_index_sequence<2 * kRegisterLanes>());
+    std::memcpy(to + r * kRegisterLanes, &bytes, sizeof(bytes));
+  }
+}
+
 [[gnu::always_inline]] inline void store(c10::BFloat16* to, const Lanes& lanes, Full) {
   // Round half to even; a NaN is not rounded, which could make it infinite, and keeps a bit.
   const auto bits = lanes.bits_as<uint32_t>();
   const auto is_nan = (lanes != lanes).bits_as<uint32_t>();
   const UintLanes up = 0x7fffu + (bits >> 16 & 1u);
-  const UintLanes rounded = (bits | (is_nan & 0x400000u)) + (up & (is_nan ^ 0xffffffffu));
-#pragma GCC unroll 2
-  for (int64_t r = 0; r < kRegisters; r += 2) {
-    const ShortRegister packed =
-        detail::upper_halves((ShortRegister)rounded.at[r], (ShortRegister)rounded.at[r + 1],
-                             std::make_index_sequence<2 * kRegisterLanes>());
-    std::memcpy(to + r * kRegisterLanes, &packed, sizeof(packed));
-  }
+  store_upper_halves(to, (bits | (is_nan & 0x400000u)) + (up & (is_nan ^ 0xffffffffu)));
 }
 
 [[gnu::always_inline]] inline void store(c10::Half* to, const Lanes& lanes, Full) {
@@ -123,17 +178,21 @@ template <size_t kBy, class Register, size_t... kPlaces>
 
 // The first `count` of an array, zeros behind them.
 template <class T>
-[[gnu::always_inline]] inline Lanes load(const T* from, int64_t count) {
+[[gnu::always_inline]] inline auto load(const T* from, int64_t count) {
   T padded[kLanes] = {};
   std::memcpy(padded, from, static_cast<size_t>(count) * sizeof(T));
   return load(padded, Full{});
 }
 
-template <class T>
-[[gnu::always_inline]] inline void store(T* to, const Lanes& lanes, int64_t count) {
+template <class T, class Number>
+[[gnu::always_inline]] inline void store(T* to, const LanesOf<Number>& lanes, int64_t count) {
   T padded[kLanes];
   store(padded, lanes, Full{});
   std::memcpy(to, padded, static_cast<size_t>(count) * sizeof(T));
+}
+
+[[gnu::always_inline]] inline Lanes absolute(const Lanes& lanes) {
+  return (lanes.bits_as<uint32_t>() & 0x7fffffffu).bits_as<float>();
 }
 
 // Lanes with zeros from `count` on.

@@ -1,6 +1,7 @@
-// An fp32 number in two halves of 16 bits: a bf16, which the network computes with, and what that
-// leaves out, which only the optimizer needs. Together they are the number to the bit. constexpr,
-// so that CUDA kernels call the same functions.
+// An fp32 number as a bf16, which the network computes with, and a remainder, which only the
+// optimizer needs. With 16 bits of remainder both are the number to the bit. With 8 or none of them
+// bits are missing: noise, as many random bits, is added to the number before they are cut off, so
+// that it is right in the mean. constexpr, so that CUDA kernels call the same functions.
 #pragma once
 
 #include <bit>
@@ -25,6 +26,37 @@ constexpr SplitFloat split_float(float value) {
 constexpr float join_float(SplitFloat split) {
   const auto low = static_cast<uint32_t>(static_cast<int32_t>(split.low));
   return std::bit_cast<float>((static_cast<uint32_t>(split.high) << 16) + low);
+}
+
+// The bits of a number after noise, in those that will be cut off. Infinity and NaN have none.
+constexpr uint32_t bits_with_noise(float value, uint32_t noise) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return (bits & 0x7f800000u) == 0x7f800000u ? bits : bits + noise;
+}
+
+// With 8 bits of remainder.
+struct ShortSplitFloat {
+  uint16_t high = 0;  // as in SplitFloat
+  uint8_t low = 0;    // with a sign: what to add to the bits in fp32, in units of 256
+};
+
+// What rounds to the nearest, as noise of 8 bits.
+inline constexpr uint32_t kNoNoise8 = 0x80;
+
+constexpr ShortSplitFloat split_short(float value, uint32_t noise) {
+  const uint32_t bits = bits_with_noise(value, noise & 0xffu);
+  const SplitFloat split = split_float(std::bit_cast<float>(bits));
+  return {.high = split.high, .low = static_cast<uint8_t>(static_cast<uint16_t>(split.low) >> 8)};
+}
+
+constexpr float join_short(ShortSplitFloat split) {
+  return join_float({.high = split.high, .low = static_cast<int16_t>(split.low << 8)});
+}
+
+// Without a remainder: the bits of the bf16.
+constexpr uint16_t cut_float(float value, uint32_t noise) {
+  const uint32_t bits = bits_with_noise(value, noise & 0xffffu);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? uint16_t{0x7fc0} : static_cast<uint16_t>(bits >> 16);
 }
 
 }  // namespace sotto::kernels

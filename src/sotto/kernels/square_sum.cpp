@@ -27,7 +27,10 @@ int64_t num_slabs(int64_t size) {
 
 void SquareSum::accumulate(at::Tensor& total, const at::Tensor& values) {
   const int64_t size = values.numel();
-  check_float_vector(values, size, "values");
+  const at::ScalarType type = values.scalar_type();
+  SOTTO_ASSERT(
+      values.dim() == 1 && values.is_contiguous() && (type == at::kFloat || type == at::kBFloat16),
+      "values in {} dimensions of {}", values.dim(), c10::toString(type));
   SOTTO_ASSERT(
       total.numel() == 1 && total.scalar_type() == at::kDouble && total.device() == values.device(),
       "a total of {} values in {} on {}", total.numel(), c10::toString(total.scalar_type()),

@@ -8,9 +8,9 @@
 namespace sotto::kernels {
 
 struct SquareSum {
-  // Adds to total fp64 [1] the sum over values [n] fp32 of their squares, in double: no fp32 value
-  // overflows or vanishes in it. NaN if one of them is, infinite if one is and none is NaN. The
-  // host does not see the sum and need not wait for it.
+  // Adds to total fp64 [1] the sum over values [n], fp32 or bf16, of their squares, in double: no
+  // value overflows or vanishes in it. NaN if one of them is, infinite if one is and none is NaN.
+  // The host does not see the sum and need not wait for it.
   static void accumulate(at::Tensor& total, const at::Tensor& values);
 };
 

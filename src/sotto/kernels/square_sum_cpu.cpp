@@ -38,30 +38,31 @@ struct Sums {
   }
 };
 
-double sum_of_squares(const float* values, int64_t size) {
+template <class T>
+double sum_of_squares(const T* values, int64_t size) {
   Sums sums;
-  int64_t i = 0;
-  for (; i + simd::kLanes <= size; i += simd::kLanes) sums.add_squares(values + i);
-  if (i < size) {
-    float rest[simd::kLanes] = {};
-    std::memcpy(rest, values + i, static_cast<size_t>(size - i) * sizeof(float));
-    sums.add_squares(rest);
-  }
+  simd::for_each_block(size, [&](int64_t i, auto n) {
+    float block[simd::kLanes];
+    simd::store(block, simd::load(values + i, n), simd::Full{});
+    sums.add_squares(block);
+  });
   return sums.total();
 }
 
 }  // namespace
 
 void square_sum_cpu(const at::Tensor& values, const at::Tensor& partial, const at::Tensor& total) {
-  const float* from = values.const_data_ptr<float>();
   auto* sums = partial.mutable_data_ptr<double>();
   const int64_t size = values.numel();
   const int64_t slabs = partial.numel();
-  at::parallel_for(0, slabs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t slab = begin; slab < end; ++slab) {
-      const int64_t first = size * slab / slabs;
-      sums[slab] = sum_of_squares(from + first, size * (slab + 1) / slabs - first);
-    }
+  with_element_type(values, [&](auto zero) {
+    const auto* from = values.const_data_ptr<decltype(zero)>();
+    at::parallel_for(0, slabs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slab = begin; slab < end; ++slab) {
+        const int64_t first = size * slab / slabs;
+        sums[slab] = sum_of_squares(from + first, size * (slab + 1) / slabs - first);
+      }
+    });
   });
   *total.mutable_data_ptr<double>() += std::accumulate(sums, sums + slabs, 0.0);
 }
