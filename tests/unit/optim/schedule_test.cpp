@@ -10,7 +10,8 @@ namespace sotto::optim {
 namespace {
 
 constexpr std::array kKinds = {ScheduleKind::kConstant, ScheduleKind::kLinear,
-                               ScheduleKind::kCosine, ScheduleKind::kNoam};
+                               ScheduleKind::kCosine,   ScheduleKind::kInverseSqrt,
+                               ScheduleKind::kTriStage, ScheduleKind::kPlateau};
 
 TEST(Schedule, WarmsUpInAStraightLineFromZero) {
   for (const ScheduleKind kind : kKinds) {
@@ -39,12 +40,12 @@ TEST(Schedule, EndsAtTheFinalRateAndStaysThere) {
   }
 }
 
-TEST(Schedule, NoamFallsWithTheRootOfTheStepDownToItsFloor) {
+TEST(Schedule, InverseSqrtFallsWithTheRootOfTheStepDownToItsFloor) {
   const ScheduleOptions options{
-      .kind = ScheduleKind::kNoam, .rate = 1.0, .warmup_steps = 100, .final_ratio = 0.1};
+      .kind = ScheduleKind::kInverseSqrt, .rate = 1.0, .warmup_steps = 100, .final_ratio = 0.1};
   EXPECT_DOUBLE_EQ(rate_at(options, 401, 10), 0.5);
   EXPECT_DOUBLE_EQ(rate_at(options, 1'000'001, 10), 0.1);
-  const ScheduleOptions without{.kind = ScheduleKind::kNoam, .rate = 1.0};
+  const ScheduleOptions without{.kind = ScheduleKind::kInverseSqrt, .rate = 1.0};
   EXPECT_DOUBLE_EQ(rate_at(without, 30'001, 10), 0.5);
 }
 
@@ -65,6 +66,77 @@ TEST(Schedule, AWarmUpMayBeLongerThanTheRun) {
   }
 }
 
+TEST(Schedule, TriStageHoldsThePeakAndThenFallsByAFactor) {
+  const ScheduleOptions options{.kind = ScheduleKind::kTriStage,
+                                .rate = 2.0,
+                                .warmup_share = 0.1,
+                                .hold_share = 0.4,
+                                .final_ratio = 0.01};
+  EXPECT_EQ(rate_at(options, 6, 100), 1.0) << "half way up";
+  EXPECT_EQ(rate_at(options, 11, 100), 2.0);
+  EXPECT_EQ(rate_at(options, 51, 100), 2.0);
+  EXPECT_LT(rate_at(options, 52, 100), 2.0);
+  EXPECT_NEAR(rate_at(options, 76, 100), 0.2, 1e-15) << "half way down";
+  EXPECT_NEAR(rate_at(options, 101, 100), 0.02, 1e-15);
+  EXPECT_NEAR(rate_at(options, 1'000, 100), 0.02, 1e-15);
+}
+
+TEST(Schedule, WarmsUpForAShareOfAnySchedule) {
+  for (const ScheduleKind kind : kKinds) {
+    ScheduleOptions by_share{.kind = kind, .rate = 1.0, .warmup_share = 0.25, .final_ratio = 0.1};
+    ScheduleOptions by_steps{.kind = kind, .rate = 1.0, .warmup_steps = 10, .final_ratio = 0.1};
+    for (int64_t step = 1; step <= 45; ++step)
+      EXPECT_EQ(rate_at(by_share, step, 40), rate_at(by_steps, step, 40)) << step;
+  }
+}
+
+TEST(Plateau, CutsTheRateDownWhenPatienceIsAtItsEnd) {
+  const ScheduleOptions options{.kind = ScheduleKind::kPlateau,
+                                .final_ratio = 0.2,
+                                .plateau_factor = 0.5,
+                                .plateau_patience = 1};
+  Plateau plateau;
+  const auto factor_after = [&](double value) {
+    plateau.update(options, value);
+    return plateau.factor;
+  };
+  EXPECT_EQ(factor_after(3.0), 1.0);
+  EXPECT_EQ(factor_after(3.0), 1.0) << "no better, which is borne once";
+  EXPECT_EQ(factor_after(2.0), 1.0);
+  EXPECT_EQ(factor_after(2.5), 1.0);
+  EXPECT_EQ(factor_after(2.0), 0.5);
+  EXPECT_EQ(factor_after(2.1), 0.5) << "patience begins anew";
+  EXPECT_EQ(factor_after(2.1), 0.25);
+  EXPECT_EQ(factor_after(std::nan("")), 0.25);
+  EXPECT_EQ(factor_after(std::nan("")), 0.2) << "not below the final rate";
+
+  // As a checkpoint brings it back.
+  Plateau resumed{.best = plateau.best, .num_worse = plateau.num_worse, .factor = plateau.factor};
+  EXPECT_EQ(resumed.best, 2.0);
+  EXPECT_EQ(resumed.num_worse, 0);
+}
+
+TEST(Plateau, IsNothingToOtherSchedules) {
+  Plateau plateau;
+  for (int i = 0; i < 10; ++i) plateau.update({}, 1.0);
+  EXPECT_EQ(plateau.factor, 1.0);
+}
+
+TEST(Schedule, RefusesWhatCannotTakeEffect) {
+  const auto refused = [](std::vector<std::string> overrides) {
+    EXPECT_THROW(read_overrides<ScheduleOptions>(overrides), ConfigError) << overrides.back();
+  };
+  refused({"warmup_steps=5", "warmup_share=0.1"});
+  refused({"hold_share=0.1"});
+  refused({"plateau_factor=0.1"});
+  refused({"kind=cosine", "plateau_patience=7"});
+  refused({"kind=tri_stage"});
+  refused({"kind=tri_stage", "final_ratio=0.01", "warmup_share=0.6", "hold_share=0.5"});
+  read_overrides<ScheduleOptions>({"kind=plateau", "plateau_patience=7"});
+  read_overrides<ScheduleOptions>(
+      {"kind=tri_stage", "final_ratio=0.01", "warmup_share=0.1", "hold_share=0.4"});
+}
+
 TEST(Schedule, StepsCountFromOne) {
   EXPECT_THROW(rate_at({}, 0, 10), InternalError);
 }
@@ -76,8 +148,11 @@ TEST(Schedule, IsReadAndWrittenAsOptions) {
   EXPECT_EQ(options.rate, 3e-4);
   EXPECT_EQ(options.warmup_steps, 500);
   EXPECT_EQ(options.final_ratio, 0.1);
-  EXPECT_EQ(read_overrides<ScheduleOptions>({"kind=noam"}).kind, ScheduleKind::kNoam);
-  for (const char* wrong : {"kind=step", "rate=-1", "warmup_steps=-1", "final_ratio=1.5"}) {
+  EXPECT_EQ(read_overrides<ScheduleOptions>({"kind=inverse_sqrt"}).kind,
+            ScheduleKind::kInverseSqrt);
+  for (const char* wrong :
+       {"kind=step", "kind=noam", "rate=-1", "warmup_steps=-1", "final_ratio=1.5", "warmup_share=2",
+        "hold_share=-1", "plateau_factor=1", "plateau_factor=0", "plateau_patience=-1"}) {
     EXPECT_THROW(read_overrides<ScheduleOptions>({wrong}), ConfigError) << wrong;
   }
 }
