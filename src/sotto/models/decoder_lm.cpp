@@ -115,7 +115,9 @@ void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& s
   const MomentScope moment(context.moment(Phase::kBackward));
   Dropout::apply(dx, batch.packing, context.dropout(kInputDropout, options_.dropout));
   positions_.accumulate(dx, batch.packing);
-  Embedding::backward(dx, batch.values, table_.gradient);
+  nn::GradientSum gradient(table_);
+  Embedding::backward(dx, batch.values, gradient.sum());
+  gradient.add();
 }
 
 Model::Recognised DecoderLm::recognise(const data::MicroBatch& batch) {

@@ -1,6 +1,7 @@
 #include "sotto/nn/lm_head.h"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "sotto/kernels/gemm.h"
@@ -37,9 +38,13 @@ at::Tensor LmHead::forward(at::Tensor x, const Objective& objective, const Conte
   const at::Tensor& normed =
       tape.get(kNormed, [&] { return norm_.forward(tape.kept(kInput).front()); }).front();
   const at::Tensor weight = in_type_of(weight_.value, normed);
+  std::optional<GradientSum> gradient;
+  if (weight_.spec.trains) gradient.emplace(weight_);
   CrossEntropy::Result result = CrossEntropy::forward(
       {.x = normed, .weight = weight, .packing = context.packing, .targets = objective.targets},
-      objective.weights, weight_.spec.trains ? &weight_.gradient : nullptr, options_.loss);
+      objective.weights, gradient ? &gradient->sum() : nullptr, options_.loss);
+  if (gradient) gradient->add();
+  gradient.reset();
   tape.settle(kNormed);
   tape.put(kGradient, {std::move(result.dx)});
   return std::move(result.loss);

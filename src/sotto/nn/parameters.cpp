@@ -30,11 +30,6 @@ uint64_t hash_of(std::string_view name) {
   return hash;
 }
 
-int64_t aligned(int64_t num_values) {
-  constexpr int64_t kStep = ParameterStore::kAlignedValues;
-  return (num_values + kStep - 1) / kStep * kStep;
-}
-
 // Numbers first, first + 1, ... of the stream, on all cores.
 void fill_normal(std::span<float> values, const RandomStream& stream, int64_t first) {
   constexpr int64_t kGrain = 4096;  // a multiple of four, as blocks of the stream begin at those
@@ -70,7 +65,7 @@ void initialise(Parameter& parameter, uint64_t seed) {
 struct RangeKind {
   std::string_view name;
   bool decays;
-  bool in_weight_type;
+  bool is_large;
   bool trains;
 };
 
@@ -84,8 +79,7 @@ constexpr std::array kRangeKinds = {RangeKind{"matrices", true, true, true},
 bool belongs(const Parameter& parameter, const RangeKind& kind, int64_t small_below) {
   const ParameterSpec& spec = parameter.spec;
   const bool is_large = spec.decays() && spec.num_values() >= small_below;
-  return spec.decays() == kind.decays && is_large == kind.in_weight_type &&
-         spec.trains == kind.trains;
+  return spec.decays() == kind.decays && is_large == kind.is_large && spec.trains == kind.trains;
 }
 
 // A buffer of `size` values, zeroed: the space between views takes part in sums.
@@ -98,20 +92,22 @@ at::Tensor make_flat(int64_t size, Category category, const at::TensorOptions& o
 
 // Allocates a range and cuts it into the views of its members.
 void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
-                const ParameterAllocation& allocation, at::ScalarType type) {
+                const ParameterAllocation& allocation) {
   const auto on_device = at::TensorOptions().device(allocation.device);
+  const auto type_of = [&](at::ScalarType large) { return range.is_large ? large : at::kFloat; };
   int64_t size = 0;
-  for (const Parameter* parameter : members) size += aligned(parameter->spec.num_values());
-  range.values = make_flat(size, Category::kWeights, on_device.dtype(type));
+  for (const Parameter* parameter : members) size += range.spaced(parameter->spec.num_values());
+  range.values = make_flat(size, Category::kWeights, on_device.dtype(type_of(allocation.weights)));
   if (range.trains)
-    range.gradients = make_flat(size, Category::kGradients, on_device.dtype(at::kFloat));
+    range.gradients =
+        make_flat(size, Category::kGradients, on_device.dtype(type_of(allocation.gradients)));
   int64_t first = 0;
   for (Parameter* parameter : members) {
     const int64_t count = parameter->spec.num_values();
     parameter->value = range.values.narrow(0, first, count).view(parameter->spec.shape);
     if (range.trains)
       parameter->gradient = range.gradients.narrow(0, first, count).view(parameter->spec.shape);
-    first += aligned(count);
+    first += range.spaced(count);
   }
 }
 
@@ -121,6 +117,18 @@ at::Tensor in_type_of(const at::Tensor& value, const at::Tensor& activations) {
   if (value.scalar_type() == activations.scalar_type()) return value;
   const CategoryScope category(Category::kWorkspace);
   return kernels::Cast::to(value, activations.scalar_type());
+}
+
+GradientSum::GradientSum(Parameter& parameter) : parameter_(&parameter) {
+  const at::Tensor& gradient = parameter.gradient;
+  if (gradient.scalar_type() == at::kFloat) return;
+  const CategoryScope category(Category::kWorkspace);
+  apart_ = at::empty(gradient.sizes(), gradient.options().dtype(at::kFloat));
+  if (!apart_.is_meta()) apart_.zero_();
+}
+
+void GradientSum::add() {
+  if (is_apart()) kernels::Cast::accumulate(parameter_->gradient, apart_);
 }
 
 int64_t ParameterSpec::num_values() const {
@@ -139,6 +147,9 @@ Parameter& ParameterStore::declare(ParameterSpec spec) {
 
 void ParameterStore::allocate(const ParameterAllocation& allocation) {
   SOTTO_ASSERT(ranges_.empty(), "parameters are allocated twice");
+  SOTTO_ASSERT(allocation.gradients == at::kFloat || allocation.gradients == allocation.weights,
+               "gradients in {} of weights in {}", c10::toString(allocation.gradients),
+               c10::toString(allocation.weights));
   for (const RangeKind& kind : kRangeKinds) {
     std::vector<Parameter*> members;
     for (Parameter& parameter : parameters_) {
@@ -148,9 +159,9 @@ void ParameterStore::allocate(const ParameterAllocation& allocation) {
     ParameterRange range;
     range.name = kind.name;
     range.decays = kind.decays;
+    range.is_large = kind.is_large;
     range.trains = kind.trains && allocation.trains;
-    const at::ScalarType type = kind.in_weight_type ? allocation.weights : at::kFloat;
-    make_range(range, members, allocation, type);
+    make_range(range, members, allocation);
     ranges_.push_back(std::move(range));
   }
   if (allocation.device.is_meta()) return;

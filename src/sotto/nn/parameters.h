@@ -36,15 +36,27 @@ struct ParameterSpec {
 struct Parameter {
   ParameterSpec spec;
   at::Tensor value;
-  at::Tensor gradient;  // fp32, added to by backward; undefined where frozen
+  at::Tensor
+      gradient;  // added to by backward; fp32, or of the value's type; undefined where frozen
 };
 
 // Parameters one behind the other that are updated alike.
 struct ParameterRange {
   std::string name;
   at::Tensor values;     // [n]
-  at::Tensor gradients;  // [n] fp32; undefined without training, and where frozen
+  at::Tensor gradients;  // [n]; undefined without training, and where frozen
   bool decays = false;
+  // Its parameters have at least `small_below` values: the numerics of a run may give them, their
+  // gradients and their state fewer bits. All others are fp32 throughout.
+  bool is_large = false;
+  // Each view begins at a multiple of this many values, so that vector loads are aligned; of large
+  // ones also blocks of 8-bit moments (kernels/moment_map.h), which then have values of one
+  // parameter alone.
+  int64_t alignment() const { return is_large ? 256 : 64; }
+  // Values up to the next view.
+  int64_t spaced(int64_t num_values) const {
+    return (num_values + alignment() - 1) / alignment() * alignment();
+  }
   // All of its parameters do, or none.
   bool trains = true;
 };
@@ -54,6 +66,8 @@ struct ParameterAllocation {
   at::Device device = at::kCPU;
   // Of weights with at least `small_below` values and two dimensions; all others are fp32.
   at::ScalarType weights = at::kFloat;
+  // Of the same: fp32, or bf16 with weights of bf16.
+  at::ScalarType gradients = at::kFloat;
   int64_t small_below = 4096;
   // Of the initial values.
   uint64_t seed = 1;
@@ -65,12 +79,24 @@ struct ParameterAllocation {
 // that lives as long as the product.
 at::Tensor in_type_of(const at::Tensor& value, const at::Tensor& activations);
 
+// Where a layer that adds to a parameter's gradient in fp32 adds it: the gradient itself, or, where
+// that has another type, a zeroed sum in the workspace that add() brings there, rounded once.
+class GradientSum {
+ public:
+  explicit GradientSum(Parameter& parameter);
+
+  at::Tensor& sum() { return is_apart() ? apart_ : parameter_->gradient; }
+  void add();
+
+ private:
+  bool is_apart() const { return apart_.defined(); }
+
+  Parameter* parameter_;
+  at::Tensor apart_;
+};
+
 class ParameterStore {
  public:
-  // Each view begins at a multiple of this many values of its range, so that vector loads are
-  // aligned.
-  static constexpr int64_t kAlignedValues = 64;
-
   // Parameters whose names begin with one of the prefixes are frozen.
   explicit ParameterStore(std::vector<std::string> frozen_prefixes = {})
       : frozen_prefixes_(std::move(frozen_prefixes)) {}

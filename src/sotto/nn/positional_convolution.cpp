@@ -138,13 +138,16 @@ void PositionalConvolution::accumulate(const at::Tensor& d_product, const at::Te
   at::Tensor d_weight;
   {
     const CategoryScope category(Category::kWorkspace);
-    d_weight = at::empty_like(direction_.gradient);
+    d_weight =
+        at::empty(direction_.gradient.sizes(), direction_.gradient.options().dtype(at::kFloat));
     if (!d_weight.is_meta()) d_weight.zero_();
   }
   GroupedConvolution::accumulate(d_weight, {.dy = d_product, .x = x}, context.packing, {});
+  GradientSum d_direction(direction_);
   WeightNorm::backward(
       {.dw = d_weight, .v = direction_.value, .g = length_.value, .norm = weight.length},
-      {.v = direction_.gradient, .g = length_.gradient});
+      {.v = d_direction.sum(), .g = length_.gradient});
+  d_direction.add();
 }
 
 }  // namespace sotto::nn

@@ -29,7 +29,10 @@ void Positions::add(at::Tensor& x, const kernels::Packing& packing) const {
 }
 
 void Positions::accumulate(const at::Tensor& dy, const kernels::Packing& packing) const {
-  if (table_ != nullptr) PositionAdd::backward(dy, packing, table_->gradient);
+  if (table_ == nullptr) return;
+  GradientSum gradient(*table_);
+  PositionAdd::backward(dy, packing, gradient.sum());
+  gradient.add();
 }
 
 }  // namespace sotto::nn

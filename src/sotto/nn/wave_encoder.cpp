@@ -116,10 +116,12 @@ at::Tensor WaveEncoder::forward(const at::Tensor& samples, const Packings& packi
 void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
                            const Packings& packings) const {
   const Wave wave = prepare(samples, packings, dy.scalar_type());
-  WaveNorm::Folded d_folded;
+  WeightGradients gradients;
+  for (const Stage& stage : stages_) gradients.sums.emplace_back(stage.weight);
   if (is_folded(0)) {
     const device::CategoryScope category(device::Category::kWorkspace);
-    d_folded = {.weight = zeroed_as(wave.folded.weight), .bias = zeroed_as(wave.folded.bias)};
+    gradients.d_folded = {.weight = zeroed_as(wave.folded.weight),
+                          .bias = zeroed_as(wave.folded.bias)};
   }
   for_each_piece(wave, packings, [&](const Piece& piece) {
     // What frames that are left would say is zero.
@@ -130,20 +132,23 @@ void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
         d_piece.narrow(0, segment.first_slot, segment.count)
             .copy_(dy.narrow(0, segment.first_row, segment.count));
     }
-    backward_piece(piece, std::move(d_piece), wave, d_folded);
+    backward_piece(piece, std::move(d_piece), wave, gradients);
   });
-  if (!is_folded(0)) return;
-  Parameter& weight = stages_.front().weight;
-  WaveNorm::backward(
-      d_folded, wave.moments,
-      {.weight = weight.value, .gamma = gamma_->value, .beta = beta_->value},
-      {.weight = weight.gradient, .gamma = gamma_->gradient, .beta = beta_->gradient},
-      wave_options());
+  if (is_folded(0)) {
+    WaveNorm::backward(
+        gradients.d_folded, wave.moments,
+        {.weight = stages_.front().weight.value, .gamma = gamma_->value, .beta = beta_->value},
+        {.weight = gradients.sums.front().sum(),
+         .gamma = gamma_->gradient,
+         .beta = beta_->gradient},
+        wave_options());
+  }
+  for (GradientSum& sum : gradients.sums) sum.add();
 }
 
 // Rows at the border of two pieces are computed in both: each adds what its own frames say.
 void WaveEncoder::backward_piece(const Piece& piece, at::Tensor dy, const Wave& wave,
-                                 const WaveNorm::Folded& d_folded) const {
+                                 WeightGradients& gradients) const {
   std::vector<Kept> kept;
   for (size_t stage = 0; stage < stages_.size(); ++stage)
     kept.push_back(
@@ -157,7 +162,7 @@ void WaveEncoder::backward_piece(const Piece& piece, at::Tensor dy, const Wave& 
       dy = own.norm->backward(dy, now.product, now.normed);
     }
     now.product.reset();
-    accumulate(stage, dy, now.input, piece, wave, d_folded);
+    accumulate(stage, dy, now.input, piece, wave, gradients);
     if (stage > 0) {
       const at::Tensor weight = in_type_of(own.weight.value, dy);
       dy = Convolution::input_gradient(dy, weight, now.input.size(0), own.convolution);
@@ -168,18 +173,18 @@ void WaveEncoder::backward_piece(const Piece& piece, at::Tensor dy, const Wave& 
 
 void WaveEncoder::accumulate(size_t stage, const at::Tensor& dy, const at::Tensor& input,
                              const Piece& piece, const Wave& wave,
-                             const WaveNorm::Folded& d_folded) const {
+                             WeightGradients& gradients) const {
   const Stage& own = stages_[stage];
   if (!is_folded(stage)) {
-    Convolution::accumulate(own.weight.gradient, dy, input, own.convolution);
+    Convolution::accumulate(gradients.sums[stage].sum(), dy, input, own.convolution);
     if (own.bias != nullptr) ColumnSum::accumulate(own.bias->gradient, dy);
     return;
   }
   const auto [size, stride] = own.convolution;
   for (const Share& share : shares_of(piece, wave, dy.size(0))) {
     const at::Tensor dy_share = dy.narrow(0, share.first, share.count);
-    at::Tensor d_weight = d_folded.weight.select(0, share.utterance);
-    at::Tensor d_bias = d_folded.bias.select(0, share.utterance);
+    at::Tensor d_weight = gradients.d_folded.weight.select(0, share.utterance);
+    at::Tensor d_bias = gradients.d_folded.bias.select(0, share.utterance);
     Convolution::accumulate(
         d_weight, dy_share,
         input.narrow(0, share.first * stride, (share.count - 1) * stride + size), own.convolution);

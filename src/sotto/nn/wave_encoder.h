@@ -121,6 +121,12 @@ class WaveEncoder {
     LayerTape::Tensors normed;  // empty without a norm
   };
 
+  // Where backward adds up the gradients of the convolutions' weights, over all pieces.
+  struct WeightGradients {
+    std::vector<GradientSum> sums;       // of each stage
+    kernels::WaveNorm::Folded d_folded;  // of the first, where it is folded
+  };
+
   Wave prepare(const at::Tensor& samples, const Packings& packings, at::ScalarType type) const;
   void for_each_piece(const Wave& wave, const Packings& packings,
                       const std::function<void(const Piece&)>& body) const;
@@ -137,10 +143,10 @@ class WaveEncoder {
   Kept run_stage(size_t stage, at::Tensor input, const Piece& piece, const Wave& wave) const;
   at::Tensor activated(const Kept& kept) const;
   void backward_piece(const Piece& piece, at::Tensor dy, const Wave& wave,
-                      const kernels::WaveNorm::Folded& d_folded) const;
+                      WeightGradients& gradients) const;
   // The gradients of one convolution's weights.
   void accumulate(size_t stage, const at::Tensor& dy, const at::Tensor& input, const Piece& piece,
-                  const Wave& wave, const kernels::WaveNorm::Folded& d_folded) const;
+                  const Wave& wave, WeightGradients& gradients) const;
 
   WaveEncoderOptions options_;
   std::vector<Stage> stages_;

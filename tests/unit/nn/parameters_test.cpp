@@ -29,11 +29,41 @@ TEST(ParameterStore, CutsFlatRangesIntoViews) {
   EXPECT_TRUE(store.ranges()[1].decays);
   const ParameterRange& vectors = store.ranges()[2];
   EXPECT_FALSE(vectors.decays);
+  EXPECT_FALSE(vectors.is_large);
   EXPECT_EQ(vectors.values.numel(), 128 + 64);
   EXPECT_EQ(store.find("norm.weight")->gradient.data_ptr<float>(),
             vectors.gradients.data_ptr<float>() + 128);
   EXPECT_EQ(store.num_values(), 7000 + 100 + 15 + 7);
   EXPECT_EQ(store.find("c"), nullptr);
+}
+
+TEST(ParameterStore, HasGradientsOfLargeMatricesInBf16) {
+  ParameterStore store;
+  declare_all(store);
+  store.allocate({.weights = at::kBFloat16, .gradients = at::kBFloat16});
+  EXPECT_TRUE(store.ranges()[0].is_large);
+  EXPECT_EQ(store.find("a.weight")->gradient.scalar_type(), at::kBFloat16);
+  for (const char* name : {"a.bias", "b.weight", "norm.weight"})
+    EXPECT_EQ(store.find(name)->gradient.scalar_type(), at::kFloat) << name;
+  ParameterStore other;
+  declare_all(other);
+  EXPECT_THROW(other.allocate({.gradients = at::kBFloat16}), InternalError);
+}
+
+TEST(GradientSum, IsTheGradientOrIsAddedToItOnce) {
+  ParameterStore store;
+  declare_all(store);
+  store.allocate({.weights = at::kBFloat16, .gradients = at::kBFloat16});
+  for (const char* name : {"a.weight", "a.bias"}) {
+    Parameter& parameter = *store.find(name);
+    parameter.gradient.fill_(1.0);
+    GradientSum gradient(parameter);
+    EXPECT_EQ(gradient.sum().scalar_type(), at::kFloat);
+    // Each is lost beside the 1 in bf16; together they are not.
+    for (int i = 0; i < 8; ++i) gradient.sum().add_(0x1p-10);
+    gradient.add();
+    EXPECT_TRUE((parameter.gradient == 1.0 + 0x1p-7).all().item<bool>()) << name;
+  }
 }
 
 TEST(ParameterStore, DrawsBySeedAndNameAlone) {
