@@ -130,7 +130,7 @@ std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
                                .has_bias = options.conv_bias,
                                .norm = options.conv_norm,
                                .piece_frames = options.piece_frames});
-  const at::ScalarType type = train::compute_type(work.config.numerics);
+  const at::ScalarType type = work.config.arithmetic().compute_type();
   store.allocate({.device = device.torch, .weights = type, .trains = false});
   device::StagingBuffer staging(int64_t{1} << 30);
   std::vector<double> seconds;
@@ -216,7 +216,7 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
                nlohmann::ordered_json& results) {
   const Workload work = workload_of(arguments);
   const train::RunConfig& config = work.config;
-  train::apply_numerics(config.numerics);
+  train::apply_arithmetic(config.arithmetic());
   const int64_t constant = train::measure_library_constant(config, work.shape, device);
   report::Table table({{work.name + " " + arguments.numerics},
                        {work.unit, report::Align::kRight},
@@ -258,7 +258,7 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
                  const device::RunDevice& device, nlohmann::ordered_json& results) {
   const Workload work = workload_of(arguments);
   const train::RunConfig& config = work.config;
-  train::apply_numerics(config.numerics);
+  train::apply_arithmetic(config.arithmetic());
   const int64_t constant = train::measure_library_constant(config, work.shape, device);
   report::Table table({{work.name + " in a budget"},
                        {"tier"},
@@ -319,7 +319,7 @@ void run_creep(const Arguments& arguments, const Lengths& lengths, const device:
                nlohmann::ordered_json& results) {
   const Workload work = workload_of(arguments);
   const train::RunConfig& config = work.config;
-  train::apply_numerics(config.numerics);
+  train::apply_arithmetic(config.arithmetic());
   const device::TargetScope target(device.target);
   const int64_t free = device::read_cuda_memory().free_bytes;
   const auto arena =

@@ -124,6 +124,24 @@ TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {
   EXPECT_EQ(weights("parts", 18), weights("whole", 18));
 }
 
+// With 8-bit moments and a remainder in the checkpoint, random rounding, and a rate that depends on
+// evaluations.
+TEST_F(Train, GoesOnToTheBitInLeanNumerics) {
+  const std::vector<std::string> lean = {"--set", "numerics=bf16-lean",
+                                         "--set", "precision.small_below=1",
+                                         "--set", "optimizer.schedule.kind=plateau",
+                                         "--set", "optimizer.schedule.plateau_patience=0",
+                                         "--set", "evaluate_every=2"};
+  std::vector<std::string> cut = lean;
+  cut.insert(cut.end(), {"--max-steps", "7"});
+  ASSERT_EQ(train("whole", lean).exit_code, 0);
+  ASSERT_EQ(train("parts", cut).exit_code, 0);
+  const CommandResult resumed = run_sotto(
+      {"train", "--resume", "--out", run("parts").string(), "--set", "max_steps=0", "--json"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(weights("parts", 18), weights("whole", 18));
+}
+
 TEST_F(Train, RefusesARunThatIsThere) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   expect_refusal(train("run"), 2, {"--resume"});
@@ -222,6 +240,8 @@ TEST_F(Train, RefusesADeviceThatItCannotUse) {
   expect_refusal(train("run", {"--device", "tpu"}), 2, {"'tpu'", "cpu, cuda or cuda:N"});
   expect_refusal(train("run", {"--pretend-device", "t4"}), 2, {"'t4'", "--device cuda"});
   expect_refusal(train("run", {"--set", "numerics=tf32"}), 2, {"tf32", "numerics: fp32"});
+  expect_refusal(train("run", {"--set", "precision.remainder_bits=8"}), 2, {"remainder_bits: 8"});
+  expect_refusal(train("run", {"--set", "optimizer.rate_factors=[nothing.=2]"}), 2, {"nothing.=2"});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/example_list.h"
 #include "sotto/train/fit.h"
+#include "support/tolerance.h"
 #include "support/training.h"
 
 namespace sotto::train {
@@ -44,6 +45,38 @@ TEST(Budget, SplitsGiveTheSameCurve) {
     const Curve split =
         test::run_curve(test::tiny_config(), {.limits = split_into(micro_batches)}, kSteps, kBatch);
     expect_same_curve(split, whole, fmt::format("{} micro-batches", micro_batches));
+  }
+}
+
+RunConfig lean_config() {
+  RunConfig config = test::tiny_config();
+  config.numerics = Numerics::kBf16Lean;
+  config.precision.small_below = 1;  // no matrix of so small a network would be large
+  return config;
+}
+
+// What is rounded at random is a function of seed, step and place: what is recomputed does not
+// change it.
+TEST(Budget, TiersGiveTheSameBitsWhereStepsAreRounded) {
+  const Curve kept = test::run_curve(lean_config(), {.tier = nn::Tier::kNone}, 5, kBatch);
+  const Curve block = test::run_curve(lean_config(), {.tier = nn::Tier::kBlock}, 5, kBatch);
+  EXPECT_EQ(block.losses, kept.losses);
+  EXPECT_TRUE(test::same_bits(block.weights, kept.weights));
+  const Curve other =
+      test::run_curve(lean_config(), {.tier = nn::Tier::kNone, .seed = 2}, 5, kBatch);
+  EXPECT_FALSE(test::same_bits(other.weights, kept.weights));
+}
+
+// Of the same data, with fewer bits.
+TEST(Budget, LeanNumericsFollowFp32) {
+  const Curve exact = test::run_curve(test::tiny_config(), {}, kSteps, kBatch);
+  for (const int64_t micro_batches : {1, 4}) {
+    const Curve lean =
+        test::run_curve(lean_config(), {.limits = split_into(micro_batches)}, kSteps, kBatch);
+    for (size_t i = 0; i < exact.losses.size(); ++i)
+      EXPECT_NEAR(lean.losses[i], exact.losses[i],
+                  test::kHalfCurveTolerance * std::abs(exact.losses[i]))
+          << micro_batches << " micro-batches, step " << i + 1;
   }
 }
 

@@ -49,6 +49,10 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
   return outcome;
 }
 
+// Where all matrices have bf16 gradients, those are the fp32 ones rounded once: kernels that add
+// up in fp32 do so apart.
+class Bf16Gradients : public ::testing::TestWithParam<TinyModel> {};
+
 const std::vector<std::vector<int64_t>> kWhole = {{0, 1, 2, 3, 4, 5}};
 
 void expect_same(const Outcome& a, const Outcome& b, const std::string& what) {
@@ -83,6 +87,25 @@ TEST_P(Models, GiveTheSameInAnyOrderAndSplit) {
   expect_same(run(GetParam(), {{3, 1}, {0}, {5, 4, 2}}), whole, "three packs");
   expect_same(run(GetParam(), {{0}, {1}, {2}, {3}, {4}, {5}}), whole, "each alone");
 }
+
+TEST_P(Bf16Gradients, AreTheFp32OnesRounded) {
+  TinyModel tiny = GetParam();
+  tiny.config.numerics = train::Numerics::kBf16Exact;
+  tiny.config.precision.small_below = 1;
+  const Outcome whole = run(tiny, kWhole);
+  tiny.config.precision.gradients = at::kBFloat16;
+  const Outcome half = run(tiny, kWhole);
+  EXPECT_EQ(half.losses, whole.losses);
+  size_t num_half = 0;
+  for (size_t i = 0; i < whole.gradients.size(); ++i) {
+    num_half += half.gradients[i].scalar_type() == at::kBFloat16 ? 1 : 0;
+    EXPECT_LE(relative_error(half.gradients[i], whole.gradients[i]), kBf16GradientTolerance) << i;
+  }
+  EXPECT_GE(num_half, 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Bf16Gradients, ::testing::ValuesIn(tiny_models()),
+                         [](const auto& test) { return test.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(All, Models, ::testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test.param.name; });

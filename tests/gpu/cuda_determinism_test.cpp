@@ -66,7 +66,7 @@ TEST_P(CudaDeterminism, TwoRunsAndAResumedOneAreEqual) {
 }
 
 TEST_P(CudaDeterminism, TiersGiveTheSameBits) {
-  apply_numerics(GetParam());
+  apply_arithmetic(preset_of(GetParam()));
   const device::TargetScope target(gpu()->target);
   const auto run = [&](nn::Tier tier) {
     return test::run_curve(config(), {.tier = tier}, 5, 16, gpu()->torch);
@@ -80,7 +80,8 @@ TEST_P(CudaDeterminism, TiersGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Numerics, CudaDeterminism,
-                         ::testing::Values(Numerics::kFp32, Numerics::kBf16Exact, Numerics::kFp16),
+                         ::testing::Values(Numerics::kFp32, Numerics::kBf16Exact,
+                                           Numerics::kBf16Lean, Numerics::kFp16),
                          [](const auto& test) {
                            std::string name(name_of(test.param, kNumerics));
                            std::replace(name.begin(), name.end(), '-', '_');

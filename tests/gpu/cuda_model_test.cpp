@@ -15,7 +15,7 @@ std::vector<double> losses_of(const TinyModel& tiny, train::Numerics numerics,
                               const at::Device& device, train::StepSettings settings) {
   train::RunConfig config = tiny.config;
   config.numerics = numerics;
-  train::apply_numerics(numerics);
+  train::apply_arithmetic(train::preset_of(numerics));
   train::Learner learner(config, tiny.shape, device, int64_t{64} << 20);
   settings.reduction = config.reduction;
   settings.total_steps = kSteps;
@@ -54,11 +54,12 @@ TEST_P(CudaModels, AgreeWithTheCpu) {
 
 TEST_P(CudaModels, TakeWhatTheDryRunSaid) {
   const TinyModel& tiny = GetParam();
-  for (const train::Numerics numerics :
-       {train::Numerics::kFp32, train::Numerics::kBf16Exact, train::Numerics::kFp16}) {
-    train::apply_numerics(numerics);
+  for (const train::Numerics numerics : {train::Numerics::kFp32, train::Numerics::kBf16Exact,
+                                         train::Numerics::kBf16Lean, train::Numerics::kFp16}) {
+    train::apply_arithmetic(train::preset_of(numerics));
     train::RunConfig config = tiny.config;
     config.numerics = numerics;
+    config.precision.small_below = 1;
     for (const auto& [name, tier] : nn::kTiers)
       expect_exact_steps(config, tiny.shape, {tiny.examples(5, 1), tiny.examples(7, 2)},
                          {.tier = tier, .limits = {.max_frames = 60}}, *gpu());

@@ -19,7 +19,8 @@ NetworkTolerance tolerance_of(train::Numerics numerics) {
     case train::Numerics::kFp32: return network_tolerance(24);
     case train::Numerics::kTf32:
     case train::Numerics::kFp16: return network_tolerance(11);
-    case train::Numerics::kBf16Exact: return network_tolerance(8);
+    case train::Numerics::kBf16Exact:
+    case train::Numerics::kBf16Lean: return network_tolerance(8);
   }
   return {};
 }
@@ -48,7 +49,7 @@ class CudaOracle : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     SOTTO_SKIP_WITHOUT_GPU();
-    train::apply_numerics(numerics());
+    train::apply_arithmetic(train::preset_of(numerics()));
   }
 
   train::Numerics numerics() const { return GetParam().numerics.value; }

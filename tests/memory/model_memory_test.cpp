@@ -28,7 +28,9 @@ TEST_P(ModelMemory, IsExactAtEveryTier) {
 TEST_P(ModelMemory, IsExactInSixteenBits) {
   const TinyModel& tiny = GetParam();
   train::RunConfig config = tiny.config;
-  for (const train::Numerics numerics : {train::Numerics::kBf16Exact, train::Numerics::kFp16}) {
+  config.precision.small_below = 1;
+  for (const train::Numerics numerics :
+       {train::Numerics::kBf16Exact, train::Numerics::kBf16Lean, train::Numerics::kFp16}) {
     config.numerics = numerics;
     expect_exact_steps(config, tiny.shape, {tiny.examples(5, 1), tiny.examples(7, 2)},
                        {.tier = nn::Tier::kNorms, .limits = {.max_frames = 60}});
@@ -71,6 +73,26 @@ TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
   EXPECT_LT(at_peak(frozen, Category::kGradients), at_peak(all, Category::kGradients) * 2 / 3);
   EXPECT_LT(at_peak(frozen, Category::kOptimizer), at_peak(all, Category::kOptimizer) * 2 / 3);
   EXPECT_LT(at_peak(frozen, Category::kActivations), at_peak(all, Category::kActivations) * 2 / 3);
+}
+
+// Both moments of a value, with their scales; norms and biases are fp32.
+TEST(Wav2Vec2Memory, Of8BitMomentsIsTwoBytesAParameter) {
+  train::RunConfig config;
+  config.model = models::ModelOptions::of_preset("wav2vec2-base");
+  config.precision.moments = optim::Moments::k8Bit;
+  const auto bytes_of = [&] {
+    train::DryRun dry(config, {.vocabulary = 32}, train::DryRun::Purpose::kTraining);
+    const auto example = data::make_dry_example(16'000, /*feature_dim=*/0, /*num_labels=*/10);
+    return static_cast<double>(
+        at_peak(dry.run_step({&example, 1}, {}), device::Category::kOptimizer));
+  };
+  const auto model = train::make_model(config, {.vocabulary = 32}, at::kMeta, /*trains=*/false);
+  const auto parameters = static_cast<double>(model->parameters().num_values());
+  EXPECT_GT(parameters, 94e6);
+  EXPECT_LE(bytes_of() / parameters, 2.05);
+  EXPECT_GE(bytes_of() / parameters, 2.03);
+  config.numerics = train::Numerics::kBf16Lean;
+  EXPECT_LE(bytes_of() / parameters, 3.05) << "with 8 bits of remainder";
 }
 
 // How long a dry run of the largest common network takes is a property of the test's XML.

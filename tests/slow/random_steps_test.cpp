@@ -51,10 +51,11 @@ RunConfig random_config(Draws& draws) {
                                  : draws.from(1, 5);
   if (draws.coin()) model.attention_left = draws.from(0, 9);
   if (draws.coin()) model.attention_right = draws.from(0, 9);
-  constexpr std::array kOnTheCpu = {Named{"fp32", Numerics::kFp32},
-                                    Named{"bf16-exact", Numerics::kBf16Exact},
-                                    Named{"fp16", Numerics::kFp16}};
+  constexpr std::array kOnTheCpu = {
+      Named{"fp32", Numerics::kFp32}, Named{"bf16-exact", Numerics::kBf16Exact},
+      Named{"bf16-lean", Numerics::kBf16Lean}, Named{"fp16", Numerics::kFp16}};
   config.numerics = draws.one_of(kOnTheCpu);
+  if (draws.coin()) config.precision.small_below = 1;
   return config;
 }
 

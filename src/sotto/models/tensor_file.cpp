@@ -30,7 +30,8 @@ struct KnownType {
 constexpr std::array kKnownTypes = {KnownType{at::kFloat, TensorType::kFloat32, "fp32"},
                                     KnownType{at::kBFloat16, TensorType::kBFloat16, "bf16"},
                                     KnownType{at::kHalf, TensorType::kFloat16, "fp16"},
-                                    KnownType{at::kShort, TensorType::kInt16, "int16"}};
+                                    KnownType{at::kShort, TensorType::kInt16, "int16"},
+                                    KnownType{at::kByte, TensorType::kUint8, "uint8"}};
 
 const KnownType& type_of(const NamedTensor& named) {
   const auto* found =
@@ -206,18 +207,30 @@ ReadFloat reader_for(TensorType type) {
   }
 }
 
-// fp32 values as bf16 and what that leaves out.
-void put_split(const NamedTensor& named, std::span<const std::byte> values, ReadFloat read) {
+// fp32 values as bf16 and what that leaves out, by a function that makes two of one.
+template <class Low, class Split>
+void put_split(const NamedTensor& named, std::span<const std::byte> values, ReadFloat read,
+               Split split_of) {
   const auto count = static_cast<size_t>(named.tensor.numel());
   std::vector<uint16_t> high(count);
-  std::vector<int16_t> low(count);
+  std::vector<Low> low(count);
   for (size_t i = 0; i < count; ++i) {
-    const kernels::SplitFloat split = kernels::split_float(read(values, i));
+    const auto split = split_of(read(values, i));
     high[i] = split.high;
     low[i] = split.low;
   }
   put_bytes(named.tensor, std::as_bytes(std::span(high)));
   put_bytes(named.remainder, std::as_bytes(std::span(low)));
+}
+
+void put_with_remainder(const NamedTensor& named, std::span<const std::byte> values,
+                        ReadFloat read) {
+  if (named.remainder.scalar_type() == at::kByte) {
+    put_split<uint8_t>(named, values, read,
+                       [](float value) { return kernels::split_short(value, kernels::kNoNoise8); });
+  } else {
+    put_split<int16_t>(named, values, read, kernels::split_float);
+  }
 }
 
 template <class T>
@@ -327,7 +340,7 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
   for (const auto& [ours, theirs] : pairs) {
     const std::vector<std::byte> values = bytes_for(*ours, *theirs);
     if (ours->remainder.defined()) {
-      put_split(*ours, values, reader_for(theirs->type));
+      put_with_remainder(*ours, values, reader_for(theirs->type));
     } else {
       put_bytes(ours->tensor, converted(values, theirs->type, ours->tensor));
     }

@@ -13,8 +13,8 @@
 
 namespace sotto::models {
 
-// A tensor with the name that it has in a file: contiguous, fp32, bf16 or int16; fp16 only to be
-// read.
+// A tensor with the name that it has in a file: contiguous, fp32, bf16, int16 or uint8; fp16 only
+// to be read.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -25,7 +25,8 @@ struct NamedTensor {
   int64_t taps = 0;
   // Other names that files have it under.
   std::vector<std::string> aliases = {};
-  // int16, as many as a bf16 tensor has: what it leaves out of fp32 values that are imported.
+  // int16 or uint8, as many as a bf16 tensor has: what it leaves out of fp32 values that are
+  // imported, or as much as it holds of that.
   // Undefined: that is lost.
   at::Tensor remainder = {};
 };

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,8 +25,33 @@ struct OptimizerOptions {
   double weight_decay = 0.01;
   // The gradients' norm is brought down to it; 0: never.
   double clip_norm = 1.0;
+  // "head.=10": parameters whose names begin with head. have ten times the schedule's rate. The
+  // longest prefix counts.
+  std::vector<std::string> rate_factors = {};
 
   void visit(OptionVisitor& visitor);
+  void validate() const;
+};
+
+// One of `rate_factors`.
+struct RateFactor {
+  std::string prefix;
+  double factor = 1.0;
+
+  // Throws ConfigError where the text is none.
+  static RateFactor parse(const std::string& text);
+};
+
+enum class Moments { kFp32, k8Bit };
+
+inline constexpr std::array kMoments = {Named{"fp32", Moments::kFp32},
+                                        Named{"8bit", Moments::k8Bit}};
+
+// What the state of large parameters is made of; that of all others is fp32.
+struct StateForm {
+  // Of weights in bf16, beside them: 16, 8 or none. Fewer than 16 are rounded at random.
+  int remainder_bits = 16;
+  Moments moments = Moments::kFp32;
 };
 
 // In a step: measure_gradients(), step(), and then gradient_norm() for who wants to know. On a GPU
@@ -33,7 +59,8 @@ struct OptimizerOptions {
 class Optimizer {
  public:
   // Allocates zeroed state for all ranges of the store that train; the store must outlive it.
-  Optimizer(nn::ParameterStore& store, const OptimizerOptions& options);
+  // Throws ConfigError for a rate factor that no parameter has.
+  Optimizer(nn::ParameterStore& store, const OptimizerOptions& options, const StateForm& form = {});
 
   // Takes the norm of all gradients together, for step() and gradient_norm(). Allocates workspace
   // alone.
@@ -42,8 +69,12 @@ class Optimizer {
   struct Update {
     int64_t step = 1;         // from 1
     int64_t total_steps = 1;  // of the run, for the schedule
+    // What the schedule's rate is multiplied by: a plateau's part in it.
+    double rate_factor = 1.0;
     // What gradients are multiplied by before they are clipped: one over the scale of the loss.
     double gradient_scale = 1.0;
+    // Of the run: random rounding is keyed by it, the step and a value's place.
+    uint64_t seed = 1;
     // Parameters whose names begin with one of these stay as they are: layers that the step left
     // out.
     std::vector<std::string> left_out = {};
@@ -57,8 +88,9 @@ class Optimizer {
   // in a dry run.
   double gradient_norm() const;
 
-  double rate(int64_t step, int64_t total_steps) const {
-    return rate_at(options_.schedule, step, total_steps);
+  // The schedule's, before the factors of parameters.
+  double rate(const Update& update) const {
+    return update.rate_factor * rate_at(options_.schedule, update.step, update.total_steps);
   }
 
   // The state of one parameter, as views in its shape: for checkpoints.
@@ -66,7 +98,9 @@ class Optimizer {
     std::string name;
     at::Tensor first_moment;
     at::Tensor second_moment;
-    at::Tensor remainder;  // undefined with fp32 weights
+    at::Tensor first_scales;   // [blocks] of 8-bit moments; undefined with fp32
+    at::Tensor second_scales;  // as the first
+    at::Tensor remainder;      // undefined with fp32 weights, and where it has no bits
   };
   std::vector<State> states() const;
   // What bf16 weights leave out, by the names of parameters; empty with fp32 weights.
@@ -75,26 +109,34 @@ class Optimizer {
  private:
   // Of a range.
   struct Flat {
-    at::Tensor first_moment;   // [n] fp32
-    at::Tensor second_moment;  // [n] fp32
-    at::Tensor remainder;      // [n] int16, what bf16 weights leave out; undefined with fp32
+    at::Tensor first_moment;   // [n] fp32, or uint8 codes
+    at::Tensor second_moment;  // as the first
+    at::Tensor first_scales;   // [n / 256] fp32, of codes
+    at::Tensor second_scales;  // as the first
+    at::Tensor remainder;      // [n] int16 or uint8, what bf16 weights leave out
   };
 
-  // Values first .. first + count of a range.
+  // Values first .. first + count of a range: whole parameters, with the space behind each.
   struct Piece {
     size_t range = 0;
     int64_t first = 0;
     int64_t count = 0;
+    double rate_factor = 1.0;
   };
-  // What an update changes, in pieces as long as can be.
+  // Neighbours of one rate, in pieces as long as can be.
+  std::vector<Piece> make_pieces() const;
+  // What an update changes.
   std::vector<Piece> pieces_without(const std::vector<std::string>& left_out) const;
+  void update_piece(const Piece& piece, const Update& update);
   // The range that holds a parameter, and where in it; a frozen one has no state.
   std::optional<Piece> place_of(const nn::Parameter& parameter) const;
 
   nn::ParameterStore& store_;
   OptimizerOptions options_;
+  std::vector<RateFactor> rate_factors_;
   std::vector<Flat> flats_;  // one for each range; empty for a frozen one
-  at::Tensor square_sum_;    // [1] fp64, of all gradients
+  std::vector<Piece> pieces_;
+  at::Tensor square_sum_;  // [1] fp64, of all gradients
 };
 
 }  // namespace sotto::optim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -38,7 +39,11 @@ std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
   for (const optim::Optimizer::State& state : optimizer.states()) {
     tensors.push_back({state.name + ".first_moment", state.first_moment});
     tensors.push_back({state.name + ".second_moment", state.second_moment});
-    if (state.remainder.defined()) tensors.push_back({state.name + ".remainder", state.remainder});
+    for (const auto& [part, tensor] : {std::pair{".first_scales", state.first_scales},
+                                       {".second_scales", state.second_scales},
+                                       {".remainder", state.remainder}}) {
+      if (tensor.defined()) tensors.push_back({state.name + part, tensor});
+    }
   }
   return tensors;
 }
@@ -57,6 +62,10 @@ nlohmann::json state_json(const RunState& state) {
                          {"blank", state.shape.blank},
                          {"feature_dim", state.shape.feature_dim}};
   if (state.best_step > 0) json["best_metric"] = state.best_metric;
+  if (std::isfinite(state.plateau.best))
+    json["plateau"] = {{"best", state.plateau.best},
+                       {"num_worse", state.plateau.num_worse},
+                       {"factor", state.plateau.factor}};
   return json;
 }
 
@@ -79,6 +88,12 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                              .blank = json.at("blank"),
                              .feature_dim = json.at("feature_dim")}};
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
+    if (json.contains("plateau")) {
+      const nlohmann::json& plateau = json.at("plateau");
+      state.plateau = {.best = plateau.at("best"),
+                       .num_worse = plateau.at("num_worse"),
+                       .factor = plateau.at("factor")};
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),

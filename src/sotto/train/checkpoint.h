@@ -4,7 +4,8 @@
 //   model.safetensors       weights by name; in Hugging Face's names where it has the network, with
 //   the
 //                           config.json and preprocessor_config.json that transformers reads
-//   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights
+//   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights;
+//                           NAME.first_scales, NAME.second_scales of 8-bit moments
 //   config.yaml             the run's configuration
 //   vocab.json              the tokenizer, or tokenizer.model
 //   state.json              where the run stands
@@ -37,6 +38,8 @@ struct RunState {
   // What losses of fp16 were multiplied by, and for how many steps.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
+  // How evaluations went, for a rate that depends on it.
+  optim::Plateau plateau = {};
   // Of the training data: another one would not be the same run.
   uint64_t data_fingerprint = 0;
   models::DataShape shape;

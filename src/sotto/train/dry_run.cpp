@@ -16,6 +16,7 @@ using device::TargetScope;
 DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
                const device::Target& target)
     : target_(target),
+      gradient_type_(config.arithmetic().gradients),
       arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
   const ArenaGuard guard(at::kMeta, arena_);
   const TargetScope scope(target_);

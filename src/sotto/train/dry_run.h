@@ -27,6 +27,8 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
 
   const models::Model& model() const { return *model_; }
+  // Of large matrices.
+  at::ScalarType gradient_type() const { return gradient_type_; }
 
   // What one step takes, all of its micro-batches one after the other; values of examples are not
   // read.
@@ -40,6 +42,7 @@ class DryRun {
   device::MemoryReport observe(const std::function<void()>& action);
 
   device::Target target_;
+  at::ScalarType gradient_type_;
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
   std::unique_ptr<Learner> learner_;           // of kTraining

@@ -164,10 +164,13 @@ std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,
 std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrder& epoch,
                                                            const MicroBatchLimits& limits) const {
   std::vector<Candidate> candidates;
+  const at::ScalarType gradients = dry_.gradient_type();
   for (int64_t number = 0; number < epoch.num_steps(); ++number) {
     const std::span<const uint32_t> step = epoch.utterances(number);
+    const std::vector<std::vector<int64_t>> micro_batches = split(step, limits);
+    check_micro_batches(gradients, std::ssize(micro_batches));
     size_t of_step = 0;
-    for (const std::vector<int64_t>& micro_batch : split(step, limits)) {
+    for (const std::vector<int64_t>& micro_batch : micro_batches) {
       Candidate& candidate =
           candidates.emplace_back(Candidate{.step = number, .number = of_step++});
       for (const int64_t i : micro_batch) {

@@ -90,11 +90,12 @@ int64_t measure_library_constant(const RunConfig& config, const models::DataShap
 
 BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shape,
                           const device::RunDevice& device, int64_t budget_bytes) {
-  check_numerics(config.numerics, device.target);
-  apply_numerics(config.numerics);
+  const Arithmetic arithmetic = config.arithmetic();
+  check_arithmetic(arithmetic, device.target);
+  apply_arithmetic(arithmetic);
   if (!device.target.is_cuda()) return {.arena_bytes = budget_bytes};
   const int64_t constant_bytes = measure_library_constant(config, shape, device);
-  ConstantCache().store(constant_key(device, config.numerics), constant_bytes);
+  ConstantCache().store(constant_key(device, arithmetic.compute), constant_bytes);
   if (constant_bytes < budget_bytes)
     return {.constant_bytes = constant_bytes, .arena_bytes = budget_bytes - constant_bytes};
   throw ConfigError({.attempted = fmt::format("taking a budget of {} on {}",
@@ -133,9 +134,9 @@ fs::path ConstantCache::default_file() {
   return cache_folder() / "library_constants.json";
 }
 
-std::string constant_key(const device::RunDevice& device, Numerics numerics) {
+std::string constant_key(const device::RunDevice& device, Compute compute) {
   return fmt::format("{} | driver {} | {} | {}", device.name, device::read_gpus().driver_version,
-                     build_info().commit, name_of(numerics, kNumerics));
+                     build_info().commit, name_of(compute, kComputes));
 }
 
 }  // namespace sotto::train

@@ -49,6 +49,6 @@ class ConstantCache {
 };
 
 // By card, driver, binary and arithmetic.
-std::string constant_key(const device::RunDevice& device, Numerics numerics);
+std::string constant_key(const device::RunDevice& device, Compute compute);
 
 }  // namespace sotto::train

@@ -51,6 +51,7 @@ void RunConfig::visit(OptionVisitor& visitor) {
                 "page-locked host memory besides it, on a GPU: 2GiB, or auto");
   visitor.value("device", device, "cpu, cuda or cuda:N");
   visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
+  visitor.group("precision", precision, "parts of the numerics that are not as the name has them");
   visitor.value("deterministic", deterministic, "the same bits each time, also on a GPU");
   visitor.choice("tier", tier, "what is kept for backward", nn::kTiers);
   std::string batch = effective_batch.to_string();
@@ -122,6 +123,7 @@ void RunConfig::check_language_model() const {
 }
 
 void RunConfig::validate() const {
+  arithmetic();
   if (model.is_language_model()) {
     check_language_model();
   } else {

@@ -72,8 +72,9 @@ struct RunConfig {
   MemorySize host_memory;
   // cpu, cuda or cuda:N.
   std::string device = "cpu";
-  // Which arithmetic is used.
+  // Which arithmetic is used, and what of it is not as its name says.
   Numerics numerics = Numerics::kFp32;
+  PrecisionOptions precision;
   // The same bits each time, also on a GPU.
   bool deterministic = false;
   // What is kept for backward, in every layer.
@@ -102,6 +103,9 @@ struct RunConfig {
   double checkpoint_seconds = 600.0;
   // Checkpoints that are kept; the best one besides.
   int64_t keep_checkpoints = 2;
+
+  // Throws ConfigError where its parts do not go together.
+  Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }
 
   void visit(OptionVisitor& visitor);
   void validate() const;

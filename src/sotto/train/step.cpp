@@ -94,12 +94,15 @@ double weighted_sum(const std::vector<float>& weights, const std::vector<float>&
 
 std::unique_ptr<models::Model> make_model(const RunConfig& config, const models::DataShape& shape,
                                           const at::Device& device, bool trains) {
+  const Arithmetic arithmetic = config.arithmetic();
   return models::make_model(config.model, shape,
                             nn::ParameterAllocation{.device = device,
-                                                    .weights = weight_type(config.numerics),
+                                                    .weights = arithmetic.weight_type(),
+                                                    .gradients = arithmetic.gradients,
+                                                    .small_below = arithmetic.small_below,
                                                     .seed = static_cast<uint64_t>(config.seed),
                                                     .trains = trains},
-                            compute_type(config.numerics));
+                            arithmetic.compute_type());
 }
 
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
@@ -107,7 +110,7 @@ Learner::Learner(const RunConfig& config, const models::DataShape& shape,
     : device(on_device),
       staging(pinned_bytes),
       model(make_model(config, shape, on_device, /*trains=*/true)),
-      optimizer(model->parameters(), config.optimizer) {}
+      optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form()) {}
 
 std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
                                               std::span<const data::ExampleSize> sizes,
@@ -175,11 +178,14 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
 
   const MomentScope moment({.phase = Phase::kUpdate});
   learner.optimizer.measure_gradients();
-  learner.optimizer.step({.step = settings.step,
-                          .total_steps = settings.total_steps,
-                          .gradient_scale = 1.0 / settings.loss_scale,
-                          .left_out = model.left_out(context)});
-  result.rate = learner.optimizer.rate(settings.step, settings.total_steps);
+  const optim::Optimizer::Update update{.step = settings.step,
+                                        .total_steps = settings.total_steps,
+                                        .rate_factor = settings.rate_factor,
+                                        .gradient_scale = 1.0 / settings.loss_scale,
+                                        .seed = settings.seed,
+                                        .left_out = model.left_out(context)};
+  learner.optimizer.step(update);
+  result.rate = learner.optimizer.rate(update);
 
   // All work is on its way: here the host waits for a GPU, for the first time in the step.
   const std::chrono::duration<double> launching = std::chrono::steady_clock::now() - start;

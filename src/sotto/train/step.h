@@ -43,6 +43,8 @@ struct StepSettings {
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
   int64_t total_steps = 1;
+  // What the schedule's rate is multiplied by: optim::Plateau::factor.
+  double rate_factor = 1.0;
   // What the losses are multiplied by before backward, and gradients divided by in the update.
   double loss_scale = 1.0;
   // Off for the worst that a step can take.

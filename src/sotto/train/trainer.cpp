@@ -73,7 +73,7 @@ bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
 Trainer::Trainer(RunRequest request, RunEvents events)
     : request_(std::move(request)),
       events_(std::move(events)),
-      loss_scale_(request_.config.numerics),
+      loss_scale_(request_.config.arithmetic()),
       target_(request_.device.target) {
   const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
@@ -130,6 +130,10 @@ void Trainer::make_sources() {
     return BudgetFit(*dry_, source, arena_bytes_).longest_fitting_s(settings_for(1));
   });
   dev_ = data_->make_dev();
+  if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
+    throw ConfigError({.attempted = "setting up the schedule",
+                       .found = "kind: plateau without anything to evaluate on",
+                       .hint = "Set data.dev, or choose another schedule."});
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,
@@ -169,6 +173,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
           .seed = static_cast<uint64_t>(request_.config.seed),
           .step = step,
           .total_steps = plan_.total_steps,
+          .rate_factor = state_.plateau.factor,
           .loss_scale = loss_scale_.value(),
           .limits = state_.limits};
 }
@@ -301,6 +306,7 @@ void Trainer::evaluate_now() {
                                     .device = learner_->device,
                                     .loader_threads = request_.config.data.loader_threads});
   record_->append(evaluation_record(state_.step, evaluation));
+  state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
   if (evaluation.metric() < state_.best_metric) {
     state_.best_metric = evaluation.metric();
     state_.best_step = state_.step;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "sotto/core/error.h"
@@ -17,6 +18,7 @@ namespace {
 std::vector<NamedTensor> tensors() {
   return {{"weight", at::randn({3, 5}).to(at::kBFloat16)},
           {"weight.first_moment", at::randn({3, 5})},
+          {"weight.second_moment", at::randint(0, 256, {3, 5}, at::kByte)},
           {"weight.remainder", at::randint(-32768, 32768, {3, 5}, at::kShort)}};
 }
 
@@ -116,6 +118,19 @@ TEST_F(Import, KeepsWhatBf16LeavesOut) {
     EXPECT_EQ(kernels::join_float({.high = high.view(-1).data_ptr<at::BFloat16>()[i].x,
                                    .low = low.view(-1).data_ptr<int16_t>()[i]}),
               values_.view(-1).data_ptr<float>()[i]);
+  }
+}
+
+// As much as 8 bits hold of it.
+TEST_F(Import, KeepsTheNearestOfWhatBf16LeavesOut) {
+  const at::Tensor high = at::zeros({3, 5}, at::kBFloat16), low = at::zeros({3, 5}, at::kByte);
+  import_tensors(open(), {{.name = "net.old_name", .tensor = high, .remainder = low}},
+                 {.may_leave = {"extra.", "net.other"}});
+  for (int64_t i = 0; i < 15; ++i) {
+    const float value = values_.view(-1).data_ptr<float>()[i];
+    const float kept = kernels::join_short({.high = high.view(-1).data_ptr<at::BFloat16>()[i].x,
+                                            .low = low.view(-1).data_ptr<uint8_t>()[i]});
+    EXPECT_NEAR(kept, value, std::abs(value) * 0x1p-16);
   }
 }
 

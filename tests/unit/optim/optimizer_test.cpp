@@ -3,25 +3,29 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 
+#include "sotto/core/config.h"
 #include "sotto/device/placement.h"
 #include "sotto/device/torch_memory.h"
 
 namespace sotto::optim {
 namespace {
 
-constexpr OptimizerOptions kOptions{.schedule = {.kind = ScheduleKind::kConstant, .rate = 1e-4},
-                                    .clip_norm = 2.0};
+const OptimizerOptions kOptions{.schedule = {.kind = ScheduleKind::kConstant, .rate = 1e-4},
+                                .clip_norm = 2.0};
 
 struct Network {
-  explicit Network(at::ScalarType type, const at::Device& device = at::kCPU) {
+  explicit Network(at::ScalarType type, const at::Device& device = at::kCPU,
+                   at::ScalarType gradients = at::kFloat) {
     store.declare({.name = "a.weight", .shape = {100, 70}, .deviation = 0.5});
     store.declare({.name = "a.bias", .shape = {100}});
     store.declare({.name = "b.weight", .shape = {50, 90}, .deviation = 0.5});
-    store.allocate({.device = device, .weights = type});
+    store.allocate({.device = device, .weights = type, .gradients = gradients});
   }
 
   void set_gradients(double value) {
@@ -121,10 +125,10 @@ TEST(Optimizer, AllocatesNoMoreThanItSays) {
   const device::ArenaGuard guard(at::kMeta, arena);
   Network network(at::kBFloat16, at::kMeta);
   Optimizer optimizer(network.store, kOptions);
-  // Ranges of 7,040 + 4,544 and of 128 values.
+  // Ranges of 7,168 + 4,608 and of 128 values.
   const auto block = [](int64_t bytes) { return device::Placement::rounded(bytes); };
   const int64_t expected =
-      2 * block(11'584 * 4) + block(11'584 * 2) + 2 * block(128 * 4) + block(sizeof(double));
+      2 * block(11'776 * 4) + block(11'776 * 2) + 2 * block(128 * 4) + block(sizeof(double));
   const auto category = static_cast<size_t>(device::Category::kOptimizer);
   const int64_t of_state = arena->report().live_by_category[category];
   EXPECT_EQ(of_state, expected);
@@ -132,6 +136,150 @@ TEST(Optimizer, AllocatesNoMoreThanItSays) {
   optimizer.step({});
   EXPECT_EQ(optimizer.gradient_norm(), 0.0);
   EXPECT_EQ(arena->report().live_by_category[category], of_state);
+}
+
+// Large matrices have a byte a value, and four for each 256; the bias is fp32.
+TEST(Optimizer, Has8BitMomentsOfLargeMatrices) {
+  const auto arena =
+      std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
+  const device::ArenaGuard guard(at::kMeta, arena);
+  Network network(at::kBFloat16, at::kMeta);
+  Optimizer optimizer(network.store, kOptions, {.remainder_bits = 8, .moments = Moments::k8Bit});
+  const auto block = [](int64_t bytes) { return device::Placement::rounded(bytes); };
+  const int64_t expected = 2 * block(11'776) + 2 * block(11'776 / 256 * 4) + block(11'776) +
+                           2 * block(128 * 4) + block(sizeof(double));
+  const auto category = static_cast<size_t>(device::Category::kOptimizer);
+  EXPECT_EQ(arena->report().live_by_category[category], expected);
+  optimizer.measure_gradients();
+  optimizer.step({});
+  EXPECT_EQ(arena->report().live_by_category[category], expected);
+}
+
+const std::vector<StateForm>& state_forms() {
+  static const std::vector<StateForm> kForms = {{},
+                                                {.remainder_bits = 16, .moments = Moments::k8Bit},
+                                                {.remainder_bits = 8, .moments = Moments::k8Bit},
+                                                {.remainder_bits = 0, .moments = Moments::k8Bit},
+                                                {.remainder_bits = 8}};
+  return kForms;
+}
+
+void take_steps(Network& network, Optimizer& optimizer, const std::vector<std::string>& left_out) {
+  at::manual_seed(7);
+  for (int64_t step = 1; step <= 3; ++step) {
+    for (nn::Parameter& parameter : network.store.parameters())
+      parameter.gradient.copy_(at::randn(parameter.gradient.sizes()));
+    optimizer.measure_gradients();
+    optimizer.step({.step = step, .total_steps = 3, .seed = 4, .left_out = left_out});
+  }
+}
+
+std::vector<at::Tensor> all_of(const Network& network, const Optimizer& optimizer,
+                               const std::string& name) {
+  std::vector<at::Tensor> tensors;
+  for (const nn::Parameter& parameter : network.store.parameters()) {
+    if (parameter.spec.name == name) tensors.push_back(parameter.value.clone());
+  }
+  for (const Optimizer::State& state : optimizer.states()) {
+    if (state.name != name) continue;
+    for (const at::Tensor& tensor : {state.first_moment, state.second_moment, state.first_scales,
+                                     state.second_scales, state.remainder}) {
+      if (tensor.defined()) tensors.push_back(tensor.clone());
+    }
+  }
+  return tensors;
+}
+
+bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  return std::ranges::equal(
+      a, b, [](const at::Tensor& x, const at::Tensor& y) { return at::equal(x, y); });
+}
+
+// What is left out cuts ranges at parameters, which no block of moments reaches across, and random
+// bits belong to places: the others go where they go in a whole update.
+TEST(Optimizer, LeavesParametersOutInEveryForm) {
+  for (const StateForm& form : state_forms()) {
+    Network whole(at::kBFloat16), part(at::kBFloat16);
+    Optimizer of_whole(whole.store, kOptions, form), of_part(part.store, kOptions, form);
+    const std::vector<at::Tensor> before = all_of(part, of_part, "a.weight");
+    take_steps(whole, of_whole, {});
+    take_steps(part, of_part, {"a."});
+    EXPECT_TRUE(are_equal(all_of(part, of_part, "a.weight"), before)) << form.remainder_bits;
+    EXPECT_FALSE(are_equal(all_of(whole, of_whole, "a.weight"), before)) << form.remainder_bits;
+    EXPECT_TRUE(are_equal(all_of(part, of_part, "b.weight"), all_of(whole, of_whole, "b.weight")))
+        << form.remainder_bits;
+  }
+}
+
+// The views of a parameter's state are all of it: what they are given back goes on to the bit.
+TEST(Optimizer, GoesOnFromItsStates) {
+  for (const StateForm& form : state_forms()) {
+    Network first(at::kBFloat16), second(at::kBFloat16);
+    Optimizer of_first(first.store, kOptions, form), of_second(second.store, kOptions, form);
+    take_steps(first, of_first, {});
+    const std::vector<Optimizer::State> from = of_first.states(), to = of_second.states();
+    for (size_t i = 0; i < from.size(); ++i) {
+      for (const auto part : {&Optimizer::State::first_moment, &Optimizer::State::second_moment,
+                              &Optimizer::State::first_scales, &Optimizer::State::second_scales,
+                              &Optimizer::State::remainder}) {
+        ASSERT_EQ((from[i].*part).defined(), (to[i].*part).defined());
+        if ((from[i].*part).defined()) at::Tensor(to[i].*part).copy_(from[i].*part);
+      }
+    }
+    for (size_t i = 0; i < first.store.parameters().size(); ++i)
+      second.store.parameters()[i].value.copy_(first.store.parameters()[i].value);
+    take_steps(first, of_first, {});
+    take_steps(second, of_second, {});
+    for (const char* name : {"a.weight", "a.bias", "b.weight"})
+      EXPECT_TRUE(are_equal(all_of(first, of_first, name), all_of(second, of_second, name)))
+          << name << ", " << form.remainder_bits;
+  }
+}
+
+TEST(Optimizer, TakesGradientsInBf16) {
+  Network whole(at::kBFloat16), half(at::kBFloat16, at::kCPU, at::kBFloat16);
+  EXPECT_EQ(half.store.find("a.weight")->gradient.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(half.store.find("a.bias")->gradient.scalar_type(), at::kFloat);
+  Optimizer of_whole(whole.store, kOptions), of_half(half.store, kOptions);
+  for (auto [network, optimizer] : {std::pair{&whole, &of_whole}, {&half, &of_half}}) {
+    network->set_gradients(0.25);  // a number of bf16
+    optimizer->measure_gradients();
+    optimizer->step({});
+  }
+  EXPECT_EQ(of_whole.gradient_norm(), of_half.gradient_norm());
+  EXPECT_TRUE(are_equal(all_of(whole, of_whole, "a.weight"), all_of(half, of_half, "a.weight")));
+}
+
+// Steps are as large as the rates, and the longest name decides.
+TEST(Optimizer, HasRatesOfItsOwnForParts) {
+  OptimizerOptions options = kOptions;
+  options.weight_decay = 0.0;
+  options.rate_factors = {"a.=10", "a.bias=0.5"};
+  Network network(at::kFloat);
+  Optimizer optimizer(network.store, options);
+  std::map<std::string, at::Tensor> before;
+  for (const nn::Parameter& parameter : network.store.parameters())
+    before[parameter.spec.name] = parameter.value.clone();
+  network.set_gradients(1.0);
+  optimizer.measure_gradients();
+  optimizer.step({.rate_factor = 0.5});
+  EXPECT_DOUBLE_EQ(optimizer.rate({.rate_factor = 0.5}), 5e-5);
+  for (const auto& [name, factor] :
+       {std::pair{"a.weight", 10.0}, {"a.bias", 0.5}, {"b.weight", 1.0}}) {
+    const at::Tensor moved = before[name] - network.store.find(name)->value;
+    EXPECT_TRUE(at::allclose(moved, at::full_like(moved, 5e-5 * factor), 1e-3, 1e-7)) << name;
+  }
+}
+
+TEST(Optimizer, RefusesRatesOfNothing) {
+  Network network(at::kFloat);
+  for (const char* text : {"c.=2", "a", "a.=", "a.=x", "a.=0", "a.=-1", "=3", "a.=2x"}) {
+    OptimizerOptions options = kOptions;
+    options.rate_factors = {text};
+    EXPECT_THROW(Optimizer(network.store, options), ConfigError) << text;
+  }
+  EXPECT_THROW(read_overrides<OptimizerOptions>({"rate_factors=[head]"}), ConfigError);
+  EXPECT_EQ(read_overrides<OptimizerOptions>({"rate_factors=[head.=10]"}).rate_factors.size(), 1u);
 }
 
 }  // namespace
