@@ -15,6 +15,7 @@
 #include "sotto/kernels/cost.h"
 #include "sotto/kernels/dropout.h"
 #include "sotto/kernels/layer_norm.h"
+#include "sotto/kernels/moment_map.h"
 #include "sotto/kernels/residual_add.h"
 #include "sotto/kernels/square_sum.h"
 #include "sotto/report/table.h"
@@ -62,33 +63,62 @@ class Bench {
   double copy_ = 0.0;
 };
 
-void add_optimizer(Bench& bench) {
+struct Form {
+  const char* name;
+  at::ScalarType weights;
+  int remainder_bits;
+  at::ScalarType gradients;
+  bool has_codes;
+};
+
+// In all forms that numerics can have, and some that only their parts make.
+void add_adamw(Bench& bench, const Form& form) {
   constexpr int64_t kSize = 300'000'000;
   const auto floats = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
-  at::Tensor weights = at::ones({kSize}, floats);
-  const at::Tensor gradients = at::full({kSize}, 1e-3, floats);
-  at::Tensor first = at::zeros({kSize}, floats);
-  at::Tensor second = at::zeros({kSize}, floats);
-  at::Tensor total = at::zeros({1}, floats.dtype(at::kDouble));
-  bench.add("SquareSum, 300 million", [&] { SquareSum::accumulate(total, gradients); });
-  total.zero_();
-  bench.add("AdamW fp32, 300 million", [&] {
+  at::Tensor weights = at::randn({kSize}, floats).to(form.weights);
+  const at::Tensor gradients = at::randn({kSize}, floats).mul_(1e-3).to(form.gradients);
+  at::Tensor remainder, first_scales, second_scales;
+  if (form.remainder_bits > 0)
+    remainder = at::zeros({kSize}, floats.dtype(form.remainder_bits == 8 ? at::kByte : at::kShort));
+  const auto moments = floats.dtype(form.has_codes ? at::kByte : at::kFloat);
+  at::Tensor first = at::zeros({kSize}, moments), second = at::zeros({kSize}, moments);
+  if (form.has_codes) {
+    first_scales = at::zeros({num_moment_blocks(kSize)}, floats);
+    second_scales = at::zeros({num_moment_blocks(kSize)}, floats);
+  }
+  const at::Tensor total = at::ones({1}, floats.dtype(at::kDouble));
+  const auto pointer = [](at::Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; };
+  bench.add(fmt::format("AdamW {}, 300 million", form.name), [&] {
     AdamW::update({.weights = weights,
+                   .remainder = pointer(remainder),
                    .gradients = gradients,
                    .first_moment = first,
-                   .second_moment = second},
-                  {}, total);
+                   .second_moment = second,
+                   .first_scales = pointer(first_scales),
+                   .second_scales = pointer(second_scales)},
+                  {.rate = 1e-4}, total);
   });
-  at::Tensor narrow = weights.to(at::kBFloat16);
-  at::Tensor remainder = at::zeros({kSize}, floats.dtype(at::kShort));
-  bench.add("AdamW bf16 with remainder, 300 million", [&] {
-    AdamW::update({.weights = narrow,
-                   .remainder = &remainder,
-                   .gradients = gradients,
-                   .first_moment = first,
-                   .second_moment = second},
-                  {}, total);
-  });
+}
+
+void add_optimizer(Bench& bench) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    const at::Tensor gradients = at::full({300'000'000}, 1e-3, options);
+    at::Tensor total = at::zeros({1}, options.dtype(at::kDouble));
+    bench.add(fmt::format("SquareSum {}, 300 million", type == at::kFloat ? "fp32" : "bf16"),
+              [&] { SquareSum::accumulate(total, gradients); });
+  }
+  for (const Form& form :
+       {Form{"fp32", at::kFloat, 0, at::kFloat, false},
+        {"fp32, 8-bit moments", at::kFloat, 0, at::kFloat, true},
+        {"bf16 + 16", at::kBFloat16, 16, at::kFloat, false},
+        {"bf16 + 16, 8-bit moments", at::kBFloat16, 16, at::kFloat, true},
+        {"bf16 + 8", at::kBFloat16, 8, at::kFloat, false},
+        {"bf16 + 8, 8-bit moments", at::kBFloat16, 8, at::kFloat, true},
+        {"bf16 + 8, bf16 gradients, 8-bit moments", at::kBFloat16, 8, at::kBFloat16, true},
+        {"bf16", at::kBFloat16, 0, at::kFloat, false},
+        {"bf16, bf16 gradients, 8-bit moments", at::kBFloat16, 0, at::kBFloat16, true}})
+    add_adamw(bench, form);
 }
 
 void add_rows(Bench& bench, int64_t width) {
