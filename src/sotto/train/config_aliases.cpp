@@ -170,6 +170,11 @@ class Aliases {
                chosen(*node, {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16-exact"}}));
     if (const std::optional<ConfigNode> node = take("gradient_checkpointing"))
       put_text("tier", *node, boolean(*node) ? "block" : "none");
+    if (const ConfigNode* node = root_.find("optimizer"); node != nullptr && node->is_scalar()) {
+      const ConfigNode optimizer = *take("optimizer");
+      put_text("precision.moments", optimizer,
+               chosen(optimizer, {{"adamw", "fp32"}, {"adamw_8bit", "8bit"}}));
+    }
   }
 
   static std::string chosen(

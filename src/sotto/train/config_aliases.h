@@ -8,6 +8,7 @@
 //   gradient_checkpointing: true        tier: block (false: none)
 //   bf16: true, mixed_precision: bf16   numerics: bf16-exact
 //   fp16: true, mixed_precision: fp16   numerics: fp16
+//   optimizer: adamw_8bit               precision: {moments: 8bit}
 //   max_samples: 100                    data: {max_samples: 100}
 //   dataloader_num_workers: 4           data: {loader_threads: 4}
 //   max_memory_gb: 12                   memory: 12GB

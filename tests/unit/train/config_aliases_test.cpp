@@ -65,6 +65,12 @@ TEST(ConfigAliases, ArithmeticAndMemory) {
   EXPECT_EQ(read({"max_memory_gb=12"}).memory.bytes, 12'000'000'000);
 }
 
+TEST(ConfigAliases, OptimizersByName) {
+  EXPECT_EQ(read({"optimizer=adamw_8bit"}).arithmetic().moments, optim::Moments::k8Bit);
+  EXPECT_EQ(read({"optimizer=adamw"}).arithmetic().moments, optim::Moments::kFp32);
+  EXPECT_PRED2(contains, refusal_of({"optimizer=sgd"}), "one of adamw, adamw_8bit");
+}
+
 TEST(ConfigAliases, RequestsToGoOn) {
   const auto request = [](const std::string& setting) {
     ConfigNode tree = load_overrides({setting});
