@@ -132,14 +132,15 @@ TEST_F(Train, GoesOnToTheBitInLeanNumerics) {
                                          "--set", "optimizer.schedule.kind=plateau",
                                          "--set", "optimizer.schedule.plateau_patience=0",
                                          "--set", "evaluate_every=2"};
+  // Where it is evaluated in any case: one more evaluation would be another plateau.
   std::vector<std::string> cut = lean;
-  cut.insert(cut.end(), {"--max-steps", "7"});
+  cut.insert(cut.end(), {"--max-steps", "8"});
   ASSERT_EQ(train("whole", lean).exit_code, 0);
   ASSERT_EQ(train("parts", cut).exit_code, 0);
   const CommandResult resumed = run_sotto(
       {"train", "--resume", "--out", run("parts").string(), "--set", "max_steps=0", "--json"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_EQ(weights("parts", 18), weights("whole", 18));
+  EXPECT_TRUE(weights("parts", 18) == weights("whole", 18));
 }
 
 TEST_F(Train, RefusesARunThatIsThere) {

@@ -99,7 +99,7 @@ TEST(BeamSearch, ANarrowBeamFindsTheBestMostly) {
     const std::vector<float> logits = draw_logits(7, seed);
     num_equal += labels_of(wide.decode(logits).front()) == labels_of(narrow.decode(logits).front());
   }
-  EXPECT_GE(num_equal, 48);
+  EXPECT_GE(num_equal, 45);
 }
 
 std::shared_ptr<const data::NgramModel> language_model() {
