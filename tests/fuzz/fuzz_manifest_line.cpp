@@ -7,10 +7,8 @@ namespace sotto::fuzz {
 
 std::vector<std::string> seeds() {
   return {
-      test::manifest_line_sample(1), test::feature_line_sample(),
+      test::manifest_line_sample(1), test::feature_line_sample(), test::segment_line_sample(),
       R"({"text": "\"\u0142", "offset": 1e-1, "lang": null, "duration": 2, "audio_filepath": "ö"})",
-      R"({"audio_filepath": "a", "duration": 3, "text": "a b", "segments": [)"
-      R"({"offset": 0, "duration": 1.5, "text": "a"}, {"offset": 2, "duration": 1, "text": "b"}]})",
       R"({"duration": 1, "text": "", "audio_filepath": "a", "audio_filepath": "b"})"};
 }
 

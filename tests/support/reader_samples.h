@@ -73,8 +73,8 @@ inline std::string torch_sample(const std::string& pickle, TorchForm form) {
 
 // An archive with long names, pax headers, a folder and a link. `change` may break each part of it
 // before the sums of its headers are made.
-inline std::string tar_sample(const std::function<std::string(std::string)>& change =
-                                  [](std::string part) { return part; }) {
+inline std::string tar_sample(const std::function<std::string(const std::string&)>& change =
+                                  [](const std::string& part) { return part; }) {
   const auto file = [&](char type, const std::string& content) {
     TarHeader header{.name = change("a/b.flac"), .type = type, .prefix = change("p")};
     header.size = change(fmt::format("{:011o}", content.size())).substr(0, 12);
@@ -98,6 +98,12 @@ inline std::string manifest_line_sample(int64_t number) {
 inline std::string feature_line_sample() {
   return R"({"feature_filepath": "f.f16", "frame_offset": 99, "num_frames": 149, "feature_dim": 13, )"
          R"("duration": 1.49, "text": "enter five"})";
+}
+
+inline std::string segment_line_sample() {
+  return R"({"audio_filepath": "a", "duration": 3, "text": "a b", "segments": [)"
+         R"({"offset": 0, "duration": 1.5, "text": "a"}, )"
+         R"({"offset": 2, "duration": 1, "text": "b"}]})";
 }
 
 // Lines with all that one of audio may have, and a blank one.

@@ -36,6 +36,7 @@ std::string shortened(std::string_view text) {
 // Complaints are thrown as a LineFault, which does not leave this file.
 [[noreturn]] void refuse(const std::string& found, std::string_view expected,
                          std::string_view hint = {}) {
+  // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
   throw LineFault{.found = found, .expected = std::string(expected), .hint = std::string(hint)};
 }
 
