@@ -10,6 +10,7 @@
 #include "sotto/data/manifest.h"
 #include "sotto/data/manifest_line.h"
 #include "sotto/data/manifest_paths.h"
+#include "sotto/data/ngram_model.h"
 #include "sotto/data/table_reader.h"
 #include "sotto/data/text_lines.h"
 #include "support/reader_checks.h"
@@ -93,6 +94,17 @@ inline int64_t check_table(const std::filesystem::path& path) {
     for (const std::string& cell : row->cells) expect_promise(is_utf8(cell), "cells are UTF-8");
   }
   return num_faults;
+}
+
+// Scores are numbers whatever the words, as long as a model is read.
+inline void check_ngram_model(const std::filesystem::path& path) {
+  const data::NgramModel model = data::NgramModel::read(path);
+  data::NgramModel::State state = model.begin();
+  for (const char* word : {"cat", "sits", "dog", "cat", "cat", "</s>", "sits"}) {
+    expect_promise(std::isfinite(model.score(state, word)), "the score of a word is finite");
+    expect_promise(std::isfinite(model.finish(state)), "the score of a sentence is finite");
+    expect_promise(state.size < model.order(), "a state has the words that the model looks at");
+  }
 }
 
 inline void check_lines(const std::filesystem::path& path) {

@@ -114,4 +114,32 @@ inline std::string manifest_sample() {
          manifest_line_sample(2);
 }
 
+// --- language models
+
+// In ARPA's form, of words up to three.
+inline std::string arpa_sample() {
+  return "made for a test\n"
+         "\\data\\\n"
+         "ngram 1=5\n"
+         "ngram 2=3\n"
+         "ngram 3=1\n"
+         "\n"
+         "\\1-grams:\n"
+         "-99\t<s>\t-0.5\n"
+         "-1.0\t</s>\n"
+         "-2.0\t<unk>\t-0.1\n"
+         "-0.7\tcat\t-0.3\n"
+         "-0.8\tsits\t-0.2\n"
+         "\n"
+         "\\2-grams:\n"
+         "-0.4\t<s> cat\t-0.25\n"
+         "-0.3\tcat sits\t-0.15\n"
+         "-0.2\tsits </s>\n"
+         "\n"
+         "\\3-grams:\n"
+         "-0.1\t<s> cat sits\n"
+         "\n"
+         "\\end\\\n";
+}
+
 }  // namespace sotto::test

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -21,6 +23,12 @@ constexpr std::string_view kEnd = "</s>";
 constexpr std::string_view kUnknownWord = "<unk>";
 // Of a word that the model does not have, where it has no <unk> either.
 constexpr double kLog10OfNothing = -10.0;
+
+// A number that a float holds: another would be infinite, and a sum of two of those no number.
+std::optional<double> parse_log10(std::string_view text) {
+  const std::optional<double> number = parse_number(text);
+  return number && std::abs(*number) <= std::numeric_limits<float>::max() ? number : std::nullopt;
+}
 
 }  // namespace
 
@@ -99,7 +107,7 @@ class ArpaReader {
       rest = first.rest;
       return first.word;
     };
-    const std::optional<double> probability = parse_number(take());
+    const std::optional<double> probability = parse_log10(take());
     if (!probability || *probability > 0.0)
       refuse("no logarithm of a probability", "a number that is not above 0, words, a number");
     std::array<uint32_t, NgramModel::kMaxOrder> words = {};
@@ -109,7 +117,7 @@ class ArpaReader {
       words[static_cast<size_t>(i)] = number_of(word, length);
     }
     std::optional<double> backoff = 0.0;
-    if (!rest.empty()) backoff = parse_number(rest);
+    if (!rest.empty()) backoff = parse_log10(rest);
     if (!backoff) refuse(fmt::format("'{}' behind the words", rest.substr(0, 60)), "a number");
     order.keys.push_back(NgramModel::key_of(words.data(), length));
     order.log10_probabilities.push_back(static_cast<float>(*probability));

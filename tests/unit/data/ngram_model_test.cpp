@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sotto/core/error.h"
+#include "support/reader_samples.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -15,29 +16,7 @@ using test::contains;
 using test::message_of;
 using test::TempFolder;
 
-constexpr const char* kModel =
-    "made for a test\n"
-    "\\data\\\n"
-    "ngram 1=5\n"
-    "ngram 2=3\n"
-    "ngram 3=1\n"
-    "\n"
-    "\\1-grams:\n"
-    "-99\t<s>\t-0.5\n"
-    "-1.0\t</s>\n"
-    "-2.0\t<unk>\t-0.1\n"
-    "-0.7\tcat\t-0.3\n"
-    "-0.8\tsits\t-0.2\n"
-    "\n"
-    "\\2-grams:\n"
-    "-0.4\t<s> cat\t-0.25\n"
-    "-0.3\tcat sits\t-0.15\n"
-    "-0.2\tsits </s>\n"
-    "\n"
-    "\\3-grams:\n"
-    "-0.1\t<s> cat sits\n"
-    "\n"
-    "\\end\\\n";
+const std::string kModel = test::arpa_sample();
 
 NgramModel model_of(const std::string& text) {
   const TempFolder folder;
@@ -96,6 +75,9 @@ TEST(NgramModel, SaysWhatIsWrong) {
   EXPECT_PRED2(contains, refusal(model, "ngram 2=3", "ngram 2=4"), "no logarithm");
   EXPECT_PRED2(contains, refusal(model, "-0.7\tcat", "0.7\tcat"), "no logarithm");
   EXPECT_PRED2(contains, refusal(model, "-0.7\tcat", "nan\tcat"), "no logarithm");
+  // No float holds these; two of them together were no number.
+  EXPECT_PRED2(contains, refusal(model, "-0.7\tcat", "-1e300\tcat"), "no logarithm");
+  EXPECT_PRED2(contains, refusal(model, "cat\t-0.3", "cat\t1e300"), "'1e300' behind the words");
   EXPECT_PRED2(contains, refusal(model, "<s> cat sits", "<s> cat stands"), "'stands', which is no");
   EXPECT_PRED2(contains, refusal(model, "<s> cat sits", "<s> cat"), "2 words");
   EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "cat sits\tx"), "'x' behind the words");
