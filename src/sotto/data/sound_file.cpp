@@ -54,20 +54,6 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   return std::max(info.frames, chunk.datalen / frame_bytes);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 }  // namespace
 
 // What libsndfile calls to read from memory.
@@ -101,6 +87,10 @@ struct StreamCalls {
   }
 };
 
+SoundFile::Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
 SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : path_(path) {
   // Asked first: the reader of MP3 takes some of these for its own and finds noise in them.
   if (needs_ffmpeg(path_)) {
@@ -110,17 +100,17 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
   const std::optional<TarMember> member = tar_member(path_);
   if (member) stream_.bytes = shards.find(*member);
   if (member && stream_.bytes.empty()) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
-  const Descriptor descriptor(member ? -1 : open_descriptor());
+  if (!member) descriptor_.emplace(open_descriptor());
   // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
   // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
   static std::shared_mutex opening;
   {
     const std::shared_lock together(opening);
-    file_ = open_once(descriptor.number());
+    file_ = open_once();
   }
   if (file_ == nullptr) {
     const std::unique_lock alone(opening);
-    file_ = open_once(descriptor.number());
+    file_ = open_once();
     if (file_ == nullptr) refuse_format(sf_strerror(nullptr));
   }
   promised_frames_ = frames_of_header(file_.get(), info_);
@@ -146,16 +136,32 @@ int SoundFile::open_descriptor() const {
   refuse(fault, kAudio, {}, is_empty ? Fault::kEmpty : Fault::kUnreadable);
 }
 
-SoundFile::Handle SoundFile::open_once(int descriptor) {
+SoundFile::Handle SoundFile::open_once() {
   info_ = {};
-  if (descriptor < 0) {
+  if (!descriptor_) {
     stream_.at = 0;
     SF_VIRTUAL_IO calls = StreamCalls::all();
     return Handle(sf_open_virtual(&calls, SFM_READ, &info_, &stream_));
   }
   // A descriptor of its own, which it closes; both share the place in the file.
-  lseek(descriptor, 0, SEEK_SET);
-  return Handle(sf_open_fd(dup(descriptor), SFM_READ, &info_, SF_TRUE));
+  lseek(descriptor_->number(), 0, SEEK_SET);
+  return Handle(sf_open_fd(dup(descriptor_->number()), SFM_READ, &info_, SF_TRUE));
+}
+
+std::span<const std::byte> SoundFile::bytes(std::unique_ptr<std::byte[]>& room) const {
+  if (!descriptor_) return stream_.bytes;
+  struct stat status{};
+  if (fstat(descriptor_->number(), &status) != 0) return {};
+  const auto size = static_cast<size_t>(status.st_size);
+  room = std::make_unique_for_overwrite<std::byte[]>(size);
+  // Without moving the place in the file, which is libsndfile's.
+  for (size_t at = 0; at < size;) {
+    const ssize_t got =
+        pread(descriptor_->number(), room.get() + at, size - at, static_cast<off_t>(at));
+    if (got <= 0) return {};
+    at += static_cast<size_t>(got);
+  }
+  return {room.get(), size};
 }
 
 void SoundFile::refuse(const std::string& found, const std::string& expected,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -36,6 +37,10 @@ class SoundFile {
     return static_cast<double>(frames) / info_.samplerate;
   }
 
+  // All bytes of the file, in `room` where they are not in memory already. None where it can no
+  // longer be read whole.
+  std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const;
+
   using Fault = AudioError::Kind;
   [[noreturn]] void refuse(const std::string& found, const std::string& expected,
                            const std::string& hint = {}, Fault fault = Fault::kUnreadable) const;
@@ -43,6 +48,17 @@ class SoundFile {
  private:
   struct Close {
     void operator()(SNDFILE* file) const { sf_close(file); }
+  };
+  class Descriptor {
+   public:
+    explicit Descriptor(int number) : number_(number) {}
+    ~Descriptor();
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int number() const { return number_; }
+
+   private:
+    int number_;
   };
   // Bytes in memory and how far they were read.
   struct Stream {
@@ -53,12 +69,13 @@ class SoundFile {
   using Handle = std::unique_ptr<SNDFILE, Close>;
 
   int open_descriptor() const;
-  Handle open_once(int descriptor);
+  Handle open_once();
   [[noreturn]] void refuse_format(const std::string& reason) const;
 
   std::filesystem::path path_;
-  // Of a file inside of an archive.
+  // Of a file inside of an archive; of any other its descriptor.
   Stream stream_;
+  std::optional<Descriptor> descriptor_;
   SF_INFO info_ = {};
   sf_count_t promised_frames_ = 0;
   Handle file_;
