@@ -87,13 +87,11 @@ def main() -> None:
     lines = [json.loads(line) for line in arguments.manifest.read_text(encoding="utf-8").splitlines()]
     peer = Peer([arguments.manifest.parent / line["audio_filepath"] for line in lines[:MAX_FILES]])
     command = [arguments.sotto, "--manifest", str(arguments.manifest), "--files", str(MAX_FILES), "--json"]
-    command += ["--rounds", "2"]
+    command += ["--rounds", "1"]
     ours: dict[str, float] = {}
     theirs: dict[str, float] = {}
     for _ in range(arguments.repeat):
-        output = subprocess.run(
-            [*command, "--rounds", "1"], check=True, capture_output=True, text=True
-        ).stdout
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         ours = faster(json.loads(output), ours)
         theirs = faster(peer.measure(int(ours["cores"])), theirs)
 
