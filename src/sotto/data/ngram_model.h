@@ -68,7 +68,7 @@ class NgramModel {
   uint32_t number_of(std::string_view word) const;
 
   struct TextHash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the library's name
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> numbers_;
