@@ -164,7 +164,8 @@ void restore_by_order(std::span<int32_t> samples, const Predictor& predictor,
 // `bits`: of a sample and a factor, together.
 void restore_samples(std::span<int32_t> samples, const Predictor& predictor, int bits) {
   const auto orders = std::make_index_sequence<kMaxUnrolledOrder + 1>();
-  const int sum_bits = bits + std::bit_width(static_cast<unsigned>(predictor.order));
+  const int sum_bits =
+      bits + static_cast<int>(std::bit_width(static_cast<unsigned>(predictor.order)));
   if (sum_bits <= 32) return restore_by_order<uint32_t>(samples, predictor, orders);
   restore_by_order<uint64_t>(samples, predictor, orders);
 }
