@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "sotto/kernels/adamw.h"
 #include "sotto/kernels/adamw_factors.h"
@@ -334,10 +335,12 @@ void adamw_cpu(const AdamW::Range& range, const AdamWFactors& factors, double sq
   with_weights(range, [&](auto weights) {
     with_gradients(range, [&](const auto* gradients) {
       with_moments(range, [&](const auto& moments) {
-        const Operands operands{.weights = weights,
-                                .gradients = gradients,
-                                .scale = static_cast<float>(scale),
-                                .first_number = static_cast<uint64_t>(range.first_value)};
+        using Gradient = std::remove_cvref_t<decltype(*gradients)>;
+        const Operands<decltype(weights), Gradient> operands{
+            .weights = weights,
+            .gradients = gradients,
+            .scale = static_cast<float>(scale),
+            .first_number = static_cast<uint64_t>(range.first_value)};
         update_all(operands, moments, factors, range.weights.numel());
       });
     });
