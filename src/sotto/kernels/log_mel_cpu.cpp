@@ -133,13 +133,13 @@ class FrameBlock {
 #pragma GCC unroll 4
       for (int64_t i = 0; i < simd::kQuad; ++i) {
         const Register seen = x[i] * factors[sample + i];
-        const int64_t place = 2 * order[sample / 2 + i / 2] + i % 2;
+        const int64_t place = int64_t{2} * order[sample / 2 + i / 2] + i % 2;
         std::memcpy(values + place * kSignalsAtOnce, &seen, sizeof(seen));
       }
     }
     // What is left of an odd window, and the zeros that fill it up.
     for (; sample < transform_.num_points(); ++sample) {
-      const int64_t place = 2 * order[sample / 2] + sample % 2;
+      const int64_t place = int64_t{2} * order[sample / 2] + sample % 2;
       for (int64_t lane = 0; lane < kSignalsAtOnce; ++lane)
         values[place * kSignalsAtOnce + lane] =
             sample < window ? rows[lane][sample] * factors[sample] : 0.0f;
