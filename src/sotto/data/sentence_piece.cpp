@@ -132,9 +132,13 @@ std::string SentencePieceModel::piece(int32_t piece) const {
   const library::SentencePieceProcessor& processor = processor_->library;
   if (processor.IsControl(piece) || processor.IsUnknown(piece)) return {};
   constexpr std::string_view kSpace = "\xE2\x96\x81";  // the mark that stands for it
-  std::string text = processor.IdToPiece(piece);
-  for (size_t at = text.find(kSpace); at != std::string::npos; at = text.find(kSpace, at))
-    text.replace(at, kSpace.size(), " ");
+  const std::string marked = processor.IdToPiece(piece);
+  std::string text;
+  for (size_t at = 0; at < marked.size();) {
+    const bool space = std::string_view(marked).substr(at).starts_with(kSpace);
+    text += space ? ' ' : marked[at];
+    at += space ? kSpace.size() : 1;
+  }
   return text;
 }
 
