@@ -253,12 +253,12 @@ class FrameReader {
   // Samples decoded until now.
   int64_t position() const { return position_; }
 
-  // The samples of the next frame, to where they belong in those of all frames.
-  bool read_frame(std::span<float> all) {
+  // The samples of the next frame, behind those of the frames before it.
+  bool read_frame(std::vector<float>& all) {
     const size_t begin = bits_.byte_position();
     const std::optional<FrameHeader> header =
         read_frame_header(bits_, info_, position_, first_size_);
-    if (!header || header->block_size > std::ssize(all) - position_) return false;
+    if (!header || header->block_size > info_.samples - position_) return false;
     if (first_size_ == 0) first_size_ = header->block_size;
     const auto size = static_cast<size_t>(header->block_size);
     if (samples_.size() < size * static_cast<size_t>(info_.channels))
@@ -275,6 +275,7 @@ class FrameReader {
     const auto checksum = static_cast<uint16_t>(bits_.take(16));
     if (bits_.is_past_end() || flac::crc16(bits_.bytes(begin, end)) != checksum) return false;
     separate_channels(header->assignment, size);
+    all.resize(all.size() + size);
     average(size, all.data() + position_);
     position_ += header->block_size;
     return true;
@@ -329,20 +330,20 @@ class FrameReader {
 
 std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
   constexpr int kMinBits = 4, kMaxBits = 24;
-  // A frame has at least 10 bytes for at most 65,535 samples: what a header promises beyond that is
-  // not trusted with memory.
-  constexpr int64_t kSamplesAByte = 6'554;
+  // Of speech it is fewer. What a header promises beyond that is trusted as its frames come.
+  constexpr int64_t kUsualSamplesAByte = 16;
   size_t first_frame = 0;
   const std::optional<StreamInfo> info = read_stream_info(stream, first_frame);
-  if (!info || info->bits < kMinBits || info->bits > kMaxBits || info->samples == 0 ||
-      info->samples / kSamplesAByte > std::ssize(stream))
+  if (!info || info->bits < kMinBits || info->bits > kMaxBits || info->samples == 0)
     return std::nullopt;
+  const int64_t wanted = std::min(most, info->samples);
   FrameReader reader(stream.subspan(first_frame), *info);
-  std::vector<float> samples(static_cast<size_t>(info->samples));
-  while (reader.position() < std::min(most, info->samples)) {
+  std::vector<float> samples;
+  samples.reserve(static_cast<size_t>(std::min(wanted, kUsualSamplesAByte * std::ssize(stream))));
+  while (reader.position() < wanted) {
     if (!reader.read_frame(samples)) return std::nullopt;
   }
-  samples.resize(static_cast<size_t>(std::min(most, info->samples)));
+  samples.resize(static_cast<size_t>(wanted));
   return samples;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sndfile.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "sotto/core/rng.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/flac_bits.h"
+#include "support/flac_bytes.h"
 #include "support/mutator.h"
 #include "support/temp_folder.h"
 
@@ -187,70 +189,12 @@ TEST(DecodeFlac, GivesUpOnWhatIsUnusual) {
 
 // --- what no encoder at hand writes
 
-class BitWriter {
- public:
-  void put(uint64_t value, int count) {
-    for (int bit = count - 1; bit >= 0; --bit) {
-      if (num_bits_ % 8 == 0) bytes_.push_back(0);
-      const auto set = static_cast<int>(value >> bit & 1) << (7 - num_bits_ % 8);
-      bytes_.back() = static_cast<char>(bytes_.back() | set);
-      ++num_bits_;
-    }
-  }
-  void align() { num_bits_ = bytes_.size() * 8; }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-  size_t num_bits_ = 0;
-};
-
-// One frame of 16 samples of 16 bits, of variable size: a fixed predictor of order 1 whose residual
-// is in two partitions without Rice's code, one of 5 bits a number and one of none.
-std::string frame_without_rice() {
-  BitWriter frame;
-  frame.put(0x7ffc, 15);
-  frame.put(1, 1);  // blocks of variable size
-  frame.put(6, 4);  // block size behind the header, 8 bits
-  frame.put(5, 4);  // 16 kHz
-  frame.put(0, 4);  // one channel
-  frame.put(4, 3);  // 16 bits
-  frame.put(0, 1);
-  frame.put(0, 8);  // from sample 0 on
-  frame.put(16 - 1, 8);
-  frame.put(flac::crc8(bytes_of(frame.bytes())), 8);
-  frame.put(0b0'001001'0, 8);  // fixed, order 1
-  frame.put(1000, 16);
-  frame.put(0, 2);
-  frame.put(1, 4);  // two partitions
-  frame.put(15, 4);
-  frame.put(5, 5);
-  for (const int residual : {-16, -1, 0, 1, 2, 3, 15}) frame.put(residual & 31, 5);
-  frame.put(15, 4);
-  frame.put(0, 5);
-  frame.align();
-  frame.put(flac::crc16(bytes_of(frame.bytes())), 16);
-  return frame.bytes();
-}
-
-std::string stream_of_one_frame(const std::string& frame) {
-  BitWriter stream;
-  for (const char letter : {'f', 'L', 'a', 'C'}) stream.put(static_cast<uint8_t>(letter), 8);
-  stream.put(0x80, 8);
-  stream.put(34, 24);
-  stream.put(16, 16);
-  stream.put(16, 16);
-  stream.put(0, 48);
-  stream.put(16'000, 20);
-  stream.put(0, 3);
-  stream.put(15, 5);
-  stream.put(16, 36);
-  for (int i = 0; i < 16; ++i) stream.put(0, 8);
-  return stream.bytes() + frame;
+std::string whole_stream(const std::string& subframe) {
+  return test::flac_stream(test::flac_frame(subframe));
 }
 
 TEST(DecodeFlac, ReadsNumbersWithoutRiceCode) {
-  const std::string stream = stream_of_one_frame(frame_without_rice());
+  const std::string stream = whole_stream(test::flac_subframe_without_rice());
   const TempFolder folder;
   folder.write("a.flac", stream);
   const auto ours = decode_flac(bytes_of(stream), kAll);
@@ -259,6 +203,29 @@ TEST(DecodeFlac, ReadsNumbersWithoutRiceCode) {
                                      1004, 1004, 1004, 1004, 1004, 1004, 1004, 1004};
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ((*ours)[i] * 32768.0f, expected[i]) << i;
   EXPECT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"));
+}
+
+TEST(DecodeFlac, ReadsALinearPredictor) {
+  const std::string stream = whole_stream(test::flac_subframe_linear());
+  const TempFolder folder;
+  folder.write("a.flac", stream);
+  const auto ours = decode_flac(bytes_of(stream), kAll);
+  ASSERT_TRUE(ours.has_value());
+  EXPECT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"));
+}
+
+// A header may say what it likes: memory is taken as frames come.
+TEST(DecodeFlac, TakesNoMemoryForAPromise) {
+  const auto most_kib = [] {
+    struct rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const std::string noise(40'000, '\x55');
+  const std::string stream = test::flac_stream(noise, {.samples = 200'000'000});
+  const long before = most_kib();
+  EXPECT_FALSE(decode_flac(bytes_of(stream), kAll).has_value());
+  EXPECT_LT(most_kib() - before, 64 << 10);
 }
 
 TEST(FlacBits, TakesNumbersOverTheEnd) {
@@ -276,7 +243,7 @@ TEST(FlacBits, TakesNumbersOverTheEnd) {
 // Whatever comes, it is an answer: samples or none.
 TEST(DecodeFlac, BrokenBytesNeverCrashIt) {
   const TempFolder folder;
-  std::vector<std::string> files = {stream_of_one_frame(frame_without_rice())};
+  std::vector<std::string> files = {whole_stream(test::flac_subframe_without_rice())};
   for (const Signal signal : kSignals) {
     for (const int channels : {1, 2})
       files.push_back(
