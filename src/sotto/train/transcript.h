@@ -12,16 +12,16 @@ namespace sotto::train {
 
 struct Transcript {
   struct Word {
-    std::string text;
+    std::string text = {};
     double start_s = 0.0;
     double end_s = 0.0;
   };
 
-  std::string text;
+  std::string text = {};
   double seconds = 0.0;
   // By the frames in which CTC says their labels: a word begins with its first and ends with its
   // last.
-  std::vector<Word> words;
+  std::vector<Word> words = {};
 };
 
 // Of the logits [T, V] of a recording, row after row. A null beam: the likeliest label of each
