@@ -100,9 +100,11 @@ class Update {
         kernels::ctc_weights(kernels::Reduction::kCtcMean, label_lengths);
 
     model_->parameters().zero_gradients();
-    device::StagingBuffer unused(0);
+    device::HostMemory host(device_.type());
+    device::StagingBuffer unused(host);
     const data::MicroBatch batch = data::make_micro_batch(examples, places, device_, unused);
-    nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(model_->num_tapes()), tier));
+    nn::HostTape on_host(host);
+    nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(model_->num_tapes()), tier), &on_host);
     const nn::StepContext step{.step = 1};
     const models::Losses losses = model_->forward(batch, step, weights, tape);
     model_->backward(batch, step, tape);

@@ -50,6 +50,7 @@ struct Arguments {
   std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block"};
   std::vector<std::string> budgets;
   int64_t effective_batch = 32;
+  std::string state = "device";
   int64_t warmup = 3;
   int64_t steps = 10;
   int64_t creep_packs = 0;
@@ -60,6 +61,7 @@ Workload workload_of(const Arguments& arguments) {
   Workload work = arguments.model.empty() ? bench::stack_workload(arguments.stack)
                                           : bench::model_workload(arguments.model);
   work.config.numerics = value_of(arguments.numerics, train::kNumerics);
+  work.config.optimizer.state = value_of(arguments.state, optim::kStatePlaces);
   if (work.sequence == 0) work.batch = arguments.effective_batch;
   work.config.effective_batch = {.utterances = work.batch};
   return work;
@@ -132,7 +134,8 @@ std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
                                .piece_frames = options.piece_frames});
   const at::ScalarType type = work.config.arithmetic().compute_type();
   store.allocate({.device = device.torch, .weights = type, .trains = false});
-  device::StagingBuffer staging(int64_t{1} << 30);
+  device::HostMemory host(device.torch.type());
+  device::StagingBuffer staging(host);
   std::vector<double> seconds;
   for (int64_t step = 0; step < 6; ++step) {
     const std::vector<data::Example> examples = work.examples(lengths, step, /*with_values=*/true);
@@ -171,7 +174,7 @@ Row run(const Arguments& arguments, const Workload& work, const Lengths& lengths
   const device::TargetScope target(device.target);
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, arena_bytes);
   const device::ArenaGuard guard(at::kCUDA, arena);
-  train::Learner learner(config, work.shape, device.torch, int64_t{1} << 30);
+  train::Learner learner(config, work.shape, device.torch);
   Watch watch(device);
   std::vector<double> speeds;
   std::vector<double> launch_shares;
@@ -283,7 +286,7 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
         }
       }
       const data::ExampleList list(std::move(all), durations);
-      train::BudgetFit fit(dry, list, budget - constant);
+      train::BudgetFit fit(dry, list, {.bytes = budget - constant});
       try {
         settings.limits = fit.find_limits(config.effective_batch, settings).limits;
       } catch (const ConfigError& error) {
@@ -325,7 +328,7 @@ void run_creep(const Arguments& arguments, const Lengths& lengths, const device:
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kCuda, free - (int64_t{2} << 30));
   const device::ArenaGuard guard(at::kCUDA, arena);
-  train::Learner learner(config, work.shape, device.torch, int64_t{1} << 30);
+  train::Learner learner(config, work.shape, device.torch);
   for (int64_t epoch = 1; epoch <= 3; ++epoch) {
     for (int64_t pack = 0; pack < arguments.creep_packs; ++pack) {
       train::run_step(learner, work.examples(lengths, pack, /*with_values=*/true),
@@ -355,7 +358,9 @@ int run_program(int argc, char** argv) {
       ->required();
   app.add_option("--stack", arguments.stack, "12x768, 24x1024 or 48x1280");
   app.add_option("--model", arguments.model, "A preset instead of a stack, such as wav2vec2-large");
-  app.add_option("--numerics", arguments.numerics, "fp32, tf32, bf16-exact or fp16");
+  app.add_option("--numerics", arguments.numerics, "fp32, tf32, bf16-exact, bf16-lean or fp16");
+  app.add_option("--state", arguments.state, "Where the optimizer's state lies: device or host");
+  app.add_option("--batch", arguments.effective_batch, "Utterances of an update");
   app.add_option("--tier", arguments.tiers, "Tiers to run");
   app.add_option("--budget", arguments.budgets, "Budgets to keep, instead of all memory");
   app.add_option("--warmup", arguments.warmup, "Updates before those");

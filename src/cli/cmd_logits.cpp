@@ -44,7 +44,8 @@ void run_logits(const LogitsOptions& options) {
          .found = fmt::format("{} samples", example.rows),
          .expected = fmt::format("at least {}", choice.options.min_rows(/*feature_dim=*/0))});
   }
-  device::StagingBuffer unused(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer unused(host);
   const std::vector<int64_t> places = {0};
   const at::Tensor logits =
       model.logits(data::make_micro_batch({&example, 1}, places, at::kCPU, unused));

@@ -100,7 +100,7 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
       peak = std::max(peak, report.high_water);
     }
     for (const int64_t share : {1, 2, 4}) {
-      BudgetFit fit(dry, list, peak / share);
+      BudgetFit fit(dry, list, {.bytes = peak / share});
       const data::EffectiveBatch batch{.utterances = kBatch};
       Fit found;
       try {

@@ -29,12 +29,14 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
   const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
   model->parameters().zero_gradients();
   Outcome outcome{.losses = std::vector<float>(examples.size()), .gradients = {}};
-  device::StagingBuffer unused(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer unused(host);
   for (const std::vector<int64_t>& places : packs) {
     const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
     std::vector<float> weights;
     for (const int64_t place : places) weights.push_back(0.5f + 0.1f * static_cast<float>(place));
-    nn::Tape tape(tiers);
+    nn::HostTape on_host(host);
+    nn::Tape tape(tiers, &on_host);
     const nn::StepContext step{.seed = 5, .step = 9};
     const models::Losses losses = model->forward(batch, step, weights, tape);
     model->backward(batch, step, tape);
@@ -128,7 +130,8 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
   const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
   const std::vector<data::Example> examples = tiny.examples(2, 3);
   const std::vector<int64_t> places = {0, 1};
-  device::StagingBuffer unused(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer unused(host);
   const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
   const auto loss_in = [&](uint64_t step) {
     nn::Tape tape;
@@ -148,7 +151,8 @@ TEST(SpecAugment, MasksInTrainingAlone) {
   bare.config.model.transformer_ctc.spec_augment = {};
   const std::vector<data::Example> examples = tiny.examples(2, 3);
   const std::vector<int64_t> places = {0, 1};
-  device::StagingBuffer unused(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer unused(host);
   const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
   const auto loss_in = [&](const TinyModel& of, uint64_t step) {
     const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);

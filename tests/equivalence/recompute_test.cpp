@@ -50,7 +50,9 @@ Step run(BlockFixture& fixture, const std::vector<Tier>& tiers, const std::vecto
     }
     const kernels::Packing packing(pack, at::kCPU, keys);
     const Context context{.step = {.step = 3}, .packing = packing};
-    Tape tape(tiers);
+    device::HostMemory host(at::kCPU);
+    HostTape on_host(host);
+    Tape tape(tiers, &on_host);
     const int64_t frames = packing.num_frames();
     ys.push_back(fixture.stack.forward(x.narrow(0, first, frames).clone(), context, tape));
     dxs.push_back(fixture.stack.backward(dy.narrow(0, first, frames).clone(), context, tape));

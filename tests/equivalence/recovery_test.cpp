@@ -1,9 +1,13 @@
 // Out of memory anywhere in a step: the step is run again, and nothing shows.
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+
+#include <new>
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/recovery.h"
+#include "support/thrown.h"
 #include "support/training.h"
 
 namespace sotto::train {
@@ -34,7 +38,7 @@ class Recovery : public ::testing::Test {
     size_t next = 0;
     if (!failing.empty()) arena_->inject_failure(failing[next++]);
     for (settings.step = 1; settings.step <= 2; ++settings.step) {
-      run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings,
+      run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings, *arena_,
                             [&](const Restart&) {
                               ++disturbed.num_restarts;
                               if (next < failing.size()) arena_->inject_failure(failing[next++]);
@@ -78,8 +82,39 @@ TEST_F(Recovery, WithHalvedLimitsIsARunWithThoseLimits) {
   EXPECT_EQ(given.limits, halved.limits);
 }
 
-TEST_F(Recovery, EndsAfterThreeRetries) {
-  EXPECT_THROW(run({5, 5, 5, 5}), OutOfMemory);
+TEST_F(Recovery, EndsAfterThreeRetriesAndSaysWhatItTried) {
+  const std::string text = test::message_of<OutOfMemory>([&] { run({5, 40, 40, 40}); });
+  EXPECT_PRED2(test::contains, text, "after 3 retries");
+  // Twice the whole step, then halves of it, each with what it reached.
+  size_t whole = 0;
+  for (size_t at = 0; (at = text.find("the whole step: ", at)) != std::string::npos; ++at) ++whole;
+  size_t limited = 0;
+  for (size_t at = 0; (at = text.find(" frames: ", at)) != std::string::npos; ++at) ++limited;
+  EXPECT_EQ(whole, 2u) << text;
+  EXPECT_EQ(limited, 2u) << text;
+}
+
+TEST(OutOfMemoryReason, IsFoundWhoeverSaysIt) {
+  const auto torch = [](const std::string& text) {
+    return c10::Error({"somewhere", "in.cpp", 7}, text);
+  };
+  for (const std::string text :
+       {"CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried "
+        "to allocate 7 bytes."})
+    EXPECT_TRUE(out_of_memory_reason(torch(text)).has_value()) << text;
+  EXPECT_TRUE(
+      out_of_memory_reason(c10::OutOfMemoryError({"f", "f.cpp", 1},
+                                                 "CUDA out of memory. Tried to allocate 2.00 GiB."))
+          .has_value());
+  EXPECT_TRUE(out_of_memory_reason(std::bad_alloc()).has_value());
+  EXPECT_TRUE(out_of_memory_reason(OutOfMemory({.attempted = "a", .found = "b"})).has_value());
+  EXPECT_FALSE(out_of_memory_reason(torch("CUDA error: an illegal memory access was encountered")));
+  EXPECT_FALSE(out_of_memory_reason(torch("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED")));
+  // What we say ourselves of other things may have the words in it.
+  EXPECT_FALSE(out_of_memory_reason(DataError({.attempted = "a", .found = "out of memory.flac"})));
 }
 
 // Halving ends at the longest utterance, which cannot be divided.

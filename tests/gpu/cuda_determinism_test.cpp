@@ -79,6 +79,21 @@ TEST_P(CudaDeterminism, TiersGiveTheSameBits) {
   }
 }
 
+// State that streams from the host and back, beside the next forward.
+TEST_P(CudaDeterminism, StateOnTheHostGivesTheSameBits) {
+  apply_arithmetic(preset_of(GetParam()));
+  const device::TargetScope target(gpu()->target);
+  const auto run = [&](optim::StatePlace place) {
+    RunConfig own = config();
+    own.optimizer.state = place;
+    return test::run_curve(own, {.tier = nn::Tier::kBlock}, 5, 16, gpu()->torch);
+  };
+  const test::Curve on_device = run(optim::StatePlace::kDevice);
+  const test::Curve on_host = run(optim::StatePlace::kHost);
+  EXPECT_EQ(on_host.losses, on_device.losses);
+  EXPECT_TRUE(test::same_bits(on_host.weights, on_device.weights));
+}
+
 INSTANTIATE_TEST_SUITE_P(Numerics, CudaDeterminism,
                          ::testing::Values(Numerics::kFp32, Numerics::kBf16Exact,
                                            Numerics::kBf16Lean, Numerics::kFp16),

@@ -93,6 +93,18 @@ TEST_F(CudaSteps, TakeWhatTheDryRunSaid) {
   }
 }
 
+TEST_F(CudaSteps, TakeWhatTheDryRunSaidWithStateOnTheHost) {
+  for (const Numerics numerics : {Numerics::kBf16Exact, Numerics::kBf16Lean}) {
+    apply_arithmetic(preset_of(numerics));
+    RunConfig config = config_for(numerics);
+    config.optimizer.state = optim::StatePlace::kHost;
+    for (const nn::Tier tier : {nn::Tier::kBlock, nn::Tier::kHost})
+      test::expect_exact_steps(config, test::kTinyShape,
+                               {test::step_examples(1, 4), test::step_examples(2, 8)},
+                               {.tier = tier, .limits = {.max_frames = 60}}, *gpu());
+  }
+}
+
 class CudaRecovery : public CudaSteps {
  protected:
   struct Disturbed {
@@ -116,7 +128,7 @@ class CudaRecovery : public CudaSteps {
     for (settings.step = 1; settings.step <= 2; ++settings.step)
       disturbed.losses.push_back(
           run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings,
-                                [&](const Restart&) { ++disturbed.num_restarts; })
+                                *arena, [&](const Restart&) { ++disturbed.num_restarts; })
               .loss);
     disturbed.limits = settings.limits;
     disturbed.num_reservations = arena->report().num_reservations;

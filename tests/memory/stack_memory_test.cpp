@@ -50,7 +50,9 @@ void run_step(test::BlockFixture& fixture, const kernels::Packing& packing, Tier
   fixture.store.zero_gradients();
   const at::Tensor x = at::full({packing.num_frames(), 16}, 0.01);
   const Context context{.step = {.step = 1}, .packing = packing};
-  Tape tape(test::tiers_of(fixture.stack.num_layers(), tier));
+  device::HostMemory host(at::kCPU);
+  HostTape on_host(host);
+  Tape tape(test::tiers_of(fixture.stack.num_layers(), tier), &on_host);
   fixture.stack.forward(x.clone(), context, tape);
   fixture.stack.backward(x.clone(), context, tape);
 }
@@ -118,7 +120,9 @@ TEST(Placement, WastesLittleOnRealLengths) {
         return at::empty({packing.num_frames(), 256}, at::TensorOptions().device(at::kMeta));
       };
       const Context context{.step = {.step = 1}, .packing = packing};
-      Tape tape(test::tiers_of(4, tier));
+      device::HostMemory host(at::kMeta);
+      HostTape on_host(host);
+      Tape tape(test::tiers_of(4, tier), &on_host);
       fixture.stack.forward(make(), context, tape);
       fixture.stack.backward(make(), context, tape);
       if (pack == 199) high_water_halfway = arena->report().high_water;

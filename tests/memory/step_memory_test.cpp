@@ -35,6 +35,19 @@ TEST(StepMemory, IsExactAtEveryTier) {
   }
 }
 
+// The device has windows in the place of moments, the host the moments.
+TEST(StepMemory, IsExactWithStateOnTheHost) {
+  for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean}) {
+    RunConfig config = test::tiny_config();
+    config.numerics = numerics;
+    config.precision.small_below = 64;
+    config.optimizer.state = optim::StatePlace::kHost;
+    for (const nn::Tier tier : {nn::Tier::kBlock, nn::Tier::kHost})
+      expect_exact_steps(config, test::kTinyShape, feature_steps(),
+                         {.tier = tier, .limits = {.max_frames = 60}});
+  }
+}
+
 TEST(StepMemory, IsExactForOtherNetworks) {
   RunConfig config = test::tiny_config();
   config.model.transformer_ctc.norm_first = false;
@@ -78,7 +91,8 @@ TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   const ArenaGuard guard(at::kCPU, arena);
   const auto model = make_model(config, test::kTinyShape, at::kCPU, /*trains=*/false);
   arena->reset_peak();
-  device::StagingBuffer unused(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer unused(host);
   model->recognise(data::make_micro_batch(examples, places, at::kCPU, unused));
   test::expect_equal_memory(planned, arena->report(), "recognition");
   EXPECT_EQ(planned.at_peak[static_cast<size_t>(device::Category::kGradients)], 0);

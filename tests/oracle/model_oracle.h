@@ -65,7 +65,8 @@ inline data::MicroBatch packed_batch(const std::vector<data::Example>& examples,
                                      const at::Device& device) {
   std::vector<int64_t> places(examples.size());
   std::iota(places.begin(), places.end(), int64_t{0});
-  device::StagingBuffer staging(device.is_cuda() ? int64_t{16} << 20 : 0);
+  device::HostMemory host(device.type());
+  device::StagingBuffer staging(host);
   return data::make_micro_batch(examples, places, device, staging);
 }
 

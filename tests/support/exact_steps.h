@@ -48,7 +48,8 @@ inline void expect_exact_steps(const train::RunConfig& config, const models::Dat
   const auto arena = std::make_shared<device::Arena>(
       device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost, capacity);
   const device::ArenaGuard guard(device.torch.type(), arena);
-  train::Learner learner(config, shape, device.torch, int64_t{64} << 20);
+  train::Learner learner(config, shape, device.torch);
+  int64_t host_peak = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     arena->reset_peak();
     EXPECT_TRUE(train::run_step(learner, steps[i], settings).is_updated);
@@ -56,6 +57,8 @@ inline void expect_exact_steps(const train::RunConfig& config, const models::Dat
         planned[i], arena->report(),
         fmt::format("{}, step {} at tier {}", name_of(config.numerics, train::kNumerics),
                     settings.step, name_of(settings.tier, nn::kTiers)));
+    host_peak = std::max(host_peak, planned[i].host_peak);
+    EXPECT_EQ(learner.host.peak_bytes(), host_peak) << "of the host, step " << settings.step;
     ++settings.step;
   }
 }

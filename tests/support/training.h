@@ -30,7 +30,7 @@ inline std::vector<data::Example> step_examples(int64_t step, int64_t batch) {
 // Steps 1 .. num_steps, each under the settings.
 inline Curve run_curve(const train::RunConfig& config, train::StepSettings settings,
                        int64_t num_steps, int64_t batch, const at::Device& device = at::kCPU) {
-  train::Learner learner(config, kTinyShape, device, /*pinned_bytes=*/int64_t{64} << 20);
+  train::Learner learner(config, kTinyShape, device);
   Curve curve;
   for (settings.step = 1; settings.step <= num_steps; ++settings.step) {
     const train::StepResult result =

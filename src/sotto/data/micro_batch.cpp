@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/device/target.h"
 
 namespace sotto::data {
 
@@ -34,10 +35,14 @@ template <class T>
 void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> places,
           std::vector<T> Example::* member, device::StagingBuffer& staging) {
   const auto size = static_cast<size_t>(values.numel());
-  if (values.is_meta()) return;
+  const auto bytes = static_cast<int64_t>(values.nbytes());
+  if (values.is_meta()) {
+    if (device::current_target().is_cuda()) staging.take(bytes);
+    return;
+  }
   if (values.is_cpu())
     return pack_into<T>({values.mutable_data_ptr<T>(), size}, examples, places, member);
-  auto* staged = reinterpret_cast<T*>(staging.take(static_cast<int64_t>(values.nbytes())));
+  auto* staged = reinterpret_cast<T*>(staging.take(bytes));
   pack_into<T>({staged, size}, examples, places, member);
   values.copy_(at::from_blob(staged, values.sizes(), values.scalar_type()),
                /*non_blocking=*/true);

@@ -47,6 +47,8 @@ struct MemoryReport {
   int64_t peak = 0;
   // What the region had to be long: the peak and what placement wasted.
   int64_t high_water = 0;
+  // Most of the host memory besides (host_memory.h), as far as who made the report knows of it.
+  int64_t host_peak = 0;
   CategoryBytes live_by_category = {};
   CategoryBytes at_peak = {};
   Moment peak_moment;

@@ -45,7 +45,7 @@ void free_cuda(std::byte* address) noexcept;
 std::byte* allocate_pinned(int64_t bytes);
 void free_pinned(std::byte* address) noexcept;
 
-// A moment on the stream: what was launched before record() is done when wait() returns.
+// A moment on a stream: what was launched there before record() is done when wait() returns.
 class CudaEvent {
  public:
   CudaEvent();
@@ -55,12 +55,33 @@ class CudaEvent {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
-  void record();
+  void record(void* stream = current_cuda_stream());
   // Returns at once where nothing was recorded.
   void wait();
+  // What is launched on the stream from now on waits for the moment; the host does not.
+  void hold(void* stream);
 
  private:
   void* event_ = nullptr;
+};
+
+// A stream of copies beside the one that LibTorch uses.
+class CudaStream {
+ public:
+  CudaStream();
+  // Waits for what was launched.
+  // NOLINTNEXTLINE(performance-trivially-destructible)
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void* handle() const { return stream_; }
+  // Between page-locked host memory and the device, either way.
+  void copy(void* to, const void* from, int64_t bytes);
+  void wait();
+
+ private:
+  void* stream_ = nullptr;
 };
 
 // Puts `arenas`, the CUDA side of torch_memory.h, in the place of LibTorch's caching allocator.

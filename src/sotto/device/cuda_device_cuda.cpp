@@ -89,6 +89,10 @@ cudaEvent_t as_event(void* event) {
   return static_cast<cudaEvent_t>(event);
 }
 
+cudaStream_t as_stream(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
 }  // namespace
 
 void* current_cuda_stream() {
@@ -158,13 +162,37 @@ CudaEvent::~CudaEvent() {
   cudaEventDestroy(as_event(event_));
 }
 
-void CudaEvent::record() {
-  check(cudaEventRecord(as_event(event_), static_cast<cudaStream_t>(current_cuda_stream())),
-        "recording an event");
+void CudaEvent::record(void* stream) {
+  check(cudaEventRecord(as_event(event_), as_stream(stream)), "recording an event");
 }
 
 void CudaEvent::wait() {
   check(cudaEventSynchronize(as_event(event_)), "waiting for an event");
+}
+
+void CudaEvent::hold(void* stream) {
+  check(cudaStreamWaitEvent(as_stream(stream), as_event(event_)), "ordering two streams");
+}
+
+CudaStream::CudaStream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  stream_ = stream;
+}
+
+CudaStream::~CudaStream() {
+  cudaStreamSynchronize(as_stream(stream_));
+  cudaStreamDestroy(as_stream(stream_));
+}
+
+void CudaStream::copy(void* to, const void* from, int64_t bytes) {
+  check(
+      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, as_stream(stream_)),
+      "copying between the host and the GPU");
+}
+
+void CudaStream::wait() {
+  check(cudaStreamSynchronize(as_stream(stream_)), "waiting for copies");
 }
 
 void install_cuda_allocator(ArenaSet& arenas) {

@@ -53,11 +53,29 @@ CudaEvent::CudaEvent() {
 
 CudaEvent::~CudaEvent() = default;
 
-void CudaEvent::record() {
+void CudaEvent::record(void* /*stream*/) {
   throw_not_built();
 }
 
 void CudaEvent::wait() {
+  throw_not_built();
+}
+
+void CudaEvent::hold(void* /*stream*/) {
+  throw_not_built();
+}
+
+CudaStream::CudaStream() {
+  throw_not_built();
+}
+
+CudaStream::~CudaStream() = default;
+
+void CudaStream::copy(void* /*to*/, const void* /*from*/, int64_t /*bytes*/) {
+  throw_not_built();
+}
+
+void CudaStream::wait() {
   throw_not_built();
 }
 

@@ -101,17 +101,18 @@ RunDevice open_device(std::string_view name, std::string_view pretended, bool is
                      .expected = "cpu, cuda or cuda:N"});
 }
 
-int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device) {
+int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, bool keeps) {
   const bool is_auto = budget.kind == MemorySize::Kind::kAuto;
-  if (!device.target.is_cuda()) {
+  if (!device.target.is_cuda() && !keeps) {
     if (is_auto) return 0;
     throw ConfigError(
         {.attempted =
-             fmt::format("taking {} of page-locked memory besides the budget", budget.to_string()),
-         .found = "a run on the CPU, which copies to no other device",
-         .expected = "host_memory: auto, or --device cuda"});
+             fmt::format("taking {} of host memory besides the budget", budget.to_string()),
+         .found = "a run on the CPU, which copies to no other device and keeps nothing there",
+         .expected = "host_memory: auto, --device cuda, tier: host or optimizer.state: host"});
   }
   const HostInfo host = read_host();
+  if (is_auto && keeps) return host.free_bytes / 4 * 3;
   if (is_auto) return std::min(int64_t{1} << 30, host.free_bytes / 4);
   return resolve_budget(budget, {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
                         "the host", "--host-memory");

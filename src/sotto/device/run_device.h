@@ -30,10 +30,12 @@ struct RunDevice {
 RunDevice open_device(std::string_view name, std::string_view pretended = {},
                       bool is_deterministic = false);
 
-// Bytes of page-locked host memory that a run on the device may take besides its budget there; none
-// on the CPU, where a budget for it is a ConfigError. Nothing is taken before it is needed: `auto`
-// is 1 GiB, or a quarter of the free RAM where that is less.
-int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device);
+// Bytes of host memory that a run on the device may take besides its budget there, page-locked for
+// a GPU. Nothing is taken before it is needed. For copies alone `auto` is 1 GiB, or a quarter of
+// the free RAM where that is less; on the CPU, which has none to make, a budget is then a
+// ConfigError. Where the run keeps something there (`keeps`), `auto` is three quarters of the free
+// RAM.
+int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, bool keeps = false);
 
 // What this process takes on the GPU now, arenas included: as the driver's own tools show it.
 int64_t used_by_this_process(const RunDevice& device);

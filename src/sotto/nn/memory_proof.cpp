@@ -37,7 +37,9 @@ void run_step(const MemoryProofCase& step, const at::Device& device) {
     if (!device.is_meta()) data.fill_(0.01);
     return data;
   };
-  Tape tape(std::vector<Tier>(static_cast<size_t>(step.blocks.num_layers), step.tier));
+  device::HostMemory host(device.type());
+  HostTape on_host(host);
+  Tape tape(std::vector<Tier>(static_cast<size_t>(step.blocks.num_layers), step.tier), &on_host);
   const Context context{.step = {.seed = step.seed, .step = 1}, .packing = packing};
   stack.forward(make_data(), context, tape);
   stack.backward(make_data(), context, tape);
@@ -117,7 +119,7 @@ void MemoryProofOptions::visit(OptionVisitor& visitor) {
   visitor.value("stacks", stacks, "stacks to run, each layers x width x frames");
   visitor.choice("types", types, "of activations and matrices", {"fp32", "bf16", "fp16"});
   visitor.choice("tiers", tiers, "what is kept for backward",
-                 {"none", "norms", "ffn", "qkv", "block"});
+                 {"none", "norms", "ffn", "qkv", "block", "host"});
   visitor.value("hidden_factor", hidden_factor,
                 "width inside the feed-forward part over the width of the stack",
                 {.min = 1, .max = 64});

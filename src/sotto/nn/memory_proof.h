@@ -23,7 +23,7 @@ struct MemoryProofOptions {
   // Of activations and matrices.
   std::vector<std::string> types = {"fp32", "bf16", "fp16"};
   // What is kept for backward.
-  std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block"};
+  std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block", "host"};
   // Width inside the feed-forward part, over the width of the stack.
   int64_t hidden_factor = 4;
   // Share of values set to zero.

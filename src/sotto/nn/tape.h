@@ -26,19 +26,22 @@
 #include "sotto/core/error.h"
 #include "sotto/core/options.h"
 #include "sotto/kernels/packing.h"
+#include "sotto/nn/host_tape.h"
 
 namespace sotto::nn {
 
-// From keeping everything to keeping inputs alone; docs/memory.md has the table.
-enum class Tier { kNone, kNorms, kFfn, kQkv, kBlock };
+// From keeping everything to keeping inputs alone, on the device or in host memory; docs/memory.md
+// has the table.
+enum class Tier { kNone, kNorms, kFfn, kQkv, kBlock, kHost };
 
-inline constexpr std::array kTiers = {Named{"none", Tier::kNone}, Named{"norms", Tier::kNorms},
-                                      Named{"ffn", Tier::kFfn}, Named{"qkv", Tier::kQkv},
-                                      Named{"block", Tier::kBlock}};
+inline constexpr std::array kTiers = {Named{"none", Tier::kNone},   Named{"norms", Tier::kNorms},
+                                      Named{"ffn", Tier::kFfn},     Named{"qkv", Tier::kQkv},
+                                      Named{"block", Tier::kBlock}, Named{"host", Tier::kHost}};
 
 struct SlotSpec {
   std::string_view name;
-  // The first tier that does not keep it; absent: every tier keeps it (a layer's input).
+  // The first tier that does not keep it; absent: every tier keeps it (a layer's input), `host` in
+  // host memory where the layer settles it.
   std::optional<Tier> dropped_from = std::nullopt;
 };
 
@@ -48,8 +51,9 @@ class LayerTape {
   // Tensors that are computed together: a norm's result and its statistics.
   using Tensors = std::vector<at::Tensor>;
 
-  // `slots` must outlive the tape: a constant of the layer.
-  LayerTape(std::span<const SlotSpec> slots, Tier tier);
+  // `slots` must outlive the tape: a constant of the layer. `host`: what tier `host` keeps goes
+  // there.
+  LayerTape(std::span<const SlotSpec> slots, Tier tier, HostTape* host = nullptr);
 
   // Puts what is not computed by the layer: its input.
   void put(size_t slot, Tensors tensors);
@@ -78,25 +82,37 @@ class LayerTape {
   // Backward begins: what is computed from now on is computed again.
   void begin_backward() { is_backward_ = true; }
 
+  // Backward is near: what lies in host memory sets out, and is put into its slot again.
+  void fetch();
+  void bring_back();
+
   Tier tier() const { return tier_; }
 
  private:
   std::span<const SlotSpec> slots_;
   Tier tier_;
+  HostTape* host_;
   bool is_backward_ = false;
   std::vector<Tensors> values_;
+  std::map<size_t, HostTape::Place> on_host_;  // by slot
 };
 
 // The tapes of all layers of a model for one micro-batch, filled by forward and emptied by
 // backward. It belongs to the step, so that an exception frees all that was kept.
 class Tape {
  public:
-  // The tier of each layer by its number; kNone for those behind the last.
-  explicit Tape(std::vector<Tier> tiers = {}) : tiers_(std::move(tiers)) {}
+  // The tier of each layer by its number; kNone for those behind the last. Tier `host` needs
+  // `host`, which must outlive the tape and serve no other meanwhile.
+  explicit Tape(std::vector<Tier> tiers = {}, HostTape* host = nullptr)
+      : tiers_(std::move(tiers)), host_(host) {}
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
 
   // The empty tape of a layer whose forward begins. One without a backward lets go all it can.
   LayerTape& open(int64_t layer, std::span<const SlotSpec> slots, bool has_backward = true);
-  // The tape that the layer's forward filled.
+  // The tape that the layer's forward filled, for its backward. What the layer before it has in
+  // host memory sets out beside that.
   LayerTape& layer(int64_t layer);
   // The layer's backward is done.
   void close(int64_t layer);
@@ -108,6 +124,7 @@ class Tape {
 
  private:
   std::vector<Tier> tiers_;
+  HostTape* host_;
   std::vector<kernels::Packing> packings_;
   std::map<int64_t, LayerTape> layers_;
 };

@@ -87,6 +87,7 @@ at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape&
     tape.settle(kNorm2);
     tape.settle(kSum);
   }
+  tape.settle(kInput);
   if (!context.has_backward()) tapes.close(context.layer);
   return y;
 }

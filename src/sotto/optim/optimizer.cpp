@@ -10,7 +10,6 @@
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/adamw.h"
-#include "sotto/kernels/moment_map.h"
 #include "sotto/kernels/square_sum.h"
 
 namespace sotto::optim {
@@ -18,13 +17,11 @@ namespace sotto::optim {
 namespace {
 
 using kernels::AdamW;
-using kernels::kMomentBlock;
-using kernels::num_moment_blocks;
 using kernels::SquareSum;
 
-at::Tensor make_zeros(int64_t size, at::ScalarType type, const at::Device& device) {
+at::Tensor make_sum(const at::Device& device) {
   const device::CategoryScope category(device::Category::kOptimizer);
-  at::Tensor result = at::empty({size}, at::TensorOptions().dtype(type).device(device));
+  at::Tensor result = at::empty({1}, at::TensorOptions().dtype(at::kDouble).device(device));
   if (!result.is_meta()) result.zero_();
   return result;
 }
@@ -69,6 +66,7 @@ void OptimizerOptions::visit(OptionVisitor& visitor) {
                 {.min = 0});
   visitor.value("rate_factors", rate_factors,
                 "parameters with a rate of their own, by the beginning of the name: head.=10");
+  visitor.choice("state", state, "where moments and remainders lie", kStatePlaces);
 }
 
 void OptimizerOptions::validate() const {
@@ -93,30 +91,15 @@ RateFactor RateFactor::parse(const std::string& text) {
 }
 
 Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options,
-                     const StateForm& form)
-    : store_(store), options_(options) {
-  SOTTO_ASSERT(!store.ranges().empty(), "an optimizer without parameters");
+                     const StateForm& form, device::HostMemory* host, int64_t window_bytes)
+    : store_(store),
+      options_(options),
+      state_(store.ranges(), form,
+             {.place = options.state, .host = host, .window_bytes = window_bytes}) {
   for (const std::string& text : options.rate_factors)
     rate_factors_.push_back(RateFactor::parse(text));
   check_factors(rate_factors_, store);
-  square_sum_ = make_zeros(1, at::kDouble, store.ranges().front().values.device());
-  for (const nn::ParameterRange& range : store.ranges()) {
-    const int64_t size = range.values.numel();
-    const at::Device device = range.values.device();
-    Flat& flat = flats_.emplace_back();
-    if (!range.trains) continue;
-    const bool has_codes = range.is_large && form.moments == Moments::k8Bit;
-    SOTTO_ASSERT(!range.is_large || range.alignment() % kMomentBlock == 0,
-                 "blocks of moments would have values of two parameters");
-    for (at::Tensor* moment : {&flat.first_moment, &flat.second_moment})
-      *moment = make_zeros(size, has_codes ? at::kByte : at::kFloat, device);
-    if (has_codes) {
-      for (at::Tensor* scales : {&flat.first_scales, &flat.second_scales})
-        *scales = make_zeros(num_moment_blocks(size), at::kFloat, device);
-    }
-    if (range.values.scalar_type() != at::kFloat && form.remainder_bits > 0)
-      flat.remainder = make_zeros(size, form.remainder_bits == 8 ? at::kByte : at::kShort, device);
-  }
+  square_sum_ = make_sum(store.ranges().front().values.device());
   pieces_ = make_pieces();
 }
 
@@ -128,31 +111,28 @@ void Optimizer::measure_gradients() {
 }
 
 void Optimizer::step(const Update& update) {
-  for (const Piece& piece : pieces_without(update.left_out)) update_piece(piece, update);
+  const std::vector<Piece> pieces = pieces_without(update.left_out);
+  std::vector<RangePart> parts;
+  for (const Piece& piece : pieces) parts.push_back(piece.part);
+  state_.for_each(parts, [&](size_t number, const RangePart& part, StateArrays& state) {
+    update_part(part, pieces[number].rate_factor, update, state);
+  });
 }
 
-void Optimizer::update_piece(const Piece& piece, const Update& update) {
-  const nn::ParameterRange& range = store_.ranges()[piece.range];
-  const Flat& flat = flats_[piece.range];
-  const auto part = [&](const at::Tensor& whole, int64_t values_each = 1) {
-    if (!whole.defined()) return at::Tensor();
-    return whole.narrow(0, piece.first / values_each,
-                        (piece.count + values_each - 1) / values_each);
-  };
+void Optimizer::update_part(const RangePart& part, double rate_factor, const Update& update,
+                            StateArrays& state) {
+  const nn::ParameterRange& range = store_.ranges()[part.range];
   const auto pointer = [](at::Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; };
-  at::Tensor values = part(range.values), remainder = part(flat.remainder);
-  at::Tensor first_moment = part(flat.first_moment), second_moment = part(flat.second_moment);
-  at::Tensor first_scales = part(flat.first_scales, kMomentBlock);
-  at::Tensor second_scales = part(flat.second_scales, kMomentBlock);
+  at::Tensor values = range.values.narrow(0, part.first, part.count);
   AdamW::update({.weights = values,
-                 .remainder = pointer(remainder),
-                 .gradients = part(range.gradients),
-                 .first_moment = first_moment,
-                 .second_moment = second_moment,
-                 .first_scales = pointer(first_scales),
-                 .second_scales = pointer(second_scales),
-                 .first_value = range.is_large ? piece.first : 0},  // fp32 is not rounded
-                {.rate = rate(update) * piece.rate_factor,
+                 .remainder = pointer(state.remainder),
+                 .gradients = range.gradients.narrow(0, part.first, part.count),
+                 .first_moment = state.first_moment,
+                 .second_moment = state.second_moment,
+                 .first_scales = pointer(state.first_scales),
+                 .second_scales = pointer(state.second_scales),
+                 .first_value = range.is_large ? part.first : 0},  // fp32 is not rounded
+                {.rate = rate(update) * rate_factor,
                  .beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .epsilon = options_.epsilon,
@@ -163,28 +143,29 @@ void Optimizer::update_piece(const Piece& piece, const Update& update) {
                  .rounding = {.seed = update.seed,
                               .purpose = Purpose::kRounding,
                               .step = static_cast<uint64_t>(update.step),
-                              .layer = piece.range}},
+                              .layer = part.range}},
                 square_sum_);
 }
 
 std::vector<Optimizer::Piece> Optimizer::make_pieces() const {
   std::vector<Piece> pieces;
   for (const nn::Parameter& parameter : store_.parameters()) {
-    std::optional<Piece> place = place_of(parameter);
+    const std::optional<RangePart> place = place_of(parameter);
     if (!place) continue;
+    Piece& piece = pieces.emplace_back(Piece{.part = *place});
     if (const RateFactor* factor = factor_of(parameter.spec.name, rate_factors_))
-      place->rate_factor = factor->factor;
-    place->count = store_.ranges()[place->range].spaced(place->count);
-    pieces.push_back(*place);
+      piece.rate_factor = factor->factor;
+    piece.part.count = store_.ranges()[place->range].spaced(place->count);
   }
-  std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.range; });
+  std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.part.range; });
   std::vector<Piece> joined;
   for (const Piece& piece : pieces) {
-    const bool goes_on = !joined.empty() && joined.back().range == piece.range &&
-                         joined.back().first + joined.back().count == piece.first &&
-                         joined.back().rate_factor == piece.rate_factor;
+    Piece* const last = joined.empty() ? nullptr : &joined.back();
+    const bool goes_on = last != nullptr && last->part.range == piece.part.range &&
+                         last->part.first + last->part.count == piece.part.first &&
+                         last->rate_factor == piece.rate_factor;
     if (goes_on) {
-      joined.back().count += piece.count;
+      last->part.count += piece.part.count;
     } else {
       joined.push_back(piece);
     }
@@ -202,30 +183,30 @@ std::vector<Optimizer::Piece> Optimizer::pieces_without(
     const bool is_left_out = std::ranges::any_of(left_out, [&](const std::string& prefix) {
       return parameter.spec.name.starts_with(prefix);
     });
-    const std::optional<Piece> hole = is_left_out ? place_of(parameter) : std::nullopt;
+    const std::optional<RangePart> hole = is_left_out ? place_of(parameter) : std::nullopt;
     if (!hole) continue;
     const auto around = std::ranges::find_if(pieces, [&](const Piece& piece) {
-      return piece.range == hole->range && piece.first <= hole->first &&
-             hole->first < piece.first + piece.count;
+      return piece.part.range == hole->range && piece.part.first <= hole->first &&
+             hole->first < piece.part.first + piece.part.count;
     });
     const int64_t end = hole->first + store_.ranges()[hole->range].spaced(hole->count);
     Piece behind = *around;
-    behind.first = end;
-    behind.count = around->first + around->count - end;
-    around->count = hole->first - around->first;
+    behind.part.first = end;
+    behind.part.count = around->part.first + around->part.count - end;
+    around->part.count = hole->first - around->part.first;
     pieces.push_back(behind);
   }
-  std::erase_if(pieces, [](const Piece& piece) { return piece.count == 0; });
+  std::erase_if(pieces, [](const Piece& piece) { return piece.part.count == 0; });
   return pieces;
 }
 
-std::optional<Optimizer::Piece> Optimizer::place_of(const nn::Parameter& parameter) const {
-  for (size_t range = 0; range < flats_.size(); ++range) {
+std::optional<RangePart> Optimizer::place_of(const nn::Parameter& parameter) const {
+  for (size_t range = 0; range < store_.ranges().size(); ++range) {
     const at::Tensor& values = store_.ranges()[range].values;
     if (!parameter.value.is_alias_of(values) || !store_.ranges()[range].trains) continue;
-    return Piece{.range = range,
-                 .first = parameter.value.storage_offset() - values.storage_offset(),
-                 .count = parameter.value.numel()};
+    return RangePart{.range = range,
+                     .first = parameter.value.storage_offset() - values.storage_offset(),
+                     .count = parameter.value.numel()};
   }
   return std::nullopt;
 }
@@ -237,23 +218,14 @@ double Optimizer::gradient_norm() const {
 std::vector<Optimizer::State> Optimizer::states() const {
   std::vector<State> states;
   for (const nn::Parameter& parameter : store_.parameters()) {
-    const std::optional<Piece> place = place_of(parameter);
+    const std::optional<RangePart> place = place_of(parameter);
     if (!place) continue;
-    const auto view = [&](const at::Tensor& flat) {
-      if (!flat.defined()) return at::Tensor();
-      return flat.narrow(0, place->first, place->count).view(parameter.value.sizes());
-    };
-    const auto blocks = [&](const at::Tensor& scales) {
-      if (!scales.defined()) return at::Tensor();
-      return scales.narrow(0, place->first / kMomentBlock, num_moment_blocks(place->count));
-    };
-    const Flat& flat = flats_[place->range];
-    states.push_back({.name = parameter.spec.name,
-                      .first_moment = view(flat.first_moment),
-                      .second_moment = view(flat.second_moment),
-                      .first_scales = blocks(flat.first_scales),
-                      .second_scales = blocks(flat.second_scales),
-                      .remainder = view(flat.remainder)});
+    State& state =
+        states.emplace_back(State{.name = parameter.spec.name, .arrays = state_.view(*place)});
+    for (at::Tensor* array :
+         {&state.arrays.first_moment, &state.arrays.second_moment, &state.arrays.remainder}) {
+      if (array->defined()) *array = array->view(parameter.value.sizes());
+    }
   }
   return states;
 }
@@ -261,7 +233,7 @@ std::vector<Optimizer::State> Optimizer::states() const {
 std::map<std::string, at::Tensor> Optimizer::remainders() const {
   std::map<std::string, at::Tensor> by_name;
   for (const State& state : states()) {
-    if (state.remainder.defined()) by_name[state.name] = state.remainder;
+    if (state.arrays.remainder.defined()) by_name[state.name] = state.arrays.remainder;
   }
   return by_name;
 }

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "sotto/core/options.h"
 #include "sotto/nn/parameters.h"
 #include "sotto/optim/schedule.h"
+#include "sotto/optim/state.h"
 
 namespace sotto::optim {
 
@@ -28,6 +28,8 @@ struct OptimizerOptions {
   // "head.=10": parameters whose names begin with head. have ten times the schedule's rate. The
   // longest prefix counts.
   std::vector<std::string> rate_factors = {};
+  // Where moments and remainders lie.
+  StatePlace state = StatePlace::kDevice;
 
   void visit(OptionVisitor& visitor);
   void validate() const;
@@ -42,25 +44,16 @@ struct RateFactor {
   static RateFactor parse(const std::string& text);
 };
 
-enum class Moments { kFp32, k8Bit };
-
-inline constexpr std::array kMoments = {Named{"fp32", Moments::kFp32},
-                                        Named{"8bit", Moments::k8Bit}};
-
-// What the state of large parameters is made of; that of all others is fp32.
-struct StateForm {
-  // Of weights in bf16, beside them: 16, 8 or none. Fewer than 16 are rounded at random.
-  int remainder_bits = 16;
-  Moments moments = Moments::kFp32;
-};
-
 // In a step: measure_gradients(), step(), and then gradient_norm() for who wants to know. On a GPU
 // the first two only hand work to the device; the clipping happens there.
 class Optimizer {
  public:
-  // Allocates zeroed state for all ranges of the store that train; the store must outlive it.
-  // Throws ConfigError for a rate factor that no parameter has.
-  Optimizer(nn::ParameterStore& store, const OptimizerOptions& options, const StateForm& form = {});
+  // Allocates zeroed state for all ranges of the store that train; the store must outlive it, and
+  // so must the memory that state on the host is taken from. Throws ConfigError for a rate factor
+  // that no parameter has.
+  Optimizer(nn::ParameterStore& store, const OptimizerOptions& options, const StateForm& form = {},
+            device::HostMemory* host = nullptr,
+            int64_t window_bytes = OptimizerState::kWindowBytes);
 
   // Takes the norm of all gradients together, for step() and gradient_norm(). Allocates workspace
   // alone.
@@ -81,7 +74,8 @@ class Optimizer {
   };
 
   // Updates all weights with the gradients that were measured; none where their norm is not finite.
-  // Allocates nothing, so that it cannot stop half way.
+  // Allocates nothing, so that it cannot stop half way. State on the host may still be on its way
+  // back when this returns.
   void step(const Update& update);
 
   // What measure_gradients() found, of the gradients as they lie in memory. Waits for the device. 0
@@ -93,48 +87,35 @@ class Optimizer {
     return update.rate_factor * rate_at(options_.schedule, update.step, update.total_steps);
   }
 
-  // The state of one parameter, as views in its shape: for checkpoints.
+  // The state of one parameter where it lies, as views in its shape (scales: [blocks]): for
+  // checkpoints.
   struct State {
     std::string name;
-    at::Tensor first_moment;
-    at::Tensor second_moment;
-    at::Tensor first_scales;   // [blocks] of 8-bit moments; undefined with fp32
-    at::Tensor second_scales;  // as the first
-    at::Tensor remainder;      // undefined with fp32 weights, and where it has no bits
+    StateArrays arrays;
   };
   std::vector<State> states() const;
   // What bf16 weights leave out, by the names of parameters; empty with fp32 weights.
   std::map<std::string, at::Tensor> remainders() const;
 
  private:
-  // Of a range.
-  struct Flat {
-    at::Tensor first_moment;   // [n] fp32, or uint8 codes
-    at::Tensor second_moment;  // as the first
-    at::Tensor first_scales;   // [n / 256] fp32, of codes
-    at::Tensor second_scales;  // as the first
-    at::Tensor remainder;      // [n] int16 or uint8, what bf16 weights leave out
-  };
-
-  // Values first .. first + count of a range: whole parameters, with the space behind each.
+  // Whole parameters, with the space behind each.
   struct Piece {
-    size_t range = 0;
-    int64_t first = 0;
-    int64_t count = 0;
+    RangePart part;
     double rate_factor = 1.0;
   };
   // Neighbours of one rate, in pieces as long as can be.
   std::vector<Piece> make_pieces() const;
   // What an update changes.
   std::vector<Piece> pieces_without(const std::vector<std::string>& left_out) const;
-  void update_piece(const Piece& piece, const Update& update);
+  void update_part(const RangePart& part, double rate_factor, const Update& update,
+                   StateArrays& state);
   // The range that holds a parameter, and where in it; a frozen one has no state.
-  std::optional<Piece> place_of(const nn::Parameter& parameter) const;
+  std::optional<RangePart> place_of(const nn::Parameter& parameter) const;
 
   nn::ParameterStore& store_;
   OptimizerOptions options_;
   std::vector<RateFactor> rate_factors_;
-  std::vector<Flat> flats_;  // one for each range; empty for a frozen one
+  OptimizerState state_;
   std::vector<Piece> pieces_;
   at::Tensor square_sum_;  // [1] fp64, of all gradients
 };

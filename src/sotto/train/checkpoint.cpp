@@ -36,13 +36,13 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
   std::vector<NamedTensor> tensors;
-  for (const optim::Optimizer::State& state : optimizer.states()) {
-    tensors.push_back({state.name + ".first_moment", state.first_moment});
-    tensors.push_back({state.name + ".second_moment", state.second_moment});
-    for (const auto& [part, tensor] : {std::pair{".first_scales", state.first_scales},
-                                       {".second_scales", state.second_scales},
-                                       {".remainder", state.remainder}}) {
-      if (tensor.defined()) tensors.push_back({state.name + part, tensor});
+  for (const auto& [name, arrays] : optimizer.states()) {
+    for (const auto& [part, tensor] : {std::pair{".first_moment", arrays.first_moment},
+                                       {".second_moment", arrays.second_moment},
+                                       {".first_scales", arrays.first_scales},
+                                       {".second_scales", arrays.second_scales},
+                                       {".remainder", arrays.remainder}}) {
+      if (tensor.defined()) tensors.push_back({name + part, tensor});
     }
   }
   return tensors;

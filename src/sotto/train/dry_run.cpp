@@ -41,8 +41,9 @@ device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) 
   return observe([&] {
     std::vector<int64_t> places(examples.size());
     std::iota(places.begin(), places.end(), int64_t{0});
-    device::StagingBuffer unused(0);
-    model_->recognise(data::make_micro_batch(examples, places, at::kMeta, unused));
+    device::HostMemory host(at::kMeta);
+    device::StagingBuffer staging(host);
+    model_->recognise(data::make_micro_batch(examples, places, at::kMeta, staging));
   });
 }
 
@@ -50,8 +51,15 @@ device::MemoryReport DryRun::observe(const std::function<void()>& action) {
   const ArenaGuard guard(at::kMeta, arena_);
   const TargetScope scope(target_);
   arena_->reset_peak();
+  // What earlier steps took on the host is theirs.
+  if (learner_) {
+    learner_->release_caches();
+    learner_->host.reset_peak();
+  }
   action();
-  return arena_->report();
+  device::MemoryReport report = arena_->report();
+  if (learner_) report.host_peak = learner_->host.peak_bytes();
+  return report;
 }
 
 }  // namespace sotto::train

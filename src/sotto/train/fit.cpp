@@ -64,8 +64,8 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
 
 }  // namespace
 
-BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, int64_t budget_bytes)
-    : dry_(dry), source_(source), budget_bytes_(budget_bytes) {
+BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& budget)
+    : dry_(dry), source_(source), budget_(budget) {
   SOTTO_ASSERT(source.num_items() > 0, "nothing to fit");
 }
 
@@ -75,10 +75,10 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
     step.resize(static_cast<size_t>(settings.limits.max_utterances));
   const device::MemoryReport whole = run_one(step, settings.tier);
   if (fits(whole)) return {.limits = settings.limits, .worst = whole};
-  if (!settings.limits.is_adaptive) refuse(step, whole.high_water, settings);
+  if (!settings.limits.is_adaptive) refuse(step, whole, settings);
 
   device::MemoryReport worst = run_one({step.front()}, settings.tier);
-  if (!fits(worst)) refuse({step.front()}, worst.high_water, settings);
+  if (!fits(worst)) refuse({step.front()}, worst, settings);
   int64_t good = frames_of(dry_.model(), {&step.front(), 1});
   int64_t bad = frames_of(dry_.model(), step);
   while (bad - good > std::max<int64_t>(1, good / 200)) {
@@ -128,13 +128,15 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
     choose_largest(candidates, &Candidate::segments, chosen);
     device::MemoryReport worst;
     int64_t worst_frames = 0;
+    bool all_fit = true;
     for (const Candidate& candidate : chosen) {
       device::MemoryReport report = run_one(examples_of(epoch, candidate, limits), settings.tier);
+      all_fit = all_fit && fits(report);
       if (report.high_water <= worst.high_water) continue;
       worst = std::move(report);
       worst_frames = candidate.frames;
     }
-    if (fits(worst)) return {.limits = limits, .worst = worst};
+    if (all_fit) return {.limits = limits, .worst = worst};
     SOTTO_ASSERT(limits.is_adaptive, "fixed counts are fitted to the longest utterances");
     // Where one utterance alone is too much, split_step() refuses it in the next round.
     limits.max_frames = std::min(limits.max_frames, worst_frames) * 19 / 20;
@@ -224,10 +226,10 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   return step;
 }
 
-void BudgetFit::refuse(const std::vector<Example>& least, int64_t needed_bytes,
-                       const StepSettings& settings) {
+std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t needed_bytes,
+                                const StepSettings& settings) {
   std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
-  if (settings.tier != nn::Tier::kBlock) {
+  if (settings.tier < nn::Tier::kBlock) {
     const int64_t with_block = run_one(least, nn::Tier::kBlock).high_water;
     if (with_block < needed_bytes)
       hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);
@@ -239,15 +241,29 @@ void BudgetFit::refuse(const std::vector<Example>& least, int64_t needed_bytes,
   } else {
     hint += " Or shorten the rows: data.row_tokens.";
   }
+  return hint;
+}
+
+void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryReport& needed,
+                       const StepSettings& settings) {
   const char* what = least.front().tokens.empty() ? "utterance" : "row of text";
   const std::string who = least.size() == 1
                               ? fmt::format("the longest {} alone needs", what)
                               : fmt::format("the {} longest {}s need", least.size(), what);
+  if (needed.high_water <= budget_.bytes) {
+    throw ConfigError(
+        {.attempted = "fitting the run into the host's memory",
+         .found = fmt::format("{} {} there", who, format_bytes(needed.host_peak)),
+         .expected = fmt::format("at most {}", format_bytes(budget_.host_bytes)),
+         .hint = fmt::format("--host-memory {}MiB would do, if the machine has as much; or keep "
+                             "more on the device: tier: block, optimizer.state: device.",
+                             (needed.host_peak >> 20) + 1)});
+  }
   throw ConfigError(
       {.attempted = "fitting the run into its budget",
-       .found = fmt::format("{} {}", who, format_bytes(needed_bytes)),
-       .expected = fmt::format("at most the budget of {}", format_bytes(budget_bytes_)),
-       .hint = hint});
+       .found = fmt::format("{} {}", who, format_bytes(needed.high_water)),
+       .expected = fmt::format("at most the budget of {}", format_bytes(budget_.bytes)),
+       .hint = hint_for(least, needed.high_water, settings)});
 }
 
 MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,

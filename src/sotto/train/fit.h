@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,16 @@ struct Fit {
   device::MemoryReport worst;
 };
 
+// What a step may take: of the arena, and of the host besides.
+struct StepBudget {
+  int64_t bytes = 0;
+  int64_t host_bytes = device::HostMemory::kUnlimited;
+};
+
 class BudgetFit {
  public:
-  // The dry run is of the run's own network; all three must outlive this.
-  BudgetFit(DryRun& dry, const data::Source& source, int64_t budget_bytes);
+  // The dry run is of the run's own network; it and the source must outlive this.
+  BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& budget);
 
   // Limits under which every step of `batch` fits into the budget, within those of the settings.
   // Throws ConfigError where the longest utterance does not fit alone, or not as many as each
@@ -58,16 +65,21 @@ class BudgetFit {
                              std::vector<Candidate>& chosen);
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples, nn::Tier tier);
-  bool fits(const device::MemoryReport& report) const { return report.high_water <= budget_bytes_; }
+  bool fits(const device::MemoryReport& report) const {
+    return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
+  }
   // As large in every respect as a step can be: the i-th longest has the i-th most labels and
   // segments.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
-  [[noreturn]] void refuse(const std::vector<data::Example>& least, int64_t needed_bytes,
-                           const StepSettings& settings);
+  [[noreturn]] void refuse(const std::vector<data::Example>& least,
+                           const device::MemoryReport& needed, const StepSettings& settings);
+  // What to try where the budget of the device is too small.
+  std::string hint_for(const std::vector<data::Example>& least, int64_t needed_bytes,
+                       const StepSettings& settings);
 
   DryRun& dry_;
   const data::Source& source_;
-  int64_t budget_bytes_;
+  StepBudget budget_;
 };
 
 // Limits for recognising the items, at most those given; the dry run may be of either purpose.

@@ -59,11 +59,10 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
 
 void touch_kernels(const RunConfig& config, const models::DataShape& shape,
                    const device::RunDevice& device) {
-  constexpr int64_t kPinnedBytes = int64_t{64} << 20;
   RunConfig cut = config;
   cut.model = config.model.with_one_layer();
   const std::vector<data::Example> examples = touching_examples(cut, shape);
-  Learner learner(cut, shape, device.torch, kPinnedBytes);
+  Learner learner(cut, shape, device.torch);
   run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
   std::vector<int64_t> places(examples.size());
   std::iota(places.begin(), places.end(), int64_t{0});

@@ -125,8 +125,7 @@ void LossScale::update(bool was_finite) {
   if (!is_dynamic_) return;
   ++steps_since_change_;
   if (!was_finite) {
-    // Below 1 gradients overflow for another reason.
-    value_ = std::max(1.0, value_ / 2.0);
+    value_ = std::max(kSmallest, value_ / 2.0);
     steps_since_change_ = 0;
   } else if (steps_since_change_ >= kStepsToDouble) {
     value_ = std::min(kLargest, value_ * 2.0);

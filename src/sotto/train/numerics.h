@@ -91,6 +91,8 @@ class LossScale {
  public:
   static constexpr double kFirst = 65'536.0;
   static constexpr double kLargest = 16'777'216.0;
+  // Below 1 gradients overflow for another reason than the scale; the run says so and goes on.
+  static constexpr double kSmallest = 1.0 / 16'777'216.0;
   static constexpr int64_t kStepsToDouble = 2'000;
 
   // Always 1 but for fp16.

@@ -87,7 +87,8 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
       device_(device),
       arena_bytes_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)
                        .arena_bytes),
-      staging_(device::resolve_host_budget({}, device)),
+      host_(device.torch.type(), device::resolve_host_budget({}, device)),
+      staging_(host_),
       dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
            device.target),
       arena_(std::make_shared<device::Arena>(

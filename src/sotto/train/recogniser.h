@@ -60,6 +60,7 @@ class Recogniser {
   Checkpoint checkpoint_;
   device::RunDevice device_;
   int64_t arena_bytes_;
+  device::HostMemory host_;
   device::StagingBuffer staging_;
   DryRun dry_;
   // Shared, because tensors that outlive this object hold blocks of it.

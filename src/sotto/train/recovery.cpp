@@ -1,9 +1,15 @@
 #include "sotto/train/recovery.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
-#include <optional>
+#include <array>
+#include <new>
+#include <string_view>
+#include <vector>
 
 #include "sotto/core/error.h"
+#include "sotto/core/units.h"
 
 namespace sotto::train {
 
@@ -19,12 +25,41 @@ Attempt attempt_step(Learner& learner, std::span<const data::Example> examples,
                      const StepSettings& settings) {
   try {
     return {.result = run_step(learner, examples, settings), .reason = {}};
-  } catch (const OutOfMemory& error) {
-    return {.result = std::nullopt, .reason = error.what()};
+  } catch (const std::exception& error) {
+    std::optional<std::string> reason = out_of_memory_reason(error);
+    if (!reason) throw;
+    return {.result = std::nullopt, .reason = std::move(*reason)};
   }
 }
 
+// What libraries that have no exception of their own for it say.
+constexpr std::array<std::string_view, 6> kPhrases = {
+    "out of memory",  // "CUDA error: out of memory", "CUDA out of memory. Tried to allocate ..."
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "can't allocate memory",  // ATen's allocator of host memory
+};
+
+std::string limits_text(const MicroBatchLimits& limits) {
+  if (!limits.is_adaptive) return fmt::format("{} utterances", limits.max_utterances);
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "the whole step";
+  return fmt::format("{} frames", limits.max_frames);
+}
+
 }  // namespace
+
+std::optional<std::string> out_of_memory_reason(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const OutOfMemory*>(&error)) return ours->what();
+  if (dynamic_cast<const Error*>(&error) != nullptr) return std::nullopt;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "the host has no more memory";
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
+  const bool is_said = std::ranges::any_of(
+      kPhrases, [&](std::string_view phrase) { return text.find(phrase) != std::string::npos; });
+  return is_said ? std::optional(std::move(text)) : std::nullopt;
+}
 
 MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
                         const MicroBatchLimits& limits) {
@@ -50,23 +85,31 @@ MicroBatchLimits halved(const models::Model& model, std::span<const data::Exampl
 }
 
 StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
-                                 StepSettings& settings,
+                                 StepSettings& settings, device::Arena& arena,
                                  const std::function<void(const Restart&)>& on_restart) {
+  std::vector<std::string> tried;
   for (int64_t retry = 0;; ++retry) {
+    arena.reset_peak();
     Attempt attempt = attempt_step(learner, examples, settings);
     if (attempt.result) return std::move(*attempt.result);
+    const int64_t peak_bytes = arena.report().peak;
+    tried.push_back(fmt::format("{}: {}", limits_text(settings.limits), format_bytes(peak_bytes)));
     if (retry == kMaxRetries) {
       throw OutOfMemory(
           {.attempted = fmt::format("step {}", settings.step),
-           .found = fmt::format("no memory after {} retries: {}", kMaxRetries, attempt.reason),
+           .found = fmt::format("no memory after {} retries: {} Tried, a micro-batch and what it "
+                                "reached: {}",
+                                kMaxRetries, attempt.reason, fmt::join(tried, "; ")),
            .hint =
                "Raise --memory, or choose a tier that keeps less; --resume goes on from here."});
     }
+    learner.release_caches();
     if (retry > 0) settings.limits = halved(*learner.model, examples, settings.limits);
     on_restart({.step = settings.step,
                 .attempt = retry + 1,
                 .limits = settings.limits,
-                .reason = std::move(attempt.reason)});
+                .reason = std::move(attempt.reason),
+                .peak_bytes = peak_bytes});
   }
 }
 

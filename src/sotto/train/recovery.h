@@ -4,10 +4,13 @@
 // rounding.
 #pragma once
 
+#include <exception>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "sotto/device/arena.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -18,15 +21,23 @@ inline constexpr int64_t kMaxRetries = 3;
 struct Restart {
   int64_t step = 0;
   int64_t attempt = 0;  // from 1
+  // With which it goes on.
   MicroBatchLimits limits;
   std::string reason;
+  // What the attempt before it took of the arena, until it failed.
+  int64_t peak_bytes = 0;
 };
 
-// Runs the step. Limits that were learned are left in `settings`, and told to `on_restart` before
-// they are used. Throws OutOfMemory after kMaxRetries.
+// Runs the step in the arena. Limits that were learned are left in `settings`, and told to
+// `on_restart` before they are used. Throws OutOfMemory after kMaxRetries, with the limits of each
+// attempt and what it took.
 StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
-                                 StepSettings& settings,
+                                 StepSettings& settings, device::Arena& arena,
                                  const std::function<void(const Restart&)>& on_restart);
+
+// Why memory ran out, whoever says it: the arena, ATen, the driver, cuBLAS, cuDNN or the C++
+// library. None where the error is another.
+std::optional<std::string> out_of_memory_reason(const std::exception& error);
 
 // Limits under which the largest micro-batch of the step is half as large, as far as utterances can
 // be divided.

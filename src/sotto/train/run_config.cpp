@@ -48,7 +48,7 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.group("optimizer", optimizer, "AdamW and its schedule");
   visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
   visitor.value("host_memory", host_memory,
-                "page-locked host memory besides it, on a GPU: 2GiB, or auto");
+                "host memory besides it, for a GPU or for what is kept there: 2GiB, or auto");
   visitor.value("device", device, "cpu, cuda or cuda:N");
   visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
   visitor.group("precision", precision, "parts of the numerics that are not as the name has them");

@@ -68,7 +68,7 @@ struct RunConfig {
   optim::OptimizerOptions optimizer;
   // What the run may take.
   MemorySize memory;
-  // Page-locked host memory that it may take besides, on a GPU.
+  // Host memory that it may take besides.
   MemorySize host_memory;
   // cpu, cuda or cuda:N.
   std::string device = "cpu";
@@ -106,6 +106,10 @@ struct RunConfig {
 
   // Throws ConfigError where its parts do not go together.
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }
+  // Whether something that the device could hold lies in host memory.
+  bool keeps_on_host() const {
+    return tier == nn::Tier::kHost || optimizer.state == optim::StatePlace::kHost;
+  }
 
   void visit(OptionVisitor& visitor);
   void validate() const;

@@ -79,11 +79,9 @@ nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
 }
 
 nlohmann::json restart_record(const Restart& restart) {
-  return {{"kind", "out_of_memory"},
-          {"step", restart.step},
-          {"attempt", restart.attempt},
-          {"limits", to_json(restart.limits)},
-          {"reason", restart.reason}};
+  return {{"kind", "out_of_memory"},          {"step", restart.step},
+          {"attempt", restart.attempt},       {"limits", to_json(restart.limits)},
+          {"peak_bytes", restart.peak_bytes}, {"reason", restart.reason}};
 }
 
 nlohmann::json counts_json(const ErrorCounts& counts) {

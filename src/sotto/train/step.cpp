@@ -106,11 +106,18 @@ std::unique_ptr<models::Model> make_model(const RunConfig& config, const models:
 }
 
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
-                 const at::Device& on_device, int64_t pinned_bytes)
+                 const at::Device& on_device, int64_t host_bytes)
     : device(on_device),
-      staging(pinned_bytes),
+      host(on_device.type(), host_bytes),
+      staging(host),
+      host_tape(host),
       model(make_model(config, shape, on_device, /*trains=*/true)),
-      optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form()) {}
+      optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form(), &host) {}
+
+void Learner::release_caches() {
+  staging.release();
+  host_tape.release();
+}
 
 std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
                                               std::span<const data::ExampleSize> sizes,
@@ -161,7 +168,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
     const MicroBatch batch =
         data::make_micro_batch(examples, places, learner.device, learner.staging);
     const std::vector<int64_t> owners = owners_of(examples, places);
-    nn::Tape tape(tiers);
+    nn::Tape tape(tiers, &learner.host_tape);
     const models::Losses loss =
         model.forward(batch, context, scaled_at(weights, owners, settings.loss_scale), tape);
     model.backward(batch, context, tape);

@@ -11,8 +11,10 @@
 
 #include "sotto/core/limits.h"
 #include "sotto/data/example.h"
+#include "sotto/device/host_memory.h"
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
+#include "sotto/nn/host_tape.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/run_config.h"
@@ -21,12 +23,18 @@ namespace sotto::train {
 
 // The network and its optimizer on one device: what a checkpoint holds.
 struct Learner {
-  // On Meta a dry one. `pinned_bytes`: page-locked host memory that copies to a GPU may take.
+  // On Meta a dry one. `host_bytes`: host memory that it may take besides.
   Learner(const RunConfig& config, const models::DataShape& shape, const at::Device& device,
-          int64_t pinned_bytes = 0);
+          int64_t host_bytes = device::HostMemory::kUnlimited);
+
+  // Gives back host memory that is only kept for the next time.
+  void release_caches();
 
   at::Device device;
+  // For copies to a GPU, what tier `host` keeps, and state of the optimizer.
+  device::HostMemory host;
   device::StagingBuffer staging;
+  nn::HostTape host_tape;
   // A pointer, because the optimizer refers to its parameters.
   std::unique_ptr<models::Model> model;
   optim::Optimizer optimizer;

@@ -55,8 +55,11 @@ std::string not_updated_text(const StepReport& report, const LossScale& scale) {
   if (scale.is_dynamic() && std::isfinite(report.result.loss))
     return fmt::format(
         "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
-        "they were, and the scale is halved",
-        report.step, scale.value());
+        "they were, and the scale is halved{}",
+        report.step, scale.value(),
+        scale.value() / 2.0 < 1.0 ? ". Below 1 it helps no more: the rate may be too high, or the "
+                                    "data broken"
+                                  : "");
   return fmt::format(
       "step {}: the gradients are not finite (loss {}); the weights stay as they "
       "were",
@@ -65,7 +68,7 @@ std::string not_updated_text(const StepReport& report, const LossScale& scale) {
 
 bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
   return a.peak == b.peak && a.high_water == b.high_water && a.at_peak == b.at_peak &&
-         a.peak_moment == b.peak_moment;
+         a.peak_moment == b.peak_moment && a.host_peak == b.host_peak;
 }
 
 }  // namespace
@@ -96,11 +99,10 @@ Trainer::Trainer(RunRequest request, RunEvents events)
 
   const at::Device& torch_device = request_.device.torch;
   arena_ = std::make_shared<device::Arena>(
-      torch_device.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost, arena_bytes_);
+      torch_device.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
+      budget_.bytes);
   guard_ = std::make_unique<device::ArenaGuard>(torch_device.type(), arena_);
-  learner_ =
-      std::make_unique<Learner>(config, shape, torch_device,
-                                device::resolve_host_budget(config.host_memory, request_.device));
+  learner_ = std::make_unique<Learner>(config, shape, torch_device, budget_.host_bytes);
   if (request_.resume_from) {
     load_weights(*request_.resume_from, *learner_->model);
     load_optimizer(*request_.resume_from, learner_->optimizer);
@@ -117,7 +119,9 @@ Trainer::Trainer(RunRequest request, RunEvents events)
 void Trainer::open_device(const models::DataShape& shape) {
   const BudgetParts parts =
       divide_budget(request_.config, shape, request_.device, request_.budget_bytes);
-  arena_bytes_ = parts.arena_bytes;
+  budget_ = {.bytes = parts.arena_bytes,
+             .host_bytes = device::resolve_host_budget(request_.config.host_memory, request_.device,
+                                                       request_.config.keeps_on_host())};
   plan_.constant_bytes = parts.constant_bytes;
   plan_.budget_bytes = request_.budget_bytes;
   plan_.device_name = request_.device.name;
@@ -127,7 +131,7 @@ void Trainer::open_device(const models::DataShape& shape) {
 void Trainer::make_sources() {
   const RunConfig& config = request_.config;
   train_ = data_->make_train([&](const data::Source& source) {
-    return BudgetFit(*dry_, source, arena_bytes_).longest_fitting_s(settings_for(1));
+    return BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(1));
   });
   dev_ = data_->make_dev();
   if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
@@ -154,7 +158,7 @@ void Trainer::fit_to_budget() {
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.num_skipped = train_->num_skipped();
-  BudgetFit fit(*dry_, *train_, arena_bytes_);
+  BudgetFit fit(*dry_, *train_, budget_);
   StepSettings settings = settings_for(1);
   settings.limits = limits_of(config);
   plan_.fit = fit.find_limits(config.effective_batch, settings);
@@ -163,7 +167,7 @@ void Trainer::fit_to_budget() {
   plan_.fit.limits = state_.limits;
   if (dev_) {
     evaluation_limits_ =
-        fit_recognition(*dry_, *dev_, {.bytes = arena_bytes_, .limits = state_.limits});
+        fit_recognition(*dry_, *dev_, {.bytes = budget_.bytes, .limits = state_.limits});
   }
 }
 
@@ -208,7 +212,7 @@ RunSummary Trainer::run() {
 void Trainer::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   epoch_order_ = sampler_->epoch(epoch);
-  BudgetFit fit(*dry_, *train_, arena_bytes_);
+  BudgetFit fit(*dry_, *train_, budget_);
   const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
   if (!(audited.limits == state_.limits)) {
     state_.limits = audited.limits;
@@ -236,9 +240,9 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
                     .total_steps = plan_.total_steps,
                     .epoch = loaded.position.epoch,
                     .num_utterances = std::ssize(loaded.examples)};
-  arena_->reset_peak();
   if (!loaded.examples.empty()) report.result = run_saving(loaded.examples, settings);
-  const device::MemoryReport memory = arena_->report();
+  device::MemoryReport memory = arena_->report();
+  memory.host_peak = learner_->host.peak_bytes();
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
     compare_first_step(loaded.examples, settings, memory);
   for (const data::Example& example : loaded.examples) report.audio_seconds += example.seconds;
@@ -257,10 +261,11 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
 // The step, with its retries; what was trained before it is saved where it fails for good.
 StepResult Trainer::run_saving(std::span<const data::Example> examples, StepSettings& settings) {
   try {
-    return run_step_with_retries(*learner_, examples, settings, [&](const Restart& restart) {
-      ++summary_.num_restarts;
-      learn_limits(restart);
-    });
+    return run_step_with_retries(*learner_, examples, settings, *arena_,
+                                 [&](const Restart& restart) {
+                                   ++summary_.num_restarts;
+                                   learn_limits(restart);
+                                 });
   } catch (const OutOfMemory&) {
     save_or_warn();
     throw;

@@ -159,7 +159,7 @@ class Trainer {
   RunState state_;
   RunSummary summary_;
   MicroBatchLimits evaluation_limits_;
-  int64_t arena_bytes_ = 0;
+  StepBudget budget_;  // of the arena, and of the host
   LossScale loss_scale_;
   // The arena is shared, because tensors that outlive this object hold blocks of it. While the
   // guard lives all tensors of the device lie in it.

@@ -191,7 +191,8 @@ TEST_F(Tokens, OfARowBecomeThePacksSegments) {
   const std::vector<Example> examples = {rows.row(0), rows.row(1)};
   EXPECT_EQ(examples[0].segments, (std::vector<int64_t>{3, 2, 2}));
   EXPECT_EQ(examples[1].segments, (std::vector<int64_t>{2}));
-  device::StagingBuffer staging(0);
+  device::HostMemory host(at::kCPU);
+  device::StagingBuffer staging(host);
   const MicroBatch batch =
       make_micro_batch(examples, std::vector<int64_t>{1, 0}, at::kCPU, staging);
   EXPECT_EQ(batch.packing.lengths(), (std::vector<int64_t>{2, 3, 2, 2}));

@@ -35,10 +35,12 @@ TEST(RunDevice, WhatCannotBeIsRefusedByName) {
   EXPECT_PRED2(contains, message_of<ConfigError>([] { open_device("cuda"); }), "SOTTO_CUDA=ON");
 }
 
-TEST(HostBudget, IsForGpusAlone) {
+TEST(HostBudget, IsForGpusAndWhatIsKeptThere) {
   EXPECT_EQ(resolve_host_budget(MemorySize::parse("auto"), {}), 0);
   const std::string text =
       message_of<ConfigError>([] { resolve_host_budget(MemorySize::parse("1GiB"), {}); });
+  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), {}, /*keeps=*/true), int64_t{1} << 20);
+  EXPECT_GT(resolve_host_budget(MemorySize::parse("auto"), {}, /*keeps=*/true), 0);
   EXPECT_PRED2(contains, text, "a run on the CPU");
 
   const RunDevice gpu{.target = {.processor = Processor::kCuda, .capability = 90}};
@@ -80,7 +82,8 @@ TEST(Target, ScopesNest) {
 }
 
 TEST(StagingBuffer, HasABudgetOfItsOwn) {
-  StagingBuffer staging(int64_t{8} << 20);
+  HostMemory host(c10::kCUDA, int64_t{8} << 20);
+  StagingBuffer staging(host);
   const std::string text = message_of<OutOfMemory>([&] { staging.take(int64_t{9} << 20); });
   EXPECT_PRED2(contains, text, "--host-memory");
   EXPECT_EQ(staging.reserved_bytes(), 0);

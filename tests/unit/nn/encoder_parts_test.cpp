@@ -85,7 +85,9 @@ void expect_subsampling(const SubsamplingOptions& options, Tier tier) {
   const at::Tensor truth = at::cat(parts);
   truth.backward(dy.to(at::kDouble));
 
-  Tape tape({tier});
+  device::HostMemory host(at::kCPU);
+  HostTape on_host(host);
+  Tape tape({tier}, &on_host);
   const Context context{.step = {}, .packing = packings.back()};
   const at::Tensor y = subsampling.forward(x, packings, context, tape);
   EXPECT_LT(relative_error(y, truth.detach()), kTolerance);
@@ -157,7 +159,9 @@ TEST(CtcHead, IsAutogradsAtEveryTier) {
     }
     (at::stack(losses) * at::tensor(weights, at::kDouble)).sum().backward();
 
-    Tape tape({tier});
+    device::HostMemory host(at::kCPU);
+    HostTape on_host(host);
+    Tape tape({tier}, &on_host);
     const Context context{.step = {}, .packing = packing};
     const kernels::Ctc::Result result =
         head.forward(x.clone(), {.labels = on_device, .weights = weights}, context, tape);

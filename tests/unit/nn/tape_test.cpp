@@ -44,7 +44,9 @@ struct Counts {
 };
 
 Counts run(Tier tier) {
-  Tape tape({tier});
+  device::HostMemory host(at::kCPU);
+  HostTape on_host(host);
+  Tape tape({tier}, &on_host);
   Layer layer{.tape = tape.open(0, kSlots)};
   layer.tape.put(kInput, {at::ones({1})});
   EXPECT_EQ(layer.product().item<float>(), 4.0f);

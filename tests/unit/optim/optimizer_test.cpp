@@ -56,7 +56,7 @@ TEST(Optimizer, ClipsScaledGradients) {
     optimizer.step({.gradient_scale = 1.0 / loss_scale});
     const double clipped = 2.0 / (optimizer.gradient_norm() / loss_scale);
     const Optimizer::State state = optimizer.states().front();
-    EXPECT_NEAR(state.first_moment[0][0].item<double>(), 0.1 * clipped, 1e-8);
+    EXPECT_NEAR(state.arrays.first_moment[0][0].item<double>(), 0.1 * clipped, 1e-8);
   }
 }
 
@@ -104,7 +104,7 @@ TEST(Optimizer, KeepsWhatBfloat16LeavesOut) {
 TEST(Optimizer, HasARemainderForBfloat16Alone) {
   Network whole(at::kFloat);
   for (const Optimizer::State& state : Optimizer(whole.store, kOptions).states())
-    EXPECT_FALSE(state.remainder.defined());
+    EXPECT_FALSE(state.arrays.remainder.defined());
   Network split(at::kBFloat16);
   Optimizer optimizer(split.store, kOptions);
   split.set_gradients(1.0);
@@ -113,10 +113,10 @@ TEST(Optimizer, HasARemainderForBfloat16Alone) {
   const std::vector<Optimizer::State> states = optimizer.states();
   ASSERT_EQ(states.size(), 3u);
   EXPECT_EQ(states[0].name, "a.weight");
-  EXPECT_EQ(states[0].remainder.scalar_type(), at::kShort);
-  EXPECT_EQ(states[0].remainder.sizes(), states[0].first_moment.sizes());
-  EXPECT_TRUE((states[2].remainder != 0).any().item<bool>());
-  EXPECT_FALSE(states[1].remainder.defined()) << "a vector is fp32";
+  EXPECT_EQ(states[0].arrays.remainder.scalar_type(), at::kShort);
+  EXPECT_EQ(states[0].arrays.remainder.sizes(), states[0].arrays.first_moment.sizes());
+  EXPECT_TRUE((states[2].arrays.remainder != 0).any().item<bool>());
+  EXPECT_FALSE(states[1].arrays.remainder.defined()) << "a vector is fp32";
 }
 
 TEST(Optimizer, AllocatesNoMoreThanItSays) {
@@ -182,8 +182,8 @@ std::vector<at::Tensor> all_of(const Network& network, const Optimizer& optimize
   }
   for (const Optimizer::State& state : optimizer.states()) {
     if (state.name != name) continue;
-    for (const at::Tensor& tensor : {state.first_moment, state.second_moment, state.first_scales,
-                                     state.second_scales, state.remainder}) {
+    for (const auto array : StateArrays::kAll) {
+      const at::Tensor& tensor = state.arrays.*array;
       if (tensor.defined()) tensors.push_back(tensor.clone());
     }
   }
@@ -219,11 +219,10 @@ TEST(Optimizer, GoesOnFromItsStates) {
     take_steps(first, of_first, {});
     const std::vector<Optimizer::State> from = of_first.states(), to = of_second.states();
     for (size_t i = 0; i < from.size(); ++i) {
-      for (const auto part : {&Optimizer::State::first_moment, &Optimizer::State::second_moment,
-                              &Optimizer::State::first_scales, &Optimizer::State::second_scales,
-                              &Optimizer::State::remainder}) {
-        ASSERT_EQ((from[i].*part).defined(), (to[i].*part).defined());
-        if ((from[i].*part).defined()) at::Tensor(to[i].*part).copy_(from[i].*part);
+      for (const auto array : StateArrays::kAll) {
+        const at::Tensor& old = from[i].arrays.*array;
+        ASSERT_EQ(old.defined(), (to[i].arrays.*array).defined());
+        if (old.defined()) at::Tensor(to[i].arrays.*array).copy_(old);
       }
     }
     for (size_t i = 0; i < first.store.parameters().size(); ++i)

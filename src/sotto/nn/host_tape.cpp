@@ -1,0 +1,76 @@
+#include "sotto/nn/host_tape.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "sotto/core/error.h"
+
+namespace sotto::nn {
+
+namespace {
+
+// What is taken anew when a place is too small: rarely, since limits bound what comes.
+constexpr int64_t kStep = int64_t{1} << 20;
+
+}  // namespace
+
+HostTape::HostTape(device::HostMemory& memory) : memory_(memory), lane_(memory.device()) {}
+
+HostTape::Place HostTape::put(at::Tensor x) {
+  SOTTO_ASSERT(x.is_contiguous(), "a tensor with gaps cannot leave the device");
+  const auto bytes = static_cast<int64_t>(x.nbytes());
+  let_leave();
+  if (num_used_ == entries_.size()) entries_.emplace_back();
+  Entry& entry = entries_[num_used_];
+  if (entry.block.bytes() < bytes) {
+    lane_.wait();
+    entry.block.reset();
+    entry.block = memory_.allocate((bytes + kStep - 1) / kStep * kStep, "for inputs of layers");
+  }
+  entry.shape = x.sizes().vec();
+  entry.options = x.options();
+  if (!x.is_meta()) {
+    lane_.follow_device();
+    lane_.copy(entry.block.data(), x.const_data_ptr(), bytes);
+  }
+  entry.on_device = std::move(x);
+  return num_used_++;
+}
+
+// The one that left last has arrived before the device goes on: its memory may be used again.
+void HostTape::let_leave() {
+  if (num_used_ == 0) return;
+  lane_.device_follows();
+  entries_[num_used_ - 1].on_device.reset();
+}
+
+void HostTape::fetch(Place place) {
+  Entry& entry = entries_.at(place);
+  if (entry.on_device.defined()) return;
+  entry.on_device = at::empty(entry.shape, entry.options);
+  if (entry.on_device.is_meta()) return;
+  lane_.follow_device();
+  lane_.copy(entry.on_device.mutable_data_ptr(), entry.block.data(),
+             static_cast<int64_t>(entry.on_device.nbytes()));
+}
+
+at::Tensor HostTape::take(Place place) {
+  fetch(place);
+  lane_.device_follows();
+  return std::exchange(entries_[place].on_device, {});
+}
+
+void HostTape::clear() {
+  lane_.device_follows();
+  for (Entry& entry : entries_) entry.on_device.reset();
+  num_used_ = 0;
+}
+
+void HostTape::release() {
+  clear();
+  lane_.wait();
+  entries_.clear();
+}
+
+}  // namespace sotto::nn
