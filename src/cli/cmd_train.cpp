@@ -224,7 +224,7 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--host-memory", options->host_memory,
-                      "Page-locked host memory besides it, on a GPU: 2GiB or auto");
+                      "Host memory besides it, for a GPU or what is kept there: 2GiB or auto");
   command->add_option("--device", options->device, "What to train on: cpu, cuda or cuda:N");
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");

@@ -29,8 +29,8 @@ const Form kForms[] = {{.name = "fp32"},
                         .state = {.remainder_bits = 0, .moments = optim::Moments::k8Bit}}};
 
 struct After {
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> states;
+  std::vector<at::Tensor> weights = {};
+  std::vector<at::Tensor> states = {};
   int64_t host_bytes = 0;
 };
 
@@ -43,8 +43,10 @@ After run(const Form& form, StatePlace place, int64_t window_bytes) {
   store.declare({.name = "b.norm", .shape = {90}, .mean = 1.0});
   store.allocate({.weights = form.weights, .gradients = form.gradients});
   device::HostMemory host(at::kCPU);
-  Optimizer optimizer(store, {.rate_factors = {"b.=3"}, .state = place}, form.state, &host,
-                      window_bytes);
+  optim::OptimizerOptions options;
+  options.rate_factors = {"b.=3"};
+  options.state = place;
+  Optimizer optimizer(store, options, form.state, &host, window_bytes);
   for (int64_t step = 1; step <= 4; ++step) {
     for (nn::Parameter& parameter : store.parameters()) {
       const at::Tensor values =

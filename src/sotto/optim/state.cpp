@@ -21,10 +21,10 @@ constexpr int64_t kAlignment = 256;
 // One comes, one is used, one goes.
 constexpr size_t kNumWindows = 3;
 
-at::Tensor make_zeros(int64_t size, at::ScalarType type, const at::Device& device) {
+at::Tensor make_filled(int64_t size, at::ScalarType type, const at::Device& device, uint8_t zero) {
   const CategoryScope category(device::Category::kOptimizer);
   at::Tensor result = at::empty({size}, at::TensorOptions().dtype(type).device(device));
-  if (!result.is_meta()) result.zero_();
+  if (!result.is_meta()) result.fill_(zero);
   return result;
 }
 
@@ -50,6 +50,9 @@ OptimizerState::Forms OptimizerState::forms_of(const nn::ParameterRange& range,
   SOTTO_ASSERT(!range.is_large || range.alignment() % kMomentBlock == 0,
                "blocks of moments would have values of two parameters");
   forms[0] = forms[1] = {.type = has_codes ? at::kByte : at::kFloat, .is_there = true};
+  // What lies behind a parameter in its last block counts for the block's scale, and no checkpoint
+  // has it: it is zero from the beginning, as an update leaves it.
+  if (has_codes) forms[0].zero = kernels::kSignedZero;
   forms[2] = forms[3] = {.type = at::kFloat, .values_each = kMomentBlock, .is_there = has_codes};
   forms[4] = {.type = form.remainder_bits == 8 ? at::kByte : at::kShort,
               .is_there = range.values.scalar_type() != at::kFloat && form.remainder_bits > 0};
@@ -69,6 +72,7 @@ OptimizerState::OptimizerState(const std::vector<nn::ParameterRange>& ranges, co
     make_windows(ranges, placement.window_bytes);
     incoming_ = std::make_unique<device::CopyLane>(placement.host->device());
     outgoing_ = std::make_unique<device::CopyLane>(placement.host->device());
+    incoming_->follow_device();  // whatever it does with the windows' memory until now
     return;
   }
   for (size_t range = 0; range < ranges.size(); ++range) {
@@ -77,7 +81,7 @@ OptimizerState::OptimizerState(const std::vector<nn::ParameterRange>& ranges, co
       const ArrayForm& array = forms_[range][i];
       if (!array.is_there) continue;
       arrays_[range].*StateArrays::kAll[i] =
-          make_zeros(array.num_elements(values.numel()), array.type, values.device());
+          make_filled(array.num_elements(values.numel()), array.type, values.device(), array.zero);
     }
   }
 }
@@ -90,7 +94,7 @@ void OptimizerState::allocate_on_host(int64_t size, size_t range, device::HostMe
     const device::HostBlock& block =
         blocks_.emplace_back(host.allocate(bytes, "for the optimizer's state"));
     if (block.data() == nullptr) continue;
-    std::memset(block.data(), 0, static_cast<size_t>(bytes));
+    std::memset(block.data(), array.zero, static_cast<size_t>(bytes));
     arrays_[range].*StateArrays::kAll[i] =
         at::from_blob(block.data(), {array.num_elements(size)}, at::TensorOptions(array.type));
   }
@@ -110,7 +114,7 @@ void OptimizerState::make_windows(const std::vector<nn::ParameterRange>& ranges,
   const at::Device device = ranges.front().values.device();
   for (size_t i = 0; i < kNumWindows; ++i) {
     Window& window = windows_.emplace_back();
-    window.bytes = make_zeros(bytes, at::kByte, device);
+    window.bytes = make_filled(bytes, at::kByte, device, 0);
   }
 }
 

@@ -89,6 +89,8 @@ class OptimizerState {
   struct ArrayForm {
     at::ScalarType type = at::kFloat;
     int64_t values_each = 1;
+    // The bytes of a moment, scale or remainder of zero.
+    uint8_t zero = 0;
     bool is_there = false;
 
     int64_t num_elements(int64_t values) const { return (values + values_each - 1) / values_each; }

@@ -100,6 +100,7 @@ nlohmann::json memory_json(const device::MemoryReport& report) {
   }
   return {{"peak_bytes", report.peak},
           {"high_water_bytes", report.high_water},
+          {"host_peak_bytes", report.host_peak},
           {"bytes_at_peak", std::move(categories)},
           {"peak_moment", report.peak_moment.to_string()}};
 }
