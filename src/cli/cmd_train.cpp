@@ -37,6 +37,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string model;
+  std::string init_from;
   std::string train;
   std::string dev;
   std::string memory;
@@ -58,12 +59,12 @@ void on_signal(int) {
   if (signals_received.fetch_add(1) > 0) std::_Exit(130);
 }
 
-// The newest checkpoint that can be read; those that cannot are named and passed over.
+// The newest checkpoint that is good; those that are damaged are named and passed over.
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
   const std::vector<fs::path> all = train::list_checkpoints(folder);
   for (auto path = all.rbegin(); path != all.rend(); ++path) {
     try {
-      train::check_checkpoint(*path);
+      train::check_checkpoint(*path, train::CheckpointPart::kAll);
       return *path;
     } catch (const DataError& error) {
       spdlog::warn("{} cannot be used: {}", path->string(), error.what());
@@ -76,7 +77,15 @@ struct ReadConfig {
   train::RunConfig config;
   // What keys of other tools asked for.
   train::AliasedRequest request;
+  // The weights to begin with are those of --model.
+  bool inits_whole_model = false;
 };
+
+// Where --init-from names a checkpoint and nothing names a network, it is the checkpoint's.
+void take_network(const std::string& init_from, train::RunConfig& config) {
+  if (const std::optional<fs::path> found = train::find_checkpoint(init_from))
+    config.model = train::read_checkpoint(*found).config.model;
+}
 
 ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::path>& checkpoint) {
   std::vector<std::string> overrides = options.overrides;
@@ -89,6 +98,8 @@ ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::
     config.model = choice->options;
     overrides.insert(overrides.begin(), "model.preset=" + choice->options.preset);
   }
+  const bool names_network = choice || !options.config.empty() || checkpoint;
+  if (!options.init_from.empty() && !names_network) take_network(options.init_from, config);
   fs::path file = options.config;
   if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
   ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
@@ -99,6 +110,7 @@ ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::
     if (config.data.tokenizer.empty())
       config.data.tokenizer = data::Tokenizer::find(*choice->folder).value_or(fs::path());
   }
+  if (!options.init_from.empty()) config.init_from = options.init_from;
   if (!options.train.empty()) config.data.train = options.train;
   if (!options.dev.empty()) config.data.dev = options.dev;
   if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
@@ -110,7 +122,9 @@ ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::
                        .found = "nothing to train on was named",
                        .hint = "Name one with --train, or as data.train in the configuration."});
   }
-  return {.config = std::move(config), .request = request};
+  return {.config = std::move(config),
+          .request = request,
+          .inits_whole_model = choice && choice->folder && options.init_from.empty()};
 }
 
 void check_folder_is_free(const fs::path& folder) {
@@ -124,7 +138,7 @@ void check_folder_is_free(const fs::path& folder) {
 std::optional<fs::path> checkpoint_for(const TrainOptions& options, const fs::path& folder,
                                        const train::AliasedRequest& request) {
   if (!options.resume && request.resume_from) {
-    train::check_checkpoint(*request.resume_from);
+    train::check_checkpoint(*request.resume_from, train::CheckpointPart::kAll);
     return request.resume_from;
   }
   if (!options.resume && !request.resumes) {
@@ -141,6 +155,7 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
                                  {"folder", folder.string()},
                                  {"steps", summary.steps},
                                  {"stopped", summary.was_stopped},
+                                 {"ended_early", summary.ended_early},
                                  {"loss", summary.loss},
                                  {"peak_bytes", summary.peak_bytes},
                                  {"restarts", summary.num_restarts},
@@ -164,12 +179,16 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
   return json;
 }
 
+const char* end_text(const train::RunSummary& summary) {
+  if (summary.was_stopped) return "Stopped and saved";
+  return summary.ended_early ? "Ended early, because evaluations got no better," : "Done";
+}
+
 std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
   const Amount amount{.audio_seconds = summary.audio_seconds, .num_tokens = summary.num_tokens};
   std::string text =
-      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} in {} ({})\n",
-                  summary.was_stopped ? "Stopped and saved" : "Done", summary.steps, summary.loss,
-                  format_bytes(summary.peak_bytes), describe(amount),
+      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} in {} ({})\n", end_text(summary),
+                  summary.steps, summary.loss, format_bytes(summary.peak_bytes), describe(amount),
                   format_duration(summary.seconds), describe_speed(amount, summary.seconds));
   if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
     text += fmt::format("{}; best {} at step {}\n", describe(*last),
@@ -183,10 +202,11 @@ void run_train(const TrainOptions& options) {
   std::optional<fs::path> described;
   if (options.resume && !options.out.empty() && options.config.empty())
     described = newest_checkpoint(options.out);
-  const auto [config, request] = read_run_config(options, described);
+  const auto [config, request, inits_whole_model] = read_run_config(options, described);
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
-  const std::optional<fs::path> checkpoint = checkpoint_for(options, folder, request);
+  const std::optional<fs::path> checkpoint =
+      described ? described : checkpoint_for(options, folder, request);
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
@@ -196,7 +216,8 @@ void run_train(const TrainOptions& options) {
                           .folder = folder,
                           .budget_bytes = opened.budget_bytes,
                           .device = opened.device,
-                          .resume_from = checkpoint},
+                          .resume_from = checkpoint,
+                          .inits_whole_model = inits_whole_model},
                          std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
@@ -219,6 +240,9 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->allow_extra_args(false);
   command->add_option("--model", options->model,
                       "Preset, folder of Hugging Face, or id in its cache");
+  command->add_option("--init-from", options->init_from,
+                      "Weights to begin with: a checkpoint, a run, a folder of Hugging Face or an "
+                      "id in its cache (init_from)");
   command->add_option("--train", options->train, "Manifest to train on, or text (data.train)");
   command->add_option("--dev", options->dev, "The same to evaluate on (data.dev)");
   command->add_option("--memory", options->memory,

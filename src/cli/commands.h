@@ -24,6 +24,9 @@ void add_eval(CLI::App& app, const GlobalOptions& global);
 // `sotto transcribe`: the text of audio files.
 void add_transcribe(CLI::App& app, const GlobalOptions& global);
 
+// `sotto average`: the mean of checkpoints.
+void add_average(CLI::App& app, const GlobalOptions& global);
+
 // `sotto export`: a model as a folder that transformers loads.
 void add_export(CLI::App& app, const GlobalOptions& global);
 

@@ -38,6 +38,7 @@ void run(int argc, char** argv) {
   sotto::cli::add_train(app, global);
   sotto::cli::add_eval(app, global);
   sotto::cli::add_transcribe(app, global);
+  sotto::cli::add_average(app, global);
   sotto::cli::add_export(app, global);
   sotto::cli::add_logits(app, global);
   sotto::cli::add_prove(app, global);

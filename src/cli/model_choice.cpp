@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "sotto/core/hub_cache.h"
+#include "sotto/train/checkpoint.h"
 
 namespace sotto::cli {
 
@@ -12,7 +13,10 @@ ModelChoice choose_model(const std::string& name) {
   const bool is_preset = std::ranges::find(presets, name) != presets.end();
   if (is_preset || !(std::filesystem::is_directory(name) || is_hub_id(name)))
     return {.options = models::ModelOptions::of_preset(name), .folder = std::nullopt, .notes = {}};
-  models::HuggingFaceModel found = models::read_hugging_face(models::find_model_folder(name));
+  const std::filesystem::path folder = models::find_model_folder(name);
+  if (train::is_checkpoint(folder))
+    train::check_checkpoint(folder, train::CheckpointPart::kNetwork);
+  models::HuggingFaceModel found = models::read_hugging_face(folder);
   return {.options = std::move(found.options),
           .folder = std::move(found.folder),
           .notes = std::move(found.notes)};

@@ -122,7 +122,7 @@ CommandResult run_sotto(const std::vector<std::string>& arguments,
 }
 
 int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
-                         const std::function<bool()>& is_time) {
+                         const std::function<bool()>& is_time, int second_signal) {
   std::vector<std::string> words = sotto_words(arguments);
   std::vector<std::string> variables = with_environment({});
   posix_spawn_file_actions_t actions;
@@ -140,6 +140,7 @@ int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!is_time()) continue;
     kill(child, signal);
+    if (second_signal != 0) kill(child, second_signal);
     is_sent = true;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);

@@ -21,9 +21,10 @@ CommandResult run_command(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment = {});
 
 // Starts the program as run_sotto() does and sends it a signal when `is_time` says so, which is
-// asked all the time. Returns the exit code of its end; what it said is lost.
+// asked all the time; and right behind it a second one, where one is named. Returns the exit code
+// of its end; what it said is lost.
 int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
-                         const std::function<bool()>& is_time);
+                         const std::function<bool()>& is_time, int second_signal = 0);
 
 // The built program with `arguments`; its path is in the environment, SOTTO_BINARY, set by CTest.
 CommandResult run_sotto(const std::vector<std::string>& arguments,

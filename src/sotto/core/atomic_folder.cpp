@@ -131,23 +131,44 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_file_error("renaming to", to);
 }
 
+// A folder to a name that is free. Where that does not succeed, or what is then read back is not
+// what was written, nothing has the name.
+void rename_and_check(const fs::path& from, const fs::path& to, const FolderCheck& check) {
+  try {
+    rename_or_throw(from, to);
+    if (!check) return;
+    sync_path(to.parent_path());
+    check(to);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(to, ignored);
+    throw;
+  }
+}
+
 }  // namespace
 
-void detail::replace_in_two_renames(const fs::path& partial, const fs::path& final_path) {
+void detail::replace_in_two_renames(const fs::path& partial, const fs::path& final_path,
+                                    const FolderCheck& check) {
   const fs::path replaced = hidden_sibling(final_path, kReplaced);
   rename_or_throw(final_path, replaced);
-  if (::rename(partial.c_str(), final_path.c_str()) != 0) {
-    const int code = errno;
+  try {
+    rename_and_check(partial, final_path, check);
+  } catch (...) {
     rename_or_throw(replaced, final_path);
-    errno = code;
-    throw_file_error("renaming to", final_path);
+    throw;
   }
   std::error_code ignored;  // what stays is a leftover
   fs::remove_all(replaced, ignored);
 }
 
 AtomicFolder::AtomicFolder(const fs::path& final_path)
-    : final_(normalised(final_path)), partial_(hidden_sibling(final_, kPartial)) {
+    : AtomicFolder(final_path, file_system_at(normalised(final_path).parent_path())) {}
+
+AtomicFolder::AtomicFolder(const fs::path& final_path, FileSystem file_system)
+    : final_(normalised(final_path)),
+      partial_(hidden_sibling(final_, kPartial)),
+      file_system_(std::move(file_system)) {
   std::error_code ignored;  // mkdir says it better
   if (fs::exists(final_, ignored) && !fs::is_directory(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the folder {}", final_.string()),
@@ -180,20 +201,24 @@ AtomicFolder::~AtomicFolder() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void AtomicFolder::commit() {
+void AtomicFolder::commit(const FolderCheck& check) {
   SOTTO_ASSERT(!is_committed_, "{} was committed before", final_.string());
   sync_tree(partial_);
-  publish();
+  publish(check);
   is_committed_ = true;
   sync_path(final_.parent_path());
   std::error_code ignored;  // an old folder that stays is a leftover
   fs::remove_all(partial_, ignored);
 }
 
-void AtomicFolder::publish() {
+void AtomicFolder::publish(const FolderCheck& check) {
   std::error_code ignored;  // the renaming says it better
   if (!fs::exists(fs::symlink_status(final_, ignored))) {
-    rename_or_throw(partial_, final_);
+    rename_and_check(partial_, final_, file_system_.renames_at_once ? FolderCheck() : check);
+    return;
+  }
+  if (!file_system_.renames_at_once) {
+    detail::replace_in_two_renames(partial_, final_, check);
     return;
   }
   const int failed =
@@ -202,10 +227,26 @@ void AtomicFolder::publish() {
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
     throw_file_error("renaming to", final_);
   }
-  detail::replace_in_two_renames(partial_, final_);
+  detail::replace_in_two_renames(partial_, final_, check);
 }
 
-int64_t remove_leftovers(const fs::path& parent) {
+namespace {
+
+// Whether the folder that was to replace another one is there, and whole.
+bool has_replaced(const fs::path& path, const FolderCheck& check) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored))) return false;
+  try {
+    if (check) check(path);
+  } catch (const DataError&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t remove_leftovers(const fs::path& parent, const FolderCheck& check) {
   std::error_code failed;
   std::vector<fs::path> paths;
   for (fs::directory_iterator at(parent, failed), end; !failed && at != end; at.increment(failed)) {
@@ -216,7 +257,8 @@ int64_t remove_leftovers(const fs::path& parent) {
     const std::optional<Leftover> leftover = parse_leftover(path.filename().string());
     if (!leftover || !is_abandoned(*leftover, path)) continue;
     const fs::path final_path = parent / leftover->final_name;
-    if (leftover->is_replaced && !fs::exists(fs::symlink_status(final_path, failed))) {
+    if (leftover->is_replaced && !has_replaced(final_path, check)) {
+      fs::remove_all(final_path, failed);
       fs::rename(path, final_path, failed);
     } else {
       fs::remove_all(path, failed);

@@ -12,12 +12,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
+
+#include "sotto/core/file_system.h"
 
 namespace sotto {
 
 class OutputFile;
+
+// Reads a folder and throws DataError where it is not as it was written.
+using FolderCheck = std::function<void(const std::filesystem::path&)>;
 
 class AtomicFolder {
  public:
@@ -25,6 +31,8 @@ class AtomicFolder {
   // where it cannot be created, where there is a file of the final name, or where this process is
   // writing the same folder already.
   explicit AtomicFolder(const std::filesystem::path& final_path);
+  // As if it lay on such a file system. For the tests.
+  AtomicFolder(const std::filesystem::path& final_path, FileSystem file_system);
 
   // Removes the hidden folder and what is in it, if it was not committed.
   ~AtomicFolder();
@@ -35,17 +43,21 @@ class AtomicFolder {
   const std::filesystem::path& path() const { return partial_; }
 
   // Gives the folder its final name, in place of one that has it: at every moment the old one or
-  // the new one is there. (For an instant neither, on file systems that cannot exchange two names;
-  // remove_leftovers() then puts the old one back.) Returns when it would survive a power failure.
-  // May be called once. Throws DataError; what was there before is then there still.
-  void commit();
+  // the new one is there. Returns when it would survive a power failure. May be called once. Throws
+  // DataError; what was there before is then there still.
+  //
+  // On a file system that does not rename at once, or cannot exchange two names, the old one stays
+  // beside it, as a second copy, until `check` has read the new one; after a crash
+  // remove_leftovers() puts it back.
+  void commit(const FolderCheck& check = {});
 
  private:
   void lock();
-  void publish();
+  void publish(const FolderCheck& check);
 
   std::filesystem::path final_;
   std::filesystem::path partial_;
+  FileSystem file_system_;
   // Of the hidden folder, locked as long as we write it.
   int descriptor_ = -1;
   bool is_committed_ = false;
@@ -79,9 +91,10 @@ class AtomicFile {
 };
 
 // Clears away what processes that are no more have left in `parent`: hidden folders and files that
-// were not committed, folders that were being replaced. What cannot be removed stays. Returns how
-// many are gone.
-int64_t remove_leftovers(const std::filesystem::path& parent);
+// were not committed, folders that were being replaced. Where the folder that replaced one does not
+// pass `check`, or is not there, the old one gets its name back. What cannot be removed stays.
+// Returns how many are gone.
+int64_t remove_leftovers(const std::filesystem::path& parent, const FolderCheck& check = {});
 
 // Writes one small file: aside, synced, renamed. Throws DataError; what was there before is then
 // there still.
@@ -90,7 +103,7 @@ void write_file_synced(const std::filesystem::path& path, std::span<const std::b
 namespace detail {
 // How commit() replaces a folder where names cannot be exchanged. Here for the tests.
 void replace_in_two_renames(const std::filesystem::path& partial,
-                            const std::filesystem::path& final_path);
+                            const std::filesystem::path& final_path, const FolderCheck& check = {});
 }  // namespace detail
 
 }  // namespace sotto

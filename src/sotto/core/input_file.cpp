@@ -54,4 +54,8 @@ int64_t InputFile::read(int64_t offset, std::span<char> bytes) const {
   return static_cast<int64_t>(done);
 }
 
+void InputFile::forget() const {
+  posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 }  // namespace sotto

@@ -30,6 +30,10 @@ class InputFile {
   // the system cannot read.
   int64_t read(int64_t offset, std::span<char> bytes) const;
 
+  // Lets the system forget what it remembers of the file, so that reading reaches the disk; what is
+  // not there yet stays.
+  void forget() const;
+
  private:
   InputFile(std::filesystem::path path, int descriptor);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,9 @@
 namespace sotto {
 
 namespace {
+
+// What is hashed and then written at a time: it is still in a cache when the system copies it.
+constexpr size_t kPieceBytes = size_t{1} << 20;
 
 Problem describe(int code) {
   switch (code) {
@@ -67,15 +71,22 @@ OutputFile::~OutputFile() {
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      checksum_(other.checksum_) {}
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_file_error("writing", path_);
-    bytes = bytes.subspan(static_cast<size_t>(written));
+    std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    bytes = bytes.subspan(piece.size());
+    checksum_.add(piece);
+    while (!piece.empty()) {
+      const ssize_t written = ::write(descriptor_, piece.data(), piece.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw_file_error("writing", path_);
+      piece = piece.subspan(static_cast<size_t>(written));
+    }
   }
 }
 
@@ -87,6 +98,13 @@ void OutputFile::sync() {
 void OutputFile::close() {
   SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_file_error("writing", path_);
+}
+
+FileSum write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  OutputFile file = OutputFile::create(path);
+  file.write(bytes);
+  file.close();
+  return file.sum();
 }
 
 }  // namespace sotto

@@ -200,8 +200,9 @@ class TensorReader {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
-                       const SafetensorsMetadata& metadata, const FetchBytes& fetch) {
+FileSum write_safetensors(const std::filesystem::path& path,
+                          std::span<const SafetensorsEntry> entries,
+                          const SafetensorsMetadata& metadata, const FetchBytes& fetch) {
   check_entries(entries);
   for (const auto& [key, value] : metadata) {
     SOTTO_ASSERT(is_utf8(key) && is_utf8(value), "the metadata '{}' is not UTF-8", key);
@@ -215,6 +216,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Safete
   for (const SafetensorsEntry* entry : ordered)
     file.write(fetch ? fetch(entry->bytes) : entry->bytes);
   file.close();
+  return file.sum();
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/core/checksum.h"
 #include "sotto/core/mapped_file.h"
 #include "sotto/core/tensor_view.h"
 
@@ -35,14 +36,15 @@ struct SafetensorsEntry {
 
 // Writes the file, byte for byte as the reference implementation does: tensors of wider types
 // first, then by name, all aligned to their type. The bytes go from where they are to the file. Is
-// not synced and not atomic: write into an AtomicFolder. Throws DataError where it cannot be
-// written.
+// not synced and not atomic: write into an AtomicFolder. Returns what was written, for a FileList.
+// Throws DataError where it cannot be written.
 //
 // `fetch`: for entries whose bytes are on a device, brings those of one into host memory, where
 // they stay until the next call.
 using FetchBytes = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
-                       const SafetensorsMetadata& metadata = {}, const FetchBytes& fetch = {});
+FileSum write_safetensors(const std::filesystem::path& path,
+                          std::span<const SafetensorsEntry> entries,
+                          const SafetensorsMetadata& metadata = {}, const FetchBytes& fetch = {});
 
 // A file opened for reading, mapped into memory: only what is looked at is read. It must not change
 // while it is open.

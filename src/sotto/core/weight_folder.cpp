@@ -195,9 +195,7 @@ void write_weight_folder(const fs::path& folder, std::span<const SafetensorsEntr
   }
   const nlohmann::json index = {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", map}};
   const std::string text = index.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
-  OutputFile file = OutputFile::create(folder / "model.safetensors.index.json");
-  file.write(std::as_bytes(std::span(text)));
-  file.close();
+  write_file(folder / "model.safetensors.index.json", std::as_bytes(std::span(text)));
 }
 
 }  // namespace sotto

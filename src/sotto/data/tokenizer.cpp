@@ -69,10 +69,7 @@ void Tokenizer::write(const fs::path& folder) const {
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_))
     return vocabulary->write(folder / kVocabulary);
   const std::string& bytes = std::get<1>(form_)->bytes();
-  OutputFile file = OutputFile::create(folder / kModel);
-  file.write(std::as_bytes(std::span(bytes)));
-  file.sync();
-  file.close();
+  write_file(folder / kModel, std::as_bytes(std::span(bytes)));
 }
 
 int64_t Tokenizer::size() const {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sotto/core/atomic_folder.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/hub_cache.h"
 #include "sotto/core/json_object.h"
+#include "sotto/core/output_file.h"
 #include "sotto/core/text_file.h"
 #include "sotto/core/weight_folder.h"
 
@@ -154,35 +154,9 @@ void refuse_what_is_not_here(const Config& config) {
     config.refuse("\"adapter_attn_dim\" is set", "null: attention adapters are not here");
 }
 
-std::string listed(const char* what, const std::vector<std::string>& names) {
-  constexpr size_t kMaxListed = 4;
-  const size_t shown = std::min(kMaxListed, names.size());
-  std::string text = fmt::format(
-      "{} {}: {}", names.size(), what,
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  return shown < names.size() ? text + " ..." : text;
-}
-
-// The model's weights, each with the part of its parameter's remainder that belongs to it.
-std::vector<NamedTensor> with_remainders(Model& model, const Remainders& remainders) {
-  std::vector<NamedTensor> named = model.named_weights();
-  if (remainders.empty()) return named;
-  for (NamedTensor& tensor : named) {
-    for (const nn::Parameter& parameter : model.parameters().parameters()) {
-      const int64_t first = tensor.tensor.storage_offset() - parameter.value.storage_offset();
-      const auto found = remainders.find(parameter.spec.name);
-      if (found == remainders.end() || !tensor.tensor.is_alias_of(parameter.value) || first < 0 ||
-          first >= parameter.value.numel())
-        continue;
-      tensor.remainder = found->second.view(-1).narrow(0, first, tensor.tensor.numel());
-    }
-  }
-  return named;
-}
-
 void write_json(const fs::path& path, const nlohmann::ordered_json& values) {
   const std::string text = values.dump(2) + "\n";
-  write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
+  write_file(path, std::as_bytes(std::span(text)));
 }
 
 }  // namespace
@@ -215,18 +189,15 @@ HuggingFaceModel read_hugging_face(const fs::path& folder) {
   return model;
 }
 
-std::vector<std::string> load_hugging_face(const fs::path& folder, Model& model,
-                                           const Remainders& remainders) {
-  const WeightFolder weights = WeightFolder::open(folder);
-  const Imported imported =
-      import_tensors(weights, with_remainders(model, remainders),
-                     {.may_lack = {"lm_head.", "wav2vec2.masked_spec_embed"},
-                      .may_leave = {"quantizer.", "project_q.", "project_hid.", "lm_head."},
-                      .optional_prefix = "wav2vec2."});
-  std::vector<std::string> notes;
-  if (!imported.lacked.empty()) notes.push_back(listed("tensors are new", imported.lacked));
-  if (!imported.left.empty()) notes.push_back(listed("tensors were left out", imported.left));
-  return notes;
+ImportRules hugging_face_rules() {
+  return {.may_lack = {"lm_head.", "wav2vec2.masked_spec_embed"},
+          .may_leave = {"quantizer.", "project_q.", "project_hid.", "lm_head."},
+          .optional_prefix = "wav2vec2."};
+}
+
+std::vector<std::string> load_hugging_face(const fs::path& folder, Model& model) {
+  return notes_of(
+      import_tensors(WeightFolder::open(folder), model.named_weights(), hugging_face_rules()));
 }
 
 DataShape shape_of_hugging_face(const fs::path& folder) {

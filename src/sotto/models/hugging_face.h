@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,12 +32,9 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& folder);
 // The folder's weights into the network: a checkpoint of pretraining too, of which what it has for
 // that alone is left out, and to which a new head is given. Returns what was not taken over, each
 // in one line. Throws DataError where the weights are those of another network.
-//
-// `remainders`: by the names of parameters, what bf16 weights leave out of the folder's fp32
-// values; filled.
-using Remainders = std::map<std::string, at::Tensor>;
-std::vector<std::string> load_hugging_face(const std::filesystem::path& folder, Model& model,
-                                           const Remainders& remainders = {});
+std::vector<std::string> load_hugging_face(const std::filesystem::path& folder, Model& model);
+// What it may find otherwise.
+ImportRules hugging_face_rules();
 
 // The shape of a folder's head: its entries, and the blank. Throws DataError where it has none.
 DataShape shape_of_hugging_face(const std::filesystem::path& folder);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct NamedTensor {
   at::Tensor remainder = {};
 };
 
-// Throws DataError where it cannot be written.
-void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+// Returns what was written. Throws DataError where it cannot be.
+FileSum write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
 // The same as a folder of Hugging Face has them: one file, or several of at most so many bytes with
 // an index.
@@ -42,6 +43,12 @@ void write_tensor_folder(const std::filesystem::path& folder,
 // The file's values into the tensors. Throws DataError with the differences where names, shapes or
 // types are others; nothing is then changed.
 void load_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+
+// What is otherwise in a file, in words; nothing where the tensor is there in its shape. `theirs`:
+// null where it is not there.
+std::string difference_of(const NamedTensor& ours, const TensorView* theirs);
+// Throws the DataError of a file that holds another network.
+[[noreturn]] void refuse_differences(const std::string& what, std::vector<std::string> found);
 
 // What an import may find otherwise.
 struct ImportRules {
@@ -54,15 +61,25 @@ struct ImportRules {
 };
 
 struct Imported {
-  // Tensors that stay as they were, and names of the folder that were left there.
+  int64_t num_taken = 0;
+  // Tensors that stay as they were, because the folder does not have them, or has them in another
+  // shape (with both shapes); names of the folder that were left there.
   std::vector<std::string> lacked = {};
+  std::vector<std::string> differing = {};
   std::vector<std::string> left = {};
 };
 
-// The folder's values into the tensors, converted to their types. Throws DataError with the
-// differences where names or shapes are others and the rules do not allow it; nothing is then
-// changed.
+// What was not taken over, each in one line for the user.
+std::vector<std::string> notes_of(const Imported& imported);
+
+// The values of a file's tensor as fp32, in the order that they have in memory.
+std::vector<float> read_values(const NamedTensor& named, const TensorView& view);
+using ReadValues = std::function<std::vector<float>(const NamedTensor&, const TensorView&)>;
+
+// The folder's values into the tensors, converted to their types. `read` may know more of them than
+// the file says. Throws DataError with the differences where names or shapes are others
+// and the rules do not allow it; nothing is then changed.
 Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTensor>& tensors,
-                        const ImportRules& rules);
+                        const ImportRules& rules, const ReadValues& read = read_values);
 
 }  // namespace sotto::models

@@ -12,10 +12,10 @@
 #include "sotto/core/config.h"
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/error.h"
-#include "sotto/core/safetensors.h"
+#include "sotto/core/file_list.h"
+#include "sotto/core/output_file.h"
 #include "sotto/core/text_file.h"
 #include "sotto/models/hugging_face.h"
-#include "sotto/models/tensor_file.h"
 
 namespace sotto::train {
 
@@ -29,23 +29,20 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kState = "state.json";
 constexpr std::string_view kPrefix = "step-";
+constexpr const char* kRemainder = ".remainder";
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, arrays] : optimizer.states()) {
-    for (const auto& [part, tensor] : {std::pair{".first_moment", arrays.first_moment},
-                                       {".second_moment", arrays.second_moment},
-                                       {".first_scales", arrays.first_scales},
-                                       {".second_scales", arrays.second_scales},
-                                       {".remainder", arrays.remainder}}) {
-      if (tensor.defined()) tensors.push_back({name + part, tensor});
-    }
-  }
-  return tensors;
+// By the name of its folder; nothing where that is none of a checkpoint.
+std::optional<int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
 }
 
 nlohmann::json state_json(const RunState& state) {
@@ -66,6 +63,9 @@ nlohmann::json state_json(const RunState& state) {
     json["plateau"] = {{"best", state.plateau.best},
                        {"num_worse", state.plateau.num_worse},
                        {"factor", state.plateau.factor}};
+  json["early_stopping"] = {{"num_worse", state.early_stopping.num_worse}};
+  if (std::isfinite(state.early_stopping.best))
+    json["early_stopping"]["best"] = state.early_stopping.best;
   return json;
 }
 
@@ -94,6 +94,9 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                        .num_worse = plateau.at("num_worse"),
                        .factor = plateau.at("factor")};
     }
+    const nlohmann::json& early = json.at("early_stopping");
+    state.early_stopping.num_worse = early.at("num_worse");
+    if (early.contains("best")) state.early_stopping.best = early.at("best");
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
@@ -107,15 +110,30 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
 
 void write_checkpoint(const fs::path& folder, const Learner& learner,
                       const Checkpoint& checkpoint) {
+  write_checkpoint(folder, checkpoint,
+                   {.weights =
+                        [&](const fs::path& path) {
+                          return models::write_tensors(path, learner.model->named_weights());
+                        },
+                    .optimizer =
+                        [&](const fs::path& path) {
+                          return models::write_tensors(path, tensors_of(learner.optimizer));
+                        }});
+}
+
+void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint,
+                      const TensorWriters& write) {
   AtomicFolder aside(folder);
-  models::write_tensors(aside.path() / kWeights, learner.model->named_weights());
+  FileList list;
+  list.add(kWeights, write.weights(weights_path(aside.path())));
+  list.add(kOptimizer, write.optimizer(optimizer_path(aside.path())));
   models::write_hugging_face_config(aside.path(), checkpoint.config.model, checkpoint.state.shape);
-  models::write_tensors(aside.path() / kOptimizer, tensors_of(learner.optimizer));
   checkpoint.tokenizer.write(aside.path());
-  write_file_synced(aside.path() / kConfig,
-                    bytes_of(format_yaml(write_options(checkpoint.config))));
-  write_file_synced(aside.path() / kState, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
-  aside.commit();
+  write_file(aside.path() / kConfig, bytes_of(format_yaml(write_options(checkpoint.config))));
+  write_file(aside.path() / kState, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
+  list.add_rest(aside.path());
+  list.write(aside.path());
+  aside.commit([](const fs::path& path) { check_files(path, {.is_from_disk = true}); });
 }
 
 Checkpoint read_checkpoint(const fs::path& folder) {
@@ -128,35 +146,104 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   return {.state = state, .config = std::move(config), .tokenizer = std::move(tokenizer)};
 }
 
-void check_checkpoint(const fs::path& folder) {
-  read_checkpoint(folder);
-  SafetensorsFile::open(folder / kWeights);
-  SafetensorsFile::open(folder / kOptimizer);
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / kState, ignored) || fs::exists(folder / kFileListName, ignored);
+}
+
+void check_checkpoint(const fs::path& folder, CheckpointPart part) {
+  check_files(folder, {.left_out = part == CheckpointPart::kAll ? "" : kOptimizer});
+}
+
+void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
+                     uint64_t data_fingerprint) {
+  std::vector<std::string> found;
+  if (checkpoint.state.data_fingerprint != data_fingerprint)
+    found.push_back(fmt::format("{} has changed", config.data.train.string()));
+  if (checkpoint.config.seed != config.seed)
+    found.push_back(fmt::format("seed was {} and is {}", checkpoint.config.seed, config.seed));
+  if (!(checkpoint.config.effective_batch == config.effective_batch))
+    found.push_back(fmt::format("effective_batch was {} and is {}",
+                                checkpoint.config.effective_batch.to_string(),
+                                config.effective_batch.to_string()));
+  if (checkpoint.config.curriculum != config.curriculum)
+    found.push_back(fmt::format("curriculum was {} and is {}",
+                                name_of(checkpoint.config.curriculum, data::kCurricula),
+                                name_of(config.curriculum, data::kCurricula)));
+  if (!(checkpoint.config.data.text == config.data.text))
+    found.emplace_back("the rules of texts, data.text, have changed");
+  if (found.empty()) return;
+  throw DataError({.attempted = "resuming a run",
+                   .found = fmt::format("{}", fmt::join(found, "; ")),
+                   .expected = "the run as it was",
+                   .hint = "Resume with the configuration in the checkpoint, or begin a new run "
+                           "with another name."});
 }
 
 void load_weights(const fs::path& folder, models::Model& model) {
-  models::load_tensors(folder / kWeights, model.named_weights());
+  models::load_tensors(weights_path(folder), model.named_weights());
 }
 
-void load_optimizer(const fs::path& folder, optim::Optimizer& optimizer) {
-  models::load_tensors(folder / kOptimizer, tensors_of(optimizer));
+fs::path weights_path(const fs::path& folder) {
+  return folder / kWeights;
+}
+fs::path optimizer_path(const fs::path& folder) {
+  return folder / kOptimizer;
+}
+
+std::vector<NamedTensor> tensors_of(const optim::Optimizer& optimizer) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, arrays] : optimizer.states()) {
+    for (const auto& [part, tensor] : {std::pair{".first_moment", arrays.first_moment},
+                                       {".second_moment", arrays.second_moment},
+                                       {".first_scales", arrays.first_scales},
+                                       {".second_scales", arrays.second_scales},
+                                       {".remainder", arrays.remainder}}) {
+      if (tensor.defined()) tensors.push_back({name + part, tensor});
+    }
+  }
+  return tensors;
+}
+
+std::string remainder_name(const std::string& parameter) {
+  return parameter + kRemainder;
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    int64_t step = 0;
-    const char* end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-    if (error == std::errc() && rest == end) found.emplace_back(step, entry.path());
+    if (const std::optional<int64_t> step = step_of(entry.path()))
+      found.emplace_back(*step, entry.path());
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
   for (auto& [step, path] : found) paths.push_back(std::move(path));
   return paths;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& path) {
+  if (is_checkpoint(path)) return path;
+  if (is_checkpoint(path / kBestFolder)) return path / kBestFolder;
+  const std::vector<fs::path> all = list_checkpoints(path);
+  return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
+std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step) {
+  std::vector<fs::path> moved;
+  const std::vector<fs::path> all = list_checkpoints(run_folder);
+  for (auto path = all.rbegin(); path != all.rend() && step_of(*path) > step; ++path) {
+    const fs::path aside = path->string() + ".aside";
+    std::error_code failed;
+    fs::remove_all(aside, failed);  // of an earlier time
+    fs::rename(*path, aside, failed);
+    if (failed)
+      throw DataError({.attempted = fmt::format("setting {} aside", path->string()),
+                       .found = failed.message(),
+                       .expected = "a folder that can be renamed"});
+    moved.push_back(aside);
+  }
+  return moved;
 }
 
 fs::path checkpoint_path(const fs::path& run_folder, int64_t step) {

@@ -13,7 +13,6 @@
 #include "sotto/train/fit.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_data.h"
-#include "sotto/train/run_files.h"
 
 namespace sotto::train {
 
@@ -21,11 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find_checkpoint(const fs::path& path) {
-  if (fs::exists(path / "state.json")) return path;
-  if (fs::exists(path / kBestFolder / "state.json")) return path / kBestFolder;
-  const std::vector<fs::path> all = list_checkpoints(path);
-  if (!all.empty()) return all.back();
+// One that is there and good.
+fs::path checkpoint_at(const fs::path& path) {
+  if (const std::optional<fs::path> found = find_checkpoint(path)) {
+    check_checkpoint(*found, CheckpointPart::kNetwork);
+    return *found;
+  }
   throw DataError({.attempted = fmt::format("finding a checkpoint in {}", path.string()),
                    .found = fs::exists(path) ? "none" : "no such folder",
                    .expected = "the folder of a run, or of one of its checkpoints",
@@ -82,7 +82,7 @@ void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) 
 
 Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
                        const device::RunDevice& device)
-    : folder_(find_checkpoint(checkpoint)),
+    : folder_(checkpoint_at(checkpoint)),
       checkpoint_(read_checkpoint(folder_)),
       device_(device),
       arena_bytes_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)

@@ -43,7 +43,8 @@ void DataOptions::validate() const {
 void RunConfig::visit(OptionVisitor& visitor) {
   visitor.value("name", name, "of the run; its files go to runs/NAME");
   visitor.group("model", model, "the network");
-  visitor.value("init_from", init_from, "folder with the weights to begin with; empty: random");
+  visitor.value("init_from", init_from,
+                "checkpoint, run or model whose weights it begins with; empty: random");
   visitor.group("data", data, "what to train and evaluate on");
   visitor.group("optimizer", optimizer, "AdamW and its schedule");
   visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
@@ -74,6 +75,12 @@ void RunConfig::visit(OptionVisitor& visitor) {
                    "time after which a checkpoint is due in any case", {.above = 0});
   visitor.value("keep_checkpoints", keep_checkpoints, "checkpoints kept, besides the best",
                 {.min = 1, .max = 10'000});
+  visitor.value("early_stopping", early_stopping.patience,
+                "evaluations in a row without a better one that end the run; 0: none do",
+                {.min = 0});
+  visitor.value("early_stopping_difference", early_stopping.difference,
+                "how much lower the WER (as a share) or the perplexity must be to be better",
+                {.min = 0});
 }
 
 namespace {

@@ -18,6 +18,7 @@
 #include "sotto/models/model_options.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
+#include "sotto/train/early_stopping.h"
 #include "sotto/train/numerics.h"
 
 namespace sotto::train {
@@ -62,7 +63,8 @@ struct RunConfig {
   // Of the run's folder, runs/NAME.
   std::string name = "run";
   models::ModelOptions model;
-  // A folder of Hugging Face whose weights the run begins with; empty: random ones.
+  // A checkpoint, a run, or a model of Hugging Face (a folder, or an id in its cache) whose weights
+  // the run begins with; empty: random ones.
   std::filesystem::path init_from;
   DataOptions data;
   optim::OptimizerOptions optimizer;
@@ -103,6 +105,8 @@ struct RunConfig {
   double checkpoint_seconds = 600.0;
   // Checkpoints that are kept; the best one besides.
   int64_t keep_checkpoints = 2;
+  // Ends the run where evaluations get no better.
+  EarlyStoppingOptions early_stopping;
 
   // Throws ConfigError where its parts do not go together.
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }

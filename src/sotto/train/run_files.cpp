@@ -8,6 +8,7 @@
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/error.h"
 #include "sotto/core/text_file.h"
+#include "sotto/train/checkpoint.h"
 #include "sotto/train/trainer.h"
 
 namespace sotto::train {
@@ -34,8 +35,10 @@ void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
                      .expected = "a place that can be written to",
                      .hint = "Choose another with --out."});
   }
-  remove_leftovers(folder);
-  remove_leftovers(folder / "checkpoints");
+  // On a disk that does not rename at once, what replaced another one may be there in part.
+  const auto check = [](const fs::path& path) { check_checkpoint(path, CheckpointPart::kAll); };
+  remove_leftovers(folder, check);
+  remove_leftovers(folder / "checkpoints", check);
   write_text(folder / "config.yaml", format_yaml(write_options(config)));
 }
 

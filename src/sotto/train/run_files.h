@@ -20,7 +20,6 @@ namespace sotto::train {
 struct StepReport;
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
-inline constexpr const char* kBestFolder = "best";
 
 // Makes the folder, clears away what a killed process left in it, writes config.yaml.
 void prepare_run_folder(const std::filesystem::path& folder, const RunConfig& config);

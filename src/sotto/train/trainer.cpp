@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/models/hugging_face.h"
+#include "sotto/core/file_system.h"
+#include "sotto/train/init_from.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
+#include "sotto/train/state_conversion.h"
 
 namespace sotto::train {
 
@@ -24,31 +26,6 @@ double now_s() {
 template <class Event, class... Arguments>
 void tell(const Event& event, const Arguments&... arguments) {
   if (event) event(arguments...);
-}
-
-// What must be as it was for the steps to be the same.
-void check_resumable(const Checkpoint& checkpoint, const RunConfig& config, const RunData& data) {
-  std::vector<std::string> found;
-  if (checkpoint.state.data_fingerprint != data.fingerprint())
-    found.push_back(fmt::format("{} has changed", config.data.train.string()));
-  if (checkpoint.config.seed != config.seed)
-    found.push_back(fmt::format("seed was {} and is {}", checkpoint.config.seed, config.seed));
-  if (!(checkpoint.config.effective_batch == config.effective_batch))
-    found.push_back(fmt::format("effective_batch was {} and is {}",
-                                checkpoint.config.effective_batch.to_string(),
-                                config.effective_batch.to_string()));
-  if (checkpoint.config.curriculum != config.curriculum)
-    found.push_back(fmt::format("curriculum was {} and is {}",
-                                name_of(checkpoint.config.curriculum, data::kCurricula),
-                                name_of(config.curriculum, data::kCurricula)));
-  if (!(checkpoint.config.data.text == config.data.text))
-    found.emplace_back("the rules of texts, data.text, have changed");
-  if (found.empty()) return;
-  throw DataError({.attempted = "resuming a run",
-                   .found = fmt::format("{}", fmt::join(found, "; ")),
-                   .expected = "the run as it was",
-                   .hint = "Resume with the configuration in the checkpoint, or begin a new run "
-                           "with another name."});
 }
 
 std::string not_updated_text(const StepReport& report, const LossScale& scale) {
@@ -83,11 +60,13 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   if (request_.resume_from) {
     checkpoint = read_checkpoint(*request_.resume_from);
     state_ = checkpoint->state;
-    loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
+    // Of other numerics it says nothing of fp16.
+    if (checkpoint->config.arithmetic().compute == config.arithmetic().compute)
+      loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
   data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
                         events_.preparing);
-  if (checkpoint) check_resumable(*checkpoint, config, *data_);
+  if (checkpoint) check_resumable(*checkpoint, config, data_->fingerprint());
   state_.data_fingerprint = data_->fingerprint();
   const models::DataShape shape = data_->shape();
   state_.shape = shape;
@@ -103,16 +82,26 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       budget_.bytes);
   guard_ = std::make_unique<device::ArenaGuard>(torch_device.type(), arena_);
   learner_ = std::make_unique<Learner>(config, shape, torch_device, budget_.host_bytes);
-  if (request_.resume_from) {
-    load_weights(*request_.resume_from, *learner_->model);
-    load_optimizer(*request_.resume_from, learner_->optimizer);
-  } else if (!config.init_from.empty()) {
-    for (const std::string& note : models::load_hugging_face(config.init_from, *learner_->model,
-                                                             learner_->optimizer.remainders()))
-      tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
-  }
+  load_first_weights(checkpoint);
   plan_.num_parameters = learner_->model->parameters().num_values();
   plan_.first_step = state_.step + 1;
+}
+
+// Those of a checkpoint or of another model; else they are random, and there already.
+void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
+  const RunConfig& config = request_.config;
+  if (checkpoint) {
+    if (load_learner(*request_.resume_from, *learner_))
+      tell(events_.warned, fmt::format("numerics were {} and are {}: all state was converted, and "
+                                       "nothing of it was lost",
+                                       name_of(checkpoint->config.numerics, kNumerics),
+                                       name_of(config.numerics, kNumerics)));
+  } else if (!config.init_from.empty()) {
+    for (const std::string& note :
+         init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
+                      data_->tokenizer(), *learner_))
+      tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
+  }
 }
 
 // What libraries take there is part of the budget, and is known before anything is fitted into it.
@@ -138,6 +127,10 @@ void Trainer::make_sources() {
     throw ConfigError({.attempted = "setting up the schedule",
                        .found = "kind: plateau without anything to evaluate on",
                        .hint = "Set data.dev, or choose another schedule."});
+  if (!dev_ && config.early_stopping.patience > 0)
+    throw ConfigError({.attempted = "setting up early stopping",
+                       .found = "early_stopping without anything to evaluate on",
+                       .hint = "Set data.dev, or leave early_stopping out."});
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,
@@ -184,6 +177,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
 
 RunSummary Trainer::run() {
   prepare_run_folder(request_.folder, request_.config);
+  warn_of_folder();
   record_.emplace(RunRecord::open(request_.folder / kMetricsFile));
   tell(events_.planned, plan_);
   const double start = now_s();
@@ -192,7 +186,7 @@ RunSummary Trainer::run() {
                       {.num_threads = request_.config.data.loader_threads,
                        .max_bytes = loader_bytes(request_.config.data),
                        .start = state_.next});
-  while (state_.step < plan_.total_steps && !summary_.was_stopped) {
+  while (state_.step < plan_.total_steps && !summary_.was_stopped && !ends_early()) {
     if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
     const StepReport report = train_one(next_step(loader));
     tell(events_.stepped, report);
@@ -205,6 +199,7 @@ RunSummary Trainer::run() {
   summary_.steps = state_.step;
   summary_.best_metric = state_.best_metric;
   summary_.best_step = state_.best_step;
+  summary_.ended_early = state_.step < plan_.total_steps && ends_early();
   summary_.seconds = now_s() - start;
   return std::move(summary_);
 }
@@ -292,7 +287,7 @@ void Trainer::finish_step(const StepReport& report) {
     tell(events_.warned, fmt::format("{}: more labels than frames can carry; it counts as 0",
                                      train_->where(utterance)));
   }
-  record_->append(step_record(report));
+  append(step_record(report));
 }
 
 void Trainer::compare_first_step(std::span<const data::Example> examples,
@@ -300,7 +295,9 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
                                  const device::MemoryReport& measured) {
   MemoryComparison comparison{.planned = dry_->run_step(examples, settings), .measured = measured};
   comparison.is_equal = is_same(comparison.planned, comparison.measured);
-  write_memory_file(request_.folder, comparison.planned, comparison.measured);
+  warn_where_full("memory.json was not written", [&] {
+    write_memory_file(request_.folder, comparison.planned, comparison.measured);
+  });
   tell(events_.compared, comparison);
 }
 
@@ -310,13 +307,15 @@ void Trainer::evaluate_now() {
                                    {.limits = evaluation_limits_,
                                     .device = learner_->device,
                                     .loader_threads = request_.config.data.loader_threads});
-  record_->append(evaluation_record(state_.step, evaluation));
+  append(evaluation_record(state_.step, evaluation));
   state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
+  state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
   if (evaluation.metric() < state_.best_metric) {
     state_.best_metric = evaluation.metric();
     state_.best_step = state_.step;
-    warn_where_full(
-        [&] { write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint()); });
+    warn_where_full("the best checkpoint stays the one before", [&] {
+      write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint());
+    });
   }
   tell(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
@@ -341,26 +340,52 @@ void Trainer::save_now() {
   tell(events_.saved, path);
 }
 
-// In the middle of a run a full disk does not end it: the next save may succeed.
-void Trainer::warn_where_full(const std::function<void()>& save) {
+// In the middle of a run a full disk does not end it: the next time there may be room. `what`
+// becomes of it, for the user.
+void Trainer::warn_where_full(const char* what, const std::function<void()>& write) {
   try {
-    save();
+    write();
   } catch (const DataError& error) {
-    tell(events_.warned, fmt::format("no checkpoint was written: {}", error.what()));
+    tell(events_.warned, fmt::format("{}: {}", what, error.what()));
   }
 }
 
 void Trainer::save_or_warn() {
   last_save_s_ = now_s();
-  warn_where_full([&] { save_now(); });
+  warn_where_full("no checkpoint was written, the ones before are kept", [&] { save_now(); });
+}
+
+// Said once, until lines fit again.
+void Trainer::append(const nlohmann::json& record) {
+  try {
+    record_->append(record);
+    has_lost_lines_ = false;
+  } catch (const DataError& error) {
+    if (std::exchange(has_lost_lines_, true)) return;
+    tell(events_.warned, fmt::format("lines of {} are lost: {}", kMetricsFile, error.what()));
+  }
+}
+
+// What the user should know of the run's folder.
+void Trainer::warn_of_folder() {
+  for (const fs::path& path : set_aside_beyond(request_.folder, state_.step))
+    tell(events_.warned, fmt::format("the run goes on from step {}: what lay beyond it is now {}",
+                                     state_.step, path.string()));
+  const FileSystem disk = file_system_at(request_.folder);
+  if (disk.renames_at_once) return;
+  tell(events_.warned,
+       fmt::format("{} lies on {}, which may not rename a folder at once: each checkpoint is read "
+                   "back before the one that it replaces is removed",
+                   request_.folder.string(), disk.name));
 }
 
 void Trainer::learn_limits(const Restart& restart) {
   if (!(restart.limits == state_.limits)) {
     state_.limits = restart.limits;
-    write_learned_limits(request_.folder, restart.limits);
+    warn_where_full("limits.json was not written",
+                    [&] { write_learned_limits(request_.folder, restart.limits); });
   }
-  record_->append(restart_record(restart));
+  append(restart_record(restart));
   tell(events_.restarted, restart);
 }
 

@@ -92,8 +92,10 @@ struct RunRequest {
   std::filesystem::path folder;
   int64_t budget_bytes = 0;
   device::RunDevice device = {};
-  // A checkpoint to go on from.
+  // A checkpoint to go on from: one that was checked.
   std::optional<std::filesystem::path> resume_from;
+  // config.init_from is the model itself, all of which must fit but its head.
+  bool inits_whole_model = false;
 };
 
 struct RunSummary {
@@ -109,6 +111,8 @@ struct RunSummary {
   int64_t num_tokens = 0;
   double seconds = 0.0;
   bool was_stopped = false;
+  // By `early_stopping`.
+  bool ended_early = false;
 };
 
 class Trainer {
@@ -128,6 +132,7 @@ class Trainer {
 
  private:
   void open_device(const models::DataShape& shape);
+  void load_first_weights(const std::optional<Checkpoint>& checkpoint);
   void make_sources();
   void fit_to_budget();
   void begin_epoch(int64_t epoch);
@@ -140,13 +145,16 @@ class Trainer {
   void evaluate_now();
   void save_now();
   void save_or_warn();
-  void warn_where_full(const std::function<void()>& save);
+  void warn_where_full(const char* what, const std::function<void()>& write);
+  void warn_of_folder();
+  void append(const nlohmann::json& record);
   void learn_limits(const Restart& restart);
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;
   data::StepPosition following(const data::StepPosition& position) const;
   // At the end of the run, every so many updates, or, for 0, at the end of an epoch.
   bool is_due(int64_t every) const;
+  bool ends_early() const { return state_.early_stopping.is_over(request_.config.early_stopping); }
 
   RunRequest request_;
   RunEvents events_;
@@ -168,6 +176,8 @@ class Trainer {
   device::TargetScope target_;
   std::unique_ptr<Learner> learner_;
   std::optional<RunRecord> record_;
+  // The last line of the record did not fit on the disk, which was said.
+  bool has_lost_lines_ = false;
   int64_t epoch_ = -1;
   data::EpochOrder epoch_order_;
   std::set<int64_t> infeasible_;

@@ -211,6 +211,59 @@ TEST(AtomicFolder, TwoRenamesDoWhereNamesCannotBeExchanged) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"best"});
 }
 
+// On a file system that may not rename at once.
+class WeakDisk : public ::testing::Test {
+ protected:
+  // Writes `best` with the text in a file; `sees` is called with what stands beside the new one
+  // when it is read back.
+  void replace(const std::string& text, const std::function<void()>& sees) {
+    AtomicFolder folder(temp_.path() / "best", {.name = "vfat", .renames_at_once = false});
+    write(folder.path() / "a", text);
+    folder.commit([&](const fs::path& path) {
+      EXPECT_EQ(path, temp_.path() / "best");
+      EXPECT_EQ(content_of(path / "a"), text);
+      sees();
+    });
+  }
+  fs::path second_copy() const {
+    return temp_.path() / (".best.replaced-" + std::to_string(getpid()));
+  }
+
+  TempFolder temp_;
+};
+
+TEST_F(WeakDisk, KeepsTheOldFolderUntilTheNewOneWasReadBack) {
+  int num_read = 0;
+  replace("first", [&] { ++num_read; });
+  replace("second", [&] {
+    ++num_read;
+    EXPECT_EQ(content_of(second_copy() / "a"), "first");
+  });
+  EXPECT_EQ(num_read, 2);
+  EXPECT_EQ(content_of(temp_.path() / "best/a"), "second");
+  EXPECT_EQ(names_in(temp_.path()), std::set<std::string>{"best"});
+}
+
+TEST_F(WeakDisk, TakesTheOldFolderBackWhereTheNewOneIsNotWhatWasWritten) {
+  const auto damaged = [] { throw DataError({.attempted = "reading", .found = "damage"}); };
+  EXPECT_THROW(replace("first", damaged), DataError);
+  EXPECT_TRUE(names_in(temp_.path()).empty());
+  replace("first", [] {});
+  EXPECT_THROW(replace("second", damaged), DataError);
+  EXPECT_EQ(content_of(temp_.path() / "best/a"), "first");
+  EXPECT_EQ(names_in(temp_.path()), std::set<std::string>{"best"});
+}
+
+TEST(AtomicFolder, IsNotReadBackWhereItIsRenamedAtOnce) {
+  const TempFolder temp;
+  for (const char* text : {"first", "second"}) {
+    AtomicFolder folder(temp.path() / "best", FileSystem{});
+    write(folder.path() / "a", text);
+    folder.commit([](const fs::path&) { ADD_FAILURE() << "for nothing"; });
+    EXPECT_EQ(content_of(temp.path() / "best/a"), text);
+  }
+}
+
 TEST(Leftovers, AreRemovedWhenTheirProcessWasKilled) {
   const TempFolder temp;
   write(temp.path() / "best/a", "old");
@@ -252,6 +305,24 @@ TEST(Leftovers, AFolderThatWasBeingReplacedComesBack) {
   write(temp.path() / (".other.replaced-" + number) / "a", "old");
   write(temp.path() / "other/a", "new");
   EXPECT_EQ(remove_leftovers(temp.path()), 2);
+  EXPECT_EQ(names_in(temp.path()), (std::set<std::string>{"best", "other"}));
+  EXPECT_EQ(content_of(temp.path() / "best/a"), "old");
+  EXPECT_EQ(content_of(temp.path() / "other/a"), "new");
+}
+
+// Killed while it was renamed piece by piece: the new one is there in part.
+TEST(Leftovers, AFolderThatWasReplacedInPartComesBack) {
+  const TempFolder temp;
+  const std::string number = dead_process();
+  for (const char* name : {"best", "other"}) {
+    write(temp.path() / (std::string(".") + name + ".replaced-" + number) / "a", "old");
+    write(temp.path() / name / "a", "new");
+  }
+  fs::remove(temp.path() / "best/a");
+  const FolderCheck check = [](const fs::path& path) {
+    if (!fs::exists(path / "a")) throw DataError({.attempted = "reading", .found = "half"});
+  };
+  EXPECT_EQ(remove_leftovers(temp.path(), check), 2);
   EXPECT_EQ(names_in(temp.path()), (std::set<std::string>{"best", "other"}));
   EXPECT_EQ(content_of(temp.path() / "best/a"), "old");
   EXPECT_EQ(content_of(temp.path() / "other/a"), "new");

@@ -36,6 +36,22 @@ TEST(OutputFile, HoldsWhatWasWrittenAndNothingBefore) {
   EXPECT_THROW(moved.write(bytes_of("three")), InternalError);
 }
 
+TEST(OutputFile, KnowsTheChecksumOfWhatWasWritten) {
+  const TempFolder folder;
+  // More than is hashed at a time.
+  std::string text(size_t{3} << 20, 'a');
+  for (size_t i = 0; i < text.size(); i += 1000) text[i] = static_cast<char>('a' + i % 23);
+  Checksum expected;
+  expected.add(bytes_of(text));
+  OutputFile file = OutputFile::create(folder.path() / "a");
+  file.write(bytes_of(text).first(1'500'000));
+  file.write(bytes_of(text).subspan(1'500'000));
+  file.close();
+  EXPECT_EQ(file.sum(), expected.sum());
+  EXPECT_EQ(content_of(folder.path() / "a"), text);
+  EXPECT_EQ(write_file(folder.path() / "a", bytes_of(text)), expected.sum());
+}
+
 TEST(OutputFile, SaysWhatToTryWhenTheDiskIsFull) {
   OutputFile file = OutputFile::create("/dev/full");
   EXPECT_EQ(message_of<DataError>([&] { file.write(bytes_of("x")); }),
