@@ -19,13 +19,14 @@ readonly OLDEST_DRIVER=580 OLDEST_CAPABILITY=7.5
 readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
 readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
                        soundfile==0.14.0 transformers==5.17.0 librosa==0.11.0 kaldi-native-fbank==1.22.4
-                       sentencepiece==0.2.1 bitsandbytes==0.50.2)
+                       sentencepiece==0.2.1 bitsandbytes==0.50.2 tensorboard==2.21.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
 readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
                             zlib1g-dev)
-readonly OPTIONAL_TOOLS=(ccache:ccache espeak-ng:espeak-ng curl:curl)
-readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libutf8proc-dev libsentencepiece-dev libbenchmark-dev)
+readonly OPTIONAL_TOOLS=(ccache:ccache espeak-ng:espeak-ng curl:curl protoc:protobuf-compiler)
+readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libutf8proc-dev libsentencepiece-dev libbenchmark-dev
+                            libprotobuf-dev)
 # The distribution's own version of both; the second has libFuzzer and the sanitizers' libraries.
 readonly FUZZ_PACKAGES=(clang libclang-rt-dev)
 

@@ -39,11 +39,11 @@ class Outcome:
 
 
 def configure(root: Path) -> None:
-    """Compile commands, and the one source that is generated."""
+    """Compile commands, and the sources that are generated."""
     chosen = [f"-D{name}={os.environ[name]}" for name in ("SOTTO_TORCH",) if os.environ.get(name)]
     for command in (
         ["cmake", "--preset", "tidy", *chosen],
-        ["cmake", "--build", str(BUILD), "--target", "sotto_build_info"],
+        ["cmake", "--build", str(BUILD), "--target", "sotto_generated"],
     ):
         result = subprocess.run(command, cwd=root, capture_output=True, text=True)
         if result.returncode != 0:

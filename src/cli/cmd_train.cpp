@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "model_choice.h"
 #include "opened_device.h"
+#include "sotto/core/build_info.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
@@ -197,6 +198,13 @@ std::string summary_text(const train::RunSummary& summary, const fs::path& folde
   return text + fmt::format("Files: {}\n", folder.string());
 }
 
+// Everything the log says of a run also stands in its folder, of all its processes.
+void keep_log_in(const fs::path& folder) {
+  const BuildInfo build = build_info();
+  keep_log(folder / "log.txt",
+           fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
+}
+
 void run_train(const TrainOptions& options) {
   // Where a run without a configuration is resumed, its folder says what it is.
   std::optional<fs::path> described;
@@ -210,6 +218,11 @@ void run_train(const TrainOptions& options) {
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
+  // The run's folder is there when the plan is told.
+  events.planned = [&folder, show = events.planned](const train::RunPlan& plan) {
+    keep_log_in(folder);
+    show(plan);
+  };
   events.should_stop = [] { return signals_received.load() > 0; };
   const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
   train::Trainer trainer({.config = config,
@@ -222,11 +235,9 @@ void run_train(const TrainOptions& options) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   const train::RunSummary summary = trainer.run();
-  if (options.json) {
-    std::cout << to_json(summary, folder).dump(2) << '\n';
-  } else {
-    std::cout << summary_text(summary, folder);
-  }
+  const std::string text = summary_text(summary, folder);
+  add_to_kept_log(text);
+  std::cout << (options.json ? to_json(summary, folder).dump(2) + "\n" : text);
 }
 
 }  // namespace

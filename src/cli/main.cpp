@@ -18,8 +18,9 @@ namespace {
 
 std::string describe_version() {
   const sotto::BuildInfo build = sotto::build_info();
-  return fmt::format("sotto {}\ncommit {}\ntorch {}\nCUDA {}\naudio {}\ntext {}", build.version,
-                     build.commit, build.torch, build.cuda, build.audio, build.text);
+  return fmt::format("sotto {}\ncommit {}\ntorch {}\nCUDA {}\naudio {}\ntext {}\nevents {}",
+                     build.version, build.commit, build.torch, build.cuda, build.audio, build.text,
+                     build.events);
 }
 
 void run(int argc, char** argv) {
@@ -57,7 +58,9 @@ int main(int argc, char** argv) {
     return 0;
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
-    fmt::print(stderr, "sotto: {}\n", failure.message);
+    const std::string text = fmt::format("sotto: {}\n", failure.message);
+    fmt::print(stderr, "{}", text);
+    sotto::add_to_kept_log(text);
     return failure.exit_code;
   }
 }

@@ -30,4 +30,15 @@ class Progress {
   std::chrono::steady_clock::time_point last_ = {};
 };
 
+struct ProgressState {
+  std::string_view what;
+  int64_t done = 0;
+  int64_t total = 0;
+  std::string_view about;
+};
+
+// "training [####......] 120/300 loss 1.2", in at most `width` columns: the bar gives way first,
+// then the end of the text.
+std::string progress_line(const ProgressState& state, int64_t width);
+
 }  // namespace sotto::cli

@@ -27,6 +27,24 @@ int64_t at_peak(const device::MemoryReport& report, Category category) {
 
 void print(const std::string& text) {
   fmt::print(stderr, "{}", text);
+  add_to_kept_log(text);
+}
+
+// "45 s", "12 min", "3.2 h": as exact as a guess is.
+std::string rough_duration(double seconds) {
+  if (seconds < 90.0) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 5400.0) return fmt::format("{:.0f} min", seconds / 60.0);
+  if (seconds < 172'800.0) return fmt::format("{:.1f} h", seconds / 3600.0);
+  return fmt::format("{:.1f} days", seconds / 86'400.0);
+}
+
+// "212/300 MiB", "512 MiB/7.45 GiB"
+std::string against(int64_t bytes, int64_t budget) {
+  std::string part = format_bytes(bytes);
+  const std::string whole = format_bytes(budget);
+  const size_t unit = part.find(' ');
+  if (whole.ends_with(part.substr(unit))) part.resize(unit);
+  return fmt::format("{}/{}", part, whole);
 }
 
 std::string limit_text(const MicroBatchLimits& limits) {
@@ -73,34 +91,47 @@ std::string describe_speed(const Amount& amount, double seconds) {
   return fmt::format("{:.0f} tokens a second", static_cast<double>(amount.num_tokens) / seconds);
 }
 
+std::string describe(const TrainProgress& progress) {
+  const auto [audio_seconds, num_tokens] = progress.amount;
+  const std::string speed =
+      num_tokens == 0
+          ? fmt::format("{:.0f} s/s", audio_seconds / progress.seconds)
+          : fmt::format("{:.0f} tokens/s", static_cast<double>(num_tokens) / progress.seconds);
+  return fmt::format("loss {:.4f} rate {:.1e} {} {} {} left", progress.loss, progress.rate, speed,
+                     against(progress.used_bytes, progress.budget_bytes),
+                     rough_duration(progress.seconds_left));
+}
+
 train::RunEvents TrainView::events() {
-  return {.preparing =
-              [this](std::string_view what, int64_t done, int64_t total) {
-                bar_.show(done >> 20, total >> 20, fmt::format("MiB, {}", what));
-              },
-          .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
-          .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
-          .stepped = [this](const train::StepReport& report) { show_step(report); },
-          .restarted =
-              [this](const train::Restart& restart) {
-                bar_.clear();
-                spdlog::warn("step {}: out of memory; again, {}", restart.step,
-                             limit_text(restart.limits));
-              },
-          .evaluated =
-              [this](int64_t step, const train::Evaluation& evaluation) {
-                show_evaluation(step, evaluation);
-              },
-          .saved =
-              [this](const std::filesystem::path& path) {
-                bar_.clear();
-                spdlog::debug("saved {}", path.string());
-              },
-          .warned =
-              [this](const std::string& message) {
-                bar_.clear();
-                spdlog::warn("{}", message);
-              }};
+  return {
+      .preparing =
+          [this](std::string_view what, int64_t done, int64_t total) {
+            bar_.show(done >> 20, total >> 20, fmt::format("MiB, {}", what));
+          },
+      .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
+      .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
+      .stepped = [this](const train::StepReport& report) { show_step(report); },
+      .restarted =
+          [this](const train::Restart& restart) {
+            bar_.clear();
+            spdlog::warn("step {}: out of memory; again, {}", restart.step,
+                         limit_text(restart.limits));
+          },
+      .evaluated = [this](
+                       int64_t step,
+                       const train::Evaluation& evaluation) { show_evaluation(step, evaluation); },
+      .saved =
+          [this](const std::filesystem::path& path) {
+            bar_.clear();
+            spdlog::debug("saved {}", path.string());
+          },
+      .released = [this](int64_t step,
+                         const train::ReleasedCaches& released) { show_release(step, released); },
+      .warned =
+          [this](const std::string& message) {
+            bar_.clear();
+            spdlog::warn("{}", message);
+          }};
 }
 
 void TrainView::show_plan(const train::RunPlan& plan) {
@@ -121,6 +152,10 @@ void TrainView::show_plan(const train::RunPlan& plan) {
                                         plan.fit.worst.peak_moment.to_string())});
   table.add_row({"limit", limit_text(plan.fit.limits)});
   print(table.to_string());
+  start_ = std::chrono::steady_clock::now();
+  first_step_ = plan.first_step;
+  budget_bytes_ = plan.budget_bytes;
+  constant_bytes_ = plan.constant_bytes;
 }
 
 void TrainView::show_comparison(const train::MemoryComparison& comparison) {
@@ -148,18 +183,37 @@ void TrainView::show_step(const train::StepReport& report) {
   epoch_seconds_ += report.seconds;
   epoch_audio_ += report.audio_seconds;
   if (is_text_) epoch_tokens_ += report.result.num_frames;
-  const std::string line = fmt::format(
-      "step {}/{}  loss {:.4f}  rate {:.2e}  {} {} in {}  memory {} peak {} reserved {}",
-      report.step, report.total_steps, report.result.loss, report.result.rate,
-      report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches,
-      format_bytes(report.live_bytes), format_bytes(report.peak_bytes),
-      format_bytes(report.reserved_bytes));
+  const TrainProgress progress = progress_of(report);
   if (report.step % log_every_ == 0) {
     bar_.clear();
-    spdlog::info("{}", line);
+    spdlog::info(
+        "step {}/{}  loss {:.4f}  rate {:.2e}  {} {} in {}  memory {} peak {} reserved {}  {} left",
+        report.step, report.total_steps, report.result.loss, report.result.rate,
+        report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches,
+        format_bytes(report.live_bytes), format_bytes(report.peak_bytes),
+        format_bytes(report.reserved_bytes), rough_duration(progress.seconds_left));
   }
-  bar_.show(report.step, report.total_steps, fmt::format("loss {:.4f}", report.result.loss));
+  bar_.show(report.step, report.total_steps, describe(progress));
   if (report.step == report.total_steps) finish_epoch();
+}
+
+TrainProgress TrainView::progress_of(const train::StepReport& report) const {
+  // Evaluations and checkpoints take their part of what is left too.
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  const auto done = static_cast<double>(report.step - first_step_ + 1);
+  const auto left = static_cast<double>(report.total_steps - report.step);
+  return {.loss = report.result.loss,
+          .rate = report.result.rate,
+          .amount = {.audio_seconds = epoch_audio_, .num_tokens = epoch_tokens_},
+          .seconds = epoch_seconds_,
+          .used_bytes = constant_bytes_ + report.peak_bytes,
+          .budget_bytes = budget_bytes_,
+          .seconds_left = elapsed.count() / done * left};
+}
+
+void TrainView::show_release(int64_t step, const train::ReleasedCaches& released) {
+  bar_.clear();
+  spdlog::info("step {}: {}", step, released.to_string());
 }
 
 void TrainView::finish_epoch() {

@@ -26,6 +26,7 @@ class CudaDeterminism : public ::testing::TestWithParam<Numerics> {
     config.data.train = folder_.path() / "train.jsonl";
     config.epochs = 2;
     config.checkpoint_every = 3;
+    config.release_caches_every = release_caches_every_;
     return config;
   }
 
@@ -38,6 +39,9 @@ class CudaDeterminism : public ::testing::TestWithParam<Numerics> {
     RunEvents events;
     events.stepped = [&](const StepReport& report) { last_step = report.step; };
     events.compared = [&](const MemoryComparison& both) { is_exact = both.is_equal; };
+    events.released = [&](int64_t, const ReleasedCaches& released) {
+      released_bytes_ += released.staging_bytes;
+    };
     events.should_stop = [&] { return stop_behind > 0 && last_step >= stop_behind; };
     Trainer trainer({.config = config(),
                      .folder = folder_.path() / name,
@@ -54,7 +58,18 @@ class CudaDeterminism : public ::testing::TestWithParam<Numerics> {
   }
 
   test::TempFolder folder_;
+  int64_t release_caches_every_ = 0;
+  int64_t released_bytes_ = 0;
 };
+
+// Page-locked memory is taken anew at the next step.
+TEST_P(CudaDeterminism, CachesThatAreGivenBackChangeNothing) {
+  const std::vector<at::Tensor> kept = train("kept");
+  EXPECT_EQ(released_bytes_, 0);
+  release_caches_every_ = 1;
+  EXPECT_TRUE(test::same_bits(train("released"), kept));
+  EXPECT_GT(released_bytes_, 0);
+}
 
 TEST_P(CudaDeterminism, TwoRunsAndAResumedOneAreEqual) {
   const std::vector<at::Tensor> first = train("first");

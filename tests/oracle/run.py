@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import check_events
 import fixture
 import fixture_folder
 import speech_features
@@ -27,6 +28,7 @@ ROOT = ORACLE.parent.parent
 MAX_SHOWN = 5
 VECTOR_MATH = "vector_math"
 SAVED_MODELS = "saved_models"
+EVENT_FILES = "event_files"
 SPEECH_FEATURES = "speech_features"
 # Not a part of the repository; without it the check says so and passes.
 SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
@@ -166,8 +168,22 @@ def check_speech_features(folder: Path) -> bool:
     return report(SPEECH_FEATURES, not differences, text, differences)
 
 
+def check_event_files(folder: Path) -> bool:
+    """What `sotto train` wrote for TensorBoard, read by TensorBoard."""
+    binary = ROOT / "build" / "bin" / "sotto"
+    if not binary.exists():
+        return report(
+            EVENT_FILES, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
+        )
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    if "\nevents off" in version:
+        return report(EVENT_FILES, True, "skipped: a build without protobuf", [])
+    text, differences = check_events.check(binary, folder)
+    return report(EVENT_FILES, not differences, text, differences)
+
+
 def main() -> int:
-    known = [*fixture_names(), SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
+    known = [*fixture_names(), EVENT_FILES, SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
     parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
     parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
@@ -184,6 +200,8 @@ def main() -> int:
                     outcomes.append(check_vector_math())
                 elif name == SAVED_MODELS:
                     outcomes.append(check_saved_models(Path(folder)))
+                elif name == EVENT_FILES:
+                    outcomes.append(check_event_files(Path(folder)))
                 elif name == SPEECH_FEATURES:
                     outcomes.append(check_speech_features(Path(folder)))
                 else:

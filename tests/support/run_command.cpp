@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +25,22 @@ void check(int code, const std::string& what) {
   if (code != 0) throw std::system_error(code, std::generic_category(), what);
 }
 
+// What a child writes into one end of, and we read from the other.
 struct Pipe {
   Pipe() { check(pipe2(ends.data(), O_CLOEXEC) == 0 ? 0 : errno, "pipe2"); }
+  // A terminal of so many columns.
+  explicit Pipe(int columns) {
+    ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    check(grantpt(ends[0]) == 0 && unlockpt(ends[0]) == 0 ? 0 : errno, "making a terminal");
+    ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const winsize size = {.ws_row = 24,
+                          .ws_col = static_cast<unsigned short>(columns),
+                          .ws_xpixel = 0,
+                          .ws_ypixel = 0};
+    check(ioctl(ends[1], TIOCSWINSZ, &size) == 0 ? 0 : errno, "sizing a terminal");
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
   ~Pipe() {
     close_writer();
     close(ends[0]);
@@ -98,12 +113,8 @@ std::vector<std::string> sotto_words(const std::vector<std::string>& arguments) 
   return words;
 }
 
-}  // namespace
-
-CommandResult run_command(const std::vector<std::string>& words,
-                          const std::vector<std::string>& environment) {
-  Pipe out;
-  Pipe err;
+CommandResult run_into(Pipe& out, Pipe& err, const std::vector<std::string>& words,
+                       const std::vector<std::string>& environment) {
   const pid_t child = start(words, environment, out, err);
   out.close_writer();
   err.close_writer();
@@ -114,6 +125,21 @@ CommandResult run_command(const std::vector<std::string>& words,
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return result;
+}
+
+}  // namespace
+
+CommandResult run_command(const std::vector<std::string>& words,
+                          const std::vector<std::string>& environment) {
+  Pipe out;
+  Pipe err;
+  return run_into(out, err, words, environment);
+}
+
+CommandResult run_sotto_on_terminal(const std::vector<std::string>& arguments, int columns) {
+  Pipe out;
+  Pipe err(columns);
+  return run_into(out, err, sotto_words(arguments), {});
 }
 
 CommandResult run_sotto(const std::vector<std::string>& arguments,

@@ -30,4 +30,7 @@ int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
 CommandResult run_sotto(const std::vector<std::string>& arguments,
                         const std::vector<std::string>& environment = {});
 
+// The same with a terminal of so many columns as standard error.
+CommandResult run_sotto_on_terminal(const std::vector<std::string>& arguments, int columns);
+
 }  // namespace sotto::test

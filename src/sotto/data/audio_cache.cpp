@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
@@ -75,12 +76,17 @@ std::optional<std::vector<float>> AudioCache::find(int64_t utterance) const {
   const bool is_read = read_at(descriptor_, reinterpret_cast<char*>(samples.data()),
                                bytes_of(place.num_samples), place.offset);
   if (!is_read) return std::nullopt;  // it is decoded again
+  const std::lock_guard lock(mutex_);
+  const auto found = on_disk_.find(utterance);
+  // Released while it was read, and perhaps added again elsewhere.
+  if (found == on_disk_.end() || found->second.offset != place.offset) return std::nullopt;
   return samples;
 }
 
 void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
   const int64_t bytes = bytes_of(std::ssize(samples));
   Place place{.offset = 0, .num_samples = std::ssize(samples)};
+  int64_t num_releases = 0;
   {
     const std::lock_guard lock(mutex_);
     const bool is_known = in_memory_.contains(utterance) || on_disk_.contains(utterance);
@@ -89,8 +95,10 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
       is_full_ = true;
       return;
     }
-    place.offset = used_bytes_;
+    place.offset = next_offset_;
+    next_offset_ += bytes;
     used_bytes_ += bytes;
+    num_releases = num_releases_;
     if (kind_ == CacheKind::kMemory)
       in_memory_.emplace(utterance, std::make_shared<const std::vector<float>>(samples));
   }
@@ -99,6 +107,7 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
   const bool is_written =
       write_at(descriptor_, reinterpret_cast<const char*>(samples.data()), bytes, place.offset);
   const std::lock_guard lock(mutex_);
+  if (num_releases != num_releases_) return;
   if (is_written) {
     on_disk_.emplace(utterance, place);
   } else if (!is_full_) {
@@ -106,6 +115,19 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
     spdlog::warn("the cache of decoded audio takes in no more after {} bytes: {}", place.offset,
                  std::generic_category().message(errno));
   }
+}
+
+int64_t AudioCache::release(Afterwards afterwards) {
+  const std::lock_guard lock(mutex_);
+  const int64_t released = std::exchange(used_bytes_, 0);
+  ++num_releases_;
+  in_memory_.clear();
+  on_disk_.clear();
+  is_full_ = afterwards == Afterwards::kStaysEmpty;
+  if (kind_ == CacheKind::kDisk && ::ftruncate(descriptor_, 0) != 0)
+    spdlog::warn("the file of decoded audio keeps its {} bytes: {}", released,
+                 std::generic_category().message(errno));
+  return released;
 }
 
 int64_t AudioCache::used_bytes() const {

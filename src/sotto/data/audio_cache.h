@@ -39,6 +39,11 @@ class AudioCache {
 
   int64_t used_bytes() const;
 
+  // Forgets everything and gives the memory, or the disk, back; returns how many bytes. Afterwards
+  // it takes in again, or nothing any more.
+  enum class Afterwards { kTakesIn, kStaysEmpty };
+  int64_t release(Afterwards afterwards);
+
  private:
   struct Place {
     int64_t offset = 0;
@@ -52,6 +57,10 @@ class AudioCache {
   mutable std::mutex mutex_;
   // Under the mutex.
   int64_t used_bytes_ = 0;
+  // Where the next utterance goes in the file. It only grows: what a thread still writes or reads
+  // when everything is released lies where nothing else will.
+  int64_t next_offset_ = 0;
+  int64_t num_releases_ = 0;
   bool is_full_ = false;
   // Shared, so that a reader copies outside of the mutex.
   std::unordered_map<int64_t, std::shared_ptr<const std::vector<float>>> in_memory_;

@@ -154,6 +154,12 @@ HostInfo read_host(const HostSource& source) {
   return host;
 }
 
+MemoryAvailable read_host_memory(const std::filesystem::path& root) {
+  HostInfo host;
+  read_memory(root, read_cgroup_limits(root), host);
+  return {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes};
+}
+
 std::vector<std::string> read_cpu_features(const std::filesystem::path& root) {
   return features_of(read_fields(root / "proc/cpuinfo", ':'));
 }

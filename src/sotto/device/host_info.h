@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "sotto/device/budget.h"
+
 namespace sotto::device {
 
 struct HostInfo {
@@ -48,6 +50,9 @@ struct HostSource {
 // Throws DataError where /proc/meminfo does not say how much RAM there is; everything else that is
 // missing has a fallback.
 HostInfo read_host(const HostSource& source = {});
+
+// Its RAM alone: total_bytes and free_bytes, for who asks again and again.
+MemoryAvailable read_host_memory(const std::filesystem::path& root = "/");
 
 // The CPU's features alone; empty where /proc/cpuinfo does not tell.
 std::vector<std::string> read_cpu_features(const std::filesystem::path& root = "/");

@@ -1,5 +1,6 @@
 // The part of NVML's C interface that sotto uses, declared by hand: the driver's library is opened
-// at run time, and its header need not be installed. Only gpu_info.cpp includes this.
+// at run time, and its header need not be installed. Only gpu_info.cpp and gpu_memory_watch.cpp
+// include this.
 #pragma once
 
 #include <string>

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "sotto/core/error.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/device_table.h"
 #include "sotto/device/gpu_info.h"
+#include "sotto/device/gpu_memory_watch.h"
 #include "sotto/device/host_info.h"
 #include "sotto/device/torch_memory.h"
 
@@ -129,6 +131,17 @@ int64_t used_by_this_process(const RunDevice& device) {
   }
   const CudaMemory memory = read_cuda_memory();
   return memory.total_bytes - memory.free_bytes - device.used_before_bytes;
+}
+
+MemoryReading watch_memory(const RunDevice& device) {
+  if (!device.target.is_cuda()) return [] { return std::optional(read_host_memory()); };
+  // Shared, because functions are copied.
+  const auto watch = std::make_shared<const GpuMemoryWatch>(device.uuid);
+  return [watch]() -> std::optional<MemoryAvailable> {
+    const std::optional<GpuMemory> memory = watch->read();
+    if (!memory) return std::nullopt;
+    return MemoryAvailable{.total_bytes = memory->total_bytes, .free_bytes = memory->free_bytes};
+  };
 }
 
 }  // namespace sotto::device

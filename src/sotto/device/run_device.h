@@ -5,6 +5,8 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,5 +41,11 @@ int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, b
 
 // What this process takes on the GPU now, arenas included: as the driver's own tools show it.
 int64_t used_by_this_process(const RunDevice& device);
+
+// How full the device is by all processes: RAM for the CPU. Nothing where the machine does not
+// tell.
+using MemoryReading = std::function<std::optional<MemoryAvailable>()>;
+// For who asks again and again: what it takes to ask is made once.
+MemoryReading watch_memory(const RunDevice& device);
 
 }  // namespace sotto::device

@@ -13,11 +13,13 @@ StagingBuffer::~StagingBuffer() {
   release();
 }
 
-void StagingBuffer::release() {
+int64_t StagingBuffer::release() {
+  const int64_t bytes = reserved_bytes();
   for (Place& place : places_) {
     if (place.last_copy) place.last_copy->wait();
     place.block.reset();
   }
+  return bytes;
 }
 
 std::byte* StagingBuffer::take(int64_t bytes) {

@@ -29,8 +29,9 @@ class StagingBuffer {
   void launched();
 
   int64_t reserved_bytes() const;
-  // Gives all of it back.
-  void release();
+  // Gives both places back once no copy runs out of them; they are taken anew when they are needed.
+  // Returns their bytes.
+  int64_t release();
 
  private:
   struct Place {

@@ -81,6 +81,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.value("early_stopping_difference", early_stopping.difference,
                 "how much lower the WER (as a share) or the perplexity must be to be better",
                 {.min = 0});
+  visitor.value("release_caches_every", release_caches_every,
+                "updates after which caches are given back; 0: never", {.min = 0});
 }
 
 namespace {

@@ -107,6 +107,8 @@ struct RunConfig {
   int64_t keep_checkpoints = 2;
   // Ends the run where evaluations get no better.
   EarlyStoppingOptions early_stopping;
+  // Steps between givings back of what libraries and the audio cache hold; 0: never.
+  int64_t release_caches_every = 0;
 
   // Throws ConfigError where its parts do not go together.
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }

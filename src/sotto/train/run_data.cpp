@@ -80,6 +80,7 @@ class Speech : public RunData {
   std::unique_ptr<data::Source> make_train(const LongestFitting& longest_fitting) override {
     data::DatasetOptions options = dataset_options(config_, manifest_);
     const data::AudioTreatment treatment = treatment_of(config_);
+    cache_ = treatment.cache;
     auto train = std::make_unique<data::Dataset>(manifest_, *tokenizer_, options, treatment);
     if (config_.data.too_large == data::Policy::kError) return train;
     const double fitting_s = longest_fitting(*train);
@@ -95,9 +96,13 @@ class Speech : public RunData {
     return std::make_unique<data::Dataset>(dev, *tokenizer_, dataset_options(config_, dev));
   }
 
+  data::AudioCache* audio_cache() const override { return cache_.get(); }
+
  private:
   const RunConfig& config_;
   data::Manifest manifest_;
+  // Shared with the source.
+  std::shared_ptr<data::AudioCache> cache_;
 };
 
 // Where the tokens of a text lie if not beside it: where its folder cannot be written.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "sotto/data/audio_cache.h"
 #include "sotto/data/source.h"
 #include "sotto/data/tokenizer.h"
 #include "sotto/models/model.h"
@@ -39,6 +40,9 @@ class RunData {
   virtual std::unique_ptr<data::Source> make_train(const LongestFitting& longest_fitting) = 0;
   // nullptr where nothing is named.
   virtual std::unique_ptr<data::Source> make_dev() const = 0;
+
+  // Of what the run learns from, decoded; nullptr where none is kept.
+  virtual data::AudioCache* audio_cache() const { return nullptr; }
 
  protected:
   std::optional<data::Tokenizer> tokenizer_;

@@ -87,6 +87,41 @@ nlohmann::json restart_record(const Restart& restart) {
           {"peak_bytes", restart.peak_bytes}, {"reason", restart.reason}};
 }
 
+nlohmann::json release_record(int64_t step, const ReleasedCaches& released) {
+  return {{"kind", "release"},
+          {"step", step},
+          {"audio_bytes", released.audio_bytes},
+          {"host_bytes", released.host_bytes},
+          {"resident_before_bytes", released.resident_before_bytes},
+          {"resident_after_bytes", released.resident_after_bytes}};
+}
+
+std::vector<Scalar> step_scalars(const StepReport& report) {
+  std::vector<Scalar> scalars = {
+      {.tag = "train/loss", .value = report.result.loss},
+      {.tag = "train/learning_rate", .value = report.result.rate},
+      {.tag = "train/gradient_norm", .value = report.result.gradient_norm},
+      {.tag = "memory/peak_bytes", .value = static_cast<double>(report.peak_bytes)}};
+  if (report.audio_seconds > 0.0) {
+    scalars.push_back(
+        {.tag = "train/audio_seconds_a_second", .value = report.audio_seconds / report.seconds});
+  } else if (report.num_utterances > 0) {
+    const auto num_tokens = static_cast<double>(report.result.num_frames);
+    scalars.push_back({.tag = "train/tokens_a_second", .value = num_tokens / report.seconds});
+  }
+  return scalars;
+}
+
+std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation) {
+  if (evaluation.is_of_text()) {
+    return {{.tag = "evaluation/loss", .value = evaluation.loss},
+            {.tag = "evaluation/perplexity", .value = evaluation.perplexity()}};
+  }
+  return {{.tag = "evaluation/loss", .value = evaluation.loss},
+          {.tag = "evaluation/wer", .value = evaluation.words.rate()},
+          {.tag = "evaluation/cer", .value = evaluation.characters.rate()}};
+}
+
 nlohmann::json counts_json(const ErrorCounts& counts) {
   return {{"rate", counts.rate()},
           {"insertions", counts.insertions},

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sotto/core/event_message.h"
 #include "sotto/core/limits.h"
 #include "sotto/device/arena.h"
+#include "sotto/train/caches.h"
 #include "sotto/train/evaluation.h"
 #include "sotto/train/recovery.h"
 #include "sotto/train/run_config.h"
@@ -27,6 +29,11 @@ void prepare_run_folder(const std::filesystem::path& folder, const RunConfig& co
 nlohmann::json step_record(const StepReport& report);
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
 nlohmann::json restart_record(const Restart& restart);
+nlohmann::json release_record(int64_t step, const ReleasedCaches& released);
+
+// What TensorBoard shows of them, under the names that it has there.
+std::vector<Scalar> step_scalars(const StepReport& report);
+std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation);
 
 nlohmann::json counts_json(const ErrorCounts& counts);
 nlohmann::json memory_json(const device::MemoryReport& report);

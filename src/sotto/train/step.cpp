@@ -114,9 +114,11 @@ Learner::Learner(const RunConfig& config, const models::DataShape& shape,
       model(make_model(config, shape, on_device, /*trains=*/true)),
       optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form(), &host) {}
 
-void Learner::release_caches() {
+int64_t Learner::release_caches() {
+  const int64_t before = host.used_bytes();
   staging.release();
   host_tape.release();
+  return before - host.used_bytes();
 }
 
 std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,

@@ -27,8 +27,8 @@ struct Learner {
   Learner(const RunConfig& config, const models::DataShape& shape, const at::Device& device,
           int64_t host_bytes = device::HostMemory::kUnlimited);
 
-  // Gives back host memory that is only kept for the next time.
-  void release_caches();
+  // Gives back host memory that is only kept for the next micro-batch. Returns how much.
+  int64_t release_caches();
 
   at::Device device;
   // For copies to a GPU, what tier `host` keeps, and state of the optimizer.

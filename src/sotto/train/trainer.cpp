@@ -43,11 +43,6 @@ std::string not_updated_text(const StepReport& report, const LossScale& scale) {
       report.step, report.result.loss);
 }
 
-bool is_same(const device::MemoryReport& a, const device::MemoryReport& b) {
-  return a.peak == b.peak && a.high_water == b.high_water && a.at_peak == b.at_peak &&
-         a.peak_moment == b.peak_moment && a.host_peak == b.host_peak;
-}
-
 }  // namespace
 
 Trainer::Trainer(RunRequest request, RunEvents events)
@@ -75,6 +70,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining, request_.device.target);
   make_sources();
   fit_to_budget();
+  check_release_interval(config.release_caches_every, plan_.total_steps);
 
   const at::Device& torch_device = request_.device.torch;
   arena_ = std::make_shared<device::Arena>(
@@ -178,7 +174,10 @@ StepSettings Trainer::settings_for(int64_t step) const {
 RunSummary Trainer::run() {
   prepare_run_folder(request_.folder, request_.config);
   warn_of_folder();
-  record_.emplace(RunRecord::open(request_.folder / kMetricsFile));
+  metrics_.emplace(request_.folder, plan_.first_step, events_.warned);
+  monitor_.emplace(
+      request_.read_device ? request_.read_device : device::watch_memory(request_.device),
+      plan_.fit.worst.peak);
   tell(events_.planned, plan_);
   const double start = now_s();
   last_save_s_ = start;
@@ -190,6 +189,7 @@ RunSummary Trainer::run() {
     if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
     const StepReport report = train_one(next_step(loader));
     tell(events_.stepped, report);
+    watch(report);
     if (is_due(request_.config.evaluate_every)) evaluate_now();
     const bool is_late = now_s() - last_save_s_ > request_.config.checkpoint_seconds;
     if (is_late || is_due(request_.config.checkpoint_every)) save_or_warn();
@@ -287,18 +287,37 @@ void Trainer::finish_step(const StepReport& report) {
     tell(events_.warned, fmt::format("{}: more labels than frames can carry; it counts as 0",
                                      train_->where(utterance)));
   }
-  append(step_record(report));
+  metrics_->add(step_record(report), step_scalars(report));
+}
+
+void Trainer::watch(const StepReport& report) {
+  using Afterwards = data::AudioCache::Afterwards;
+  const Monitor::Findings findings =
+      monitor_->check({.step = report.step, .peak_bytes = report.peak_bytes, .time_s = now_s()});
+  for (const std::string& warning : findings.warnings) tell(events_.warned, warning);
+  const int64_t every = request_.config.release_caches_every;
+  if (findings.should_release) {
+    give_back_caches(Afterwards::kStaysEmpty);
+  } else if (every > 0 && report.step % every == 0) {
+    give_back_caches(Afterwards::kTakesIn);
+  }
+}
+
+void Trainer::give_back_caches(data::AudioCache::Afterwards afterwards) {
+  const ReleasedCaches released = release_caches(data_->audio_cache(), afterwards, *learner_);
+  metrics_->add(release_record(state_.step, released));
+  tell(events_.released, state_.step, released);
 }
 
 void Trainer::compare_first_step(std::span<const data::Example> examples,
                                  const StepSettings& settings,
                                  const device::MemoryReport& measured) {
-  MemoryComparison comparison{.planned = dry_->run_step(examples, settings), .measured = measured};
-  comparison.is_equal = is_same(comparison.planned, comparison.measured);
+  const MemoryComparison comparison = compare_memory(dry_->run_step(examples, settings), measured);
   warn_where_full("memory.json was not written", [&] {
     write_memory_file(request_.folder, comparison.planned, comparison.measured);
   });
   tell(events_.compared, comparison);
+  check_settings_took_effect(comparison, request_.config);
 }
 
 void Trainer::evaluate_now() {
@@ -307,7 +326,7 @@ void Trainer::evaluate_now() {
                                    {.limits = evaluation_limits_,
                                     .device = learner_->device,
                                     .loader_threads = request_.config.data.loader_threads});
-  append(evaluation_record(state_.step, evaluation));
+  metrics_->add(evaluation_record(state_.step, evaluation), evaluation_scalars(evaluation));
   state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
   state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
   if (evaluation.metric() < state_.best_metric) {
@@ -327,7 +346,7 @@ Checkpoint Trainer::current_checkpoint() const {
 
 void Trainer::save_now() {
   const fs::path path = checkpoint_path(request_.folder, state_.step);
-  record_->sync();
+  metrics_->sync();
   write_checkpoint(path, *learner_, current_checkpoint());
   last_save_s_ = now_s();
   last_saved_step_ = state_.step;
@@ -355,17 +374,6 @@ void Trainer::save_or_warn() {
   warn_where_full("no checkpoint was written, the ones before are kept", [&] { save_now(); });
 }
 
-// Said once, until lines fit again.
-void Trainer::append(const nlohmann::json& record) {
-  try {
-    record_->append(record);
-    has_lost_lines_ = false;
-  } catch (const DataError& error) {
-    if (std::exchange(has_lost_lines_, true)) return;
-    tell(events_.warned, fmt::format("lines of {} are lost: {}", kMetricsFile, error.what()));
-  }
-}
-
 // What the user should know of the run's folder.
 void Trainer::warn_of_folder() {
   for (const fs::path& path : set_aside_beyond(request_.folder, state_.step))
@@ -385,7 +393,7 @@ void Trainer::learn_limits(const Restart& restart) {
     warn_where_full("limits.json was not written",
                     [&] { write_learned_limits(request_.folder, restart.limits); });
   }
-  append(restart_record(restart));
+  metrics_->add(restart_record(restart));
   tell(events_.restarted, restart);
 }
 

@@ -11,17 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/run_record.h"
 #include "sotto/data/loader.h"
 #include "sotto/data/sampler.h"
 #include "sotto/data/source.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/train/caches.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
 #include "sotto/train/evaluation.h"
 #include "sotto/train/fit.h"
+#include "sotto/train/memory_comparison.h"
+#include "sotto/train/metrics.h"
+#include "sotto/train/monitor.h"
 #include "sotto/train/recovery.h"
 #include "sotto/train/run_data.h"
 #include "sotto/train/step.h"
@@ -46,13 +49,6 @@ struct RunPlan {
   // The first step of this process; above 1 after --resume.
   int64_t first_step = 1;
   int64_t num_skipped = 0;
-};
-
-// The first step of this process as the dry run had it, and as it was.
-struct MemoryComparison {
-  device::MemoryReport planned;
-  device::MemoryReport measured;
-  bool is_equal = false;
 };
 
 struct StepReport {
@@ -80,6 +76,7 @@ struct RunEvents {
   std::function<void(const Restart&)> restarted = {};
   std::function<void(int64_t step, const Evaluation&)> evaluated = {};
   std::function<void(const std::filesystem::path&)> saved = {};
+  std::function<void(int64_t step, const ReleasedCaches&)> released = {};
   // Something the user should know, in one line.
   std::function<void(const std::string&)> warned = {};
   // Asked after every step: true saves and ends the run.
@@ -93,9 +90,11 @@ struct RunRequest {
   int64_t budget_bytes = 0;
   device::RunDevice device = {};
   // A checkpoint to go on from: one that was checked.
-  std::optional<std::filesystem::path> resume_from;
+  std::optional<std::filesystem::path> resume_from = {};
   // config.init_from is the model itself, all of which must fit but its head.
   bool inits_whole_model = false;
+  // How full the device is; empty: as the machine says.
+  device::MemoryReading read_device = {};
 };
 
 struct RunSummary {
@@ -142,12 +141,13 @@ class Trainer {
   void compare_first_step(std::span<const data::Example> examples, const StepSettings& settings,
                           const device::MemoryReport& measured);
   void finish_step(const StepReport& report);
+  void watch(const StepReport& report);
+  void give_back_caches(data::AudioCache::Afterwards afterwards);
   void evaluate_now();
   void save_now();
   void save_or_warn();
   void warn_where_full(const char* what, const std::function<void()>& write);
   void warn_of_folder();
-  void append(const nlohmann::json& record);
   void learn_limits(const Restart& restart);
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;
@@ -175,9 +175,8 @@ class Trainer {
   std::unique_ptr<device::ArenaGuard> guard_;
   device::TargetScope target_;
   std::unique_ptr<Learner> learner_;
-  std::optional<RunRecord> record_;
-  // The last line of the record did not fit on the disk, which was said.
-  bool has_lost_lines_ = false;
+  std::optional<Metrics> metrics_;
+  std::optional<Monitor> monitor_;
   int64_t epoch_ = -1;
   data::EpochOrder epoch_order_;
   std::set<int64_t> infeasible_;

@@ -48,6 +48,45 @@ TEST_P(AudioCacheTest, KeepsItsLimit) {
   EXPECT_LE(cache.used_bytes(), 1'000);
 }
 
+TEST_P(AudioCacheTest, ForgetsWhatItReleasesAndTakesInAgain) {
+  AudioCache cache(GetParam(), 1'000, folder_.path());
+  cache.add(0, samples_of(0));
+  cache.add(1, samples_of(1));
+  cache.add(2, samples_of(200));  // full
+  EXPECT_EQ(cache.release(AudioCache::Afterwards::kTakesIn), 804);
+  EXPECT_EQ(cache.used_bytes(), 0);
+  EXPECT_FALSE(cache.find(0).has_value());
+  cache.add(1, samples_of(1));
+  cache.add(3, samples_of(3));
+  EXPECT_EQ(cache.find(1), samples_of(1));
+  EXPECT_EQ(cache.find(3), samples_of(3));
+  EXPECT_EQ(cache.used_bytes(), 816);
+}
+
+TEST_P(AudioCacheTest, StaysEmptyWhereItIsToldTo) {
+  AudioCache cache(GetParam(), 1'000, folder_.path());
+  cache.add(0, samples_of(0));
+  EXPECT_EQ(cache.release(AudioCache::Afterwards::kStaysEmpty), 400);
+  cache.add(1, samples_of(1));
+  EXPECT_FALSE(cache.find(1).has_value());
+  EXPECT_EQ(cache.used_bytes(), 0);
+}
+
+// Whatever threads are doing when it is released, no utterance is given the samples of another.
+TEST_P(AudioCacheTest, IsReleasedWhileItIsUsed) {
+  AudioCache cache(GetParam(), 1 << 20, folder_.path());
+  parallel_for(
+      4'000,
+      [&](int64_t i) {
+        if (i % 50 == 0) cache.release(AudioCache::Afterwards::kTakesIn);
+        const int64_t utterance = i % 37;
+        cache.add(utterance, samples_of(utterance));
+        const std::vector<float> samples = samples_of(utterance);
+        EXPECT_EQ(cache.find(utterance).value_or(samples), samples);
+      },
+      4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, AudioCacheTest,
                          ::testing::Values(CacheKind::kMemory, CacheKind::kDisk),
                          [](const auto& test) {

@@ -107,6 +107,16 @@ TEST_F(Host, ALimitAboveTheMachineIsNone) {
   EXPECT_EQ(host.num_cores, 8);
 }
 
+TEST_F(Host, ItsMemoryAloneIsTheSame) {
+  tree_.write("proc/meminfo", k32GiB);
+  tree_.write("proc/self/cgroup", "0::/a\n");
+  tree_.write("sys/fs/cgroup/a/memory.max", std::to_string(8 * kGiB) + "\n");
+  tree_.write("sys/fs/cgroup/a/memory.current", std::to_string(5 * kGiB) + "\n");
+  const MemoryAvailable memory = read_host_memory(tree_.path());
+  EXPECT_EQ(memory.total_bytes, 8 * kGiB);
+  EXPECT_EQ(memory.free_bytes, 3 * kGiB);
+}
+
 TEST_F(Host, OldKernelsHaveNoMemAvailable) {
   tree_.write("proc/meminfo", "MemTotal: 4096 kB\nMemFree: 1024 kB\n");
   EXPECT_EQ(read().free_bytes, 1 << 20);

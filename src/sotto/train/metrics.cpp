@@ -1,0 +1,28 @@
+#include "sotto/train/metrics.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/train/run_files.h"
+
+namespace sotto::train {
+
+Metrics::Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned)
+    : record_(RunRecord::open(folder / kMetricsFile)), warned_(std::move(warned)) {
+  if (has_event_messages()) events_.emplace(EventFile::begin(folder, first_step));
+}
+
+void Metrics::add(const nlohmann::json& record, const std::vector<Scalar>& scalars) {
+  try {
+    record_.append(record);
+    if (events_ && !scalars.empty()) events_->add(record.at("step").get<int64_t>(), scalars);
+    is_failing_ = false;
+  } catch (const DataError& error) {
+    if (!std::exchange(is_failing_, true) && warned_)
+      warned_(fmt::format("the run goes on without a record of it: {}", error.what()));
+  }
+}
+
+}  // namespace sotto::train

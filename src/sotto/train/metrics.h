@@ -1,0 +1,40 @@
+// What a run writes down of itself as it goes: lines of metrics.jsonl, and the same numbers for
+// TensorBoard where the build has protobuf.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sotto/core/event_file.h"
+#include "sotto/core/run_record.h"
+
+namespace sotto::train {
+
+class Metrics {
+ public:
+  using Warning = std::function<void(const std::string&)>;
+
+  // Continues metrics.jsonl of the folder, and begins an event file whose steps go on from
+  // `first_step`. Throws DataError where they cannot be written. Later a full disk costs lines and
+  // not the run: it is warned of once, and again only after it was not so in between.
+  Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned);
+
+  // A line, and its numbers under names where it has any. A line with names is of a "step".
+  void add(const nlohmann::json& record, const std::vector<Scalar>& scalars = {});
+
+  // Returns when all that was added would survive a power failure.
+  void sync() { record_.sync(); }
+
+ private:
+  RunRecord record_;
+  std::optional<EventFile> events_;
+  Warning warned_;
+  bool is_failing_ = false;
+};
+
+}  // namespace sotto::train
