@@ -51,12 +51,6 @@ if(SOTTO_CUDA_ENABLED)
   set(SOTTO_CUDA_SUMMARY "${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
   # Philox and the kernels' small helpers are constexpr functions shared with the host.
   target_compile_options(sotto_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-  # No symbol of ours names libtorch_cuda.so, yet its kernels register themselves when it is loaded.
-  target_link_options(sotto_torch INTERFACE -Wl,--no-as-needed)
-  foreach(name torch_cuda c10_cuda)
-    add_library(torch::${name} SHARED IMPORTED)
-    set_target_properties(torch::${name} PROPERTIES IMPORTED_LOCATION ${torch_folder}/lib/lib${name}.so)
-    target_link_libraries(sotto_torch INTERFACE torch::${name})
-  endforeach()
+  sotto_torch_libraries(sotto_torch ${torch_folder} torch_cuda c10_cuda)
   target_link_libraries(sotto_cuda INTERFACE CUDA::cudart)
 endif()

@@ -17,12 +17,9 @@ if(NOT SOTTO_TORCH_VERSION MATCHES "^2\\.11\\.")
                       "docs/upgrading_torch.md says what another version needs.")
 endif()
 
+include(torch_libraries)
 add_library(sotto_torch INTERFACE)
-foreach(name torch_cpu c10)
-  add_library(torch::${name} SHARED IMPORTED)
-  set_target_properties(torch::${name} PROPERTIES IMPORTED_LOCATION ${torch_folder}/lib/lib${name}.so)
-  target_link_libraries(sotto_torch INTERFACE torch::${name})
-endforeach()
+sotto_torch_libraries(sotto_torch ${torch_folder} torch_cpu c10)
 # The wheel ships an fmt of its own among its headers, of another version than the distribution's that spdlog and we link:
 # a folder that holds nothing but the distribution's fmt goes before it.
 find_path(FMT_INCLUDE fmt/format.h)
@@ -30,16 +27,10 @@ set(fmt_first ${CMAKE_BINARY_DIR}/fmt_first)
 file(MAKE_DIRECTORY ${fmt_first})
 file(CREATE_LINK ${FMT_INCLUDE}/fmt ${fmt_first}/fmt SYMBOLIC)
 target_include_directories(sotto_torch SYSTEM INTERFACE ${fmt_first} ${torch_folder}/include)
-# LibTorch and we must share one C++ library. Where a compiler's own link to it is broken, the static one would be taken
-# without a word, and the program would abort at exit.
-target_link_libraries(sotto_torch INTERFACE -l:libstdc++.so.6)
-# The wheel's libraries find their CUDA runtime beside them when loaded; the linker need not.
-target_link_options(sotto_torch INTERFACE -Wl,--allow-shlib-undefined)
 
 # at::parallel_for is a template over OpenMP: without it our loops would silently run on one core. At run time the
 # wheel's own libgomp.so.1 is found first and serves both.
 target_compile_options(sotto_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
-target_link_options(sotto_torch INTERFACE -fopenmp)
 
 # sotto_cpu_level: the instruction set of the CPU kernels. On x86_64 that is AVX2, FMA and F16C (2013 and later); the
 # program checks for it at start. aarch64 has NEON in its base.

@@ -29,7 +29,7 @@ format() {
   local files=() name
   while IFS= read -r -d '' name; do
     [ ! -f "$name" ] || files+=("$name")
-  done < <(git ls-files -z --cached --others --exclude-standard -- {src,tests,bench}/'*.'{h,cpp,cu,cuh})
+  done < <(git ls-files -z --cached --others --exclude-standard -- {src,tests,bench,examples}/'*.'{h,cpp,cu,cuh})
   "$BIN/clang-format" --dry-run -Werror "${files[@]}"
 }
 

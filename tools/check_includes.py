@@ -23,10 +23,14 @@ MODULES = [
     "train",
     "plan",
     "lab",
+    "sotto",
     "cli",
 ]
+# The library's face for programs of others: src/sotto/sotto.h and sotto.cpp, a module without a folder.
+FACE = "sotto"
 ALLOWED = {"data": {"core", "device", "kernels"}}
 MAY_INCLUDE_REPORT = {"lab", "cli"}
+FOLDERS = [name for name in MODULES if name not in (FACE, "cli")]
 WITHOUT_TORCH = {"core", "report"}
 TORCH = ("ATen/", "c10/", "torch/")
 
@@ -44,9 +48,19 @@ def module_of(name: str) -> str | None:
     parts = name.split("/")
     if parts[:2] == ["src", "cli"]:
         return "cli"
-    if parts[:2] == ["src", "sotto"] and len(parts) > 3 and parts[2] in MODULES[:-1]:
+    if parts[:2] == ["src", "sotto"] and len(parts) > 3 and parts[2] in FOLDERS:
         return parts[2]
+    if name in ("src/sotto/sotto.h", "src/sotto/sotto.cpp"):
+        return FACE
     return None
+
+
+def module_included(name: str) -> str | None:
+    """The module that an include of ours names, whether there is one or not; None for others."""
+    if re.fullmatch(r"(?:src/)?sotto/sotto\.h", name):
+        return FACE
+    match = re.match(r"(?:src/)?sotto/([^/]+)/", name)
+    return match[1] if match else None
 
 
 def base_files(tree: Tree) -> set[str]:
@@ -66,22 +80,22 @@ def check_module_order(tree: Tree) -> Iterator[str]:
     for name in tree.cpp("src"):
         module = module_of(name)
         if module is None:
-            yield f"{name}:1: of no known module, expected src/cli/, or src/sotto/ and one of {MODULES[:-1]}"
+            yield f"{name}:1: of no known module, expected src/cli/, or src/sotto/ and one of {FOLDERS}"
             continue
         for include in tree.includes(name):
             place = f"{name}:{include.line}"
             written = f'"{include.name}"' if include.quoted else f"<{include.name}>"
-            match = re.match(r"(?:src/)?sotto/([^/]+)/", include.name)
-            if match and not include.quoted:
+            included = module_included(include.name)
+            if included and not include.quoted:
                 yield f'{place}: {written}, expected quotes: "{include.name}"'
-            elif match and match[1] not in MODULES[:-1]:
-                yield f"{place}: {written} is of no known module, expected one of {', '.join(MODULES[:-1])}"
-            elif match and match[1] not in allowed_modules(module):
+            elif included and included not in [*FOLDERS, FACE]:
+                yield f"{place}: {written} is of no known module, expected one of {', '.join(FOLDERS)}"
+            elif included and included not in allowed_modules(module):
                 yield (
-                    f"{place}: {module} includes {match[1]}, expected only "
+                    f"{place}: {module} includes {included}, expected only "
                     f"{', '.join(allowed_modules(module))}"
                 )
-            elif include.quoted and not match and (module != "cli" or "/" in include.name):
+            elif include.quoted and not included and (module != "cli" or "/" in include.name):
                 yield f'{place}: {written}, expected "sotto/<module>/x.h"'
 
 
@@ -96,13 +110,15 @@ def check_files_exist(tree: Tree) -> Iterator[str]:
 
 
 def check_torch(tree: Tree) -> Iterator[str]:
-    for name in tree.cpp("src", "tests", "bench"):
+    for name in tree.cpp("src", "tests", "bench", "examples"):
         for include in tree.includes(name):
             if include.name == "torch/torch.h":
                 yield f"{name}:{include.line}: torch/torch.h, expected the narrow ATen/ or c10/ header"
     cuda = {name for name in tree.cpp("src") if name.endswith((".cu", ".cuh"))}
     reasons = dict.fromkeys(base_files(tree), "it is compiled into sotto_base, or of core or report")
     reasons.update(dict.fromkeys(cuda, "nvcc compiles it"))
+    face = {name for name in tree.cpp("src") if name == "src/sotto/sotto.h"}
+    reasons.update(dict.fromkeys(face, "programs include it that have no header of LibTorch"))
     for first, reason in sorted(reasons.items()):
         for name in sorted(tree.closure(first)):
             for include in tree.includes(name):

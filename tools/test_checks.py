@@ -112,6 +112,23 @@ class Includes(TreeCase):
         errors = self.check({"src/sotto/nn/x.cpp": "#include <sotto/core/error.h>\n"})
         self.expect(errors, "src/sotto/nn/x.cpp:1: <sotto/core/error.h>, expected quotes")
 
+    def test_the_face_includes_all_but_report(self) -> None:
+        face = {"src/sotto/sotto.h": HEADER + '#include "sotto/core/error.h"\n'}
+        clean = face | {"src/sotto/sotto.cpp": '#include "sotto/sotto.h"\n#include "sotto/nn/linear.h"\n'}
+        self.assertEqual(self.check(clean), [])
+        errors = self.check(face | {"src/sotto/sotto.cpp": '#include "sotto/report/table.h"\n'})
+        self.expect(errors, "src/sotto/sotto.cpp:1: sotto includes report")
+
+    def test_no_module_includes_the_face(self) -> None:
+        files = {"src/sotto/sotto.h": HEADER, "src/sotto/nn/x.cpp": '#include "sotto/sotto.h"\n'}
+        self.expect(self.check(files), "src/sotto/nn/x.cpp:1: nn includes sotto, expected only core")
+
+    def test_torch_in_a_header_of_the_face(self) -> None:
+        text = HEADER + '#include "sotto/nn/linear.h"\n'
+        tensor = HEADER + "#include <ATen/core/Tensor.h>\n"
+        errors = self.check({"src/sotto/sotto.h": text, "src/sotto/nn/linear.h": tensor})
+        self.expect(errors, "src/sotto/nn/linear.h:3: includes ATen/core/Tensor.h", "src/sotto/sotto.h")
+
     def test_torch_in_core(self) -> None:
         errors = self.check({"src/sotto/core/x.cpp": "#include <ATen/ATen.h>\n"})
         self.expect(errors, "src/sotto/core/x.cpp:1: includes ATen/ATen.h, expected no header of LibTorch")

@@ -122,7 +122,7 @@ def main() -> int:
     configure(root)
     tree = Tree(root)
     commands = compile_commands(root)
-    sources = [name for name in tree.cpp("src", "tests", "bench") if name.endswith(".cpp")]
+    sources = [name for name in tree.cpp("src", "tests", "bench", "examples") if name.endswith(".cpp")]
     # A file that this configuration does not compile (another processor, a sanitizer) borrows its neighbour's
     # command. The CUDA versions need CUDA's headers, which few machines have.
     candidates = [name for name in sources if name in commands or not name.endswith("_cuda.cpp")]

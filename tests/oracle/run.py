@@ -10,6 +10,7 @@ then `N passed, N failed`; exit status 1 if any failed.
 
 import argparse
 import importlib
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ from pathlib import Path
 import check_events
 import fixture
 import fixture_folder
+import numpy
+import soundfile
 import speech_features
 
 ORACLE = Path(__file__).resolve().parent
@@ -29,6 +32,7 @@ MAX_SHOWN = 5
 VECTOR_MATH = "vector_math"
 SAVED_MODELS = "saved_models"
 EVENT_FILES = "event_files"
+MODEL_CARDS = "model_cards"
 SPEECH_FEATURES = "speech_features"
 # Not a part of the repository; without it the check says so and passes.
 SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
@@ -155,6 +159,50 @@ def check_saved_models(folder: Path) -> bool:
     return report(SAVED_MODELS, not wrong, text, wrong)
 
 
+def write_sounds(folder: Path) -> Path:
+    """A manifest of short sounds, for a run that is about its card alone."""
+    lines = []
+    for number in range(4):
+        samples = 0.1 * numpy.sin((0.02 + 0.01 * number) * numpy.arange(8_000 + 1_000 * number))
+        soundfile.write(folder / f"{number}.wav", samples, 16_000)
+        seconds = len(samples) / 16_000
+        lines.append(json.dumps({"audio_filepath": f"{number}.wav", "duration": seconds, "text": "ab"}))
+    manifest = folder / "sounds.jsonl"
+    manifest.write_text("\n".join(lines) + "\n")
+    return manifest
+
+
+def check_model_cards(folder: Path) -> bool:
+    """Cards of a model without a run and with one, read by huggingface_hub; transformers runs their code."""
+    binary = ROOT / "build" / "bin" / "sotto"
+    if not binary.exists():
+        return report(
+            MODEL_CARDS, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
+        )
+    source, run = fixture.FOLDER / "wav2vec2" / "stable", folder / "card_run"
+    sounds = write_sounds(folder)
+    wrong = []
+
+    def succeeds(*command: str | Path) -> bool:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            wrong.append((done.stderr or done.stdout).strip().splitlines()[-1])
+        return done.returncode == 0
+
+    check = [sys.executable, ORACLE / "check_card.py"]
+    if succeeds(binary, "export", "--model", source, "--out", folder / "card_plain"):
+        succeeds(*check, folder / "card_plain")
+    train = [binary, "train", "--model", source, "--train", sounds, "--dev", sounds, "--out", run]
+    said = ["--language", "no", "--license", "mit"]
+    if succeeds(*train, "--memory", "150MiB", "--max-steps", "2") and succeeds(
+        binary, "export", "--model", run, "--out", folder / "card_trained", *said
+    ):
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        rates = [record["words"]["rate"] for record in records if record.get("kind") == "evaluation"]
+        succeeds(*check, folder / "card_trained", str(100.0 * min(rates)))
+    return report(MODEL_CARDS, not wrong, "2 cards, read by huggingface_hub and run by transformers", wrong)
+
+
 def check_speech_features(folder: Path) -> bool:
     """Features of real speech, packed by us and one by one by others."""
     if not SPEECH.exists():
@@ -183,7 +231,7 @@ def check_event_files(folder: Path) -> bool:
 
 
 def main() -> int:
-    known = [*fixture_names(), EVENT_FILES, SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
+    known = [*fixture_names(), EVENT_FILES, MODEL_CARDS, SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
     parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
     parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
@@ -198,6 +246,8 @@ def main() -> int:
             try:
                 if name == VECTOR_MATH:
                     outcomes.append(check_vector_math())
+                elif name == MODEL_CARDS:
+                    outcomes.append(check_model_cards(Path(folder)))
                 elif name == SAVED_MODELS:
                     outcomes.append(check_saved_models(Path(folder)))
                 elif name == EVENT_FILES:

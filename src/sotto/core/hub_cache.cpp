@@ -107,6 +107,24 @@ bool is_hub_id(std::string_view text) {
   return parse_id(text).has_value() && !fs::exists(fs::symlink_status(fs::path(text), ignored));
 }
 
+bool is_hub_repository(std::string_view text) {
+  const std::optional<HubId> id = parse_id(text);
+  return id && id->revision.empty() && text.find('@') == std::string_view::npos;
+}
+
+std::optional<std::string> hub_id_of(const fs::path& folder) {
+  // CACHE/models--org--name/snapshots/COMMIT
+  constexpr std::string_view kPrefix = "models--";
+  const fs::path snapshots = folder.parent_path();
+  const std::string model = snapshots.parent_path().filename().string();
+  if (snapshots.filename() != "snapshots" || !model.starts_with(kPrefix)) return std::nullopt;
+  const std::string names = model.substr(kPrefix.size());
+  const size_t mark = names.find("--");
+  if (mark == std::string::npos) return std::nullopt;
+  std::string id = fmt::format("{}/{}", names.substr(0, mark), names.substr(mark + 2));
+  return is_hub_repository(id) ? std::optional(std::move(id)) : std::nullopt;
+}
+
 fs::path find_hub_folder(std::string_view id) {
   const std::optional<HubId> parsed = parse_id(id);
   if (!parsed) {

@@ -172,6 +172,8 @@ StepSettings Trainer::settings_for(int64_t step) const {
 }
 
 RunSummary Trainer::run() {
+  summary_ = {};
+  record_.reset();
   prepare_run_folder(request_.folder, request_.config);
   warn_of_folder();
   metrics_.emplace(request_.folder, plan_.first_step, events_.warned);
@@ -248,6 +250,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   state_.limits = settings.limits;
   state_.step = settings.step;
   state_.next = following(loaded.position);
+  report.ends_epoch = state_.next.epoch != loaded.position.epoch;
   report.seconds = now_s() - start;
   finish_step(report);
   return report;

@@ -55,6 +55,8 @@ struct StepReport {
   int64_t step = 0;  // from 1
   int64_t total_steps = 0;
   int64_t epoch = 0;
+  // The next one is of another epoch.
+  bool ends_epoch = false;
   StepResult result = {};
   int64_t num_utterances = 0;
   // 0 for text, of which the frames are tokens.
@@ -125,8 +127,8 @@ class Trainer {
   Learner& learner() { return *learner_; }
   device::Arena& arena() { return *arena_; }
 
-  // Trains to the end, or until should_stop. After a step that ran out of memory for good, saves
-  // and throws OutOfMemory.
+  // Trains to the end, or until should_stop; called again it goes on from there. After a step that
+  // ran out of memory for good, saves and throws OutOfMemory.
   RunSummary run();
 
  private:

@@ -138,5 +138,29 @@ TEST(HubCache, AnIdIsTwoNamesAndNoPath) {
   std::filesystem::current_path(before);
 }
 
+TEST(HubCache, ARepositoryIsTwoNamesWhateverIsThere) {
+  for (const std::string name : {"facebook/wav2vec2-base", "a/b", "org/a.Name_1-b"})
+    EXPECT_TRUE(is_hub_repository(name)) << name;
+  for (const std::string text : {"", "name", "a/b@main", "a/b@", "./b", "a/b/c", "-a/b", "a/b--c"})
+    EXPECT_FALSE(is_hub_repository(text)) << text;
+  const TempFolder folder;
+  folder.write("org/name", "x");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_TRUE(is_hub_repository("org/name"));
+  std::filesystem::current_path(before);
+}
+
+TEST(HubCache, KnowsTheIdOfAFolderOfItsOwn) {
+  const TempFolder folder;
+  const auto snapshot = download(folder, "");
+  EXPECT_EQ(hub_id_of(snapshot), kId);
+  EXPECT_EQ(hub_id_of("cache/models--facebook--wav2vec2-base/snapshots/0123"),
+            "facebook/wav2vec2-base");
+  for (const std::string path : {"", "/", "runs/a/best", "models--org--name", "models--a--b/refs/0",
+                                 "models--name/snapshots/0123", "datasets--a--b/snapshots/0123"})
+    EXPECT_EQ(hub_id_of(path), std::nullopt) << path;
+}
+
 }  // namespace
 }  // namespace sotto

@@ -192,6 +192,7 @@ TEST(Errors, AreSummedByGroup) {
     return Evaluation::Sentence{.reference = said,
                                 .hypothesis = heard,
                                 .speaker = std::move(speaker),
+                                .lang = {},
                                 .words = word_errors(said, heard),
                                 .characters = character_errors(said, heard)};
   };

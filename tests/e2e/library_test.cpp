@@ -1,0 +1,161 @@
+// sotto as a library: <sotto/sotto.h> from this program, and from one that finds it installed.
+#include <gtest/gtest.h>
+#include <sotto/sotto.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/thrown.h"
+#include "support/train_runs.h"
+
+namespace sotto::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Library : public TrainRuns {
+ protected:
+  Config config(std::vector<std::string> settings = {}) const {
+    return {.file = folder_.path() / "tiny.yaml", .settings = std::move(settings)};
+  }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  // What the example is called with.
+  std::vector<std::string> example(const std::string& program, const std::string& out) const {
+    return {program, path("train.jsonl"), path("dev.jsonl"), path(out)};
+  }
+};
+
+void expect_example(const CommandResult& result) {
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part : {"plan: 48 utterances, 12 steps", "of 52428800 bytes on CPU",
+                           "step 6: ", "step 12: ", "equal to the byte", "best: WER "})
+    EXPECT_PRED2(contains, result.out, part);
+}
+
+// Epoch by epoch, in one go, and by the command: the same run to the bit.
+TEST_F(Library, TrainsEpochByEpochAsTheCommandDoes) {
+  ASSERT_EQ(train("command").exit_code, 0);
+  int64_t num_steps = 0;
+  std::vector<int64_t> ends;
+  {
+    Training training(config(), run("epochs"), {.stepped = [&](const StepProgress& step) {
+                        EXPECT_EQ(step.step, ++num_steps);
+                        EXPECT_EQ(step.total_steps, 18);
+                        EXPECT_GT(step.peak_bytes, 0);
+                      }});
+    EXPECT_EQ(training.memory(), std::nullopt);
+    while (!training.is_finished()) {
+      const TrainingResult epoch = training.train_epoch();
+      ends.push_back(epoch.step);
+      EXPECT_GT(epoch.audio_seconds, 0.0);
+      EXPECT_TRUE(epoch.scores && epoch.scores->wer && !epoch.scores->perplexity);
+    }
+    EXPECT_TRUE(training.memory()->is_equal);
+  }
+  EXPECT_EQ(ends, (std::vector<int64_t>{6, 12, 18}));
+  EXPECT_EQ(num_steps, 18);
+  EXPECT_TRUE(weights("epochs", 18) == weights("command", 18));
+  Training whole(config(), run("whole"));
+  whole.train_epoch();
+  EXPECT_FALSE(whole.is_finished());
+  EXPECT_EQ(whole.train().step, 18);
+  EXPECT_TRUE(whole.is_finished());
+  EXPECT_TRUE(weights("whole", 18) == weights("command", 18));
+}
+
+TEST_F(Library, PlansAndReportsWhatTheRunWrites) {
+  Training training(config({"memory=2MiB"}), run("run"));
+  const Plan& plan = training.plan();
+  EXPECT_EQ(plan.device, "CPU");
+  EXPECT_EQ(plan.budget_bytes, 2 << 20);
+  EXPECT_LE(plan.needed_bytes, plan.budget_bytes);
+  EXPECT_TRUE(plan.max_frames.has_value());
+  EXPECT_EQ(plan.num_utterances, 48);
+  EXPECT_EQ(plan.steps_an_epoch, 6);
+  EXPECT_EQ(plan.total_steps, 18);
+  EXPECT_PRED2(contains, plan.needed_in, "ward");
+  training.train_epoch();
+  const MemoryReport& memory = training.memory().value();
+  EXPECT_LE(memory.largest_peak_bytes, plan.budget_bytes);
+  EXPECT_GE(memory.largest_peak_bytes, memory.measured_peak_bytes);
+  const auto file = nlohmann::json::parse(content_of(run("run") / "memory.json"));
+  EXPECT_EQ(memory.planned_peak_bytes, file["planned"]["peak_bytes"]);
+  EXPECT_EQ(memory.measured_peak_bytes, file["measured"]["peak_bytes"]);
+  int64_t sum = 0;
+  for (const MemoryReport::Part& part : memory.parts) {
+    sum += part.measured_bytes;
+    EXPECT_EQ(part.measured_bytes, file["measured"]["bytes_at_peak"][part.name]) << part.name;
+  }
+  EXPECT_EQ(sum, memory.measured_peak_bytes);
+}
+
+TEST_F(Library, GoesOnAndEvaluates) {
+  Training(config(), run("whole")).train();
+  {
+    // Asked after the second step: the call saves and ends.
+    int64_t num_steps = 0;
+    Training stopped(config(), run("parts"),
+                     {.stepped = [&](const StepProgress&) { ++num_steps; },
+                      .should_stop = [&] { return num_steps == 2; }});
+    EXPECT_EQ(stopped.train().step, 2);
+    EXPECT_FALSE(stopped.is_finished());
+  }
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { Training(config(), run("parts")); }),
+               "checkpoints of a run that was there before");
+  Training resumed(config(), run("parts"), {.resumes = true});
+  EXPECT_EQ(resumed.plan().first_step, 3);
+  EXPECT_EQ(resumed.train().step, 18);
+  EXPECT_TRUE(weights("parts", 18) == weights("whole", 18));
+
+  Recogniser recogniser(run("whole"), {.memory = "20MiB"});
+  const Scores scores = recogniser.evaluate(path("dev.jsonl"));
+  const CommandResult eval = run_sotto(
+      {"eval", "--checkpoint", run("whole").string(), "--data", path("dev.jsonl"), "--json"});
+  EXPECT_EQ(scores.wer, nlohmann::json::parse(eval.out)["wer"]["rate"].get<double>());
+  EXPECT_EQ(scores.num_utterances, 12);
+  EXPECT_LE(recogniser.peak_bytes(), 20 << 20);
+}
+
+TEST_F(Library, ThrowsTheErrorsOfTheCommand) {
+  EXPECT_PRED2(contains, to_yaml(config({"epochs=7"})), "epochs: 7\n");
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { to_yaml(config({"epoch=7"})); }),
+               "did you mean 'epochs'?");
+  EXPECT_PRED2(contains,
+               message_of<ConfigError>([&] { Training(config({"memory=300KiB"}), run("run")); }),
+               "would do");
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { Training({}, run("run")); }), "data.train");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { Recogniser(run("nowhere")); }), "nowhere");
+}
+
+TEST_F(Library, HasAnExampleThatRuns) {
+  expect_example(run_command(example(SOTTO_EXAMPLE, "out")));
+}
+
+// Installed aside and found from there by a project that knows nothing of this tree. One small file
+// is compiled.
+TEST_F(Library, IsFoundByAnotherProject) {
+  if (!fs::exists(SOTTO_CMAKE) || !fs::exists(SOTTO_COMPILER))
+    GTEST_SKIP() << "no cmake or compiler here: expected " << SOTTO_CMAKE << ", " << SOTTO_COMPILER;
+  const auto cmake = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), SOTTO_CMAKE);
+    const CommandResult result = run_command(words);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  };
+  cmake({"--install", SOTTO_BUILD, "--component", "development", "--prefix", path("installed")});
+  fs::copy(SOTTO_EXAMPLES, folder_.path() / "project");
+  cmake({"-G", SOTTO_GENERATOR, "-S", path("project"), "-B", path("build"),
+         "-DCMAKE_PREFIX_PATH=" + path("installed"),
+         std::string("-DCMAKE_CXX_COMPILER=") + SOTTO_COMPILER});
+  cmake({"--build", path("build")});
+  expect_example(run_command(example(path("build/train_digits"), "outside")));
+
+  const CommandResult elsewhere =
+      run_command({SOTTO_CMAKE, "-G", SOTTO_GENERATOR, "-S", path("project"), "-B", path("build2"),
+                   "-DCMAKE_PREFIX_PATH=" + path("installed"), "-DSOTTO_TORCH=" + path("nowhere"),
+                   std::string("-DCMAKE_CXX_COMPILER=") + SOTTO_COMPILER});
+  EXPECT_NE(elsewhere.exit_code, 0);
+  EXPECT_PRED2(contains, elsewhere.err, "LibTorch was not found at");
+}
+
+}  // namespace
+}  // namespace sotto::test
