@@ -38,12 +38,10 @@ class Vocabulary {
     std::vector<std::string> unknown;
   };
 
-  // The blank, the delimiter, and every character in the order of code points. A `|` is not taken
-  // in: it could not be told from a space.
-  static Vocabulary from_characters(std::span<const char32_t> characters);
-  // Of every character of the texts.
+  // The blank, the delimiter, and every character of the texts in the order of code points. A `|` is
+  // not taken in: it could not be told from a space.
   static Vocabulary from_texts(const std::vector<std::string_view>& texts);
-  // With has_unknown also <unk>, for what other texts have.
+  // The same of a set; with has_unknown also <unk>, for what other texts have.
   static Vocabulary from_characters(const CharacterSet& characters, bool has_unknown = false);
 
   // A vocab.json. Throws DataError where it is not an object of entries with the numbers 0 .. n - 1
