@@ -94,7 +94,12 @@ def train_text(binary: Path, folder: Path) -> Path:
     text.write_text("\n\n".join(f"the {n} of {n % 7} is a line of text" for n in range(400)))
     sizes = ["preset=decoder-lm", "layers=2", "width=32", "heads=2", "hidden=64"]
     settings = [word for size in sizes for word in ("--set", f"model.{size}")]
-    train(binary, out, text, [*settings, "--set", "data.row_tokens=64", "--set", "reduction=tokens", "--max-steps", "6"])
+    train(
+        binary,
+        out,
+        text,
+        [*settings, "--set", "data.row_tokens=64", "--set", "reduction=tokens", "--max-steps", "6"],
+    )
     return out
 
 

@@ -38,8 +38,8 @@ class Vocabulary {
     std::vector<std::string> unknown;
   };
 
-  // The blank, the delimiter, and every character of the texts in the order of code points. A `|` is
-  // not taken in: it could not be told from a space.
+  // The blank, the delimiter, and every character of the texts in the order of code points. A `|`
+  // is not taken in: it could not be told from a space.
   static Vocabulary from_texts(const std::vector<std::string_view>& texts);
   // The same of a set; with has_unknown also <unk>, for what other texts have.
   static Vocabulary from_characters(const CharacterSet& characters, bool has_unknown = false);

@@ -14,6 +14,7 @@
 #include "sotto/core/config.h"
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/error.h"
+#include "sotto/core/file_list.h"
 #include "sotto/core/hub_cache.h"
 #include "sotto/data/audio_path.h"
 #include "sotto/data/run_program.h"
@@ -38,13 +39,6 @@ constexpr std::array kTokenizerFiles = {"tokenizer_config.json", "special_tokens
 
 void write_text(const fs::path& path, const std::string& text) {
   write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
-}
-
-std::optional<fs::path> find_checkpoint(const fs::path& folder) {
-  for (const fs::path& candidate : {folder, folder / kBestFolder}) {
-    if (fs::exists(candidate / kState)) return candidate;
-  }
-  return std::nullopt;
 }
 
 // What an export is made of, whichever folder it comes from.
@@ -141,7 +135,10 @@ std::vector<std::string> push_words(const fs::path& folder, const std::string& r
 std::vector<std::string> export_model(const ExportRequest& request) {
   const std::optional<fs::path> from = find_checkpoint(request.folder);
   std::optional<Checkpoint> checkpoint;
-  if (from) checkpoint = read_checkpoint(*from);
+  if (from) {
+    check_checkpoint(*from, CheckpointPart::kNetwork);
+    checkpoint = read_checkpoint(*from);
+  }
   Source source =
       checkpoint ? open_checkpoint(*from, *checkpoint) : open_hugging_face(request.folder);
   AtomicFolder aside(request.out);
@@ -157,6 +154,12 @@ std::vector<std::string> export_model(const ExportRequest& request) {
   if (is_of_transformers && fs::exists(folder / kVocabulary) &&
       !fs::exists(folder / "tokenizer_config.json"))
     models::write_tokenizer_config(folder);
+  if (checkpoint) {
+    // As every checkpoint has it; the card, which people edit, comes later.
+    FileList list;
+    list.add_rest(folder);
+    list.write(folder);
+  }
   std::vector<std::string> notes = std::move(source.notes);
   write_text(folder / "README.md", model_card(facts_of(request, source, folder)));
   aside.commit();

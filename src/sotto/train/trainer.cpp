@@ -173,10 +173,9 @@ StepSettings Trainer::settings_for(int64_t step) const {
 
 RunSummary Trainer::run() {
   summary_ = {};
-  record_.reset();
   prepare_run_folder(request_.folder, request_.config);
   warn_of_folder();
-  metrics_.emplace(request_.folder, plan_.first_step, events_.warned);
+  metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
   monitor_.emplace(
       request_.read_device ? request_.read_device : device::watch_memory(request_.device),
       plan_.fit.worst.peak);
