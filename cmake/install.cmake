@@ -24,7 +24,7 @@ endforeach()
 # Public is sotto.h and the errors that it names. The targets besides the two libraries are what they link.
 install(FILES ${CMAKE_SOURCE_DIR}/src/sotto/sotto.h DESTINATION include/sotto COMPONENT development)
 install(FILES ${CMAKE_SOURCE_DIR}/src/sotto/core/error.h DESTINATION include/sotto/core COMPONENT development)
-install(TARGETS sotto sotto_base sotto_audio sotto_text sotto_protobuf sotto_cuda sotto_cpu_level sotto_sanitizers sotto_warnings
+install(TARGETS sotto sotto_base sotto_audio sotto_text sotto_cuda sotto_cpu_level sotto_sanitizers sotto_warnings
   EXPORT sotto ARCHIVE DESTINATION lib COMPONENT development)
 set(package lib/cmake/sotto)
 install(EXPORT sotto NAMESPACE sotto:: FILE sottoTargets.cmake DESTINATION ${package} COMPONENT development)

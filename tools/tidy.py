@@ -39,11 +39,11 @@ class Outcome:
 
 
 def configure(root: Path) -> None:
-    """Compile commands, and the sources that are generated."""
+    """Compile commands, and the one source that is generated."""
     chosen = [f"-D{name}={os.environ[name]}" for name in ("SOTTO_TORCH",) if os.environ.get(name)]
     for command in (
         ["cmake", "--preset", "tidy", *chosen],
-        ["cmake", "--build", str(BUILD), "--target", "sotto_generated"],
+        ["cmake", "--build", str(BUILD), "--target", "sotto_build_info"],
     ):
         result = subprocess.run(command, cwd=root, capture_output=True, text=True)
         if result.returncode != 0:

@@ -18,9 +18,8 @@ namespace {
 
 std::string describe_version() {
   const sotto::BuildInfo build = sotto::build_info();
-  return fmt::format("sotto {}\ncommit {}\ntorch {}\nCUDA {}\naudio {}\ntext {}\nevents {}",
-                     build.version, build.commit, build.torch, build.cuda, build.audio, build.text,
-                     build.events);
+  return fmt::format("sotto {}\ncommit {}\ntorch {}\nCUDA {}\naudio {}\ntext {}", build.version,
+                     build.commit, build.torch, build.cuda, build.audio, build.text);
 }
 
 void run(int argc, char** argv) {

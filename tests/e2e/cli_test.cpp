@@ -27,7 +27,7 @@ TEST(Cli, VersionSaysWhatItIsMadeOf) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "sotto " + build.version + "\ncommit " + build.commit + "\ntorch " +
                             build.torch + "\nCUDA " + build.cuda + "\naudio " + build.audio +
-                            "\ntext " + build.text + "\nevents " + build.events + "\n");
+                            "\ntext " + build.text + "\n");
   EXPECT_EQ(result.err, "");
 }
 

@@ -42,7 +42,7 @@ TEST(ProveMemory, JsonHasPredictedAndMeasuredBytes) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["budget_bytes"], 50 << 20);
-  ASSERT_EQ(json["steps"].size(), 15u);
+  ASSERT_EQ(json["steps"].size(), 18u);
   for (const nlohmann::json& step : json["steps"]) {
     EXPECT_TRUE(step["holds"]);
     EXPECT_GT(step["measured"]["peak_bytes"], 0);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sotto/core/build_info.h"
 #include "sotto/core/run_record.h"
 #include "sotto/report/table.h"
 #include "support/thrown.h"
@@ -31,10 +30,6 @@ class Watch : public TrainRuns {
   }
 };
 
-bool has_events() {
-  return !build_info().events.starts_with("off");
-}
-
 int64_t count_of(const std::string& text, const std::string& part) {
   int64_t count = 0;
   for (size_t place = text.find(part); place != std::string::npos;
@@ -44,7 +39,6 @@ int64_t count_of(const std::string& text, const std::string& part) {
 }
 
 TEST_F(Watch, EachProcessOfARunBeginsAnEventFile) {
-  if (!has_events()) GTEST_SKIP() << "a build without protobuf";
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   EXPECT_EQ(num_event_files("run"), 1);
   ASSERT_EQ(train("run", {"--resume"}).exit_code, 0);

@@ -40,7 +40,7 @@ class CudaDeterminism : public ::testing::TestWithParam<Numerics> {
     events.stepped = [&](const StepReport& report) { last_step = report.step; };
     events.compared = [&](const MemoryComparison& both) { is_exact = both.is_equal; };
     events.released = [&](int64_t, const ReleasedCaches& released) {
-      released_bytes_ += released.staging_bytes;
+      released_bytes_ += released.host_bytes;
     };
     events.should_stop = [&] { return stop_behind > 0 && last_step >= stop_behind; };
     Trainer trainer({.config = config(),

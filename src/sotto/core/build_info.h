@@ -15,8 +15,6 @@ struct BuildInfo {
   std::string audio;
   // Which of utf8proc and SentencePiece there are.
   std::string text;
-  // What writes event files, or "off" with what to install.
-  std::string events;
   // Instruction set the CPU kernels were compiled for: "x86-64-v3" or "baseline".
   std::string cpu_level;
 };

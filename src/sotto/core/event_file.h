@@ -17,7 +17,7 @@ class EventFile {
  public:
   // Begins a file of its own in the folder, events.out.tfevents.SECONDS.NUMBER, behind those that
   // are there. What they say of `first_step` and later steps is void from then on. Throws DataError
-  // where it cannot be written, and ConfigError in a build without protobuf.
+  // where it cannot be written.
   static EventFile begin(const std::filesystem::path& folder, int64_t first_step);
 
   const std::filesystem::path& path() const { return path_; }

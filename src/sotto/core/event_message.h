@@ -1,5 +1,8 @@
-// What stands in the records of TensorBoard's event files, as serialised protobuf messages. Without
-// protobuf in the build there are none.
+// What stands in the records of TensorBoard's event files: its messages Event, Summary and
+// SessionLog in the form that protobuf gives them
+// (https://protobuf.dev/programming-guides/encoding). By hand: they have nine fields, and the
+// library of SentencePiece brings a protobuf of another version into the process, with which one of
+// ours would clash (decision 13).
 #pragma once
 
 #include <cstdint>
@@ -14,9 +17,6 @@ struct Scalar {
   std::string_view tag;
   double value = 0.0;
 };
-
-// Whether the build has protobuf; without it the functions below throw ConfigError.
-bool has_event_messages();
 
 // Each happened at a time in seconds since 1970.
 

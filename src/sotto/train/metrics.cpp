@@ -10,14 +10,14 @@
 namespace sotto::train {
 
 Metrics::Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned)
-    : record_(RunRecord::open(folder / kMetricsFile)), warned_(std::move(warned)) {
-  if (has_event_messages()) events_.emplace(EventFile::begin(folder, first_step));
-}
+    : record_(RunRecord::open(folder / kMetricsFile)),
+      events_(EventFile::begin(folder, first_step)),
+      warned_(std::move(warned)) {}
 
 void Metrics::add(const nlohmann::json& record, const std::vector<Scalar>& scalars) {
   try {
     record_.append(record);
-    if (events_ && !scalars.empty()) events_->add(record.at("step").get<int64_t>(), scalars);
+    if (!scalars.empty()) events_.add(record.at("step").get<int64_t>(), scalars);
     is_failing_ = false;
   } catch (const DataError& error) {
     if (!std::exchange(is_failing_, true) && warned_)

@@ -1,12 +1,11 @@
 // What a run writes down of itself as it goes: lines of metrics.jsonl, and the same numbers for
-// TensorBoard where the build has protobuf.
+// TensorBoard.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,7 @@ class Metrics {
 
  private:
   RunRecord record_;
-  std::optional<EventFile> events_;
+  EventFile events_;
   Warning warned_;
   bool is_failing_ = false;
 };

@@ -13,7 +13,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 TEST(ProgressLine, HasABarWhereThereIsRoom) {
   const ProgressState state{.what = "training", .done = 30, .total = 120, .about = "loss 1.2"};
   EXPECT_EQ(progress_line(state, 120), "training [#####...............] 30/120 loss 1.2");
-  EXPECT_EQ(progress_line(state, 36), "training [##......] 30/120 loss 1.2");
+  EXPECT_EQ(progress_line(state, 36), "training [##.......] 30/120 loss 1.2");
   EXPECT_EQ(progress_line(state, 28), "training 30/120 loss 1.2") << "no bar of three";
   EXPECT_EQ(progress_line(state, 20), "training 30/120 los…");
 }
