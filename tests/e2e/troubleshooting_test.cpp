@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "console_blocks.h"
 #include "sotto/core/build_info.h"
@@ -82,15 +85,36 @@ TEST(Troubleshooting, MessagesThatCannotBeMadeHereStandInTheSource) {
   EXPECT_GE(num_messages, 10);
 }
 
-// What is looked for in the table at the top leads to a section that has it.
-TEST(Troubleshooting, EverySectionIsInTheTable) {
-  const std::string page = content_of(kPage);
-  const size_t first = page.find("\n## ");
-  ASSERT_NE(first, std::string::npos);
-  for (size_t at = first; at != std::string::npos; at = page.find("\n## ", at + 1)) {
-    const std::string section = page.substr(at + 4, page.find('\n', at + 4) - at - 4);
-    EXPECT_PRED2(contains, page.substr(0, first), "[" + section + "](#");
+// The text of each section under its heading; what stands before the first has none.
+std::map<std::string, std::string> sections_of(const std::string& page) {
+  std::map<std::string, std::string> sections;
+  std::string heading;
+  std::istringstream stream(page);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with("## ")) heading = line.substr(3);
+    sections[heading] += line + "\n";
   }
+  return sections;
+}
+
+// What is looked up in the table at the top leads to a section that has it, and every section is
+// there.
+TEST(Troubleshooting, TheTableLeadsToEverySection) {
+  const std::map<std::string, std::string> sections = sections_of(content_of(kPage));
+  const std::regex row(R"(\| (`.*`) \| \[(.*)\]\(#.*\) \|)");
+  std::set<std::string> found;
+  std::istringstream table(sections.at(""));
+  for (std::string line; std::getline(table, line);) {
+    std::smatch parts;
+    if (!std::regex_match(line, parts, row)) continue;
+    ASSERT_TRUE(sections.contains(parts[2])) << line;
+    found.insert(parts[2]);
+    const std::string phrases = parts[1];
+    const std::regex phrase("`([^`]*)`");
+    for (std::sregex_iterator one(phrases.begin(), phrases.end(), phrase), end; one != end; ++one)
+      EXPECT_PRED2(contains, sections.at(parts[2]), (*one)[1].str());
+  }
+  EXPECT_EQ(found.size() + 1, sections.size());
 }
 
 TEST(ConsoleBlocks, AreReadWithWhatTheyExpect) {

@@ -123,7 +123,8 @@ int64_t AudioCache::release(Afterwards afterwards) {
   ++num_releases_;
   in_memory_.clear();
   on_disk_.clear();
-  is_full_ = afterwards == Afterwards::kStaysEmpty;
+  is_full_ = false;
+  if (afterwards == Afterwards::kStaysEmpty) max_bytes_ = 0;
   if (kind_ == CacheKind::kDisk && ::ftruncate(descriptor_, 0) != 0)
     spdlog::warn("the file of decoded audio keeps its {} bytes: {}", released,
                  std::generic_category().message(errno));

@@ -143,7 +143,7 @@ std::string results(const RunFacts& run) {
   else
     text += "On what the run was evaluated on";
   if (evaluation.num_utterances > 0)
-    text += fmt::format(", {} utterances of {}", evaluation.num_utterances,
+    text += fmt::format(", {} utterances, {} of audio", evaluation.num_utterances,
                         format_duration(evaluation.audio_seconds));
   if (run.evaluated_step != run.step)
     text +=

@@ -293,20 +293,23 @@ void Trainer::finish_step(const StepReport& report) {
 }
 
 void Trainer::watch(const StepReport& report) {
-  using Afterwards = data::AudioCache::Afterwards;
+  const RunConfig& config = request_.config;
   const Monitor::Findings findings =
       monitor_->check({.step = report.step, .peak_bytes = report.peak_bytes, .time_s = now_s()});
   for (const std::string& warning : findings.warnings) tell(events_.warned, warning);
-  const int64_t every = request_.config.release_caches_every;
+  const int64_t every = config.release_caches_every;
   if (findings.should_release) {
-    give_back_caches(Afterwards::kStaysEmpty);
+    // Decoded audio that lies elsewhere than on the device would not help.
+    const bool has_audio =
+        config.data.cache == data::CacheKind::kMemory && !request_.device.target.is_cuda();
+    give_back_caches(has_audio ? data_->audio_cache() : nullptr, Afterwards::kStaysEmpty);
   } else if (every > 0 && report.step % every == 0) {
-    give_back_caches(Afterwards::kTakesIn);
+    give_back_caches(data_->audio_cache(), Afterwards::kTakesIn);
   }
 }
 
-void Trainer::give_back_caches(data::AudioCache::Afterwards afterwards) {
-  const ReleasedCaches released = release_caches(data_->audio_cache(), afterwards, *learner_);
+void Trainer::give_back_caches(data::AudioCache* audio, Afterwards afterwards) {
+  const ReleasedCaches released = release_caches(audio, afterwards, *learner_);
   metrics_->add(release_record(state_.step, released));
   tell(events_.released, state_.step, released);
 }

@@ -144,7 +144,8 @@ class Trainer {
                           const device::MemoryReport& measured);
   void finish_step(const StepReport& report);
   void watch(const StepReport& report);
-  void give_back_caches(data::AudioCache::Afterwards afterwards);
+  using Afterwards = data::AudioCache::Afterwards;
+  void give_back_caches(data::AudioCache* audio, Afterwards afterwards);
   void evaluate_now();
   void save_now();
   void save_or_warn();

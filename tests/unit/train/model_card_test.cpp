@@ -92,7 +92,7 @@ TEST(ModelCard, TellsPeopleTheFactsOfTheRun) {
        {"# xls-r-iban\n", "94.40 million parameters, 12 layers of width 768",
         "weights of `facebook/wav2vec2-base`", "audio of 16000 Hz",
         "| WER | 12.50 % (insertions 1, deletions 2, substitutions 3 of 48) |",
-        "30 utterances of 1 min 30 s", "`train.jsonl`: 4000 utterances, 2.50 hours",
+        "30 utterances, 1 min 30 s of audio", "`train.jsonl`: 4000 utterances, 2.50 hours",
         "| steps | 1200 |", "| effective batch | 24 utterances |",
         "| learning rate | 0.0003, linear, 500 steps of warm-up |", "moments in 8bit",
         "| numerics | bf16-exact |", "| budget | 8.00 GiB |",
