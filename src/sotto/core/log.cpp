@@ -48,15 +48,20 @@ class KeptLog : public spdlog::sinks::base_sink<std::mutex> {
       beginning_ += text;
       return;
     }
+    const std::string lost =
+        num_lost_ > 0 ? fmt::format("... {} entries did not fit on the disk\n", num_lost_) : "";
     try {
-      file_->write(std::as_bytes(std::span(text.data(), text.size())));
+      for (const std::string_view part : {std::string_view(lost), text})
+        file_->write(std::as_bytes(std::span(part.data(), part.size())));
+      num_lost_ = 0;
     } catch (const DataError&) {
-      // The terminal has it.
+      ++num_lost_;  // the terminal has it
     }
   }
 
   std::optional<OutputFile> file_;
   std::string beginning_;
+  int64_t num_lost_ = 0;
 };
 
 // The logger's second sink, where start_log() was called.

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "sotto/core/log.h"
+
 namespace sotto::nn {
 
 LayerTape::LayerTape(std::span<const SlotSpec> slots, Tier tier, HostTape* host)
@@ -49,8 +51,8 @@ void LayerTape::bring_back() {
 Tape::~Tape() {
   try {
     if (host_ != nullptr) host_->clear();
-  } catch (const Error&) {
-    // A GPU that has failed says so again at the next call.
+  } catch (const Error& error) {
+    spdlog::debug("{}", error.what());  // a GPU that has failed says so again at the next call
   }
 }
 

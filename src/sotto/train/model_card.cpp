@@ -116,7 +116,7 @@ std::string about(const ModelFacts& facts) {
   if (facts.tokenizer == CardTokenizer::kCharacters) text += " (characters, `vocab.json`)";
   if (facts.tokenizer == CardTokenizer::kSentencePiece)
     text += " (SentencePiece, `tokenizer.model`)";
-  text += ".";
+  text += '.';
   if (is_speech(facts) && facts.feature_dim == 0)
     text += fmt::format(" It hears audio of {} Hz.", facts.model.sample_rate());
   if (!facts.base_model.empty())
@@ -201,7 +201,7 @@ std::string use(const ModelFacts& facts) {
 }
 
 std::string data_text(const RunFacts& run) {
-  const std::string name =
+  std::string name =
       run.config.data.train.empty() ? "" : fmt::format("`{}`", file_name(run.config.data.train));
   if (!run.epoch) return name;
   const EpochAmount& epoch = *run.epoch;
