@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -124,20 +125,24 @@ void run(const Arguments& arguments) {
   fmt::print("{}", table.to_string());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("What watching a run and writing it down costs a step.");
   Arguments arguments;
   app.add_option("--folder", arguments.folder, "Where to write, on the disk that runs are on");
   app.add_option("--steps", arguments.steps, "Steps of the network")->check(CLI::PositiveNumber);
   app.add_option("--repeat", arguments.repeat, "Times for each part")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  run(arguments);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    run(arguments);
-    return 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    return run_program(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sotto_monitor_bench: {}\n", error.what());
     return 1;
   }
 }

@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     std::cout << "best: WER " << 100.0 * best.wer.value() << " % of " << best.num_utterances
               << " utterances\n";
     return 0;
-  } catch (const sotto::Error& error) {
+  } catch (const std::exception& error) {
     std::cerr << "train_digits: " << error.what() << '\n';
     return 1;
   }
