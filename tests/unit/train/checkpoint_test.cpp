@@ -65,7 +65,7 @@ TEST_F(Checkpoints, AreRefusedByNameWhereAnyOfTheirFilesIsDamaged) {
 TEST_F(Checkpoints, RecogniseWithoutTheirOptimizerAndNotWithDamagedWeights) {
   const fs::path folder = at("run/checkpoints/step-3");
   damage(optimizer_path(folder));
-  Recogniser(at("run"), int64_t{64} << 20);
+  EXPECT_NO_THROW(Recogniser(at("run"), int64_t{64} << 20));
   EXPECT_THROW(check_checkpoint(folder, CheckpointPart::kAll), DataError);
   damage(weights_path(folder));
   EXPECT_PRED2(contains, message_of<DataError>([&] { Recogniser(at("run"), int64_t{64} << 20); }),
