@@ -131,8 +131,8 @@ TEST(Placement, WastesLittleOnRealLengths) {
     const double waste =
         static_cast<double>(report.high_water) / static_cast<double>(report.peak) - 1.0;
     RecordProperty("waste_" + std::string(name), std::to_string(waste));
-    // At `host` an input comes back in the middle of a backward, where no gap has just its size: one
-    // of the three that are on the device at once is wasted.
+    // At `host` an input comes back in the middle of a backward, where no gap has just its size:
+    // one of the three that are on the device at once is wasted.
     EXPECT_LT(waste, tier == Tier::kHost ? 0.06 : 0.02) << "tier " << name;
     EXPECT_LT(static_cast<double>(report.high_water),
               1.02 * static_cast<double>(high_water_halfway));
