@@ -65,6 +65,22 @@ TEST_F(Checkpoints, ThatAreAllDamagedBeginTheRunAnew) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
+TEST_F(Checkpoints, AreWrittenAlsoByTheClock) {
+  const std::vector<std::string> by_steps = {
+      "--set", "epochs=20", "--set", "checkpoint_every=1000", "--set", "keep_checkpoints=200"};
+  std::vector<std::string> by_time = by_steps;
+  by_time.insert(by_time.end(), {"--set", "checkpoint_seconds=20ms"});
+  ASSERT_EQ(train("steps", by_steps).exit_code, 0);
+  ASSERT_EQ(train("time", by_time).exit_code, 0);
+  const auto num_checkpoints = [&](const std::string& out) {
+    return std::distance(fs::directory_iterator(run(out) / "checkpoints"),
+                         fs::directory_iterator());
+  };
+  EXPECT_EQ(num_checkpoints("steps"), 1);
+  EXPECT_GT(num_checkpoints("time"), 3);
+  EXPECT_EQ(weights("time", 120), weights("steps", 120));
+}
+
 TEST_F(Checkpoints, GoOnAfterATermination) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",
                                            "--resume"};
