@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-slow`: the tests under sanitizers, the slow tests, ten minutes of libFuzzer over the readers, clang-tidy over
-# everything. All run even where one fails; the table at the end is for docs/verification.md.
+# `make test-slow`: the tests under sanitizers, the slow tests, a manifest of millions of lines, ten minutes of libFuzzer
+# over the readers, clang-tidy over everything. All run even where one fails; the table at the end is for docs/verification.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -42,6 +42,7 @@ sanitized asan "${SANITIZED[*]}"
 sanitized tsan "${THREADED[*]}" OMP_NUM_THREADS=1 TSAN_OPTIONS="history_size=7 suppressions=$PWD/tools/tsan.supp"
 if row "dev: build" build dev; then
   row "dev: slow" tools/run_tests.sh build label slow
+  row "dev: a manifest of 5.2 million lines" build/bin/sotto_manifest_bench --lines 5200000
 fi
 if row "fuzz: build" build fuzz; then
   row "fuzz: all readers" tools/fuzz.sh 600
