@@ -146,12 +146,14 @@ TEST_F(Checkpoints, ComeBackWhenTheDiskHasRoomAgain) {
     wait_for(10);
     disk.fill(int64_t{40} << 10);
     wait_for(40);
-    // A save that fails gives its room back, so it is taken again and again until no line was written for a while.
+    // A save that fails gives its room back, so it is taken again and again until no line was
+    // written for a while.
     int64_t lines = 0;
     for (int unchanged = 0; unchanged < 200; ++unchanged) {
       disk.fill(0);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (const int64_t now = num_lines("disk/run"); std::exchange(lines, now) != now) unchanged = 0;
+      if (const int64_t now = num_lines("disk/run"); std::exchange(lines, now) != now)
+        unchanged = 0;
     }
     disk.make_room();
   });
