@@ -42,6 +42,28 @@ TEST_P(CudaAdamW, TakesTheStepsOfTheCpuToTheBit) {
   }
 }
 
+// From numbers whose squares vanish to such whose squares are too large, zeros between them: roots,
+// inverses and shares are the CPU's there too.
+TEST_P(CudaAdamW, TakesThemOfAnyMagnitude) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  constexpr int64_t kSize = 1'000'000;
+  at::manual_seed(4);
+  AdamWRange on_cpu(GetParam(), kSize);
+  on_cpu.weights.copy_(at::randn({kSize}));
+  AdamWRange on_gpu = on_cpu.to(at::kCUDA);
+  for (int64_t step = 1; step <= 3; ++step) {
+    const at::Tensor magnitude = at::exp(at::empty({kSize}).uniform_(-80.0, 46.0));
+    on_cpu.gradients.copy_(at::randn({kSize}) * magnitude * (at::rand({kSize}) < 0.9));
+    on_gpu.gradients.copy_(on_cpu.gradients);
+    AdamW::Coefficients unclipped = at_step(step);
+    unclipped.clip_norm = 0.0;
+    const at::Tensor sum = on_cpu.square_sum();
+    on_cpu.update(unclipped, sum);
+    on_gpu.update(unclipped, sum.cuda());
+    ASSERT_TRUE(is_same(on_cpu, on_gpu)) << "step " << step;
+  }
+}
+
 TEST_P(CudaAdamW, DoesNotDependOnThePieces) {
   SOTTO_SKIP_WITHOUT_GPU();
   AdamWRange whole(GetParam(), 5'000);

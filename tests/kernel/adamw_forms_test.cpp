@@ -120,6 +120,23 @@ TEST_P(AdamWForms, ChangeNothingWhereTheNormIsNotFinite) {
   }
 }
 
+// 1e25 squared is no fp32 number. Its step is as long as any, and those after it are not lost.
+TEST_P(AdamWForms, OutliveASquareThatIsTooLarge) {
+  AdamWRange range(GetParam(), 300);
+  range.weights.fill_(1.0);
+  AdamW::Coefficients unclipped = at_step(1);
+  unclipped.clip_norm = 0.0;
+  for (int64_t step = 1; step <= 20; ++step) {
+    range.gradients.fill_(step == 1 ? 1e25 : 0.0);
+    unclipped.step = step;
+    range.update(unclipped, range.square_sum());
+    ASSERT_TRUE(((range.whole_weights() - 1.0).abs() < 0.1).all().item<bool>()) << step;
+  }
+  if (!GetParam().has_codes) {
+    EXPECT_TRUE(at::isfinite(range.second).all().item<bool>());
+  }
+}
+
 TEST_P(AdamWForms, AllocateNothing) {
   AdamWRange range = used_range(GetParam(), 5'000);
   const at::Tensor sum = range.square_sum();

@@ -18,8 +18,12 @@ using simd::IntLanes;
 using simd::Lanes;
 using simd::UintLanes;
 
-struct SquareRoot {
-  [[gnu::always_inline]] Lanes operator()(const Lanes& lanes) const {
+struct LaneMath {
+  [[gnu::always_inline]] static Lanes within(const Lanes& lanes, float limit) {
+    return simd::min(simd::max(lanes, -limit), limit);
+  }
+  [[gnu::always_inline]] static Lanes inverse(const Lanes& lanes) { return 1.0f / lanes; }
+  [[gnu::always_inline]] static Lanes square_root(const Lanes& lanes) {
     float values[simd::kLanes];
     simd::store(values, lanes, simd::Full{});
     for (float& value : values) value = std::sqrt(value);
@@ -275,7 +279,7 @@ void update_block(const Operands<Weights, Gradient>& of, Moments& moments, const
     Lanes m = moments.read_first(i, n);
     Lanes v = moments.read_second(i, n);
     Lanes w = of.weights.load(first + i, n);
-    f.step(g, m, v, w, SquareRoot{});
+    f.step<LaneMath>(g, m, v, w);
     of.weights.store(first + i, w, noise + i, n);
     moments.write(i, m, v, n);
   });

@@ -1,254 +1,18 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "sotto/kernels/adamw_factors.h"
+#include "sotto/kernels/adamw_moments.cuh"
+#include "sotto/kernels/adamw_weights.cuh"
 #include "sotto/kernels/cuda_launch.cuh"
 #include "sotto/kernels/cuda_rows.cuh"
-#include "sotto/kernels/cuda_vector.cuh"
 #include "sotto/kernels/dropout_mask.h"
-#include "sotto/kernels/moment_map.h"
-#include "sotto/kernels/split_float.h"
 
 namespace sotto::kernels::detail {
 
 namespace {
 
 constexpr int kThreads = 256;
-
-// The values of one thread: `at` of the range and so many behind it. Those of all threads but the
-// last few are whole vectors.
-struct Place {
-  int64_t at;
-  int count;
-  bool is_whole;
-};
-
-template <int kSize, class T>
-__device__ Vector<T, kSize> read(const T* from, const Place& place) {
-  if (place.is_whole) return load<kSize>(from + place.at);
-  Vector<T, kSize> vector{};
-  for (int i = 0; i < place.count; ++i) vector.values[i] = from[place.at + i];
-  return vector;
-}
-
-template <int kSize, class T>
-__device__ void write(T* to, const Place& place, const Vector<T, kSize>& vector) {
-  if (place.is_whole) {
-    store(to + place.at, vector);
-  } else {
-    for (int i = 0; i < place.count; ++i) to[place.at + i] = vector.values[i];
-  }
-}
-
-// --- forms of weights. `noise`: 16 random bits for each.
-
-template <int kSize>
-using Noise = Vector<uint32_t, kSize>;
-
-struct FloatWeights {
-  static constexpr bool kHasNoise = false;
-
-  float* values;
-
-  template <int kSize>
-  __device__ Vector<float, kSize> load(const Place& place) const {
-    return read<kSize>(values, place);
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>&) const {
-    write(values, place, weights);
-  }
-};
-
-// bf16 without a remainder.
-struct CutWeights {
-  static constexpr bool kHasNoise = true;
-
-  uint16_t* high;
-
-  template <int kSize>
-  __device__ Vector<float, kSize> load(const Place& place) const {
-    const auto highs = read<kSize>(high, place);
-    Vector<float, kSize> weights;
-    for (int i = 0; i < kSize; ++i)
-      weights.values[i] = join_float({.high = highs.values[i], .low = 0});
-    return weights;
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>& noise) const {
-    Vector<uint16_t, kSize> highs;
-    for (int i = 0; i < kSize; ++i) highs.values[i] = cut_float(weights.values[i], noise.values[i]);
-    write(high, place, highs);
-  }
-};
-
-// bf16 with 8 bits of remainder.
-struct ShortSplitWeights {
-  static constexpr bool kHasNoise = true;
-
-  uint16_t* high;
-  uint8_t* low;
-
-  template <int kSize>
-  __device__ Vector<float, kSize> load(const Place& place) const {
-    const auto highs = read<kSize>(high, place);
-    const auto lows = read<kSize>(low, place);
-    Vector<float, kSize> weights;
-    for (int i = 0; i < kSize; ++i)
-      weights.values[i] = join_short({.high = highs.values[i], .low = lows.values[i]});
-    return weights;
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>& noise) const {
-    Vector<uint16_t, kSize> highs;
-    Vector<uint8_t, kSize> lows;
-    for (int i = 0; i < kSize; ++i) {
-      const ShortSplitFloat split = split_short(weights.values[i], noise.values[i]);
-      highs.values[i] = split.high;
-      lows.values[i] = split.low;
-    }
-    write(high, place, highs);
-    write(low, place, lows);
-  }
-};
-
-// bf16 with 16 bits of remainder.
-struct SplitWeights {
-  static constexpr bool kHasNoise = false;
-
-  uint16_t* high;
-  int16_t* low;
-
-  template <int kSize>
-  __device__ Vector<float, kSize> load(const Place& place) const {
-    const auto highs = read<kSize>(high, place);
-    const auto lows = read<kSize>(low, place);
-    Vector<float, kSize> weights;
-    for (int i = 0; i < kSize; ++i)
-      weights.values[i] = join_float({.high = highs.values[i], .low = lows.values[i]});
-    return weights;
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>&) const {
-    Vector<uint16_t, kSize> highs;
-    Vector<int16_t, kSize> lows;
-    for (int i = 0; i < kSize; ++i) {
-      const SplitFloat split = split_float(weights.values[i]);
-      highs.values[i] = split.high;
-      lows.values[i] = split.low;
-    }
-    write(high, place, highs);
-    write(low, place, lows);
-  }
-};
-
-// --- forms of moments
-
-struct FloatMoments {
-  // Nothing lies in shared memory.
-  struct Tables {
-    __device__ void fill() {}
-  };
-
-  float* first;
-  float* second;
-
-  template <int kSize>
-  __device__ Vector<float, kSize> load_first(const Place& place, const Tables&) const {
-    return read<kSize>(first, place);
-  }
-  template <int kSize>
-  __device__ Vector<float, kSize> load_second(const Place& place, const Tables&) const {
-    return read<kSize>(second, place);
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& m,
-                        const Vector<float, kSize>& v, const Tables&) const {
-    write(first, place, m);
-    write(second, place, v);
-  }
-};
-
-__device__ const MomentMap kSignedOnDevice = kSignedMoments;
-__device__ const MomentMap kUnsignedOnDevice = kUnsignedMoments;
-
-// A warp has a block: 32 threads of eight values.
-struct CodedMoments {
-  struct Tables {
-    MomentMap of_first;
-    MomentMap of_second;
-
-    __device__ void fill() {
-      for (unsigned i = threadIdx.x; i < of_first.values.size(); i += blockDim.x) {
-        of_first.values[i] = kSignedOnDevice.values[i];
-        of_second.values[i] = kUnsignedOnDevice.values[i];
-      }
-      for (unsigned i = threadIdx.x; i < of_first.cells.size(); i += blockDim.x) {
-        of_first.cells[i] = kSignedOnDevice.cells[i];
-        of_second.cells[i] = kUnsignedOnDevice.cells[i];
-      }
-    }
-  };
-
-  uint8_t* first;
-  uint8_t* second;
-  float* first_scales;
-  float* second_scales;
-
-  template <int kSize>
-  __device__ static Vector<float, kSize> decoded(const uint8_t* codes, const float* scales,
-                                                 const Place& place, const MomentMap& map) {
-    static_assert(kSize * kWarp == kMomentBlock);
-    const auto read_codes = read<kSize>(codes, place);
-    const float scale = scales[place.at / kMomentBlock];
-    Vector<float, kSize> values;
-    for (int i = 0; i < kSize; ++i) values.values[i] = map.values[read_codes.values[i]] * scale;
-    return values;
-  }
-  template <int kSize>
-  __device__ Vector<float, kSize> load_first(const Place& place, const Tables& tables) const {
-    return decoded<kSize>(first, first_scales, place, tables.of_first);
-  }
-  template <int kSize>
-  __device__ Vector<float, kSize> load_second(const Place& place, const Tables& tables) const {
-    return decoded<kSize>(second, second_scales, place, tables.of_second);
-  }
-
-  // The largest magnitude of the block; values behind the range do not count.
-  template <int kSize>
-  __device__ static float largest_of(const Place& place, const Vector<float, kSize>& values) {
-    float largest = 0.0f;
-    for (int i = 0; i < kSize; ++i)
-      largest = fmaxf(largest, i < place.count ? fabsf(values.values[i]) : 0.0f);
-    return warp_largest(largest);
-  }
-  template <int kSize>
-  __device__ void store(const Place& place, const Vector<float, kSize>& m,
-                        const Vector<float, kSize>& v, const Tables& tables) const {
-    const float first_largest = largest_of(place, m);
-    const float second_largest = largest_of(place, v);
-    const float first_inverse = inverse_scale(first_largest);
-    const float second_inverse = inverse_scale(second_largest);
-    Vector<uint8_t, kSize> first_codes;
-    Vector<uint8_t, kSize> second_codes;
-    for (int i = 0; i < kSize; ++i) {
-      first_codes.values[i] =
-          signed_code(tables.of_first.cells.data(), m.values[i] * first_inverse);
-      second_codes.values[i] =
-          unsigned_code(tables.of_second.cells.data(), v.values[i] * second_inverse);
-    }
-    write(first, place, first_codes);
-    write(second, place, second_codes);
-    if (threadIdx.x % kWarp != 0) return;
-    first_scales[place.at / kMomentBlock] = first_largest;
-    second_scales[place.at / kMomentBlock] = second_largest;
-  }
-};
-
-// --- the update
 
 template <class Weights, class Gradient, class Moments>
 struct Operands {
@@ -271,11 +35,25 @@ __device__ double shared_scale(const AdamWFactors& f, const double* square_sum) 
 template <int kSize>
 __device__ Noise<kSize> noise_for(int64_t number, const PhiloxKey& key) {
   static_assert(kSize == kDropoutBlock);
-  const PhiloxCounter bits = dropout_bits(static_cast<uint64_t>(number / kDropoutBlock), 0, key);
-  Noise<kSize> noise;
-  for (int i = 0; i < kSize; ++i)
-    noise.values[i] = i % 2 == 0 ? bits[i / 2] & 0xffffu : bits[i / 2] >> 16;
-  return noise;
+  return {.words = dropout_bits(static_cast<uint64_t>(number / kDropoutBlock), 0, key)};
+}
+
+template <int kSize, class Place, class Weights, class Gradient, class Moments>
+__device__ void update(Place place, const Operands<Weights, Gradient, Moments>& of,
+                       const AdamWFactors& f, float gradient_scale,
+                       const typename Moments::Tables& tables) {
+  const auto gradients = read<kSize>(of.gradients, place);
+  auto weights = of.weights.template load<kSize>(place);
+  auto first = of.moments.template load_first<kSize>(place, tables);
+  auto second = of.moments.template load_second<kSize>(place, tables);
+  Noise<kSize> noise{};
+  if constexpr (Weights::kHasNoise) noise = noise_for<kSize>(of.first_value + place.at, f.rounding);
+  for (int i = 0; i < kSize; ++i) {
+    f.step<DeviceMath>(gradients[i] * gradient_scale, first.values[i], second.values[i],
+                       weights.values[i]);
+  }
+  of.weights.store(place, weights, noise);
+  of.moments.store(place, first, second, tables);
 }
 
 // kSize values a thread; a warp stays together, so that it can share a block of moments.
@@ -288,28 +66,14 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(Operands<Weights, Gradi
   if (isnan(scale)) return;
   const auto gradient_scale = static_cast<float>(scale);
   constexpr int64_t kOfWarp = int64_t{kSize} * kWarp;
+  const int64_t num_whole = of.fits_vectors ? of.size / kOfWarp * kOfWarp : 0;
   const int64_t end = (of.size + kOfWarp - 1) / kOfWarp * kOfWarp;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x * kSize;
   int64_t at = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize;
-  for (; at < end; at += stride) {
-    const int64_t left = of.size - at;
-    const Place place{.at = at,
-                      .count = left < 0 ? 0 : static_cast<int>(left < kSize ? left : kSize),
-                      .is_whole = of.fits_vectors && left >= kSize};
-    const auto gradients = read<kSize>(of.gradients, place);
-    auto weights = of.weights.template load<kSize>(place);
-    auto first = of.moments.template load_first<kSize>(place, tables);
-    auto second = of.moments.template load_second<kSize>(place, tables);
-    Noise<kSize> noise{};
-    if constexpr (Weights::kHasNoise) noise = noise_for<kSize>(of.first_value + at, f.rounding);
-    for (int i = 0; i < kSize; ++i) {
-      const float g = gradients[i] * gradient_scale;
-      f.step(g, first.values[i], second.values[i], weights.values[i],
-             [](float v) { return sqrtf(v); });
-    }
-    of.weights.store(place, weights, noise);
-    of.moments.store(place, first, second, tables);
-  }
+  for (; at < num_whole; at += stride)
+    update<kSize>(Whole{.at = at}, of, f, gradient_scale, tables);
+  for (; at < end; at += stride)
+    update<kSize>(Partial{.at = at, .count = of.size - at}, of, f, gradient_scale, tables);
 }
 
 template <class Kernel>

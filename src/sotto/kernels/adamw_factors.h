@@ -16,7 +16,7 @@ struct AdamWFactors {
   float beta2;
   float blend2;
   float inverse_root;
-  float epsilon;
+  float epsilon;  // a normal number: what is inverted is never below it
   float stride;
   double gradient_scale;
   double clip_norm;
@@ -35,13 +35,16 @@ struct AdamWFactors {
 
   // One value's step, or that of many side by side: its gradient as it counts, its moments and its
   // weight. The same bits on every device and in every form: it is compiled without the fusion of
-  // products and sums, which compilers place as they like.
-  template <class Number, class Root>
-  [[gnu::always_inline]] constexpr void step(const Number& g, Number& m, Number& v, Number& w,
-                                             Root square_root) const {
+  // products and sums, which compilers place as they like, and Math's roots and inverses are those
+  // nearest to the true ones. A gradient counts as far as its square is a number: infinity would
+  // stay in the second moment for ever.
+  template <class Math, class Number>
+  [[gnu::always_inline]] constexpr void step(const Number& gradient, Number& m, Number& v,
+                                             Number& w) const {
+    const Number g = Math::within(gradient, 0x1p62f);
     m = m + (g - m) * blend1;
     v = v * beta2 + g * g * blend2;
-    w = w * keep - m / (square_root(v) * inverse_root + epsilon) * stride;
+    w = w * keep - m * Math::inverse(Math::square_root(v) * inverse_root + epsilon) * stride;
   }
 };
 

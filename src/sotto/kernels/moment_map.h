@@ -29,10 +29,11 @@ inline constexpr int32_t kSignedZero = 127;
 // The rank of a share among the magnitudes of a map, 0 being that of 0: a table with an entry for
 // each cell of the fp32 numbers from 2^-23 to 1, where a cell is all numbers that agree in their
 // upper sixteen bits. 128 cells in a power of two are so many that no cell holds two limits between
-// ranks. The entry has the rank of the cell's first number, and below it the lower sixteen bits of
-// the largest number that has this rank.
-inline constexpr uint32_t kFirstCellBits = 104u << 23;  // 2^-23
-inline constexpr uint32_t kLastCellBits = 127u << 23;   // 1
+// ranks. An entry is what to add to the bits of a number so that its rank stands in the upper half:
+// the numbers above the cell's limit carry into it.
+inline constexpr float kSmallestShare = 0x1p-23f;
+inline constexpr uint32_t kFirstCellBits = std::bit_cast<uint32_t>(kSmallestShare);
+inline constexpr uint32_t kLastCellBits = 127u << 23;  // 1
 inline constexpr size_t kNumMomentCells = ((kLastCellBits - kFirstCellBits) >> 16) + 1;
 
 // Magnitudes in equal steps: base + k * step for k from 0 on, up to `last`. Eight of these runs
@@ -57,7 +58,7 @@ struct MomentRuns {
 struct MomentMap {
   MomentRuns runs = {};
   std::array<float, 256> values = {};                // by code
-  std::array<uint32_t, kNumMomentCells> cells = {};  // rank << 16 | lower bits
+  std::array<uint32_t, kNumMomentCells> cells = {};  // what to add to the bits of a share
 };
 
 namespace moment_map_detail {
@@ -107,7 +108,8 @@ constexpr std::array<uint32_t, kNumMomentCells> cells_of(const Magnitudes& magni
   for (size_t cell = 0; cell < kNumMomentCells; ++cell) {
     const uint32_t first = kFirstCellBits + (static_cast<uint32_t>(cell) << 16);
     const bool is_here = rank + 1 < magnitudes.count && limit >> 16 == first >> 16;
-    cells[cell] = rank << 16 | (is_here ? limit & 0xffffu : 0xffffu);
+    const uint32_t above_limit = is_here ? 0xffffu - (limit & 0xffffu) : 0u;
+    cells[cell] = (rank << 16) + above_limit - first;
     if (!is_here) continue;
     ++rank;
     if (rank + 1 < magnitudes.count)
@@ -141,27 +143,33 @@ inline constexpr MomentMap kSignedMoments = moment_map_detail::signed_map();
 inline constexpr MomentMap kUnsignedMoments = moment_map_detail::unsigned_map();
 
 // What a block's values are multiplied by to be shares of their largest. A block whose largest is
-// too small to be divided by is one of zeros.
+// too small or too large to have an inverse is one of zeros.
+constexpr bool has_inverse(float largest) {
+  return largest >= 0x1p-126f && largest <= 0x1p126f;
+}
 constexpr float inverse_scale(float largest) {
-  return largest >= 0x1p-126f ? 1.0f / largest : 0.0f;
+  return has_inverse(largest) ? 1.0f / largest : 0.0f;
 }
 
-// The entry of a share's cell, as a place in the table; `bits` are those of its magnitude. Shares
-// below 2^-23 are in the first cell with the smallest of its numbers.
-constexpr uint32_t clamped_bits(uint32_t bits) {
-  if (bits < kFirstCellBits) return kFirstCellBits;
-  return bits > kLastCellBits ? kLastCellBits : bits;
+// The rank of a share in the upper half of the result. Its magnitude is at least kSmallestShare,
+// and at most 1 or what rounding makes of it: then it is still in the last cell.
+constexpr uint32_t shifted_rank(const uint32_t* cells, float magnitude) {
+  const auto bits = std::bit_cast<uint32_t>(magnitude);
+  // With a sign, so that a device takes the difference into the address.
+  const int32_t cell =
+      static_cast<int32_t>(bits >> 16) - static_cast<int32_t>(kFirstCellBits >> 16);
+  return cells[cell] + bits;
 }
 
-constexpr uint32_t rank_in(const uint32_t* cells, uint32_t clamped) {
-  const uint32_t entry = cells[(clamped - kFirstCellBits) >> 16];
-  return (entry >> 16) + ((clamped & 0xffffu) > (entry & 0xffffu) ? 1u : 0u);
+constexpr uint32_t rank_in(const uint32_t* cells, float magnitude) {
+  return shifted_rank(cells, magnitude > kSmallestShare ? magnitude : kSmallestShare) >> 16;
 }
 
 // The code of the number nearest to a share of -1 to 1; of two the one nearer to 0.
 constexpr uint8_t signed_code(const uint32_t* cells, float share) {
   const auto bits = std::bit_cast<uint32_t>(share);
-  const auto rank = static_cast<int32_t>(rank_in(cells, clamped_bits(bits & 0x7fffffffu)));
+  const auto magnitude = std::bit_cast<float>(bits & 0x7fffffffu);
+  const auto rank = static_cast<int32_t>(rank_in(cells, magnitude));
   if ((bits >> 31) == 0) return static_cast<uint8_t>(kSignedZero + rank);
   return static_cast<uint8_t>(rank > kSignedZero ? 0 : kSignedZero - rank);
 }
@@ -169,7 +177,7 @@ constexpr uint8_t signed_code(const uint32_t* cells, float share) {
 // The same of a share of 0 to 1, but that none above 0 becomes 0: with a second moment of 0 beside
 // a first that is not, a step would be divided by epsilon alone.
 constexpr uint8_t unsigned_code(const uint32_t* cells, float share) {
-  const uint32_t rank = rank_in(cells, clamped_bits(std::bit_cast<uint32_t>(share)));
+  const uint32_t rank = rank_in(cells, share);
   return static_cast<uint8_t>(rank == 0 && share > 0.0f ? 1u : rank);
 }
 

@@ -210,6 +210,10 @@ template <class T, class Number>
   return select(a > b, a, b);
 }
 
+[[gnu::always_inline]] inline Lanes min(const Lanes& a, const Lanes& b) {
+  return select(a < b, a, b);
+}
+
 namespace detail {
 
 // All sixteen by `f`, halves with halves: 0 with 8, 1 with 9, ... then 0 with 4, ...

@@ -1,0 +1,187 @@
+// The forms of moments of AdamW on CUDA, and what a step needs of arithmetic. Internal to that
+// kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/kernels/adamw_places.cuh"
+#include "sotto/kernels/cuda_rows.cuh"
+#include "sotto/kernels/moment_map.h"
+
+namespace sotto::kernels::detail {
+
+// Roots and inverses as IEEE rounds them, without the branch that the compiler's have for special
+// cases: eight values side by side then wait for each other's results only. Both begin with what
+// the hardware guesses, which is good to an ulp, and add one step of Newton's in which only the
+// last operation rounds.
+struct DeviceMath {
+  __device__ static float within(float x, float limit) { return fminf(fmaxf(x, -limit), limit); }
+
+  // Of 0 and all finite numbers above it. Small ones are brought to where the remainder has all of
+  // its bits.
+  __device__ static float square_root(float x) {
+    const bool is_small = x < 0x1p-64f;
+    const float scaled = is_small ? x * 0x1p64f : x;
+    float guess;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(fmaxf(scaled, 0x1p-126f)));
+    const float root = scaled * guess;
+    const float remainder = __fmaf_rn(-root, root, scaled);
+    const float nearest = __fmaf_rn(remainder, 0.5f * guess, root);
+    return is_small ? nearest * 0x1p-32f : nearest;
+  }
+
+  // Of numbers from 2^-126 to 2^126.
+  __device__ static float inverse(float x) {
+    float guess;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
+    const float error = __fmaf_rn(x, guess, -1.0f);
+    return __fmaf_rn(guess, -error, guess);
+  }
+};
+
+struct FloatMoments {
+  // Nothing lies in shared memory.
+  struct Tables {
+    __device__ void fill() {}
+  };
+
+  float* first;
+  float* second;
+
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_first(Place place, const Tables&) const {
+    return read<kSize>(first, place);
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_second(Place place, const Tables&) const {
+    return read<kSize>(second, place);
+  }
+  template <int kSize, class Place>
+  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+                        const Tables&) const {
+    write(first, place, m);
+    write(second, place, v);
+  }
+};
+
+__device__ const MomentMap kSignedOnDevice = kSignedMoments;
+__device__ const MomentMap kUnsignedOnDevice = kUnsignedMoments;
+
+// Four codes in a word, as signed_code() and unsigned_code() have them. Each step is done to all
+// four at once where bytes allow it.
+struct FourShares {
+  float at[4];
+};
+
+// 0xff in the bytes of those below 0, else 0.
+__device__ inline uint32_t sign_bytes(const FourShares& shares) {
+  const auto pair = [](float a, float b) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, 0xfb;"
+        : "=r"(bytes)
+        : "r"(__float_as_uint(a)), "r"(__float_as_uint(b)));
+    return bytes;
+  };
+  return lower_halves(pair(shares.at[0], shares.at[1]), pair(shares.at[2], shares.at[3]));
+}
+
+__device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourShares& shares) {
+  uint32_t ranks[4];
+  for (int i = 0; i < 4; ++i)
+    ranks[i] = shifted_rank(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
+  const uint32_t all = bytes_of<2>(ranks);
+  const uint32_t below = all & sign_bytes(shares);
+  // There is no -1: a rank of 128 counts as 127.
+  const uint32_t ones = (below >> 7) & 0x01010101u;
+  return 0x01010101u * kSignedZero + (all ^ below) - (below - ones);
+}
+
+__device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const FourShares& shares) {
+  uint32_t ranks[4];
+  for (int i = 0; i < 4; ++i) {
+    // Above 0 nothing has the rank of 0, which smallest shares would have.
+    const float least = shares.at[i] > 0.0f ? kUnsignedMoments.runs.base[1] : kSmallestShare;
+    ranks[i] = shifted_rank(cells, fmaxf(shares.at[i], least));
+  }
+  return bytes_of<2>(ranks);
+}
+
+// A warp has a block: 32 threads of eight values.
+struct CodedMoments {
+  struct Tables {
+    MomentMap of_first;
+    MomentMap of_second;
+
+    __device__ void fill() {
+      for (unsigned i = threadIdx.x; i < of_first.values.size(); i += blockDim.x) {
+        of_first.values[i] = kSignedOnDevice.values[i];
+        of_second.values[i] = kUnsignedOnDevice.values[i];
+      }
+      for (unsigned i = threadIdx.x; i < of_first.cells.size(); i += blockDim.x) {
+        of_first.cells[i] = kSignedOnDevice.cells[i];
+        of_second.cells[i] = kUnsignedOnDevice.cells[i];
+      }
+    }
+  };
+
+  uint8_t* first;
+  uint8_t* second;
+  float* first_scales;
+  float* second_scales;
+
+  template <int kSize, class Place>
+  __device__ static Vector<float, kSize> decoded(const uint8_t* codes, const float* scales,
+                                                 Place place, const MomentMap& map) {
+    static_assert(kSize * kWarp == kMomentBlock);
+    const auto bytes = read_words<kSize>(codes, place);
+    const float scale = scales[place.at / kMomentBlock];
+    Vector<float, kSize> values;
+    for (int i = 0; i < kSize; ++i) values.values[i] = map.values[byte_of(bytes, i)] * scale;
+    return values;
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_first(Place place, const Tables& tables) const {
+    return decoded<kSize>(first, first_scales, place, tables.of_first);
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_second(Place place, const Tables& tables) const {
+    return decoded<kSize>(second, second_scales, place, tables.of_second);
+  }
+
+  // The largest magnitude of the block; values behind the range do not count.
+  template <int kSize, class Place>
+  __device__ static float largest_of(Place place, const Vector<float, kSize>& values) {
+    float largest = 0.0f;
+    for (int i = 0; i < kSize; ++i)
+      largest = fmaxf(largest, place.has(i) ? fabsf(values.values[i]) : 0.0f);
+    return warp_largest(largest);
+  }
+
+  // Codes and scale of the warp's block.
+  template <int kSize, class Place, class Encode>
+  __device__ static void store_coded(uint8_t* codes, float* scales, Place place,
+                                     const Vector<float, kSize>& values, Encode encode) {
+    const float largest = largest_of(place, values);
+    const float inverse = has_inverse(largest) ? DeviceMath::inverse(largest) : 0.0f;
+    Words<uint8_t, kSize> encoded;
+    for (int i = 0; i < kSize / 4; ++i) {
+      FourShares shares;
+      for (int j = 0; j < 4; ++j) shares.at[j] = values.values[4 * i + j] * inverse;
+      encoded.in.values[i] = encode(shares);
+    }
+    write(codes, place, encoded);
+    if (threadIdx.x % kWarp == 0) scales[place.at / kMomentBlock] = largest;
+  }
+  template <int kSize, class Place>
+  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+                        const Tables& tables) const {
+    store_coded(first, first_scales, place, m, [&](const FourShares& shares) {
+      return four_signed_codes(tables.of_first.cells.data(), shares);
+    });
+    store_coded(second, second_scales, place, v, [&](const FourShares& shares) {
+      return four_unsigned_codes(tables.of_second.cells.data(), shares);
+    });
+  }
+};
+
+}  // namespace sotto::kernels::detail
