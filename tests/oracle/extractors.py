@@ -4,9 +4,9 @@
                 utterance as long as it is. do_normalize (of the waveform) is off, as it is by default.
     nemo        transformers' ParakeetFeatureExtractor; the frames of its attention_mask, others are padding.
     kaldi       kaldi-native-fbank's OnlineFbank with dither 0, on samples in -1 .. 1.
-    torchaudio  make_log_mel.py, which was compared with torchaudio itself.
+    torchaudio  make_log_mel.py in double precision, which was compared with torchaudio itself.
 
-All but the last compute in single precision.
+The others compute in single precision.
 """
 
 import os
@@ -75,7 +75,7 @@ def kaldi(samples: numpy.ndarray, settings: Settings) -> Tensor:
     return torch.from_numpy(numpy.stack([fbank.get_frame(i) for i in range(fbank.num_frames_ready)]))
 
 
-def torchaudio(samples: numpy.ndarray, settings: Settings) -> Tensor:
+def torchaudio(samples: numpy.ndarray, settings: Settings, precision: torch.dtype = torch.float64) -> Tensor:
     options = {
         "sample_rate": settings.sample_rate,
         "window": settings.window,
@@ -84,7 +84,7 @@ def torchaudio(samples: numpy.ndarray, settings: Settings) -> Tensor:
         "f_min": settings.f_min,
         "f_max": settings.f_max or settings.sample_rate // 2,
     }
-    return make_log_mel.log_mel(numpy.round(samples * 32768.0).astype(int).tolist(), options)
+    return make_log_mel.log_mel(numpy.round(samples * 32768.0).astype(int).tolist(), options, precision)
 
 
 EXTRACTORS = {"whisper": whisper, "nemo": nemo, "kaldi": kaldi, "torchaudio": torchaudio}

@@ -72,19 +72,19 @@ def mel_filters(options: dict[str, Any]) -> Tensor:
     return torch.minimum(rising, falling).clamp(min=0.0)
 
 
-def log_mel(samples: list[int], options: dict[str, Any]) -> Tensor:
-    """[frames, mels] of one utterance."""
-    wave = torch.tensor(samples, dtype=torch.float64) / 32768.0
+def log_mel(samples: list[int], options: dict[str, Any], precision: torch.dtype = torch.float64) -> Tensor:
+    """[frames, mels] of one utterance; the spectrum in this precision, what follows in double."""
+    wave = torch.tensor(samples, dtype=precision) / 32768.0
     spectrum = torch.stft(
         wave,
         options["window"],
         options["hop"],
-        window=torch.hann_window(options["window"], periodic=True, dtype=torch.float64),
+        window=torch.hann_window(options["window"], periodic=True, dtype=precision),
         center=True,
         pad_mode="reflect",
         return_complex=True,
     )
-    return torch.log(mel_filters(options) @ spectrum.abs().square() + FLOOR).t()
+    return torch.log(mel_filters(options) @ spectrum.abs().square().double() + FLOOR).t()
 
 
 def make() -> dict[str, Any]:

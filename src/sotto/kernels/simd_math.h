@@ -44,23 +44,23 @@ namespace sotto::kernels::simd {
   constexpr float kLn2High = 0.693145751953125f;  // times an exponent exact
   constexpr float kLn2Low = 1.42860682030941723212e-6f;
   constexpr int32_t kRootOfHalf = 0x3f3504f3;  // its bits
-  // x = 2^n (1 + f), with 1 + f from the root of 1/2 to that of 2.
+  // x = 2^n (1 + m), with 1 + m from the root of 1/2 to that of 2.
   const auto bits = x.bits_as<int32_t>();
   const IntLanes exponent = (bits - kRootOfHalf) >> 23;
   const Lanes n = exponent.to<float>();
-  const Lanes f = (bits - (exponent << 23)).bits_as<float>() - 1.0f;
+  const Lanes m = (bits - (exponent << 23)).bits_as<float>() - 1.0f;
   Lanes p = 0.07440002262592316f;
-  p = p * f - 0.11575227975845337f;
-  p = p * f + 0.11529288440942764f;
-  p = p * f - 0.12394315004348755f;
-  p = p * f + 0.1426389217376709f;
-  p = p * f - 0.16670429706573486f;
-  p = p * f + 0.20000281929969788f;
-  p = p * f - 0.24999937415122986f;
-  p = p * f + 0.3333333134651184f;
-  const Lanes square = f * f;
-  const Lanes rest = square * f * p + (n * kLn2Low - 0.5f * square);
-  const Lanes result = (f + rest) + n * kLn2High;
+  p = p * m - 0.11575227975845337f;
+  p = p * m + 0.11529288440942764f;
+  p = p * m - 0.12394315004348755f;
+  p = p * m + 0.1426389217376709f;
+  p = p * m - 0.16670429706573486f;
+  p = p * m + 0.20000281929969788f;
+  p = p * m - 0.24999937415122986f;
+  p = p * m + 0.3333333134651184f;
+  const Lanes square = m * m;
+  const Lanes rest = square * m * p + (n * kLn2Low - 0.5f * square);
+  const Lanes result = (m + rest) + n * kLn2High;
   return select(x <= std::numeric_limits<float>::max(), result, x);
 }
 
