@@ -80,8 +80,8 @@ double median(std::vector<double> values) {
 class Watch {
  public:
   explicit Watch(const device::RunDevice& device)
-      : thread_([this, device] {
-          while (!done_) {
+      : thread_([this, device](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
             const int64_t used = device::used_by_this_process(device);
             if (used > most_) most_ = used;
             ++samples_;
@@ -89,17 +89,16 @@ class Watch {
           }
         }) {}
   int64_t stop() {
-    done_ = true;
+    thread_.request_stop();
     thread_.join();
     return most_;
   }
   int64_t samples() const { return samples_; }
 
  private:
-  std::atomic<bool> done_ = false;
   std::atomic<int64_t> most_ = 0;
   std::atomic<int64_t> samples_ = 0;
-  std::thread thread_;
+  std::jthread thread_;  // stops and joins itself where a step throws
 };
 
 struct Row {
