@@ -22,12 +22,25 @@ struct LaneMath {
   [[gnu::always_inline]] static Lanes within(const Lanes& lanes, float limit) {
     return simd::min(simd::max(lanes, -limit), limit);
   }
+  [[gnu::always_inline]] static Lanes at_least(const Lanes& lanes, float least) {
+    return simd::max(lanes, least);
+  }
   [[gnu::always_inline]] static Lanes inverse(const Lanes& lanes) { return 1.0f / lanes; }
+  // The arrays of these two are registers once the compiler is done.
   [[gnu::always_inline]] static Lanes square_root(const Lanes& lanes) {
     float values[simd::kLanes];
     simd::store(values, lanes, simd::Full{});
     for (float& value : values) value = std::sqrt(value);
     return simd::load(values, simd::Full{});
+  }
+  // a b + c, rounded once.
+  [[gnu::always_inline]] static Lanes multiply_add(const Lanes& a, float b, const Lanes& c) {
+    float factors[simd::kLanes];
+    float sums[simd::kLanes];
+    simd::store(factors, a, simd::Full{});
+    simd::store(sums, c, simd::Full{});
+    for (int i = 0; i < simd::kLanes; ++i) sums[i] = std::fma(factors[i], b, sums[i]);
+    return simd::load(sums, simd::Full{});
   }
 };
 

@@ -34,17 +34,20 @@ struct AdamWFactors {
   }
 
   // One value's step, or that of many side by side: its gradient as it counts, its moments and its
-  // weight. The same bits on every device and in every form: it is compiled without the fusion of
-  // products and sums, which compilers place as they like, and Math's roots and inverses are those
-  // nearest to the true ones. A gradient counts as far as its square is a number: infinity would
-  // stay in the second moment for ever.
+  // weight. The same bits on every device and in every form: products and sums are fused where Math
+  // is told to and nowhere else, which compilers would do as they like, and Math's roots and
+  // inverses are those nearest to the true ones. A gradient counts as far as its square is a
+  // number: infinity would stay in the second moment for ever. Roots below 2^-50 count as that,
+  // with which a device has them exactly in few instructions: epsilon is far above.
   template <class Math, class Number>
   [[gnu::always_inline]] constexpr void step(const Number& gradient, Number& m, Number& v,
                                              Number& w) const {
     const Number g = Math::within(gradient, 0x1p62f);
-    m = m + (g - m) * blend1;
-    v = v * beta2 + g * g * blend2;
-    w = w * keep - m * Math::inverse(Math::square_root(v) * inverse_root + epsilon) * stride;
+    m = Math::multiply_add(g - m, blend1, m);
+    v = Math::multiply_add(g * g, blend2, v * beta2);
+    const Number root = Math::square_root(Math::at_least(v, 0x1p-100f));
+    const Number stretch = Math::inverse(Math::multiply_add(root, inverse_root, epsilon));
+    w = Math::multiply_add(m * stretch, -stride, w * keep);
   }
 };
 

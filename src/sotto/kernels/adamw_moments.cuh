@@ -15,19 +15,26 @@ namespace sotto::kernels::detail {
 // the hardware guesses, which is good to an ulp, and add one step of Newton's in which only the
 // last operation rounds.
 struct DeviceMath {
-  __device__ static float within(float x, float limit) { return fminf(fmaxf(x, -limit), limit); }
+  __device__ static float within(float x, float limit) {
+#if __CUDA_ARCH__ >= 860
+    // The sign of one, the smaller magnitude of both.
+    float result;
+    asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));
+    return result;
+#else
+    return fminf(fmaxf(x, -limit), limit);
+#endif
+  }
+  __device__ static float at_least(float x, float least) { return fmaxf(x, least); }
+  __device__ static float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
-  // Of 0 and all finite numbers above it. Small ones are brought to where the remainder has all of
-  // its bits.
+  // Of numbers from 2^-100 on: the remainder has all of its bits.
   __device__ static float square_root(float x) {
-    const bool is_small = x < 0x1p-64f;
-    const float scaled = is_small ? x * 0x1p64f : x;
     float guess;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(fmaxf(scaled, 0x1p-126f)));
-    const float root = scaled * guess;
-    const float remainder = __fmaf_rn(-root, root, scaled);
-    const float nearest = __fmaf_rn(remainder, 0.5f * guess, root);
-    return is_small ? nearest * 0x1p-32f : nearest;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
+    const float root = x * guess;
+    const float remainder = __fmaf_rn(-root, root, x);
+    return __fmaf_rn(remainder, 0.5f * guess, root);
   }
 
   // Of numbers from 2^-126 to 2^126.
