@@ -42,14 +42,14 @@ template <int kSize, class Place, class Weights, class Gradient, class Moments>
 __device__ void update(Place place, const Operands<Weights, Gradient, Moments>& of,
                        const AdamWFactors& f, float gradient_scale,
                        const typename Moments::Tables& tables) {
-  const auto gradients = read<kSize>(of.gradients, place);
+  const auto gradients = read_floats<kSize>(of.gradients, place);
   auto weights = of.weights.template load<kSize>(place);
   auto first = of.moments.template load_first<kSize>(place, tables);
   auto second = of.moments.template load_second<kSize>(place, tables);
   Noise<kSize> noise{};
   if constexpr (Weights::kHasNoise) noise = noise_for<kSize>(of.first_value + place.at, f.rounding);
   for (int i = 0; i < kSize; ++i) {
-    f.step<DeviceMath>(gradients[i] * gradient_scale, first.values[i], second.values[i],
+    f.step<DeviceMath>(gradients.values[i] * gradient_scale, first.values[i], second.values[i],
                        weights.values[i]);
   }
   of.weights.store(place, weights, noise);
@@ -118,7 +118,7 @@ template <class Body>
 void with_gradients(const CudaAdamWRange& range, Body body) {
   if (range.gradient_type == ElementType::kFloat)
     return body(static_cast<const float*>(range.gradients));
-  body(static_cast<const __nv_bfloat16*>(range.gradients));
+  body(static_cast<const uint16_t*>(range.gradients));
 }
 
 template <class Body>

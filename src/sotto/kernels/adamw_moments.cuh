@@ -80,6 +80,13 @@ struct FourShares {
   float at[4];
 };
 
+// shifted_rank(): the cell by one instruction where the compiler would shift and mask.
+__device__ inline uint32_t shifted_rank_of(const uint32_t* cells, float magnitude) {
+  const uint32_t bits = __float_as_uint(magnitude);
+  const auto cell = static_cast<int32_t>(permuted(bits, 0x4432));
+  return cells[cell - static_cast<int32_t>(kFirstCellBits >> 16)] + bits;
+}
+
 // 0xff in the bytes of those below 0, else 0.
 __device__ inline uint32_t sign_bytes(const FourShares& shares) {
   const auto pair = [](float a, float b) {
@@ -95,7 +102,7 @@ __device__ inline uint32_t sign_bytes(const FourShares& shares) {
 __device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourShares& shares) {
   uint32_t ranks[4];
   for (int i = 0; i < 4; ++i)
-    ranks[i] = shifted_rank(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
+    ranks[i] = shifted_rank_of(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
   const uint32_t all = bytes_of<2>(ranks);
   const uint32_t below = all & sign_bytes(shares);
   // There is no -1: a rank of 128 counts as 127.
@@ -106,9 +113,11 @@ __device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourSh
 __device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const FourShares& shares) {
   uint32_t ranks[4];
   for (int i = 0; i < 4; ++i) {
-    // Above 0 nothing has the rank of 0, which smallest shares would have.
-    const float least = shares.at[i] > 0.0f ? kUnsignedMoments.runs.base[1] : kSmallestShare;
-    ranks[i] = shifted_rank(cells, fmaxf(shares.at[i], least));
+    // Above 0 nothing has the rank of 0, which smallest shares would have: the least that a share
+    // counts as is large enough for rank 1 unless the share is 0.
+    const float least =
+        fminf(__fmaf_rn(shares.at[i], 0x1p126f, kSmallestShare), kUnsignedMoments.runs.base[1]);
+    ranks[i] = shifted_rank_of(cells, fmaxf(shares.at[i], least));
   }
   return bytes_of<2>(ranks);
 }
@@ -161,7 +170,7 @@ struct CodedMoments {
     float largest = 0.0f;
     for (int i = 0; i < kSize; ++i)
       largest = fmaxf(largest, place.has(i) ? fabsf(values.values[i]) : 0.0f);
-    return warp_largest(largest);
+    return warp_largest_magnitude(largest);
   }
 
   // Codes and scale of the warp's block.

@@ -95,10 +95,23 @@ __device__ inline uint32_t permuted(uint32_t word, unsigned numbers) {
   return result;
 }
 
-// Element i of halves, in the upper half of the result.
+// Element i of halves, in the upper half of the result. The shift is a product, which the units
+// that permute have nothing to do with.
 template <class T, int kSize>
 __device__ uint32_t upper_half(const Words<T, kSize>& halves, int i) {
-  return permuted(halves.word_of(i), i % 2 == 0 ? 0x1044 : 0x3244);
+  return i % 2 == 0 ? halves.word_of(i) << 16 : halves.word_of(i) & 0xffff0000u;
+}
+// bf16 numbers.
+template <int kSize, class Place>
+__device__ Vector<float, kSize> read_floats(const uint16_t* from, Place place) {
+  const auto halves = read_words<kSize>(from, place);
+  Vector<float, kSize> floats;
+  for (int i = 0; i < kSize; ++i) floats.values[i] = __uint_as_float(upper_half(halves, i));
+  return floats;
+}
+template <int kSize, class Place>
+__device__ Vector<float, kSize> read_floats(const float* from, Place place) {
+  return read<kSize>(from, place);
 }
 // Byte i, without a sign.
 template <int kSize>

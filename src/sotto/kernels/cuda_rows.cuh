@@ -66,6 +66,15 @@ __device__ inline float warp_largest(float value) {
   return value;
 }
 
+// Of numbers that are not below 0: their bits have the same order.
+__device__ inline float warp_largest_magnitude(float value) {
+#if __CUDA_ARCH__ >= 800
+  return __uint_as_float(__reduce_max_sync(kWholeWarp, __float_as_uint(value)));
+#else
+  return warp_largest(value);
+#endif
+}
+
 // What `join` makes of the values of all threads of a block with one team, given that of each warp.
 // A team of one warp needs no others, so that there may be several in a block.
 template <class Number, class Join>
