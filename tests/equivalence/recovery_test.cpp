@@ -102,8 +102,7 @@ TEST(OutOfMemoryReason, IsFoundWhoeverSaysIt) {
        {"CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`",
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-        "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried "
-        "to allocate 7 bytes."})
+        "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"})
     EXPECT_TRUE(out_of_memory_reason(torch(text)).has_value()) << text;
   EXPECT_TRUE(
       out_of_memory_reason(c10::OutOfMemoryError({"f", "f.cpp", 1},

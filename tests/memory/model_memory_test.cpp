@@ -3,9 +3,11 @@
 
 #include <chrono>
 
-#include "sotto/data/micro_batch.h"
+#include "sotto/data/example_list.h"
 #include "sotto/device/device_table.h"
+#include "sotto/kernels/cross_entropy.h"
 #include "sotto/train/dry_run.h"
+#include "sotto/train/fit.h"
 #include "support/exact_steps.h"
 #include "support/tiny_models.h"
 
@@ -73,6 +75,40 @@ TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
   EXPECT_LT(at_peak(frozen, Category::kGradients), at_peak(all, Category::kGradients) * 2 / 3);
   EXPECT_LT(at_peak(frozen, Category::kOptimizer), at_peak(all, Category::kOptimizer) * 2 / 3);
   EXPECT_LT(at_peak(frozen, Category::kActivations), at_peak(all, Category::kActivations) * 2 / 3);
+}
+
+// Limits are sought with a step that has nothing but sizes.
+TEST(LanguageModelMemory, OfTheLargestStepIsAtLeastThatOfAnyStep) {
+  constexpr int64_t kTokens = 24;
+  // So many entries that the peak is where the loss is.
+  train::DryRun dry(tiny_lm(true), {.vocabulary = 2000}, train::DryRun::Purpose::kTraining);
+  std::vector<data::Example> rows;
+  for (const std::vector<int64_t>& documents :
+       {std::vector<int64_t>{24}, {12, 12}, {5, 9, 10}, {1, 1, 20, 2}}) {
+    for (const bool ends : {false, true}) {
+      data::Example& row = rows.emplace_back(data::Example{.rows = kTokens, .segments = documents});
+      row.tokens.assign(kTokens, 1);
+      row.labels.assign(kTokens, 1);
+      int64_t end = 0;
+      for (const int64_t length : documents) {
+        end += length;
+        if (end < kTokens || ends)
+          row.labels[static_cast<size_t>(end) - 1] = kernels::CrossEntropy::kNoTarget;
+      }
+    }
+  }
+  const data::ExampleList source(rows, std::vector<float>(rows.size(), float{kTokens}));
+  train::BudgetFit fit(dry, source, {.bytes = int64_t{1} << 30});
+  const int64_t largest =
+      fit.find_limits({.utterances = 6}, {.tier = nn::Tier::kNorms}).worst.high_water;
+  for (const data::Example& row : rows) {
+    for (const int64_t count : {1, 3, 6}) {  // the others have one document, which goes on
+      std::vector<data::Example> step(6, rows.front());
+      std::fill_n(step.begin(), count, row);
+      EXPECT_GE(largest, dry.run_step(step, {.tier = nn::Tier::kNorms}).high_water)
+          << count << " rows of " << row.segments.size() << " documents";
+    }
+  }
 }
 
 // Both moments of a value, with their scales; norms and biases are fp32.

@@ -1,12 +1,12 @@
 """Trains decoder_lm in PyTorch beside a run of sotto: the other side of docs/results.md.
 
     .deps/oracle/bin/python tests/oracle/train_lm_twin.py --init INIT --train TRAIN.tokens --dev DEV.tokens \
-        --steps 200 --batch 32 --row-tokens 128 --rate 1e-3 --warmup 20 --seed 1
+        --vocabulary 4000 --tied --steps 200 --batch 32 --row-tokens 128 --rate 1e-3 --warmup 20 --seed 1
 
-INIT is a checkpoint that sotto wrote before it learned anything (`--max-steps 1` at a rate of 1e-30); the
-token files lie beside the texts after a run. Both sides then begin with the same weights and see the same
-rows in the same order. Without dropout. Prints the loss of every twentieth step, then a line of JSON with
-all of them and the perplexity on DEV.
+INIT is a checkpoint that sotto wrote before it learned anything (`--max-steps 1`: warm-up begins at a rate of
+0); the token files lie beside the texts after a run. Both sides then begin with the same weights and see the
+same rows in the same order. Without dropout. Prints the loss of every twentieth step, then a line of JSON
+with all of them and the perplexity on DEV.
 """
 
 import argparse
@@ -73,7 +73,6 @@ def perplexity(model: DecoderLm, rows: Rows) -> float:
 
 def load_weights(model: DecoderLm, checkpoint: Path) -> None:
     stored = load_file(checkpoint / "model.safetensors")
-    stored |= {f"{name}.weight": value for name, value in stored.items() if name == "embedding"}
     own = model.state_dict()
     missing = own.keys() - stored.keys()
     if missing:
@@ -98,6 +97,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--decay", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tied", action="store_true", help="the output's weight is the embedding's")
     arguments = parser.parse_args()
 
     shape = LmShape(
@@ -108,6 +108,7 @@ def main() -> None:
         heads=arguments.heads,
         hidden=4 * arguments.width,
         dropout=0.0,
+        tied=arguments.tied,
     )
     model = DecoderLm(shape)
     load_weights(model, arguments.init)

@@ -8,6 +8,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/micro_batch.h"
+#include "sotto/kernels/cross_entropy.h"
 #include "sotto/train/evaluation.h"
 
 namespace sotto::train {
@@ -223,6 +224,8 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
     step.push_back(source_.dry_example(sizes[i]));
     seconds += double{lengths[i]};
   }
+  // One token without a target is worse than none: those with one are gathered then.
+  if (step.front().tokens.size() > 1) step.front().labels.back() = kernels::CrossEntropy::kNoTarget;
   return step;
 }
 
