@@ -2,6 +2,7 @@
 // weights to begin with, an early end, the mean of several.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -139,8 +140,10 @@ TEST_F(Checkpoints, ComeBackWhenTheDiskHasRoomAgain) {
   const std::vector<std::string> longer = {"--set", "epochs=60", "--set", "checkpoint_every=2"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
   std::thread filling([&] {
+    // Not for ever: a run that died writes no more.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
     const auto wait_for = [&](int64_t lines) {
-      while (num_lines("disk/run") < lines)
+      while (num_lines("disk/run") < lines && std::chrono::steady_clock::now() < deadline)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
     wait_for(10);

@@ -1,6 +1,7 @@
 // The memory of cross entropy: below 64 MiB whatever the rows, on both devices, and dry as real
 // where the vocabulary has several slices.
 #include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "sotto/device/torch_memory.h"
