@@ -74,7 +74,8 @@ struct CutWeights {
     Words<uint16_t, kSize> highs;
     if (are_ordinary(weights)) {
       uint32_t bits[kSize];
-      for (int i = 0; i < kSize; ++i) bits[i] = noise.half_added(i, __float_as_uint(weights.values[i]));
+      for (int i = 0; i < kSize; ++i)
+        bits[i] = noise.half_added(i, __float_as_uint(weights.values[i]));
       for (int i = 0; i < kSize; i += 2)
         highs.in.values[i / 2] = upper_halves(bits[i], bits[i + 1]);
     } else {
