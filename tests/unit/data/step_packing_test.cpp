@@ -117,7 +117,7 @@ TEST(PackStep, IsNearlyFullOnLibriSpeech) {
   for (const int64_t batch : {32, 128, 512}) {
     const Sampler sampler({.seed = 1, .batch = {.utterances = batch}}, durations);
     const EpochOrder order = sampler.epoch(0);
-    constexpr double kLimit_s = 480.0;
+    constexpr double kLimitSeconds = 480.0;
     int64_t num_packed = 0, num_needed = 0;
     double padded_s = 0.0, bucketed_s = 0.0, spoken_s = 0.0;
     for (int64_t step = 0; step < order.num_steps(); ++step) {
@@ -129,7 +129,7 @@ TEST(PackStep, IsNearlyFullOnLibriSpeech) {
       }
       const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
       spoken_s += sum;
-      num_needed += static_cast<int64_t>(std::ceil(sum / kLimit_s));
+      num_needed += static_cast<int64_t>(std::ceil(sum / kLimitSeconds));
       num_packed += std::ssize(pack_step(sizes, {.max_frames = 480'000}).micro_batches);
       padded_s += padded(seconds);
       std::ranges::sort(seconds);
