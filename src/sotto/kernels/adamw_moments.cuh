@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nv/target>
 
 #include "sotto/kernels/adamw_places.cuh"
 #include "sotto/kernels/cuda_rows.cuh"
@@ -16,14 +17,12 @@ namespace sotto::kernels::detail {
 // last operation rounds.
 struct DeviceMath {
   __device__ static float within(float x, float limit) {
-#if __CUDA_ARCH__ >= 860
-    // The sign of one, the smaller magnitude of both.
     float result;
-    asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));
+    // There one instruction has the sign of one and the smaller magnitude of both.
+    NV_IF_ELSE_TARGET(NV_PROVIDES_SM_86,
+                      (asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));),
+                      (result = fminf(fmaxf(x, -limit), limit);))
     return result;
-#else
-    return fminf(fmaxf(x, -limit), limit);
-#endif
   }
   __device__ static float at_least(float x, float least) { return fmaxf(x, least); }
   __device__ static float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }

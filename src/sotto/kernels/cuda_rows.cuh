@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nv/target>
 
 #include "sotto/kernels/cuda_vector.cuh"
 
@@ -68,11 +69,10 @@ __device__ inline float warp_largest(float value) {
 
 // Of numbers that are not below 0: their bits have the same order.
 __device__ inline float warp_largest_magnitude(float value) {
-#if __CUDA_ARCH__ >= 800
-  return __uint_as_float(__reduce_max_sync(kWholeWarp, __float_as_uint(value)));
-#else
-  return warp_largest(value);
-#endif
+  NV_IF_ELSE_TARGET(
+      NV_PROVIDES_SM_80,
+      (return __uint_as_float(__reduce_max_sync(kWholeWarp, __float_as_uint(value)));),
+      (return warp_largest(value);))
 }
 
 // What `join` makes of the values of all threads of a block with one team, given that of each warp.
