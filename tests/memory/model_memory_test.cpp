@@ -77,37 +77,61 @@ TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
   EXPECT_LT(at_peak(frozen, Category::kActivations), at_peak(all, Category::kActivations) * 2 / 3);
 }
 
-// Limits are sought with a step that has nothing but sizes.
-TEST(LanguageModelMemory, OfTheLargestStepIsAtLeastThatOfAnyStep) {
-  constexpr int64_t kTokens = 24;
-  // So many entries that the peak is where the loss is.
-  train::DryRun dry(tiny_lm(true), {.vocabulary = 2000}, train::DryRun::Purpose::kTraining);
+constexpr int64_t kRowTokens = 24;
+
+// Rows of one to four documents, which end with the row or go on; the first has one that goes on.
+std::vector<data::Example> rows_of_documents() {
   std::vector<data::Example> rows;
   for (const std::vector<int64_t>& documents :
        {std::vector<int64_t>{24}, {12, 12}, {5, 9, 10}, {1, 1, 20, 2}}) {
     for (const bool ends : {false, true}) {
-      data::Example& row = rows.emplace_back(data::Example{.rows = kTokens, .segments = documents});
-      row.tokens.assign(kTokens, 1);
-      row.labels.assign(kTokens, 1);
+      data::Example& row =
+          rows.emplace_back(data::Example{.rows = kRowTokens, .segments = documents});
+      row.tokens.assign(kRowTokens, 1);
+      row.labels.assign(kRowTokens, 1);
       int64_t end = 0;
       for (const int64_t length : documents) {
         end += length;
-        if (end < kTokens || ends)
+        if (end < kRowTokens || ends)
           row.labels[static_cast<size_t>(end) - 1] = kernels::CrossEntropy::kNoTarget;
       }
     }
   }
-  const data::ExampleList source(rows, std::vector<float>(rows.size(), float{kTokens}));
+  return rows;
+}
+
+// So many entries that the peak is where the loss is.
+constexpr models::DataShape kManyEntries{.vocabulary = 2000};
+
+// Limits are sought with a step that has nothing but sizes.
+TEST(LanguageModelMemory, OfTheLargestStepIsAtLeastThatOfAnyStep) {
+  train::DryRun dry(tiny_lm(true), kManyEntries, train::DryRun::Purpose::kTraining);
+  const std::vector<data::Example> rows = rows_of_documents();
+  const data::ExampleList source(rows, std::vector<float>(rows.size(), float{kRowTokens}));
   train::BudgetFit fit(dry, source, {.bytes = int64_t{1} << 30});
   const int64_t largest =
       fit.find_limits({.utterances = 6}, {.tier = nn::Tier::kNorms}).worst.high_water;
   for (const data::Example& row : rows) {
-    for (const int64_t count : {1, 3, 6}) {  // the others have one document, which goes on
+    for (const int64_t count : {1, 3, 6}) {
       std::vector<data::Example> step(6, rows.front());
       std::fill_n(step.begin(), count, row);
       EXPECT_GE(largest, dry.run_step(step, {.tier = nn::Tier::kNorms}).high_water)
           << count << " rows of " << row.segments.size() << " documents";
     }
+  }
+}
+
+TEST(LanguageModelMemory, OfAnEvaluationFitsWhateverItsRows) {
+  train::DryRun dry(tiny_lm(true), kManyEntries, train::DryRun::Purpose::kRecognition);
+  const std::vector<data::Example> rows = rows_of_documents();
+  const data::ExampleList source(rows);
+  // Enough for the rows as they lie there.
+  const int64_t bytes = dry.recognise(rows).high_water;
+  const int64_t frames = train::fit_recognition(dry, source, {.bytes = bytes}).max_frames;
+  for (const data::Example& row : rows) {
+    std::vector<data::Example> others(static_cast<size_t>(frames / kRowTokens), rows.front());
+    others.front() = row;
+    EXPECT_LE(dry.recognise(others).high_water, bytes) << row.segments.size() << " documents";
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 
 #include "sotto/device/cuda_device.h"
 #include "sotto/kernels/adamw_factors.h"
@@ -72,7 +71,7 @@ AdamWFactors factors_of(const AdamW::Coefficients& c) {
           .beta2 = static_cast<float>(c.beta2),
           .blend2 = static_cast<float>(1.0 - c.beta2),
           .inverse_root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(c.beta2, step))),
-          .epsilon = std::max(static_cast<float>(c.epsilon), std::numeric_limits<float>::min()),
+          .epsilon = static_cast<float>(c.epsilon),
           .stride = static_cast<float>(c.rate / (1.0 - std::pow(c.beta1, step))),
           .gradient_scale = c.gradient_scale,
           .clip_norm = c.clip_norm,

@@ -16,7 +16,7 @@ struct AdamWFactors {
   float beta2;
   float blend2;
   float inverse_root;
-  float epsilon;  // a normal number: what is inverted is never below it
+  float epsilon;
   float stride;
   double gradient_scale;
   double clip_norm;
@@ -37,8 +37,8 @@ struct AdamWFactors {
   // weight. The same bits on every device and in every form: products and sums are fused where Math
   // is told to and nowhere else, which compilers would do as they like, and Math's roots and
   // inverses are those nearest to the true ones. A gradient counts as far as its square is a
-  // number: infinity would stay in the second moment for ever. Roots below 2^-50 count as that,
-  // with which a device has them exactly in few instructions: epsilon is far above.
+  // number: infinity would stay in the second moment for ever. Roots below 2^-50 count as that:
+  // a device then has them exactly in few instructions, and what is inverted is a normal number.
   template <class Math, class Number>
   [[gnu::always_inline]] constexpr void step(const Number& gradient, Number& m, Number& v,
                                              Number& w) const {

@@ -79,8 +79,10 @@ struct FourShares {
   float at[4];
 };
 
-// shifted_rank(): the cell by one instruction where the compiler would shift and mask.
-__device__ inline uint32_t shifted_rank_of(const uint32_t* cells, float magnitude) {
+// rank_in() of a magnitude that is at least kSmallestShare, in the upper half of the result. The
+// cell comes by one instruction where the compiler would shift and mask; the difference is one with
+// a sign, which goes into the address.
+__device__ inline uint32_t shifted_rank(const uint32_t* cells, float magnitude) {
   const uint32_t bits = __float_as_uint(magnitude);
   const auto cell = static_cast<int32_t>(permuted(bits, 0x4432));
   return cells[cell - static_cast<int32_t>(kFirstCellBits >> 16)] + bits;
@@ -101,7 +103,7 @@ __device__ inline uint32_t sign_bytes(const FourShares& shares) {
 __device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourShares& shares) {
   uint32_t ranks[4];
   for (int i = 0; i < 4; ++i)
-    ranks[i] = shifted_rank_of(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
+    ranks[i] = shifted_rank(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
   const uint32_t all = bytes_of<2>(ranks);
   const uint32_t below = all & sign_bytes(shares);
   // There is no -1: a rank of 128 counts as 127.
@@ -116,7 +118,7 @@ __device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const Four
     // counts as is large enough for rank 1 unless the share is 0.
     const float least =
         fminf(__fmaf_rn(shares.at[i], 0x1p126f, kSmallestShare), kUnsignedMoments.runs.base[1]);
-    ranks[i] = shifted_rank_of(cells, fmaxf(shares.at[i], least));
+    ranks[i] = shifted_rank(cells, fmaxf(shares.at[i], least));
   }
   return bytes_of<2>(ranks);
 }

@@ -151,18 +151,12 @@ constexpr float inverse_scale(float largest) {
   return has_inverse(largest) ? 1.0f / largest : 0.0f;
 }
 
-// The rank of a share in the upper half of the result. Its magnitude is at least kSmallestShare,
-// and at most 1 or what rounding makes of it: then it is still in the last cell.
-constexpr uint32_t shifted_rank(const uint32_t* cells, float magnitude) {
-  const auto bits = std::bit_cast<uint32_t>(magnitude);
-  // With a sign, so that a device takes the difference into the address.
-  const int32_t cell =
-      static_cast<int32_t>(bits >> 16) - static_cast<int32_t>(kFirstCellBits >> 16);
-  return cells[cell] + bits;
-}
-
+// The rank of a share by its magnitude, which is at most 1 or what rounding makes of it: then it is
+// still in the last cell.
 constexpr uint32_t rank_in(const uint32_t* cells, float magnitude) {
-  return shifted_rank(cells, magnitude > kSmallestShare ? magnitude : kSmallestShare) >> 16;
+  const auto bits =
+      std::bit_cast<uint32_t>(magnitude > kSmallestShare ? magnitude : kSmallestShare);
+  return (cells[(bits - kFirstCellBits) >> 16] + bits) >> 16;
 }
 
 // The code of the number nearest to a share of -1 to 1; of two the one nearer to 0.

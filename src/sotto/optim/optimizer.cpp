@@ -19,6 +19,9 @@ namespace {
 using kernels::AdamW;
 using kernels::SquareSum;
 
+// Far below it one would have no effect: the kernel's roots are at least 2^-50.
+constexpr double kLeastEpsilon = 1e-12;
+
 at::Tensor make_sum(const at::Device& device) {
   const device::CategoryScope category(device::Category::kOptimizer);
   at::Tensor result = at::empty({1}, at::TensorOptions().dtype(at::kDouble).device(device));
@@ -60,7 +63,8 @@ void OptimizerOptions::visit(OptionVisitor& visitor) {
   visitor.group("schedule", schedule, "of the learning rate");
   visitor.value("beta1", beta1, "decay of the first moment", {.min = 0, .below = 1});
   visitor.value("beta2", beta2, "decay of the second moment", {.min = 0, .below = 1});
-  visitor.value("epsilon", epsilon, "added to the root of the second moment", {.above = 0});
+  visitor.value("epsilon", epsilon, "added to the root of the second moment",
+                {.min = kLeastEpsilon});
   visitor.value("weight_decay", weight_decay, "of matrices, decoupled", {.min = 0});
   visitor.value("clip_norm", clip_norm, "largest norm of the gradients; 0: not clipped",
                 {.min = 0});

@@ -39,6 +39,15 @@ int64_t frames_of(const models::Model& model, std::span<const Example> examples)
   return frames;
 }
 
+// Rows of text as the loss takes most for them: all tokens but one have a target. Where all have
+// one, they need not be gathered.
+void give_targets(std::vector<Example>& rows) {
+  for (Example& row : rows) {
+    if (!row.tokens.empty()) row.labels.assign(row.tokens.size(), 0);
+  }
+  if (rows.front().tokens.size() > 1) rows.front().labels.back() = kernels::CrossEntropy::kNoTarget;
+}
+
 // The first of `examples` that reach max_frames together, the last of them cut to end there.
 std::vector<Example> fill(const models::Model& model, const data::Source& source,
                           std::span<const Example> examples, int64_t max_frames) {
@@ -224,8 +233,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
     step.push_back(source_.dry_example(sizes[i]));
     seconds += double{lengths[i]};
   }
-  // One token without a target is worse than none: those with one are gathered then.
-  if (step.front().tokens.size() > 1) step.front().labels.back() = kernels::CrossEntropy::kNoTarget;
+  give_targets(step);
   return step;
 }
 
@@ -279,6 +287,7 @@ MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
                             [&](int64_t place) { return source.size_of(place).rows; });
   std::vector<Example> examples;
   for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
+  give_targets(examples);
   const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
   int64_t frames =
       std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));

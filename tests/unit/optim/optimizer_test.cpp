@@ -10,6 +10,8 @@
 #include <memory>
 
 #include "sotto/core/config.h"
+#include "sotto/core/config_yaml.h"
+#include "sotto/core/error.h"
 #include "sotto/device/placement.h"
 #include "sotto/device/torch_memory.h"
 
@@ -34,6 +36,14 @@ struct Network {
 
   nn::ParameterStore store;
 };
+
+TEST(OptimizerOptions, RefuseAnEpsilonThatHasNoEffect) {
+  const auto read = [](const std::string& setting) {
+    return read_options<OptimizerOptions>(load_overrides({setting})).epsilon;
+  };
+  EXPECT_EQ(read("epsilon=1e-12"), 1e-12);
+  EXPECT_THROW(read("epsilon=1e-20"), ConfigError);
+}
 
 TEST(Optimizer, TakesTheNormOfAllGradients) {
   Network network(at::kFloat);
