@@ -49,7 +49,7 @@ class Bench {
     {
       const CostRecorder recorder;
       call();
-      bytes = recorder.total().bytes;
+      bytes = recorder.total().total.bytes;
     }
     const double rate = bytes / seconds_of(call);
     table_.add_row(

@@ -39,6 +39,17 @@ TEST(Budget, TiersGiveTheSameBits) {
   }
 }
 
+TEST(Budget, TiersByLayerGiveTheSameBits) {
+  const Curve kept =
+      test::run_curve(test::tiny_config(), {.tier = nn::Tier::kNone}, kSteps, kBatch);
+  for (const char* tiers : {"1 block, none", "1 host, ffn", "1 none, host", "1 qkv, norms"}) {
+    const Curve curve = test::run_curve(test::tiny_config(), {.tier = nn::LayerTiers::parse(tiers)},
+                                        kSteps, kBatch);
+    EXPECT_EQ(curve.losses, kept.losses) << tiers;
+    EXPECT_TRUE(test::same_bits(curve.weights, kept.weights)) << tiers;
+  }
+}
+
 TEST(Budget, SplitsGiveTheSameCurve) {
   const Curve whole = test::run_curve(test::tiny_config(), {}, kSteps, kBatch);
   for (const int64_t micro_batches : {2, 5, 32}) {

@@ -30,7 +30,7 @@ Observed observe(const KernelCase& row, const Shape& shape, at::ScalarType type,
     row.run(materialise(inputs, type, device), packing);
   }
   EXPECT_EQ(arena->num_blocks(), 0) << row.kernel << " left blocks behind";
-  return {arena->report(), recorder.total()};
+  return {arena->report(), recorder.total().total};
 }
 
 class KernelMemory : public ::testing::TestWithParam<std::tuple<KernelCase, at::ScalarType>> {};

@@ -35,6 +35,23 @@ TEST(StepMemory, IsExactAtEveryTier) {
   }
 }
 
+// Each layer that keeps less takes less.
+TEST(StepMemory, IsExactWithTiersByLayer) {
+  RunConfig config = test::tiny_config();
+  config.model.transformer_ctc.layers = 3;
+  int64_t before = 0;
+  for (const char* tiers : {"3 block, none", "2 block, none", "1 block, none", "none"}) {
+    const StepSettings settings{.tier = nn::LayerTiers::parse(tiers), .limits = {.max_frames = 60}};
+    expect_exact_steps(config, test::kTinyShape, feature_steps(), settings);
+    DryRun dry(config, test::kTinyShape, DryRun::Purpose::kTraining);
+    const int64_t peak = dry.run_step(feature_steps().back(), settings).peak;
+    EXPECT_GT(peak, before) << tiers;
+    before = peak;
+  }
+  config.tier = nn::LayerTiers::parse("40 block, norms");
+  EXPECT_THROW(DryRun(config, test::kTinyShape, DryRun::Purpose::kTraining), ConfigError);
+}
+
 // The device has windows in the place of moments, the host the moments.
 TEST(StepMemory, IsExactWithStateOnTheHost) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean}) {

@@ -56,7 +56,7 @@ inline void expect_exact_steps(const train::RunConfig& config, const models::Dat
     expect_equal_memory(
         planned[i], arena->report(),
         fmt::format("{}, step {} at tier {}", name_of(config.numerics, train::kNumerics),
-                    settings.step, name_of(settings.tier, nn::kTiers)));
+                    settings.step, settings.tier.to_string()));
     host_peak = std::max(host_peak, planned[i].host_peak);
     EXPECT_EQ(learner.host.peak_bytes(), host_peak) << "of the host, step " << settings.step;
     ++settings.step;

@@ -100,6 +100,10 @@ double flops_of(const detail::AttentionShape& shape, Attention::Variant variant,
   return 2.0 * num_products * static_cast<double>(shape.width()) * static_cast<double>(pairs);
 }
 
+Work work_of(const at::Tensor& qkv) {
+  return qkv.scalar_type() == at::kFloat ? Work::kAttention32 : Work::kAttention16;
+}
+
 // What is read of a bias: that of the pairs that the variant computes.
 double bias_bytes(const detail::AttentionShape& shape, Attention::Variant variant) {
   if (shape.bias == nullptr) return 0.0;
@@ -190,7 +194,8 @@ Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionSh
   constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.forward",
               {.flops = flops_of(shape, kVariant, 2.0),
-               .bytes = 4.0 / 3.0 * bytes_of(qkv) + bias_bytes(shape, kVariant)});
+               .bytes = 4.0 / 3.0 * bytes_of(qkv) + bias_bytes(shape, kVariant),
+               .work = work_of(qkv)});
   if (is_for_library(qkv, shape)) return forward_in_library(qkv, shape);
   const int64_t frames = qkv.size(0);
   Attention::Result result{.y = make_result({frames, shape.width()}, qkv),
@@ -212,7 +217,8 @@ Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionSh
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
                .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax) +
-                        bias_bytes(shape, Attention::Variant::kPlain)});
+                        bias_bytes(shape, Attention::Variant::kPlain),
+               .work = work_of(qkv)});
   const device::LibraryCall call("plain attention", qkv.device().type(), 0);
   if (is_dry(qkv)) return result;
   if (qkv.is_cuda()) {
@@ -231,7 +237,8 @@ at::Tensor backward_tiled(const Attention::BackwardInputs& in,
   report_cost("attention.backward",
               {.flops = flops_of(shape, kVariant, 5.0),
                .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax) +
-                        bias_bytes(shape, kVariant) + bias_gradient_bytes(shape)});
+                        bias_bytes(shape, kVariant) + bias_gradient_bytes(shape),
+               .work = work_of(in.qkv)});
   if (is_for_library(in.qkv, shape)) return backward_in_library(in, shape);
   at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
   const int64_t frames = in.qkv.size(0);
@@ -267,7 +274,8 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in,
   report_cost("attention_plain.backward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
                .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax) +
-                        bias_gradient_bytes(shape)});
+                        bias_gradient_bytes(shape),
+               .work = work_of(in.qkv)});
   const device::LibraryCall call("plain attention", in.qkv.device().type(), 0);
   if (is_dry(in.qkv)) return dqkv;
   if (in.qkv.is_cuda()) {

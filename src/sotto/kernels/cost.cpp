@@ -1,5 +1,7 @@
 #include "sotto/kernels/cost.h"
 
+#include <algorithm>
+
 namespace sotto::kernels {
 
 namespace {
@@ -8,7 +10,13 @@ thread_local CostRecorder* recorder_now = nullptr;
 
 }  // namespace
 
-CostRecorder::CostRecorder() : outer_(recorder_now) {
+double Rates::seconds_of(const Cost& cost) const {
+  if (cost.work == Work::kLink) return cost.bytes / link_bytes_per_s;
+  const double arithmetic = cost.flops / flops_per_s[static_cast<size_t>(cost.work)];
+  return std::max(arithmetic, cost.bytes / bytes_per_s) + seconds_per_call;
+}
+
+CostRecorder::CostRecorder(const Rates* rates) : rates_(rates), outer_(recorder_now) {
   recorder_now = this;
 }
 
@@ -16,12 +24,28 @@ CostRecorder::~CostRecorder() {
   recorder_now = outer_;
 }
 
-Cost CostRecorder::total() const {
-  Cost sum;
-  for (const auto& [kernel, cost] : by_kernel_) {
-    sum.flops += cost.total.flops;
-    sum.bytes += cost.total.bytes;
-  }
+namespace {
+
+void add(KernelCost& sum, const KernelCost& cost) {
+  sum.num_calls += cost.num_calls;
+  sum.total.flops += cost.total.flops;
+  sum.total.bytes += cost.total.bytes;
+  sum.seconds += cost.seconds;
+}
+
+}  // namespace
+
+KernelCost CostRecorder::total() const {
+  KernelCost sum;
+  for (const auto& [kernel, cost] : by_kernel_)
+    if (cost.total.work != Work::kLink) add(sum, cost);
+  return sum;
+}
+
+KernelCost CostRecorder::link() const {
+  KernelCost sum{.total = {.work = Work::kLink}};
+  for (const auto& [kernel, cost] : by_kernel_)
+    if (cost.total.work == Work::kLink) add(sum, cost);
   return sum;
 }
 
@@ -29,11 +53,12 @@ void report_cost(std::string_view kernel, const Cost& cost) {
   if (recorder_now == nullptr) return;
   auto entry = recorder_now->by_kernel_.find(kernel);
   if (entry == recorder_now->by_kernel_.end()) {
-    entry = recorder_now->by_kernel_.emplace(std::string(kernel), KernelCost{}).first;
+    const KernelCost none{.total = {.work = cost.work}};
+    entry = recorder_now->by_kernel_.emplace(std::string(kernel), none).first;
   }
-  ++entry->second.num_calls;
-  entry->second.total.flops += cost.flops;
-  entry->second.total.bytes += cost.bytes;
+  const Rates* rates = recorder_now->rates_;
+  add(entry->second,
+      {.num_calls = 1, .total = cost, .seconds = rates == nullptr ? 0.0 : rates->seconds_of(cost)});
 }
 
 }  // namespace sotto::kernels

@@ -53,8 +53,11 @@ Shape checked_shape(const Gemm::Operands& operands) {
 void report(const Gemm::Operands& operands, const Shape& shape, double result_bytes) {
   const double products =
       static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  report_cost("gemm", {.flops = 2.0 * products,
-                       .bytes = bytes_of(operands.a) + bytes_of(operands.b) + result_bytes});
+  const bool is_float = operands.a.scalar_type() == at::kFloat;
+  report_cost(is_float ? "gemm.32" : "gemm.16",
+              {.flops = 2.0 * products,
+               .bytes = bytes_of(operands.a) + bytes_of(operands.b) + result_bytes,
+               .work = is_float ? Work::kProduct32 : Work::kProduct16});
 }
 
 // The bias in the operands' type, as ATen's product wants it; a workspace copy where it has

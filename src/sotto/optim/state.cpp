@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/kernels/cost.h"
 #include "sotto/kernels/moment_map.h"
 
 namespace sotto::optim {
@@ -188,10 +189,13 @@ void OptimizerState::bring_and_update(size_t part, const RangePart& piece, const
 
 void OptimizerState::copy(device::CopyLane& lane, const RangePart& piece, const StateArrays& here,
                           bool to_host) {
-  if (is_dry_) return;
   for (size_t i = 0; i < kNumArrays; ++i) {
     const ArrayForm& array = forms_[piece.range][i];
     if (!array.is_there) continue;
+    kernels::report_cost(
+        to_host ? "state.to_host" : "state.to_device",
+        {.bytes = static_cast<double>(array.num_bytes(piece.count)), .work = kernels::Work::kLink});
+    if (is_dry_) continue;
     const at::Tensor& on_device = here.*StateArrays::kAll[i];
     const at::Tensor& on_host = arrays_[piece.range].*StateArrays::kAll[i];
     void* const there =

@@ -205,7 +205,8 @@ void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candi
   chosen.insert(chosen.end(), candidates.begin(), end);
 }
 
-device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples, nn::Tier tier) {
+device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples,
+                                        const nn::LayerTiers& tier) {
   return dry_.run_step(examples, {.tier = tier, .drops_layers = false});
 }
 
@@ -240,7 +241,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
 std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t needed_bytes,
                                 const StepSettings& settings) {
   std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
-  if (settings.tier < nn::Tier::kBlock) {
+  if (settings.tier != nn::Tier::kBlock && !settings.tier.has(nn::Tier::kHost)) {
     const int64_t with_block = run_one(least, nn::Tier::kBlock).high_water;
     if (with_block < needed_bytes)
       hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);

@@ -64,7 +64,8 @@ class BudgetFit {
   static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
                              std::vector<Candidate>& chosen);
   // One micro-batch as a step of its own.
-  device::MemoryReport run_one(const std::vector<data::Example>& examples, nn::Tier tier);
+  device::MemoryReport run_one(const std::vector<data::Example>& examples,
+                               const nn::LayerTiers& tier);
   bool fits(const device::MemoryReport& report) const {
     return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
   }

@@ -26,7 +26,7 @@ std::string settings_of(Category category, const RunConfig& config) {
       return fmt::format("precision.moments: {}, precision.remainder_bits: {}, optimizer.state: {}",
                          name_of(arithmetic.moments, optim::kMoments), arithmetic.remainder_bits,
                          name_of(config.optimizer.state, optim::kStatePlaces));
-    case Category::kActivations: return fmt::format("tier: {}", name_of(config.tier, nn::kTiers));
+    case Category::kActivations: return fmt::format("tier: {}", config.tier.to_string());
     case Category::kWorkspace:
     case Category::kData: break;
   }

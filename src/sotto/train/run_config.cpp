@@ -54,7 +54,11 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
   visitor.group("precision", precision, "parts of the numerics that are not as the name has them");
   visitor.value("deterministic", deterministic, "the same bits each time, also on a GPU");
-  visitor.choice("tier", tier, "what is kept for backward", nn::kTiers);
+  std::string tiers = tier.to_string();
+  visitor.value("tier", tiers,
+                "what layers keep for backward: none, norms, ffn, qkv, block, host; or groups of "
+                "them from the first on: 12 block, norms");
+  tier = nn::LayerTiers::parse(tiers);
   std::string batch = effective_batch.to_string();
   visitor.value("effective_batch", batch, "utterances of one update, or seconds: 32, 120s");
   effective_batch = data::EffectiveBatch::parse(batch);

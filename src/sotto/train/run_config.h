@@ -16,7 +16,7 @@
 #include "sotto/data/text_corpus.h"
 #include "sotto/kernels/ctc.h"
 #include "sotto/models/model_options.h"
-#include "sotto/nn/tape.h"
+#include "sotto/nn/layer_tiers.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/early_stopping.h"
 #include "sotto/train/numerics.h"
@@ -79,8 +79,8 @@ struct RunConfig {
   PrecisionOptions precision;
   // The same bits each time, also on a GPU.
   bool deterministic = false;
-  // What is kept for backward, in every layer.
-  nn::Tier tier = nn::Tier::kNorms;
+  // What is kept for backward, by layer.
+  nn::LayerTiers tier = nn::Tier::kNorms;
   // Utterances of one update, or seconds of them; rows of a text.
   data::EffectiveBatch effective_batch;
   // Most utterances of a micro-batch; 0: as memory allows.
@@ -114,7 +114,7 @@ struct RunConfig {
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }
   // Whether something that the device could hold lies in host memory.
   bool keeps_on_host() const {
-    return tier == nn::Tier::kHost || optimizer.state == optim::StatePlace::kHost;
+    return tier.has(nn::Tier::kHost) || optimizer.state == optim::StatePlace::kHost;
   }
 
   void visit(OptionVisitor& visitor);

@@ -112,7 +112,9 @@ Learner::Learner(const RunConfig& config, const models::DataShape& shape,
       staging(host),
       host_tape(host),
       model(make_model(config, shape, on_device, /*trains=*/true)),
-      optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form(), &host) {}
+      optimizer(model->parameters(), config.optimizer, config.arithmetic().state_form(), &host) {
+  config.tier.check(model->num_tapes());
+}
 
 int64_t Learner::release_caches() {
   const int64_t before = host.used_bytes();
@@ -158,7 +160,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);
-  const std::vector<nn::Tier> tiers(static_cast<size_t>(model.num_tapes()), settings.tier);
+  const std::vector<nn::Tier> tiers = settings.tier.first(model.num_tapes());
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
   StepLosses losses(examples, learner.device);

@@ -15,6 +15,7 @@
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/host_tape.h"
+#include "sotto/nn/layer_tiers.h"
 #include "sotto/nn/tape.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/run_config.h"
@@ -47,7 +48,7 @@ std::unique_ptr<models::Model> make_model(const RunConfig& config, const models:
 // What is common to all steps of a run, and which of them this is.
 struct StepSettings {
   kernels::Reduction reduction = kernels::Reduction::kCtcMean;
-  nn::Tier tier = nn::Tier::kNorms;
+  nn::LayerTiers tier = nn::Tier::kNorms;
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
   int64_t total_steps = 1;
