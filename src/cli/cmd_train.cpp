@@ -15,14 +15,12 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "model_choice.h"
 #include "opened_device.h"
+#include "run_options.h"
 #include "sotto/core/build_info.h"
-#include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
-#include "sotto/data/tokenizer.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/trainer.h"
@@ -35,15 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TrainOptions {
-  std::string config;
-  std::vector<std::string> overrides;
-  std::string model;
-  std::string init_from;
-  std::string train;
-  std::string dev;
-  std::string memory;
-  std::string host_memory;
-  std::string device;
+  RunOptions run;
   std::string pretended;
   std::string out;
   int64_t max_steps = 0;
@@ -72,60 +62,6 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
     }
   }
   return std::nullopt;
-}
-
-struct ReadConfig {
-  train::RunConfig config;
-  // What keys of other tools asked for.
-  train::AliasedRequest request;
-  // The weights to begin with are those of --model.
-  bool inits_whole_model = false;
-};
-
-// Where --init-from names a checkpoint and nothing names a network, it is the checkpoint's.
-void take_network(const std::string& init_from, train::RunConfig& config) {
-  if (const std::optional<fs::path> found = train::find_checkpoint(init_from))
-    config.model = train::read_checkpoint(*found).config.model;
-}
-
-ReadConfig read_run_config(const TrainOptions& options, const std::optional<fs::path>& checkpoint) {
-  std::vector<std::string> overrides = options.overrides;
-  std::optional<ModelChoice> choice;
-  train::RunConfig config;
-  if (!options.model.empty()) {
-    choice = choose_model(options.model);
-    for (const std::string& note : choice->notes) spdlog::info("{}: {}", options.model, note);
-    // Its settings stand for the defaults of the configuration, whose own preset does not count.
-    config.model = choice->options;
-    overrides.insert(overrides.begin(), "model.preset=" + choice->options.preset);
-  }
-  const bool names_network = choice || !options.config.empty() || checkpoint;
-  if (!options.init_from.empty() && !names_network) take_network(options.init_from, config);
-  fs::path file = options.config;
-  if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
-  ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
-  const train::AliasedRequest request = train::resolve_aliases(tree);
-  read_group(tree, as_group(config));
-  if (choice && choice->folder) {
-    config.init_from = *choice->folder;
-    if (config.data.tokenizer.empty())
-      config.data.tokenizer = data::Tokenizer::find(*choice->folder).value_or(fs::path());
-  }
-  if (!options.init_from.empty()) config.init_from = options.init_from;
-  if (!options.train.empty()) config.data.train = options.train;
-  if (!options.dev.empty()) config.data.dev = options.dev;
-  if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
-  if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
-  if (!options.device.empty()) config.device = options.device;
-  if (options.max_steps > 0) config.max_steps = options.max_steps;
-  if (config.data.train.empty()) {
-    throw ConfigError({.attempted = "starting a run",
-                       .found = "nothing to train on was named",
-                       .hint = "Name one with --train, or as data.train in the configuration."});
-  }
-  return {.config = std::move(config),
-          .request = request,
-          .inits_whole_model = choice && choice->folder && options.init_from.empty()};
 }
 
 void check_folder_is_free(const fs::path& folder) {
@@ -208,13 +144,20 @@ void keep_log_in(const fs::path& folder) {
 void run_train(const TrainOptions& options) {
   // Where a run without a configuration is resumed, its folder says what it is.
   std::optional<fs::path> described;
-  if (options.resume && !options.out.empty() && options.config.empty())
+  if (options.resume && !options.out.empty() && options.run.config.empty())
     described = newest_checkpoint(options.out);
-  const auto [config, request, inits_whole_model] = read_run_config(options, described);
+  ReadConfig read = read_run_config(options.run, described);
+  if (options.max_steps > 0) read.config.max_steps = options.max_steps;
+  const train::RunConfig& config = read.config;
+  if (config.data.train.empty()) {
+    throw ConfigError({.attempted = "starting a run",
+                       .found = "nothing to train on was named",
+                       .hint = "Name one with --train, or as data.train in the configuration."});
+  }
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
   const std::optional<fs::path> checkpoint =
-      described ? described : checkpoint_for(options, folder, request);
+      described ? described : checkpoint_for(options, folder, read.request);
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
@@ -230,7 +173,7 @@ void run_train(const TrainOptions& options) {
                           .budget_bytes = opened.budget_bytes,
                           .device = opened.device,
                           .resume_from = checkpoint,
-                          .inits_whole_model = inits_whole_model},
+                          .inits_whole_model = read.inits_whole_model},
                          std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
@@ -246,21 +189,7 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand("train", "Train inside a memory budget");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TrainOptions>();
-  command->add_option("--config", options->config, "Configuration, YAML or JSON");
-  command->add_option("--set", options->overrides, "Override a setting: key.sub=value (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--model", options->model,
-                      "Preset, folder of Hugging Face, or id in its cache");
-  command->add_option("--init-from", options->init_from,
-                      "Weights to begin with: a checkpoint, a run, a folder of Hugging Face or an "
-                      "id in its cache (init_from)");
-  command->add_option("--train", options->train, "Manifest to train on, or text (data.train)");
-  command->add_option("--dev", options->dev, "The same to evaluate on (data.dev)");
-  command->add_option("--memory", options->memory,
-                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
-  command->add_option("--host-memory", options->host_memory,
-                      "Host memory besides it, for a GPU or what is kept there: 2GiB or auto");
-  command->add_option("--device", options->device, "What to train on: cpu, cuda or cuda:N");
+  add_run_options(*command, options->run);
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
   command->add_option("--out", options->out, "Folder of the run (runs/NAME)");

@@ -15,6 +15,9 @@ struct GlobalOptions {
   bool verbose = false;
 };
 
+// `sotto plan`: from a budget to a run.
+void add_plan(CLI::App& app, const GlobalOptions& global);
+
 // `sotto train`: a run inside a budget.
 void add_train(CLI::App& app, const GlobalOptions& global);
 

@@ -33,6 +33,8 @@ struct Rates {
   double link_bytes_per_s = 0.0;
   // From the end of one kernel to the beginning of the next.
   double seconds_per_call = 0.0;
+  // For the host to put a kernel on its way, while the device does those before it.
+  double launch_seconds = 0.0;
 
   // Arithmetic or memory, whichever takes longer.
   double seconds_of(const Cost& cost) const;

@@ -72,6 +72,16 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   return filled;
 }
 
+// Where frames are limited, labels may lie denser in other utterances: their number is limited too,
+// to what the largest micro-batch has.
+MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimits limits) {
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
+  int64_t labels = 0;
+  for (const Example& example : largest) labels += num_labels(example);
+  limits.max_labels = std::max(labels, num_labels(largest.front()));
+  return limits;
+}
+
 }  // namespace
 
 BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& budget)
@@ -80,11 +90,9 @@ BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& 
 }
 
 Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
-  std::vector<Example> step = largest_step(batch);
-  if (std::ssize(step) > settings.limits.max_utterances)
-    step.resize(static_cast<size_t>(settings.limits.max_utterances));
+  const std::vector<Example> step = largest_batch(batch, settings.limits);
   const device::MemoryReport whole = run_one(step, settings.tier);
-  if (fits(whole)) return {.limits = settings.limits, .worst = whole};
+  if (fits(whole)) return {.limits = with_labels_of(step, settings.limits), .worst = whole};
   if (!settings.limits.is_adaptive) refuse(step, whole, settings);
 
   device::MemoryReport worst = run_one({step.front()}, settings.tier);
@@ -102,15 +110,21 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
       bad = middle;
     }
   }
-  // Labels may lie denser in other utterances: their number is limited too, to no less than one
-  // utterance has.
-  int64_t labels = 0;
-  for (const Example& example : fill(dry_.model(), source_, step, good))
-    labels += num_labels(example);
   MicroBatchLimits limits = settings.limits;
   limits.max_frames = good;
-  limits.max_labels = std::max(labels, num_labels(step.front()));
-  return {.limits = limits, .worst = worst};
+  return {.limits = with_labels_of(fill(dry_.model(), source_, step, good), limits),
+          .worst = worst};
+}
+
+device::MemoryReport BudgetFit::worst_under(const data::EffectiveBatch& batch,
+                                            const StepSettings& settings) {
+  return run_one(largest_batch(batch, settings.limits), settings.tier);
+}
+
+BudgetFit::LargestStep BudgetFit::measure_largest(const data::EffectiveBatch& batch) const {
+  const std::vector<Example> step = largest_step(batch);
+  return {.frames = frames_of(dry_.model(), step),
+          .longest = frames_of(dry_.model(), {&step.front(), 1})};
 }
 
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
@@ -236,6 +250,17 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   }
   give_targets(step);
   return step;
+}
+
+std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
+                                              const MicroBatchLimits& limits) const {
+  std::vector<Example> step = largest_step(batch);
+  if (std::ssize(step) > limits.max_utterances)
+    step.resize(static_cast<size_t>(limits.max_utterances));
+  if (!limits.is_adaptive) return step;
+  // One that is longer than the limit alone is refused when the step is split.
+  const int64_t longest = frames_of(dry_.model(), {&step.front(), 1});
+  return fill(dry_.model(), source_, step, std::max(limits.max_frames, longest));
 }
 
 std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t needed_bytes,

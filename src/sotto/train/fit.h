@@ -38,6 +38,19 @@ class BudgetFit {
   // micro-batch is to have; the message names the smallest budget that would do.
   Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
 
+  // What the largest micro-batch of such steps takes under the limits of the settings; it need not
+  // fit.
+  device::MemoryReport worst_under(const data::EffectiveBatch& batch, const StepSettings& settings);
+  // Frames of a step as large in every respect as one can be, and of its longest item.
+  struct LargestStep {
+    int64_t frames = 0;
+    int64_t longest = 0;
+  };
+  LargestStep measure_largest(const data::EffectiveBatch& batch) const;
+  bool fits(const device::MemoryReport& report) const {
+    return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
+  }
+
   // Seconds of the longest utterance that fits alone, as Source::lengths() has them; 0 where none
   // does.
   double longest_fitting_s(const StepSettings& settings);
@@ -66,12 +79,12 @@ class BudgetFit {
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples,
                                const nn::LayerTiers& tier);
-  bool fits(const device::MemoryReport& report) const {
-    return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
-  }
   // As large in every respect as a step can be: the i-th longest has the i-th most labels and
   // segments.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
+  // The part of it that limits allow in one micro-batch.
+  std::vector<data::Example> largest_batch(const data::EffectiveBatch& batch,
+                                           const MicroBatchLimits& limits) const;
   [[noreturn]] void refuse(const std::vector<data::Example>& least,
                            const device::MemoryReport& needed, const StepSettings& settings);
   // What to try where the budget of the device is too small.

@@ -4,14 +4,12 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "sotto/core/build_info.h"
-#include "sotto/core/cache_folder.h"
 #include "sotto/core/error.h"
-#include "sotto/core/log.h"
-#include "sotto/core/output_file.h"
-#include "sotto/core/text_file.h"
+#include "sotto/core/json_cache.h"
 #include "sotto/core/units.h"
 #include "sotto/data/micro_batch.h"
 #include "sotto/device/cuda_device.h"
@@ -21,8 +19,6 @@
 namespace sotto::train {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Enough frames that products take the kernels that long micro-batches take.
 constexpr int64_t kUtterances = 8;
@@ -61,20 +57,24 @@ void touch_kernels(const RunConfig& config, const models::DataShape& shape,
                    const device::RunDevice& device) {
   RunConfig cut = config;
   cut.model = config.model.with_one_layer();
+  // What is computed again meets all kernels that are there without it.
+  cut.tier = config.tier.has(nn::Tier::kHost) ? nn::Tier::kHost : nn::Tier::kBlock;
   const std::vector<data::Example> examples = touching_examples(cut, shape);
   Learner learner(cut, shape, device.torch);
-  run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
+  run_step(learner, examples, {.reduction = config.reduction, .tier = cut.tier});
   std::vector<int64_t> places(examples.size());
   std::iota(places.begin(), places.end(), int64_t{0});
   learner.model->recognise(data::make_micro_batch(examples, places, device.torch, learner.staging));
 }
 
-nlohmann::json read_cache(const fs::path& file) {
-  try {
-    return nlohmann::json::parse(read_text_file(file));
-  } catch (const std::exception&) {
-    return nlohmann::json::object();  // absent, or of no use
-  }
+JsonCache cache() {
+  return JsonCache::named("library_constants.json");
+}
+
+// By card, driver, binary and arithmetic.
+std::string key_of(const device::RunDevice& device, Compute compute) {
+  return fmt::format("{} | driver {} | {} | {}", device.name, device::read_gpus().driver_version,
+                     build_info().commit, name_of(compute, kComputes));
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shap
   apply_arithmetic(arithmetic);
   if (!device.target.is_cuda()) return {.arena_bytes = budget_bytes};
   const int64_t constant_bytes = measure_library_constant(config, shape, device);
-  ConstantCache().store(constant_key(device, arithmetic.compute), constant_bytes);
+  cache().store(key_of(device, arithmetic.compute), constant_bytes);
   if (constant_bytes < budget_bytes)
     return {.constant_bytes = constant_bytes, .arena_bytes = budget_bytes - constant_bytes};
   throw ConfigError({.attempted = fmt::format("taking a budget of {} on {}",
@@ -105,37 +105,10 @@ BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shap
                      .hint = fmt::format("Try --memory {}MiB.", 2 * (constant_bytes >> 20))});
 }
 
-ConstantCache::ConstantCache(fs::path file) : file_(std::move(file)) {}
-
-std::optional<int64_t> ConstantCache::find(const std::string& key) const {
-  const nlohmann::json cache = read_cache(file_);
-  const auto found = cache.find(key);
-  if (found == cache.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<int64_t>();
-}
-
-void ConstantCache::store(const std::string& key, int64_t bytes) const {
-  nlohmann::json cache = read_cache(file_);
-  cache[key] = bytes;
-  const std::string text = cache.dump(2) + "\n";
-  try {
-    fs::create_directories(file_.parent_path());
-    OutputFile file = OutputFile::create(file_);
-    file.write(std::as_bytes(std::span(text)));
-    file.close();
-  } catch (const std::exception& error) {
-    spdlog::debug("{} was not written and will be measured again: {}", file_.string(),
-                  error.what());
-  }
-}
-
-fs::path ConstantCache::default_file() {
-  return cache_folder() / "library_constants.json";
-}
-
-std::string constant_key(const device::RunDevice& device, Compute compute) {
-  return fmt::format("{} | driver {} | {} | {}", device.name, device::read_gpus().driver_version,
-                     build_info().commit, name_of(compute, kComputes));
+std::optional<int64_t> find_library_constant(const device::RunDevice& device, Compute compute) {
+  const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute));
+  if (!kept || !kept->is_number_integer()) return std::nullopt;
+  return kept->get<int64_t>();
 }
 
 }  // namespace sotto::train

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
-#include <string>
 
 #include "sotto/device/run_device.h"
 #include "sotto/train/run_config.h"
@@ -32,23 +30,7 @@ BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shap
                           const device::RunDevice& device, int64_t budget_bytes);
 
 // The same number as it was measured before by this binary, on this card with this driver: for
-// plans that do not touch the card. One small JSON file for all of them.
-class ConstantCache {
- public:
-  // `file`: by default library_constants.json in the user's cache folder.
-  explicit ConstantCache(std::filesystem::path file = default_file());
-
-  std::optional<int64_t> find(const std::string& key) const;
-  // A cache that cannot be written is no error.
-  void store(const std::string& key, int64_t bytes) const;
-
-  static std::filesystem::path default_file();
-
- private:
-  std::filesystem::path file_;
-};
-
-// By card, driver, binary and arithmetic.
-std::string constant_key(const device::RunDevice& device, Compute compute);
+// plans that do not touch the card.
+std::optional<int64_t> find_library_constant(const device::RunDevice& device, Compute compute);
 
 }  // namespace sotto::train

@@ -64,6 +64,9 @@ void RunConfig::visit(OptionVisitor& visitor) {
   effective_batch = data::EffectiveBatch::parse(batch);
   visitor.value("micro_batch", micro_batch, "most utterances of a micro-batch; 0: as memory allows",
                 {.min = 0});
+  visitor.value("max_frames", max_frames,
+                "most frames of a micro-batch, as the encoder counts them; 0: as memory allows",
+                {.min = 0});
   visitor.value("adaptive_batching", adaptive_batching,
                 "fill micro-batches by length; false: micro_batch utterances in each");
   visitor.choice("curriculum", curriculum, "the order of the utterances", data::kCurricula);
@@ -160,6 +163,7 @@ void RunConfig::validate() const {
 MicroBatchLimits limits_of(const RunConfig& config) {
   MicroBatchLimits limits;
   if (config.micro_batch > 0) limits.max_utterances = config.micro_batch;
+  if (config.max_frames > 0) limits.max_frames = config.max_frames;
   limits.is_adaptive = config.adaptive_batching;
   return limits;
 }

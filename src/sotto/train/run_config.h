@@ -85,6 +85,8 @@ struct RunConfig {
   data::EffectiveBatch effective_batch;
   // Most utterances of a micro-batch; 0: as memory allows.
   int64_t micro_batch = 0;
+  // Most frames of a micro-batch, as the network's encoder counts them; 0: as memory allows.
+  int64_t max_frames = 0;
   // Micro-batches are filled by the lengths of their utterances; false: micro_batch in each,
   // whatever their lengths.
   bool adaptive_batching = true;

@@ -1,0 +1,152 @@
+#include "plan_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sotto/core/units.h"
+#include "sotto/device/arena.h"
+#include "sotto/report/table.h"
+
+namespace sotto::cli {
+
+namespace {
+
+using device::Category;
+using plan::Way;
+using report::Align;
+using report::Table;
+
+std::string speed_text(const Way& way, const PlanFacts& facts) {
+  return facts.is_text ? fmt::format("{:.0f} tokens/s", way.speed())
+                       : fmt::format("{:.0f} audio-s/s", way.speed());
+}
+
+double run_seconds(const Way& way, const PlanFacts& facts) {
+  return static_cast<double>(facts.epochs) * facts.length / way.speed();
+}
+
+std::string bytes_table(const Way& way, const PlanFacts& facts) {
+  Table table({{"memory"}, {"at the peak", Align::kRight}});
+  const device::MemoryReport& worst = way.fit.worst;
+  for (int i = 0; i < device::kNumCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    table.add_row({std::string(device::name_of(category)),
+                   format_bytes(worst.at_peak[static_cast<size_t>(i)])});
+  }
+  const int64_t gaps = worst.high_water - worst.peak;
+  table.add_row({"between them", format_bytes(gaps)});
+  if (facts.constant_bytes > 0) {
+    table.add_row(
+        {facts.is_elsewhere ? "driver and libraries, allowed for" : "driver and libraries",
+         format_bytes(facts.constant_bytes)});
+  }
+  table.add_rule();
+  table.add_row({fmt::format("in all, in {}", worst.peak_moment.to_string()),
+                 format_bytes(worst.high_water + facts.constant_bytes)});
+  table.add_row({"budget", format_bytes(facts.budget_bytes)});
+  if (worst.host_peak > 0) table.add_row({"host memory besides", format_bytes(worst.host_peak)});
+  return table.to_string();
+}
+
+// Kernels that take most of the time, the rest together.
+std::string time_table(const Way& way) {
+  std::vector<std::pair<double, std::string>> kernels;
+  for (const auto& [kernel, seconds] : way.time.by_kernel_s) kernels.emplace_back(seconds, kernel);
+  std::ranges::sort(kernels, std::greater<>());
+  Table table({{"time of a step"}, {"ms", Align::kRight}});
+  constexpr size_t kShown = 6;
+  double rest = 0.0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (i < kShown) {
+      table.add_row({kernels[i].second, fmt::format("{:.1f}", 1e3 * kernels[i].first)});
+    } else {
+      rest += kernels[i].first;
+    }
+  }
+  table.add_row({"other kernels", fmt::format("{:.1f}", 1e3 * rest)});
+  if (way.time.waiting_s > 0.0)
+    table.add_row(
+        {"waiting for the host or its link", fmt::format("{:.1f}", 1e3 * way.time.waiting_s)});
+  table.add_rule();
+  table.add_row({fmt::format("in all, {} micro-batches", way.micro_batches),
+                 fmt::format("{:.1f}", 1e3 * way.time.total_s())});
+  return table.to_string();
+}
+
+std::string ways_table(const plan::Plan& plan, const PlanFacts& facts) {
+  Table table({{"ways"},
+               {"state"},
+               {"tier"},
+               {"memory", Align::kRight},
+               {"speed", Align::kRight},
+               {"all epochs", Align::kRight}});
+  const auto add = [&](const Way& way) {
+    table.add_row({std::string(name_of(way.config.numerics, train::kNumerics)),
+                   std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
+                   way.config.tier.to_string(),
+                   format_bytes(way.fit.worst.high_water + facts.constant_bytes),
+                   speed_text(way, facts), format_duration(run_seconds(way, facts))});
+  };
+  add(plan.best);
+  if (!plan.others.empty()) table.add_rule();
+  for (const Way& way : plan.others) add(way);
+  return table.to_string();
+}
+
+nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
+  const device::MemoryReport& worst = way.fit.worst;
+  nlohmann::ordered_json categories;
+  for (int i = 0; i < device::kNumCategories; ++i)
+    categories[std::string(device::name_of(static_cast<Category>(i)))] =
+        worst.at_peak[static_cast<size_t>(i)];
+  return {{"numerics", name_of(way.config.numerics, train::kNumerics)},
+          {"state", name_of(way.config.optimizer.state, optim::kStatePlaces)},
+          {"tier", way.config.tier.to_string()},
+          {"max_frames", way.config.max_frames},
+          {"micro_batches", way.micro_batches},
+          {"arena_bytes", worst.high_water},
+          {"total_bytes", worst.high_water + facts.constant_bytes},
+          {"host_bytes", worst.host_peak},
+          {"peak_bytes", categories},
+          {"peak_moment", worst.peak_moment.to_string()},
+          {"step_seconds", way.time.total_s()},
+          {"speed", way.speed()},
+          {"run_seconds", run_seconds(way, facts)}};
+}
+
+}  // namespace
+
+std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
+                      const PlanFacts& facts) {
+  std::string text =
+      fmt::format("{}{}, {}: {}, {} for {} epochs of {}\n\n", facts.device_name,
+                  facts.is_elsewhere ? " (by its data sheet)" : "",
+                  format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
+                  format_duration(run_seconds(plan.best, facts)), facts.epochs, facts.data_name);
+  text += bytes_table(plan.best, facts) + "\n" + time_table(plan.best) + "\n";
+  text += ways_table(plan, facts) + "\n";
+  for (const plan::Reason& reason : reasons_of(plan, request))
+    text += fmt::format("{}: {}: {}\n", reason.key, reason.value, reason.why);
+  return text;
+}
+
+nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
+                                 const PlanFacts& facts) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"device", facts.device_name},
+                                 {"elsewhere", facts.is_elsewhere},
+                                 {"budget_bytes", facts.budget_bytes},
+                                 {"constant_bytes", facts.constant_bytes},
+                                 {"host_budget_bytes", request.budget.host_bytes},
+                                 {"data", facts.data_name},
+                                 {"best", way_json(plan.best, facts)}};
+  for (const Way& way : plan.others) json["others"].push_back(way_json(way, facts));
+  for (const plan::Reason& reason : reasons_of(plan, request))
+    json["reasons"].push_back({{"key", reason.key}, {"value", reason.value}, {"why", reason.why}});
+  return json;
+}
+
+}  // namespace sotto::cli

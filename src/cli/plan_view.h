@@ -1,0 +1,30 @@
+// A plan on the terminal, and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sotto/plan/explanation.h"
+
+namespace sotto::cli {
+
+// What a plan is for, besides its request.
+struct PlanFacts {
+  std::string device_name;
+  // Whether the card is not the one at hand: its rates are published ones.
+  bool is_elsewhere = false;
+  int64_t budget_bytes = 0;
+  int64_t constant_bytes = 0;
+  std::string data_name;
+  // Of an epoch: seconds, or tokens.
+  double length = 0.0;
+  bool is_text = false;
+  int64_t epochs = 0;
+};
+
+std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
+                      const PlanFacts& facts);
+nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
+                                 const PlanFacts& facts);
+
+}  // namespace sotto::cli

@@ -1,0 +1,41 @@
+#include "sotto/plan/device_rates.h"
+
+namespace sotto::plan {
+
+namespace {
+
+using kernels::Work;
+
+// Shares of what is published, measured on an H200 with the steps of docs/results.md.
+constexpr double kOfProducts = 0.70;
+constexpr double kOfAttention = 0.45;
+constexpr double kOfMemory = 0.80;
+constexpr double kOfLink = 0.80;
+// Between two kernels on the device, and for the host to put one on its way.
+constexpr double kBetweenKernels_s = 1.5e-6;
+constexpr double kLaunch_s = 6e-6;
+
+}  // namespace
+
+kernels::Rates rates_of(const device::KnownDevice& device, train::Compute compute) {
+  const device::PublishedRates& published = device.rates;
+  const bool uses_tf32 = compute == train::Compute::kTf32 && published.tf32_tera > 0.0;
+  const double fp32 = 1e12 * (uses_tf32 ? published.tf32_tera : published.fp32_tera);
+  const double half = 1e12 * published.half_tera;
+  kernels::Rates rates{.bytes_per_s = kOfMemory * 1e9 * published.memory_giga,
+                       .link_bytes_per_s = kOfLink * 1e9 * published.link_giga,
+                       .seconds_per_call = kBetweenKernels_s,
+                       .launch_seconds = kLaunch_s};
+  const auto set = [&](Work work, double flops) {
+    rates.flops_per_s[static_cast<size_t>(work)] = flops;
+  };
+  set(Work::kElementwise, 1e12 * published.fp32_tera);
+  set(Work::kProduct32, kOfProducts * fp32);
+  set(Work::kProduct16, kOfProducts * half);
+  set(Work::kAttention32, kOfAttention * 1e12 * published.fp32_tera);
+  set(Work::kAttention16, kOfAttention * half);
+  set(Work::kLink, 1.0);
+  return rates;
+}
+
+}  // namespace sotto::plan

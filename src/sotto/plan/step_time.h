@@ -1,0 +1,29 @@
+// How long a step takes, by the costs that its dry run reports and the rates of a device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "sotto/kernels/cost.h"
+
+namespace sotto::plan {
+
+struct StepTime {
+  // Forward and backward of all micro-batches, and the update.
+  double batches_s = 0.0;
+  double update_s = 0.0;
+  // Of both: what the device waits for the link, and for the host to put kernels on their way.
+  double waiting_s = 0.0;
+  // Of the device's time.
+  std::map<std::string, double, std::less<>> by_kernel_s;
+
+  double total_s() const { return batches_s + update_s; }
+};
+
+// Of a step of which one micro-batch and its update were recorded, and which has `num_alike` of
+// such micro-batches: a fraction, where they are not equally long.
+StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& rates,
+                 double num_alike);
+
+}  // namespace sotto::plan
