@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -13,15 +12,9 @@
 #include "command_line.h"
 #include "commands.h"
 #include "plan_view.h"
+#include "planned_device.h"
 #include "run_options.h"
-#include "sotto/core/config_yaml.h"
-#include "sotto/core/output_file.h"
-#include "sotto/device/device_table.h"
-#include "sotto/device/host_info.h"
-#include "sotto/plan/calibration.h"
-#include "sotto/plan/device_rates.h"
 #include "sotto/plan/usual_data.h"
-#include "sotto/train/library_constant.h"
 #include "sotto/train/run_data.h"
 
 namespace sotto::cli {
@@ -36,92 +29,27 @@ struct PlanOptions {
   bool json = false;
 };
 
-bool is_at_hand(const std::string& device) {
-  return device == "cpu" || device == "cuda" || device.starts_with("cuda:");
-}
-
-// What the plan is made for: the device at hand or one of the table, and its share of the budget.
-struct PlannedDevice {
-  device::Target target;
-  std::string name;
-  int64_t budget_bytes = 0;
-  int64_t constant_bytes = 0;
-  int64_t host_bytes = 0;
-  std::function<kernels::Rates(train::Compute)> rates;
-};
-
-// Host memory for state and inputs of layers; `auto`: three quarters of what is free here.
-int64_t host_bytes_for(const MemorySize& budget) {
-  const device::HostInfo host = device::read_host();
-  if (budget.kind == MemorySize::Kind::kAuto) return host.free_bytes / 4 * 3;
-  return device::resolve_budget(budget,
-                                {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
-                                "the host", "--host-memory");
-}
-
-PlannedDevice device_elsewhere(const train::RunConfig& config) {
-  const device::KnownDevice& known = device::find_device(config.device);
-  const device::MemoryAvailable memory{.total_bytes = known.usable_bytes(),
-                                       .free_bytes = known.usable_bytes()};
-  return {.target = known.target(),
-          .name = std::string(known.title),
-          .budget_bytes = device::resolve_budget(config.memory, memory, known.title),
-          .constant_bytes = device::KnownDevice::kLibraryAllowance,
-          .host_bytes = host_bytes_for(config.host_memory),
-          .rates = [&known](train::Compute compute) { return plan::rates_of(known, compute); }};
-}
-
-PlannedDevice device_here(const train::RunConfig& config) {
-  const device::RunDevice device = device::open_device(config.device, {}, config.deterministic);
-  const train::Compute compute = config.arithmetic().compute;
-  return {.target = device.target,
-          .name = device.name,
-          .budget_bytes = device::resolve_budget(config.memory, device.memory, device.name),
-          .constant_bytes = !device.target.is_cuda()
-                                ? 0
-                                : train::find_library_constant(device, compute)
-                                      .value_or(device::KnownDevice::kLibraryAllowance),
-          .host_bytes = device.target.is_cuda() ? host_bytes_for(config.host_memory)
-                                                : device::HostMemory::kUnlimited,
-          .rates = [device](train::Compute of) { return plan::rates_at_hand(device, of); }};
-}
-
-void write_file(const fs::path& path, const std::string& text) {
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  OutputFile file = OutputFile::create(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.close();
-}
-
 void run_plan(const PlanOptions& options) {
   const ReadConfig read = read_run_config(options.run);
-  train::RunConfig config = read.config;
-  const PlannedDevice device =
-      is_at_hand(config.device) ? device_here(config) : device_elsewhere(config);
+  const train::RunConfig& config = read.config;
+  const PlannedDevice device = planned_device(config);
   const bool has_data = !config.data.train.empty();
   std::unique_ptr<train::RunData> data;
-  std::unique_ptr<data::Source> source;
+  std::shared_ptr<data::Source> source;
   models::DataShape shape = plan::usual_shape(config);
   if (has_data) {
     data = train::open_run_data(config, std::nullopt, {});
     shape = data->shape();
-    source = data->make_train(
-        [](const data::Source&) { return std::numeric_limits<double>::infinity(); });
+    source = data->make_whole();
   } else {
-    source = std::make_unique<data::ExampleList>(plan::usual_data(config));
+    source = std::make_shared<data::ExampleList>(plan::usual_data(config));
   }
-  const plan::PlanRequest request{.config = config,
-                                  .open = read.open,
-                                  .shape = shape,
-                                  .target = device.target,
-                                  .budget = {.bytes = device.budget_bytes - device.constant_bytes,
-                                             .host_bytes = device.host_bytes},
-                                  .rates = device.rates};
+  const plan::PlanRequest request = device.request(config, read.open, shape);
   const plan::Plan plan = plan::Planner(request, *source).plan();
 
   const std::vector<float> lengths = source->lengths();
   const PlanFacts facts{.device_name = device.name,
-                        .is_elsewhere = !is_at_hand(config.device),
+                        .is_elsewhere = device.is_elsewhere,
                         .budget_bytes = device.budget_bytes,
                         .constant_bytes = device.constant_bytes,
                         .data_name = has_data ? source->name()
@@ -132,7 +60,7 @@ void run_plan(const PlanOptions& options) {
                         .epochs = config.epochs};
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
-  write_file(folder / "plan.yaml", format_yaml(plan::write_plan(plan, request)));
+  write_plan_file(folder, plan, request);
   std::cout << (options.json ? plan_json(plan, request, facts).dump(2) + "\n"
                              : plan_text(plan, request, facts) +
                                    fmt::format("\n{} is the run's configuration\n",

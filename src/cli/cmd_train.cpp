@@ -16,6 +16,8 @@
 #include "command_line.h"
 #include "commands.h"
 #include "opened_device.h"
+#include "plan_view.h"
+#include "planned_device.h"
 #include "run_options.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/error.h"
@@ -141,6 +143,42 @@ void keep_log_in(const fs::path& folder) {
            fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
 }
 
+// What a run that goes on had decided, where its budget is the one that it had: then it goes on to
+// the bit.
+std::optional<train::RunConfig> decided_before(const train::RunConfig& config,
+                                               const plan::OpenChoices& open,
+                                               const std::optional<fs::path>& checkpoint) {
+  if (!checkpoint) return std::nullopt;
+  const train::RunConfig before = train::read_checkpoint(*checkpoint).config;
+  if (before.memory != config.memory || before.device != config.device) return std::nullopt;
+  train::RunConfig decided = config;
+  if (open.numerics) decided.numerics = before.numerics;
+  if (open.numerics) decided.precision = before.precision;
+  if (open.state) decided.optimizer.state = before.optimizer.state;
+  if (open.tier) decided.tier = before.tier;
+  if (open.max_frames) decided.max_frames = before.max_frames;
+  return decided;
+}
+
+// What the configuration leaves open is decided when the data is known; plan.yaml tells why.
+std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planner_for(
+    const ReadConfig& read, const OpenedDevice& opened, const fs::path& folder,
+    const std::optional<fs::path>& checkpoint) {
+  if (!read.open.any()) return {};
+  return
+      [&read, &opened, folder, checkpoint](const train::RunConfig& config, train::RunData& data) {
+        if (std::optional<train::RunConfig> before = decided_before(config, read.open, checkpoint))
+          return *before;
+        const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
+                                              .request(config, read.open, data.shape());
+        const plan::Plan plan = plan::Planner(request, *data.make_whole()).plan();
+        for (const plan::Reason& reason : plan::reasons_of(plan, request))
+          spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
+        write_plan_file(folder, plan, request);
+        return plan.best.config;
+      };
+}
+
 void run_train(const TrainOptions& options) {
   // Where a run without a configuration is resumed, its folder says what it is.
   std::optional<fs::path> described;
@@ -173,7 +211,8 @@ void run_train(const TrainOptions& options) {
                           .budget_bytes = opened.budget_bytes,
                           .device = opened.device,
                           .resume_from = checkpoint,
-                          .inits_whole_model = read.inits_whole_model},
+                          .inits_whole_model = read.inits_whole_model,
+                          .decide = planner_for(read, opened, folder, checkpoint)},
                          std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);

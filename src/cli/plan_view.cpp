@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/core/config_yaml.h"
+#include "sotto/core/output_file.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
 #include "sotto/report/table.h"
@@ -147,6 +149,15 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
   for (const plan::Reason& reason : reasons_of(plan, request))
     json["reasons"].push_back({{"key", reason.key}, {"value", reason.value}, {"why", reason.why}});
   return json;
+}
+
+void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,
+                     const plan::PlanRequest& request) {
+  std::filesystem::create_directories(folder);
+  const std::string text = format_yaml(plan::write_plan(plan, request));
+  OutputFile file = OutputFile::create(folder / "plan.yaml");
+  file.write(std::as_bytes(std::span(text)));
+  file.close();
 }
 
 }  // namespace sotto::cli

@@ -1,6 +1,7 @@
 // A plan on the terminal, and as JSON.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,5 +27,9 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       const PlanFacts& facts);
 nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
                                  const PlanFacts& facts);
+
+// plan.yaml in a run's folder: its configuration, with reasons.
+void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,
+                     const plan::PlanRequest& request);
 
 }  // namespace sotto::cli

@@ -58,9 +58,10 @@ class Search {
       const std::optional<LayerTiers> tier = tiers_for(limits);
       if (!tier) continue;
       Way way = way_of(limits, *tier);
-      if (!best || way.time.total_s() < best->time.total_s()) best = std::move(way);
-      // Larger micro-batches came first, and nothing is faster than to compute nothing again.
-      if (*tier == Tier::kNone) break;
+      const bool is_better = !best || way.time.total_s() < best->time.total_s();
+      if (is_better) best = std::move(way);
+      // Where nothing is computed again, smaller micro-batches have nothing more to give.
+      if (!is_better && *tier == Tier::kNone) break;
     }
     return best;
   }
@@ -236,6 +237,8 @@ std::vector<optim::StatePlace> Planner::places_to_try() const {
 Plan Planner::plan() {
   std::vector<Way> ways;  // from the most exact arithmetic on
   for (const Numerics numerics : numerics_to_try()) {
+    // A CPU computes in fp32 what is given to it in bf16: that saves memory alone.
+    if (!request_.target.is_cuda() && !ways.empty()) break;
     for (const optim::StatePlace place : places_to_try()) {
       train::RunConfig config = request_.config;
       config.numerics = numerics;

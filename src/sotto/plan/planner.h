@@ -25,6 +25,8 @@ struct OpenChoices {
   bool state = true;
   bool tier = true;
   bool max_frames = true;
+
+  bool any() const { return numerics || state || tier || max_frames; }
 };
 
 struct PlanRequest {

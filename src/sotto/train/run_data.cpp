@@ -77,17 +77,17 @@ class Speech : public RunData {
 
   uint64_t fingerprint() const override { return manifest_.fingerprint(); }
 
-  std::unique_ptr<data::Source> make_train(const LongestFitting& longest_fitting) override {
+  std::shared_ptr<data::Source> make_train(const LongestFitting& longest_fitting) override {
     data::DatasetOptions options = dataset_options(config_, manifest_);
     const data::AudioTreatment treatment = treatment_of(config_);
     cache_ = treatment.cache;
-    auto train = std::make_unique<data::Dataset>(manifest_, *tokenizer_, options, treatment);
+    auto train = std::make_shared<data::Dataset>(manifest_, *tokenizer_, options, treatment);
     if (config_.data.too_large == data::Policy::kError) return train;
     const double fitting_s = longest_fitting(*train);
     if (options.max_seconds == 0.0 || options.max_seconds > fitting_s)
       options.max_seconds = fitting_s;
     options.too_long = config_.data.too_large;
-    return std::make_unique<data::Dataset>(manifest_, *tokenizer_, options, treatment);
+    return std::make_shared<data::Dataset>(manifest_, *tokenizer_, options, treatment);
   }
 
   std::unique_ptr<data::Source> make_dev() const override {
@@ -149,9 +149,7 @@ class Text : public RunData {
 
   uint64_t fingerprint() const override { return train_->fingerprint(); }
 
-  std::unique_ptr<data::Source> make_train(const LongestFitting&) override {
-    return std::move(train_);
-  }
+  std::shared_ptr<data::Source> make_train(const LongestFitting&) override { return train_; }
 
   std::unique_ptr<data::Source> make_dev() const override {
     if (config_.data.dev.empty()) return nullptr;
@@ -161,7 +159,7 @@ class Text : public RunData {
  private:
   const RunConfig& config_;
   PreparingProgress progress_;
-  std::unique_ptr<data::Source> train_;
+  std::shared_ptr<data::Source> train_;
 };
 
 }  // namespace

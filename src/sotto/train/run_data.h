@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -36,8 +37,12 @@ class RunData {
 
   // The seconds of the longest utterance of a source that fits into the budget alone.
   using LongestFitting = std::function<double(const data::Source&)>;
-  // Once. Throws DataError where a policy says so.
-  virtual std::unique_ptr<data::Source> make_train(const LongestFitting& longest_fitting) = 0;
+  // Throws DataError where a policy says so.
+  virtual std::shared_ptr<data::Source> make_train(const LongestFitting& longest_fitting) = 0;
+  // With those that do not fit: for a plan, which is made before the budget is divided.
+  std::shared_ptr<data::Source> make_whole() {
+    return make_train([](const data::Source&) { return std::numeric_limits<double>::infinity(); });
+  }
   // nullptr where nothing is named.
   virtual std::unique_ptr<data::Source> make_dev() const = 0;
 

@@ -52,15 +52,17 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       target_(request_.device.target) {
   const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
-  if (request_.resume_from) {
-    checkpoint = read_checkpoint(*request_.resume_from);
+  if (request_.resume_from) checkpoint = read_checkpoint(*request_.resume_from);
+  data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
+                        events_.preparing);
+  if (request_.decide) request_.config = request_.decide(config, *data_);
+  loss_scale_ = LossScale(config.arithmetic());
+  if (checkpoint) {
     state_ = checkpoint->state;
     // Of other numerics it says nothing of fp16.
     if (checkpoint->config.arithmetic().compute == config.arithmetic().compute)
       loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
-  data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
-                        events_.preparing);
   if (checkpoint) check_resumable(*checkpoint, config, data_->fingerprint());
   state_.data_fingerprint = data_->fingerprint();
   const models::DataShape shape = data_->shape();

@@ -95,6 +95,8 @@ struct RunRequest {
   std::optional<std::filesystem::path> resume_from = {};
   // config.init_from is the model itself, all of which must fit but its head.
   bool inits_whole_model = false;
+  // Decides what the configuration leaves open, once the data is known; empty: nothing is open.
+  std::function<RunConfig(const RunConfig&, RunData&)> decide = {};
   // How full the device is; empty: as the machine says.
   device::MemoryReading read_device = {};
 };
@@ -162,7 +164,7 @@ class Trainer {
   RunRequest request_;
   RunEvents events_;
   std::unique_ptr<RunData> data_;
-  std::unique_ptr<data::Source> train_;
+  std::shared_ptr<data::Source> train_;
   std::unique_ptr<data::Source> dev_;  // absent without data.dev
   std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<DryRun> dry_;

@@ -1,0 +1,76 @@
+#include "planned_device.h"
+
+#include "sotto/device/budget.h"
+#include "sotto/device/device_table.h"
+#include "sotto/device/host_info.h"
+#include "sotto/plan/calibration.h"
+#include "sotto/plan/device_rates.h"
+#include "sotto/train/library_constant.h"
+
+namespace sotto::cli {
+
+namespace {
+
+bool is_at_hand(const std::string& device) {
+  return device == "cpu" || device == "cuda" || device.starts_with("cuda:");
+}
+
+// For state and inputs of layers; `auto`: three quarters of what is free here.
+int64_t host_bytes_for(const MemorySize& budget) {
+  const device::HostInfo host = device::read_host();
+  if (budget.kind == MemorySize::Kind::kAuto) return host.free_bytes / 4 * 3;
+  return device::resolve_budget(budget,
+                                {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
+                                "the host", "--host-memory");
+}
+
+PlannedDevice device_elsewhere(const train::RunConfig& config) {
+  const device::KnownDevice& known = device::find_device(config.device);
+  const device::MemoryAvailable memory{.total_bytes = known.usable_bytes(),
+                                       .free_bytes = known.usable_bytes()};
+  return {.target = known.target(),
+          .name = std::string(known.title),
+          .is_elsewhere = true,
+          .budget_bytes = device::resolve_budget(config.memory, memory, known.title),
+          .constant_bytes = device::KnownDevice::kLibraryAllowance,
+          .host_bytes = host_bytes_for(config.host_memory),
+          .rates = [&known](train::Compute compute) { return plan::rates_of(known, compute); }};
+}
+
+}  // namespace
+
+plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
+                                         const plan::OpenChoices& open,
+                                         const models::DataShape& shape) const {
+  return {.config = config,
+          .open = open,
+          .shape = shape,
+          .target = target,
+          .budget = {.bytes = budget_bytes - constant_bytes, .host_bytes = host_bytes},
+          .rates = rates};
+}
+
+PlannedDevice planned_device(const train::RunConfig& config) {
+  if (!is_at_hand(config.device)) return device_elsewhere(config);
+  const device::RunDevice device = device::open_device(config.device, {}, config.deterministic);
+  return planned_device(config, device,
+                        device::resolve_budget(config.memory, device.memory, device.name));
+}
+
+PlannedDevice planned_device(const train::RunConfig& config, const device::RunDevice& device,
+                             int64_t budget_bytes) {
+  PlannedDevice planned{
+      .target = device.target,
+      .name = device.name,
+      .budget_bytes = budget_bytes,
+      .host_bytes = device::HostMemory::kUnlimited,
+      .rates = [device](train::Compute of) { return plan::rates_at_hand(device, of); }};
+  if (device.target.is_cuda()) {
+    planned.constant_bytes = train::find_library_constant(device, config.arithmetic().compute)
+                                 .value_or(device::KnownDevice::kLibraryAllowance);
+    planned.host_bytes = host_bytes_for(config.host_memory);
+  }
+  return planned;
+}
+
+}  // namespace sotto::cli

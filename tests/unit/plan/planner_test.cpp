@@ -1,0 +1,196 @@
+#include "sotto/plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/config.h"
+#include "sotto/core/config_yaml.h"
+#include "sotto/data/example_list.h"
+#include "sotto/plan/explanation.h"
+#include "support/thrown.h"
+#include "support/tiny_corpus.h"
+
+namespace sotto::plan {
+namespace {
+
+using nn::Tier;
+using test::contains;
+using test::message_of;
+using train::Numerics;
+
+// Of a card on which products are cheap and kernels are not free.
+kernels::Rates some_rates(train::Compute compute) {
+  const double products = compute == train::Compute::kFp32 ? 1e11 : 8e11;
+  kernels::Rates rates{.bytes_per_s = 1e11,
+                       .link_bytes_per_s = 1e10,
+                       .seconds_per_call = 1e-6,
+                       .launch_seconds = 1e-6};
+  rates.flops_per_s.fill(products);
+  return rates;
+}
+
+constexpr device::Target kCard{
+    .processor = device::Processor::kCuda, .capability = 86, .num_sms = 46};
+
+class PlannerTest : public ::testing::Test {
+ protected:
+  PlannerTest() : source_(test::tiny_examples(64, 1), lengths(64)) {
+    request_ = {.config = test::tiny_config(),
+                .open = {},
+                .shape = test::kTinyShape,
+                .target = kCard,
+                .budget = {.bytes = int64_t{1} << 30},
+                .rates = some_rates};
+    request_.config.model.transformer_ctc.layers = 4;
+    request_.config.effective_batch.utterances = 16;
+    request_.config.precision.small_below = 64;
+  }
+
+  static std::vector<float> lengths(int64_t count) {
+    std::vector<float> lengths;
+    for (const data::Example& example : test::tiny_examples(count, 1))
+      lengths.push_back(static_cast<float>(example.rows) / 100.0f);
+    return lengths;
+  }
+
+  Plan plan() const { return Planner(request_, source_).plan(); }
+  Plan plan_in(int64_t bytes) {
+    request_.budget.bytes = bytes;
+    return plan();
+  }
+  // The smallest budget that is not refused.
+  int64_t least() {
+    int64_t bad = 0, good = int64_t{1} << 30;
+    while (good - bad > 256) {
+      const int64_t middle = (good + bad) / 2;
+      try {
+        plan_in(middle);
+        good = middle;
+      } catch (const ConfigError&) {
+        bad = middle;
+      }
+    }
+    return good;
+  }
+
+  data::ExampleList source_;
+  PlanRequest request_;
+};
+
+TEST_F(PlannerTest, KeepsEverythingWhereThereIsRoom) {
+  const Plan plan = this->plan();
+  EXPECT_EQ(plan.best.config.tier, Tier::kNone);
+  EXPECT_EQ(plan.best.config.optimizer.state, optim::StatePlace::kDevice);
+  EXPECT_EQ(plan.best.config.max_frames, 0);
+  EXPECT_EQ(plan.best.micro_batches, 1);
+}
+
+// fp32 is far slower on such a card, bf16-lean hardly faster than bf16-exact.
+TEST_F(PlannerTest, TakesTheMostExactArithmeticThatIsNotMuchSlower) {
+  EXPECT_EQ(plan().best.config.numerics, Numerics::kBf16Exact);
+}
+
+TEST_F(PlannerTest, StaysInsideTheBudget) {
+  const int64_t all = plan().best.fit.worst.high_water;
+  for (const int64_t percent : {90, 70, 50, 40, 30}) {
+    const int64_t budget = all * percent / 100;
+    const Plan plan = plan_in(budget);
+    EXPECT_LE(plan.best.fit.worst.high_water, budget) << percent;
+    for (const Way& way : plan.others) EXPECT_LE(way.fit.worst.high_water, budget) << percent;
+  }
+}
+
+TEST_F(PlannerTest, MoreMemoryIsNeverSlower) {
+  request_.open.numerics = false;
+  request_.config.numerics = Numerics::kBf16Exact;
+  const int64_t first = least();
+  double before = std::numeric_limits<double>::infinity();
+  for (int64_t budget = first; budget < 8 * first; budget = budget * 21 / 20) {
+    const double seconds = plan_in(budget).best.time.total_s();
+    EXPECT_LE(seconds, before * (1 + 1e-12)) << budget;
+    before = seconds;
+  }
+}
+
+TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
+  request_.open.numerics = false;
+  request_.config.numerics = Numerics::kBf16Exact;
+  for (const int64_t times : {1, 2, 4}) {
+    request_.open = {.numerics = false};
+    const int64_t budget = times * least();
+    const double free = plan_in(budget).best.time.total_s();
+    for (const auto& [name, tier] : nn::kTiers) {
+      for (const auto& [place_name, place] : optim::kStatePlaces) {
+        request_.open = {.numerics = false, .state = false, .tier = false};
+        request_.config.tier = tier;
+        request_.config.optimizer.state = place;
+        try {
+          EXPECT_GE(plan().best.time.total_s(), free) << name << ", " << place_name;
+        } catch (const ConfigError&) {
+          SUCCEED();  // it does not fit
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {
+  const int64_t budget = plan().best.fit.worst.high_water / 2;
+  const Plan a = plan_in(budget), b = plan_in(budget);
+  EXPECT_EQ(format_yaml(write_plan(a, request_)), format_yaml(write_plan(b, request_)));
+}
+
+TEST_F(PlannerTest, RespectsWhatIsFixed) {
+  request_.open = {.numerics = false, .state = false, .tier = false, .max_frames = false};
+  request_.config.numerics = Numerics::kFp32;
+  request_.config.tier = nn::LayerTiers::parse("1 qkv, ffn");
+  request_.config.optimizer.state = optim::StatePlace::kHost;
+  request_.config.max_frames = 40;
+  const train::RunConfig& decided = plan().best.config;
+  EXPECT_EQ(decided.numerics, Numerics::kFp32);
+  EXPECT_EQ(decided.tier, request_.config.tier);
+  EXPECT_EQ(decided.optimizer.state, optim::StatePlace::kHost);
+  EXPECT_EQ(decided.max_frames, 40);
+  EXPECT_TRUE(reasons_of(plan(), request_).empty());
+}
+
+TEST_F(PlannerTest, NeverPicksWhatTheDeviceCannotDo) {
+  request_.target.capability = 75;
+  request_.config.precision = {};
+  for (const int64_t budget : {int64_t{1} << 30, plan().best.fit.worst.high_water / 2}) {
+    const Plan plan = plan_in(budget);
+    EXPECT_NE(plan.best.config.arithmetic().compute, train::Compute::kBf16);
+    for (const Way& way : plan.others)
+      EXPECT_NE(way.config.arithmetic().compute, train::Compute::kBf16);
+  }
+}
+
+TEST_F(PlannerTest, SaysWhatWouldDoWhereNothingFits) {
+  const int64_t enough = least();
+  EXPECT_NO_THROW(plan_in(enough));
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan_in(enough - 512); }), "bf16-lean");
+}
+
+TEST_F(PlannerTest, GivesAReasonForEachDecision) {
+  const Plan plan = plan_in(this->plan().best.fit.worst.high_water / 2);
+  std::vector<std::string> keys;
+  for (const Reason& reason : reasons_of(plan, request_)) {
+    keys.push_back(reason.key);
+    EXPECT_FALSE(reason.why.empty());
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"numerics", "optimizer.state", "tier", "max_frames"}));
+  const std::string yaml = format_yaml(write_plan(plan, request_));
+  EXPECT_PRED2(contains, yaml, "Decided:");
+}
+
+// What is written is a configuration, and the one that was decided.
+TEST_F(PlannerTest, WritesAConfigurationThatIsReadBack) {
+  const Plan plan = plan_in(this->plan().best.fit.worst.high_water / 2);
+  const auto read = read_options<train::RunConfig>(
+      parse_yaml(format_yaml(write_plan(plan, request_)), "plan.yaml"));
+  EXPECT_EQ(read.tier, plan.best.config.tier);
+  EXPECT_EQ(read.max_frames, plan.best.config.max_frames);
+  EXPECT_EQ(read.numerics, plan.best.config.numerics);
+}
+
+}  // namespace
+}  // namespace sotto::plan
