@@ -16,8 +16,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "opened_device.h"
-#include "plan_view.h"
-#include "planned_device.h"
+#include "planned_run.h"
 #include "run_options.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/error.h"
@@ -169,13 +168,7 @@ std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planne
       [&read, &opened, folder, checkpoint](const train::RunConfig& config, train::RunData& data) {
         if (std::optional<train::RunConfig> before = decided_before(config, read.open, checkpoint))
           return *before;
-        const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
-                                              .request(config, read.open, data.shape());
-        const plan::Plan plan = plan::Planner(request, *data.make_whole()).plan();
-        for (const plan::Reason& reason : plan::reasons_of(plan, request))
-          spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
-        write_plan_file(folder, plan, request);
-        return plan.best.config;
+        return decide_open(config, read.open, opened, data, folder);
       };
 }
 
@@ -187,11 +180,7 @@ void run_train(const TrainOptions& options) {
   ReadConfig read = read_run_config(options.run, described);
   if (options.max_steps > 0) read.config.max_steps = options.max_steps;
   const train::RunConfig& config = read.config;
-  if (config.data.train.empty()) {
-    throw ConfigError({.attempted = "starting a run",
-                       .found = "nothing to train on was named",
-                       .hint = "Name one with --train, or as data.train in the configuration."});
-  }
+  check_has_data(config);
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
   const std::optional<fs::path> checkpoint =

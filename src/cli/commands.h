@@ -18,6 +18,12 @@ struct GlobalOptions {
 // `sotto plan`: from a budget to a run.
 void add_plan(CLI::App& app, const GlobalOptions& global);
 
+// `sotto rehearse`: the worst steps of a run, really taken.
+void add_rehearse(CLI::App& app, const GlobalOptions& global);
+
+// `sotto find-batch`: the largest batch, by trying.
+void add_find_batch(CLI::App& app, const GlobalOptions& global);
+
 // `sotto train`: a run inside a budget.
 void add_train(CLI::App& app, const GlobalOptions& global);
 

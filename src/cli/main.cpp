@@ -36,6 +36,8 @@ void run(int argc, char** argv) {
   sotto::cli::add_data(app, global);
   sotto::cli::add_tokenizer(app, global);
   sotto::cli::add_plan(app, global);
+  sotto::cli::add_rehearse(app, global);
+  sotto::cli::add_find_batch(app, global);
   sotto::cli::add_train(app, global);
   sotto::cli::add_eval(app, global);
   sotto::cli::add_transcribe(app, global);

@@ -99,4 +99,11 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
           .inits_whole_model = choice && choice->folder && options.init_from.empty()};
 }
 
+void check_has_data(const train::RunConfig& config) {
+  if (!config.data.train.empty()) return;
+  throw ConfigError({.attempted = "starting a run",
+                     .found = "nothing to train on was named",
+                     .hint = "Name one with --train, or as data.train in the configuration."});
+}
+
 }  // namespace sotto::cli

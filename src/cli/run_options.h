@@ -45,4 +45,7 @@ struct ReadConfig {
 ReadConfig read_run_config(const RunOptions& options,
                            const std::optional<std::filesystem::path>& checkpoint = {});
 
+// Throws ConfigError where nothing is named to train on.
+void check_has_data(const train::RunConfig& config);
+
 }  // namespace sotto::cli

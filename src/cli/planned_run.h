@@ -1,0 +1,31 @@
+// What a configuration leaves open, decided for a device at hand: the part that planning commands
+// and running ones have in common.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "opened_device.h"
+#include "run_options.h"
+#include "sotto/train/rehearsal.h"
+#include "sotto/train/run_data.h"
+
+namespace sotto::cli {
+
+// Plans, logs the reasons and writes plan.yaml into the folder, where one is given. Throws
+// ConfigError where nothing fits.
+train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
+                             const OpenedDevice& opened, train::RunData& data,
+                             const std::filesystem::path& folder = {});
+
+// A run that is tried, not done: its options, and the rehearsal of it.
+struct TrialOptions {
+  RunOptions run;
+  std::string pretended;
+  bool json = false;
+};
+void add_trial_options(CLI::App& command, TrialOptions& options);
+std::unique_ptr<train::Rehearsal> make_rehearsal(const TrialOptions& options);
+
+}  // namespace sotto::cli
