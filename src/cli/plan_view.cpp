@@ -151,6 +151,60 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
   return json;
 }
 
+std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
+                         const PlanFacts& facts) {
+  Table table({{"with"}, {"tier"}, {"speed", Align::kRight}, {"against this", Align::kRight}});
+  for (const plan::Outlook& outlook : outlooks) {
+    const std::string budget = format_bytes(outlook.arena_bytes + facts.constant_bytes);
+    if (!outlook.way) {
+      table.add_row({budget, "does not fit", "", ""});
+      continue;
+    }
+    table.add_row({budget, outlook.way->config.tier.to_string(), speed_text(*outlook.way, facts),
+                   fmt::format("{:.2f} times", outlook.way->speed() / best.speed())});
+  }
+  return table.to_string();
+}
+
+std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans) {
+  Table table({{std::string(what)},
+               {"numerics"},
+               {"state"},
+               {"tier"},
+               {"memory", Align::kRight},
+               {"speed", Align::kRight},
+               {"all epochs", Align::kRight}});
+  std::string refusals;
+  for (const ComparedPlan& row : plans) {
+    if (!row.plan) {
+      table.add_row({row.name, "does not fit", "", "", "", "", ""});
+      refusals += fmt::format("\n{}: {}\n", row.name, row.refused);
+      continue;
+    }
+    const Way& way = row.plan->best;
+    table.add_row({row.name, std::string(name_of(way.config.numerics, train::kNumerics)),
+                   std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
+                   way.config.tier.to_string(),
+                   format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
+                   speed_text(way, row.facts), format_duration(run_seconds(way, row.facts))});
+  }
+  return table.to_string() + refusals;
+}
+
+nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans) {
+  nlohmann::ordered_json json = {{"format_version", 1}, {"plans", nlohmann::json::array()}};
+  for (const ComparedPlan& row : plans) {
+    nlohmann::ordered_json entry = {{"name", row.name}};
+    if (row.plan) {
+      entry["best"] = way_json(row.plan->best, row.facts);
+    } else {
+      entry["refused"] = row.refused;
+    }
+    json["plans"].push_back(std::move(entry));
+  }
+  return json;
+}
+
 void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,
                      const plan::PlanRequest& request) {
   std::filesystem::create_directories(folder);

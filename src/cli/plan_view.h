@@ -3,9 +3,13 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sotto/plan/explanation.h"
+#include "sotto/plan/outlook.h"
 
 namespace sotto::cli {
 
@@ -27,6 +31,22 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       const PlanFacts& facts);
 nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
                                  const PlanFacts& facts);
+
+// What other budgets would do.
+std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
+                         const PlanFacts& facts);
+
+// One of several plans side by side.
+struct ComparedPlan {
+  std::string name;
+  std::optional<plan::Plan> plan;
+  PlanFacts facts;
+  // Why there is none.
+  std::string refused;
+};
+// `what`: the title of the first column.
+std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans);
+nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans);
 
 // plan.yaml in a run's folder: its configuration, with reasons.
 void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,

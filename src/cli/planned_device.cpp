@@ -47,6 +47,7 @@ plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
           .shape = shape,
           .target = target,
           .budget = {.bytes = budget_bytes - constant_bytes, .host_bytes = host_bytes},
+          .constant_bytes = constant_bytes,
           .rates = rates};
 }
 

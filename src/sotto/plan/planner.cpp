@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/plan/outlook.h"
 #include "sotto/train/dry_run.h"
 
 namespace sotto::plan {
@@ -281,10 +282,17 @@ const Way& Planner::choose(const std::vector<Way>& ways) const {
 }
 
 void Planner::refuse() {
-  throw ConfigError({.attempted = "planning a run inside its budget",
-                     .found = fmt::format("the longest item alone needs {} in the arena, as {}",
-                                          format_bytes(least_bytes_), least_way_),
-                     .expected = fmt::format("at most {}", format_bytes(request_.budget.bytes))});
+  std::string hint = fmt::format("--memory {}MiB would do.", (budget_for(least_bytes_) >> 20) + 1);
+  const std::vector<Rung> rungs = ladder(request_, source_);
+  for (size_t i = 1; i < rungs.size(); ++i)
+    hint += fmt::format("\n  {}: needs {}", rungs[i].change,
+                        format_bytes(budget_for(rungs[i].least_bytes)));
+  throw ConfigError(
+      {.attempted = "planning a run inside its budget",
+       .found = fmt::format("the longest item alone needs {}, as {}",
+                            format_bytes(budget_for(least_bytes_)), least_way_),
+       .expected = fmt::format("at most {}", format_bytes(budget_for(request_.budget.bytes))),
+       .hint = hint});
 }
 
 }  // namespace sotto::plan

@@ -34,8 +34,9 @@ struct PlanRequest {
   OpenChoices open;
   models::DataShape shape;
   device::Target target;
-  // The arena's part of the budget, and the host's.
+  // The arena's part of the budget, and the host's; what libraries take of it besides.
   train::StepBudget budget;
+  int64_t constant_bytes = 0;
   // How fast the device is in an arithmetic.
   std::function<kernels::Rates(train::Compute)> rates;
 };
@@ -76,6 +77,8 @@ class Planner {
   std::vector<optim::StatePlace> places_to_try() const;
   const Way& choose(const std::vector<Way>& ways) const;
   [[noreturn]] void refuse();
+  // What a user would have to name for such an arena.
+  int64_t budget_for(int64_t arena_bytes) const { return arena_bytes + request_.constant_bytes; }
 
   PlanRequest request_;
   const data::Source& source_;

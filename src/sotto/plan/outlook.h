@@ -1,0 +1,34 @@
+// What another budget would do, and what to change where none is enough.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sotto/plan/planner.h"
+
+namespace sotto::plan {
+
+// The plan for another budget, with the arithmetic of the one that was chosen; nothing where it
+// does not fit.
+struct Outlook {
+  int64_t arena_bytes = 0;
+  std::optional<Way> way;
+};
+
+// For shares of the budget's arena, in their order.
+std::vector<Outlook> look_around(const PlanRequest& request, const data::Source& source,
+                                 const Plan& plan, const std::vector<double>& shares);
+
+// Something that can be given up for memory, and the arena that the run then needs at least.
+struct Rung {
+  std::string change;
+  int64_t least_bytes = 0;
+};
+
+// From what costs least to what costs most; each with all before it. Settings that change nothing
+// of the result come first. `least_bytes` of the first is that of the configuration as it is.
+std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source);
+
+}  // namespace sotto::plan
