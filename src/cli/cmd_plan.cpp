@@ -43,6 +43,7 @@ const std::vector<double> kShares = {0.5, 0.75, 1.5, 2.0};
 struct MadePlan {
   PlanFacts facts;
   plan::PlanRequest request;
+  std::shared_ptr<train::RunData> data;  // where some is named
   std::shared_ptr<data::Source> source;
   plan::Plan plan;
 };
@@ -52,10 +53,11 @@ MadePlan make_plan(const RunOptions& options) {
   const train::RunConfig& config = read.config;
   const PlannedDevice device = planned_device(config);
   const bool has_data = !config.data.train.empty();
+  std::shared_ptr<train::RunData> data;
   std::shared_ptr<data::Source> source;
   models::DataShape shape = plan::usual_shape(config);
   if (has_data) {
-    const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
+    data = train::open_run_data(config, std::nullopt, {});
     shape = data->shape();
     source = data->make_whole();
   } else {
@@ -74,6 +76,7 @@ MadePlan make_plan(const RunOptions& options) {
   const plan::PlanRequest request = device.request(config, read.open, shape);
   return {.facts = std::move(facts),
           .request = request,
+          .data = data,
           .source = source,
           .plan = plan::Planner(request, *source).plan()};
 }

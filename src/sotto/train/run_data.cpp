@@ -99,7 +99,7 @@ class Speech : public RunData {
   data::AudioCache* audio_cache() const override { return cache_.get(); }
 
  private:
-  const RunConfig& config_;
+  RunConfig config_;
   data::Manifest manifest_;
   // Shared with the source.
   std::shared_ptr<data::AudioCache> cache_;
@@ -157,7 +157,7 @@ class Text : public RunData {
   }
 
  private:
-  const RunConfig& config_;
+  RunConfig config_;
   PreparingProgress progress_;
   std::shared_ptr<data::Source> train_;
 };
