@@ -218,6 +218,9 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TrainOptions>();
   add_run_options(*command, options->run);
+  // A plan is a configuration in which nothing is open.
+  command->add_option("--plan", options->run.config, "A plan.yaml of sotto plan")
+      ->excludes(command->get_option("--config"));
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
   command->add_option("--out", options->out, "Folder of the run (runs/NAME)");
