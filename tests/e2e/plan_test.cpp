@@ -83,7 +83,7 @@ TEST_F(Plans, AreTrainedWith) {
 }
 
 TEST_F(Plans, AreRehearsed) {
-  std::vector<std::string> words = this->words("rehearsed", {"--json", "--steps", "4"});
+  std::vector<std::string> words = this->words("rehearsed", {"--steps", "4"});
   words[0] = "rehearse";
   const auto out = std::ranges::find(words, "--out");
   words.erase(out, out + 2);
@@ -96,7 +96,7 @@ TEST_F(Plans, AreRehearsed) {
 }
 
 TEST_F(Plans, FindTheLargestBatchAsPredicted) {
-  std::vector<std::string> words = this->words("found", {"--json"});
+  std::vector<std::string> words = this->words("found", {});
   words[0] = "find-batch";
   const auto out = std::ranges::find(words, "--out");
   words.erase(out, out + 2);
