@@ -6,20 +6,14 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
 #include "commands.h"
-#include "plan_view.h"
-#include "planned_device.h"
-#include "run_options.h"
+#include "made_plan.h"
 #include "sotto/core/error.h"
-#include "sotto/plan/outlook.h"
-#include "sotto/plan/usual_data.h"
-#include "sotto/train/run_data.h"
+#include "transformers_view.h"
 
 namespace sotto::cli {
 
@@ -30,56 +24,20 @@ namespace fs = std::filesystem;
 struct PlanOptions {
   RunOptions run;
   std::string out;
+  std::string format = "yaml";
   std::vector<std::string> models;
   std::vector<std::string> memories;
   std::vector<std::string> devices;
+  std::string estimator;
+  plan::PaperOptions paper;
+  std::string stack;
+  double price = 0.0;
+  bool components = false;
   bool json = false;
 };
 
-// Of the arena: what is looked at besides the budget itself.
-const std::vector<double> kShares = {0.5, 0.75, 1.5, 2.0};
-
-// A plan with all that it was made of; the source is what its request refers to.
-struct MadePlan {
-  PlanFacts facts;
-  plan::PlanRequest request;
-  std::shared_ptr<train::RunData> data;  // where some is named
-  std::shared_ptr<data::Source> source;
-  plan::Plan plan;
-};
-
-MadePlan make_plan(const RunOptions& options) {
-  const ReadConfig read = read_run_config(options);
-  const train::RunConfig& config = read.config;
-  const PlannedDevice device = planned_device(config);
-  const bool has_data = !config.data.train.empty();
-  std::shared_ptr<train::RunData> data;
-  std::shared_ptr<data::Source> source;
-  models::DataShape shape = plan::usual_shape(config);
-  if (has_data) {
-    data = train::open_run_data(config, std::nullopt, {});
-    shape = data->shape();
-    source = data->make_whole();
-  } else {
-    source = std::make_shared<data::ExampleList>(plan::usual_data(config));
-  }
-  const std::vector<float> lengths = source->lengths();
-  PlanFacts facts{
-      .device_name = device.name,
-      .is_elsewhere = device.is_elsewhere,
-      .budget_bytes = device.budget_bytes,
-      .constant_bytes = device.constant_bytes,
-      .data_name = has_data ? source->name() : "LibriSpeech's lengths (no --train was named)",
-      .length = std::accumulate(lengths.begin(), lengths.end(), 0.0),
-      .is_text = config.model.is_language_model(),
-      .epochs = config.epochs};
-  const plan::PlanRequest request = device.request(config, read.open, shape);
-  return {.facts = std::move(facts),
-          .request = request,
-          .data = data,
-          .source = source,
-          .plan = plan::Planner(request, *source).plan()};
-}
+// Of the budget: what is looked at besides itself.
+constexpr std::array kShares = {0.5, 0.75, 1.5, 2.0};
 
 // One row for each thing to compare: its plan, or why there is none.
 void compare(const PlanOptions& options, std::string_view what,
@@ -93,6 +51,7 @@ void compare(const PlanOptions& options, std::string_view what,
       MadePlan made = make_plan(run);
       row.plan = std::move(made.plan);
       row.facts = std::move(made.facts);
+      row.facts.price = options.price;
     } catch (const ConfigError& error) {
       row.refused = error.what();
     }
@@ -101,24 +60,102 @@ void compare(const PlanOptions& options, std::string_view what,
   std::cout << (options.json ? comparison_json(rows).dump(2) + "\n" : comparison_text(what, rows));
 }
 
+PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
+  const plan::Way& best = made.plan.best;
+  const int64_t utterances =
+      std::max<int64_t>(1, best.config.effective_batch.utterances / best.micro_batches);
+  return {.estimate = plan::estimate_as_papers(best.config, made.request.shape, *made.source,
+                                               utterances, options),
+          .options = options,
+          .exact_bytes = best.fit.worst.high_water};
+}
+
+std::vector<plan::Outlook> look_around(const MadePlan& made) {
+  std::vector<int64_t> arenas;
+  for (const double share : kShares) {
+    const auto budget =
+        static_cast<int64_t>(share * static_cast<double>(made.facts.budget_bytes));
+    if (budget > made.facts.constant_bytes) arenas.push_back(budget - made.facts.constant_bytes);
+  }
+  return plan::look_around(*made.planner, arenas);
+}
+
+void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path& file) {
+  const std::vector<plan::Outlook> outlooks = look_around(made);
+  const bool shows_paper = options.estimator == "paper";
+  if (options.json) {
+    nlohmann::ordered_json json = plan_json(made.plan, made.request, made.facts);
+    json["outlook"] = outlook_json(outlooks, made.facts);
+    if (options.components)
+      json["components"] = components_json(
+          plan::components_of(made.plan.best, made.request, *made.source));
+    if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
+    std::cout << json.dump(2) << "\n";
+    return;
+  }
+  std::cout << plan_text(made.plan, made.request, made.facts) << "\n"
+            << outlook_text(outlooks, made.plan.best, made.facts);
+  if (options.components)
+    std::cout << "\n"
+              << components_text(plan::components_of(made.plan.best, made.request, *made.source),
+                                 made.facts);
+  if (shows_paper) std::cout << "\n" << paper_text(paper_view(made, options.paper));
+  std::cout << fmt::format("\n{} is the run's configuration\n", file.string());
+}
+
 void run_plan(const PlanOptions& options) {
   if (!options.models.empty()) return compare(options, "model", options.models, &RunOptions::model);
   if (!options.memories.empty())
     return compare(options, "memory", options.memories, &RunOptions::memory);
   if (!options.devices.empty())
     return compare(options, "device", options.devices, &RunOptions::device);
-  const MadePlan made = make_plan(options.run);
+  MadePlan made = make_plan(options.run);
+  made.facts.price = options.price;
   const fs::path folder =
       options.out.empty() ? fs::path("runs") / made.request.config.name : fs::path(options.out);
-  write_plan_file(folder, made.plan, made.request);
-  if (options.json) {
-    std::cout << plan_json(made.plan, made.request, made.facts).dump(2) << "\n";
-    return;
+  if (!options.stack.empty()) return plan_for_transformers(made, folder, options.json);
+  const fs::path file = folder / ("plan." + options.format);
+  write_plan_file(file, made.plan, made.request, made.facts.host);
+  show_plan(options, made, file);
+}
+
+void add_comparisons(CLI::App& command, PlanOptions& options) {
+  CLI::Option* models =
+      command.add_option("--compare", options.models, "Models side by side: one table");
+  CLI::Option* memories = command.add_option("--compare-memory", options.memories,
+                                             "Budgets side by side: 8GiB 12GiB 24GiB");
+  CLI::Option* devices = command.add_option("--compare-device", options.devices,
+                                            "Devices side by side: t4 l4 rtx4090");
+  models->excludes(memories)->excludes(devices);
+  memories->excludes(devices);
+  // A table has no file of its own, and no second opinion.
+  for (CLI::Option* comparison : {models, memories, devices}) {
+    for (const char* single : {"--out", "--format", "--estimator", "--for", "--components"})
+      comparison->excludes(command.get_option(single));
   }
-  std::cout << plan_text(made.plan, made.request, made.facts) << "\n"
-            << outlook_text(plan::look_around(made.request, *made.source, made.plan, kShares),
-                            made.plan.best, made.facts)
-            << fmt::format("\n{} is the run's configuration\n", (folder / "plan.yaml").string());
+}
+
+void add_estimates(CLI::App& command, PlanOptions& options) {
+  CLI::Option* estimator =
+      command.add_option("--estimator", options.estimator,
+                         "paper: show what the literature's formula says beside the exact figure");
+  estimator->check(CLI::IsMember({"paper"}));
+  command.add_option("--alpha-constant", options.paper.alpha, "Of that formula")
+      ->needs(estimator)
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--sequence-length-percentile", options.paper.percentile,
+                  "Of lengths, for that formula")
+      ->needs(estimator)
+      ->check(CLI::Range(0.0, 100.0));
+  command.add_flag("--components", options.components,
+                   "Weights, gradients, moments and activations in each arithmetic");
+  command
+      .add_option("--for", options.stack,
+                  "transformers: TrainingArguments for Hugging Face, and what it would take")
+      ->check(CLI::IsMember({"transformers"}))
+      ->excludes(estimator)
+      ->excludes(command.get_option("--components"));
 }
 
 }  // namespace
@@ -131,14 +168,12 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
   command->get_option("--device")
       ->description("What to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
   command->add_option("--out", options->out, "Folder for plan.yaml (runs/NAME)");
-  CLI::Option* models =
-      command->add_option("--compare", options->models, "Models side by side: one table");
-  CLI::Option* memories = command->add_option("--compare-memory", options->memories,
-                                              "Budgets side by side: 8GiB 12GiB 24GiB");
-  CLI::Option* devices = command->add_option("--compare-device", options->devices,
-                                             "Devices side by side: t4 l4 rtx4090");
-  models->excludes(memories)->excludes(devices);
-  memories->excludes(devices);
+  command->add_option("--format", options->format, "Of the plan's file: yaml or json")
+      ->check(CLI::IsMember({"yaml", "json"}));
+  command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")
+      ->check(CLI::PositiveNumber);
+  add_estimates(*command, *options);
+  add_comparisons(*command, *options);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   command->footer(example("  sotto plan --model xls-r-1b --device rtx4070 --memory 8GiB"));
   command->callback([options] { run_plan(*options); });

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration_view.h"
 #include "command_line.h"
 #include "commands.h"
 #include "corpus_view.h"
@@ -38,6 +39,8 @@ struct ProfileOptions {
   std::string data;
   std::string sample;
   uint64_t seed = 1;
+  bool calibrates = false;
+  std::string device = "cpu";
   bool json = false;
 };
 
@@ -196,6 +199,7 @@ void profile_data(const ProfileOptions& options) {
 }
 
 void run_profile(const ProfileOptions& options) {
+  if (options.calibrates) return calibrate(options.device, options.json);
   if (!options.data.empty() && !options.model.empty()) {
     throw ConfigError({.attempted = "describing something",
                        .found = "--data and --model",
@@ -244,6 +248,13 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   command->add_option("--sample", options->sample,
                       "Files of it to look at: a number (200 if none is given), or all");
   command->add_option("--seed", options->seed, "Of the sample");
+  CLI::Option* calibrates =
+      command->add_flag("--calibrate", options->calibrates,
+                        "Measure how fast the device is, and keep it for plans: a few seconds");
+  for (const char* other : {"--model", "--data"})
+    calibrates->excludes(command->get_option(other));
+  command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
+      ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
   command->footer(example("  sotto profile --model xls-r-1b\n  sotto profile --data train.jsonl"));
   command->callback([options] { run_profile(*options); });

@@ -172,6 +172,16 @@ std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planne
       };
 }
 
+// Where memory does not suffice for good, the user is told what would help.
+train::RunSummary run_or_advise(train::Trainer& trainer, const OpenedDevice& opened) {
+  try {
+    return trainer.run();
+  } catch (const OutOfMemory&) {
+    std::cerr << ladder_text(trainer.config(), opened);
+    throw;
+  }
+}
+
 void run_train(const TrainOptions& options) {
   // Where a run without a configuration is resumed, its folder says what it is.
   std::optional<fs::path> described;
@@ -205,7 +215,7 @@ void run_train(const TrainOptions& options) {
                          std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  const train::RunSummary summary = trainer.run();
+  const train::RunSummary summary = run_or_advise(trainer, opened);
   const std::string text = summary_text(summary, folder);
   add_to_kept_log(text);
   std::cout << (options.json ? to_json(summary, folder).dump(2) + "\n" : text);

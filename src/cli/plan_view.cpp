@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/core/config_json.h"
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/output_file.h"
 #include "sotto/core/units.h"
@@ -30,6 +31,12 @@ double run_seconds(const Way& way, const PlanFacts& facts) {
   return static_cast<double>(facts.epochs) * facts.length / way.speed();
 }
 
+// ", which costs 12.30"
+std::string cost_text(const Way& way, const PlanFacts& facts) {
+  if (facts.price == 0.0) return "";
+  return fmt::format(", which costs {:.2f}", facts.price * run_seconds(way, facts) / 3600.0);
+}
+
 std::string bytes_table(const Way& way, const PlanFacts& facts) {
   Table table({{"memory"}, {"at the peak", Align::kRight}});
   const device::MemoryReport& worst = way.fit.worst;
@@ -49,7 +56,20 @@ std::string bytes_table(const Way& way, const PlanFacts& facts) {
   table.add_row({fmt::format("in all, in {}", worst.peak_moment.to_string()),
                  format_bytes(worst.high_water + facts.constant_bytes)});
   table.add_row({"budget", format_bytes(facts.budget_bytes)});
-  if (worst.host_peak > 0) table.add_row({"host memory besides", format_bytes(worst.host_peak)});
+  return table.to_string();
+}
+
+std::string host_table(const plan::HostMemoryPlan& memory) {
+  Table table({{"host memory"}, {"at most", Align::kRight}});
+  const auto add = [&](const char* what, int64_t bytes) {
+    if (bytes > 0) table.add_row({what, format_bytes(bytes)});
+  };
+  add("state and inputs of layers", memory.kept);
+  add("audio decoded ahead", memory.decoded_ahead);
+  add("audio kept for the next epoch", memory.audio_cache);
+  add("while a checkpoint is written", memory.checkpoint);
+  table.add_rule();
+  table.add_row({"in all", format_bytes(memory.total())});
   return table.to_string();
 }
 
@@ -116,21 +136,26 @@ nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
           {"peak_moment", worst.peak_moment.to_string()},
           {"step_seconds", way.time.total_s()},
           {"speed", way.speed()},
-          {"run_seconds", run_seconds(way, facts)}};
+          {"run_seconds", run_seconds(way, facts)},
+          {"run_cost", facts.price * run_seconds(way, facts) / 3600.0}};
 }
 
 }  // namespace
 
 std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       const PlanFacts& facts) {
-  std::string text =
-      fmt::format("{}{}, {}: {}, {} for {} epochs of {}\n\n", facts.device_name,
-                  facts.is_elsewhere ? " (by its data sheet)" : "",
-                  format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
-                  format_duration(run_seconds(plan.best, facts)), facts.epochs, facts.data_name);
-  text += bytes_table(plan.best, facts) + "\n" + time_table(plan.best) + "\n";
-  text += ways_table(plan, facts) + "\n";
-  for (const plan::Reason& reason : reasons_of(plan, request))
+  std::string text;
+  if (request.open.numerics)
+    text += fmt::format("The arithmetic was left open: {}\n",
+                        name_of(plan.best.config.numerics, train::kNumerics));
+  text += fmt::format("{}{}, {}: {}, {} for {} epochs of {}{}\n\n", facts.device_name,
+                      facts.is_elsewhere ? " (by its data sheet)" : "",
+                      format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
+                      format_duration(run_seconds(plan.best, facts)), facts.epochs, facts.data_name,
+                      cost_text(plan.best, facts));
+  text += bytes_table(plan.best, facts) + "\n" + host_table(facts.host.memory) + "\n" +
+          time_table(plan.best) + "\n" + ways_table(plan, facts) + "\n";
+  for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
     text += fmt::format("{}: {}: {}\n", reason.key, reason.value, reason.why);
   return text;
 }
@@ -146,24 +171,49 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
                                  {"data", facts.data_name},
                                  {"best", way_json(plan.best, facts)}};
   for (const Way& way : plan.others) json["others"].push_back(way_json(way, facts));
-  for (const plan::Reason& reason : reasons_of(plan, request))
+  const plan::HostMemoryPlan& host = facts.host.memory;
+  json["host_bytes"] = {{"kept", host.kept},
+                        {"decoded_ahead", host.decoded_ahead},
+                        {"audio_cache", host.audio_cache},
+                        {"checkpoint", host.checkpoint}};
+  for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
     json["reasons"].push_back({{"key", reason.key}, {"value", reason.value}, {"why", reason.why}});
   return json;
 }
 
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
                          const PlanFacts& facts) {
-  Table table({{"with"}, {"tier"}, {"speed", Align::kRight}, {"against this", Align::kRight}});
+  Table table({{"with"},
+               {"numerics"},
+               {"state"},
+               {"tier"},
+               {"speed", Align::kRight},
+               {"against this", Align::kRight}});
   for (const plan::Outlook& outlook : outlooks) {
     const std::string budget = format_bytes(outlook.arena_bytes + facts.constant_bytes);
     if (!outlook.way) {
-      table.add_row({budget, "does not fit", "", ""});
+      table.add_row({budget, "does not fit", "", "", "", ""});
       continue;
     }
-    table.add_row({budget, outlook.way->config.tier.to_string(), speed_text(*outlook.way, facts),
+    const train::RunConfig& config = outlook.way->config;
+    table.add_row({budget, std::string(name_of(config.numerics, train::kNumerics)),
+                   std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+                   config.tier.to_string(), speed_text(*outlook.way, facts),
                    fmt::format("{:.2f} times", outlook.way->speed() / best.speed())});
   }
   return table.to_string();
+}
+
+nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
+                                    const PlanFacts& facts) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const plan::Outlook& outlook : outlooks) {
+    nlohmann::ordered_json entry = {
+        {"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};
+    if (outlook.way) entry["best"] = way_json(*outlook.way, facts);
+    json.push_back(std::move(entry));
+  }
+  return json;
 }
 
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans) {
@@ -205,11 +255,97 @@ nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans) {
   return json;
 }
 
-void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,
-                     const plan::PlanRequest& request) {
-  std::filesystem::create_directories(folder);
-  const std::string text = format_yaml(plan::write_plan(plan, request));
-  OutputFile file = OutputFile::create(folder / "plan.yaml");
+namespace {
+
+std::string percent_text(double share) {
+  return fmt::format("{:+.0f} %", 100.0 * share);
+}
+
+}  // namespace
+
+std::string paper_text(const PaperView& view) {
+  const plan::PaperEstimate& estimate = view.estimate;
+  Table table({{"estimated by alpha x T x d x layers"}, {"", Align::kRight}});
+  table.add_row({"weights, gradients, moments", format_bytes(estimate.state_bytes)});
+  table.add_row({fmt::format("activations: alpha {}, T {} frames (percentile {}), {} utterances",
+                             view.options.alpha, estimate.frames, view.options.percentile,
+                             estimate.utterances),
+                 format_bytes(estimate.activation_bytes)});
+  table.add_rule();
+  table.add_row({"the formula says", format_bytes(estimate.total())});
+  table.add_row({"the run takes", format_bytes(view.exact_bytes)});
+  table.add_row({"the formula misses by", percent_text(estimate.miss(view.exact_bytes))});
+  return table.to_string();
+}
+
+nlohmann::ordered_json paper_json(const PaperView& view) {
+  return {{"alpha_constant", view.options.alpha},
+          {"sequence_length_percentile", view.options.percentile},
+          {"frames", view.estimate.frames},
+          {"utterances", view.estimate.utterances},
+          {"state_bytes", view.estimate.state_bytes},
+          {"activation_bytes", view.estimate.activation_bytes},
+          {"estimated_bytes", view.estimate.total()},
+          {"exact_bytes", view.exact_bytes},
+          {"misses_by", view.estimate.miss(view.exact_bytes)}};
+}
+
+namespace {
+
+constexpr std::array kComponentNames = {
+    std::pair{"weights", &plan::Components::weights},
+    std::pair{"remainder of weights", &plan::Components::remainder},
+    std::pair{"gradients", &plan::Components::gradients},
+    std::pair{"momentum", &plan::Components::momentum},
+    std::pair{"variance", &plan::Components::variance},
+    std::pair{"activations", &plan::Components::activations},
+    std::pair{"other", &plan::Components::other}};
+
+}  // namespace
+
+std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts) {
+  std::vector<report::Column> columns = {{"state on the device"}};
+  std::vector<std::string> totals = {"in all"}, speeds = {"speed"};
+  for (const plan::Components& components : all) {
+    columns.push_back(
+        {std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
+    totals.push_back(format_bytes(components.total() + facts.constant_bytes));
+    speeds.push_back(fmt::format("{:.0f} {}", components.speed,
+                                 facts.is_text ? "tokens/s" : "audio-s/s"));
+  }
+  Table table(columns);
+  for (const auto& [name, member] : kComponentNames) {
+    std::vector<std::string> row = {name};
+    for (const plan::Components& components : all) row.push_back(format_bytes(components.*member));
+    table.add_row(row);
+  }
+  if (facts.constant_bytes > 0) {
+    std::vector<std::string> row = {"driver and libraries"};
+    row.resize(all.size() + 1, format_bytes(facts.constant_bytes));
+    table.add_row(row);
+  }
+  table.add_rule();
+  table.add_row(totals);
+  table.add_row(speeds);
+  return table.to_string();
+}
+
+nlohmann::ordered_json components_json(const std::vector<plan::Components>& all) {
+  nlohmann::ordered_json json;
+  for (const plan::Components& components : all) {
+    nlohmann::ordered_json& entry = json[std::string(name_of(components.numerics, train::kNumerics))];
+    for (const auto& [name, member] : kComponentNames) entry[name] = components.*member;
+    entry["speed"] = components.speed;
+  }
+  return json;
+}
+
+void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
+                     const plan::PlanRequest& request, const plan::HostChoices& host) {
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  const ConfigNode tree = plan::write_plan(plan, request, host);
+  const std::string text = path.extension() == ".json" ? format_json(tree) : format_yaml(tree);
+  OutputFile file = OutputFile::create(path);
   file.write(std::as_bytes(std::span(text)));
   file.close();
 }

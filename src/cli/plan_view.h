@@ -8,8 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sotto/plan/components.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
+#include "sotto/plan/paper_estimate.h"
 
 namespace sotto::cli {
 
@@ -25,6 +27,9 @@ struct PlanFacts {
   double length = 0.0;
   bool is_text = false;
   int64_t epochs = 0;
+  // Of an hour on the device; 0: unknown.
+  double price = 0.0;
+  plan::HostChoices host = {};
 };
 
 std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
@@ -35,6 +40,9 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
 // What other budgets would do.
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
                          const PlanFacts& facts);
+
+nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
+                                    const PlanFacts& facts);
 
 // One of several plans side by side.
 struct ComparedPlan {
@@ -48,8 +56,21 @@ struct ComparedPlan {
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans);
 nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans);
 
-// plan.yaml in a run's folder: its configuration, with reasons.
-void write_plan_file(const std::filesystem::path& folder, const plan::Plan& plan,
-                     const plan::PlanRequest& request);
+// What the literature's formula says of a plan, beside what is exact.
+struct PaperView {
+  plan::PaperEstimate estimate;
+  plan::PaperOptions options;
+  int64_t exact_bytes = 0;
+};
+std::string paper_text(const PaperView& view);
+nlohmann::ordered_json paper_json(const PaperView& view);
+
+// Each arithmetic a column.
+std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts);
+nlohmann::ordered_json components_json(const std::vector<plan::Components>& all);
+
+// A run's configuration, with reasons: YAML, or JSON without them where the file's name ends so.
+void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
+                     const plan::PlanRequest& request, const plan::HostChoices& host);
 
 }  // namespace sotto::cli

@@ -3,10 +3,14 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <numeric>
 #include <optional>
 
 #include "plan_view.h"
 #include "planned_device.h"
+#include "sotto/core/units.h"
+#include "sotto/device/host_info.h"
+#include "sotto/plan/outlook.h"
 
 namespace sotto::cli {
 
@@ -16,11 +20,28 @@ train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenCho
   if (!open.any()) return config;
   const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
                                         .request(config, open, data.shape());
-  const plan::Plan plan = plan::Planner(request, *data.make_whole()).plan();
-  for (const plan::Reason& reason : plan::reasons_of(plan, request))
+  const std::shared_ptr<data::Source> source = data.make_whole();
+  plan::Plan plan = plan::Planner(request, *source).plan();
+  const std::vector<float> lengths = source->lengths();
+  const plan::HostChoices host =
+      plan::choose_on_host(plan.best, request, *source,
+                           std::accumulate(lengths.begin(), lengths.end(), 0.0),
+                           device::read_host());
+  for (const plan::Reason& reason : plan::reasons_of(plan, request, host))
     spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
-  if (!folder.empty()) write_plan_file(folder, plan, request);
+  if (!folder.empty()) write_plan_file(folder / "plan.yaml", plan, request, host);
   return plan.best.config;
+}
+
+std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened) {
+  const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
+  const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
+                                        .request(config, {}, data->shape());
+  std::string text = "What to try, from what costs least; each with all before it:\n";
+  for (const plan::Rung& rung : plan::ladder(request, *data->make_whole()))
+    text += fmt::format("  {}: needs {}\n", rung.change,
+                        format_bytes(rung.least_bytes + request.constant_bytes));
+  return text;
 }
 
 void add_trial_options(CLI::App& command, TrialOptions& options) {

@@ -19,6 +19,9 @@ train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenCho
                              const OpenedDevice& opened, train::RunData& data,
                              const std::filesystem::path& folder = {});
 
+// What could be given up for memory, and what the run would need then: for one that ran out of it.
+std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened);
+
 // A run that is tried, not done: its options, and the rehearsal of it.
 struct TrialOptions {
   RunOptions run;

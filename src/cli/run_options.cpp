@@ -40,6 +40,11 @@ plan::OpenChoices open_choices(ConfigNode& tree) {
   open.state = take_open(tree.find("optimizer"), "state");
   open.tier = take_open(&tree, "tier");
   open.max_frames = take_open(&tree, "max_frames");
+  open.micro_batch = take_open(&tree, "micro_batch");
+  open.loss_rows = take_open(tree.find("model"), "loss_rows");
+  open.loader_threads = take_open(tree.find("data"), "loader_threads");
+  open.cache = take_open(tree.find("data"), "cache");
+  open.checkpoint_seconds = take_open(&tree, "checkpoint_seconds");
   return open;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string_view>
 
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
@@ -39,12 +40,12 @@ std::string rough_duration(double seconds) {
 }
 
 // "212/300 MiB", "512 MiB/7.45 GiB"
-std::string against(int64_t bytes, int64_t budget) {
+std::string against(int64_t bytes, int64_t budget, std::string_view of = "/") {
   std::string part = format_bytes(bytes);
   const std::string whole = format_bytes(budget);
   const size_t unit = part.find(' ');
   if (whole.ends_with(part.substr(unit))) part.resize(unit);
-  return fmt::format("{}/{}", part, whole);
+  return fmt::format("{}{}{}", part, of, whole);
 }
 
 std::string limit_text(const MicroBatchLimits& limits) {
@@ -109,6 +110,8 @@ train::RunEvents TrainView::events() {
             bar_.show(done >> 20, total >> 20, fmt::format("MiB, {}", what));
           },
       .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
+      .audited = [this](int64_t epoch,
+                        const train::EpochAudit& audit) { show_audit(epoch, audit); },
       .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
       .stepped = [this](const train::StepReport& report) { show_step(report); },
       .restarted =
@@ -156,6 +159,13 @@ void TrainView::show_plan(const train::RunPlan& plan) {
   first_step_ = plan.first_step;
   budget_bytes_ = plan.budget_bytes;
   constant_bytes_ = plan.constant_bytes;
+}
+
+void TrainView::show_audit(int64_t epoch, const train::EpochAudit& audit) {
+  bar_.clear();
+  spdlog::info("epoch {}: {} steps, worst peak {} at step {}", epoch + 1, audit.num_steps,
+               against(constant_bytes_ + audit.fit.worst.high_water, budget_bytes_, " of "),
+               audit.worst_step);
 }
 
 void TrainView::show_comparison(const train::MemoryComparison& comparison) {

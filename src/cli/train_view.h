@@ -39,6 +39,7 @@ class TrainView {
 
  private:
   void show_plan(const train::RunPlan& plan);
+  void show_audit(int64_t epoch, const train::EpochAudit& audit);
   void show_comparison(const train::MemoryComparison& comparison);
   void show_step(const train::StepReport& report);
   void show_evaluation(int64_t step, const train::Evaluation& evaluation);

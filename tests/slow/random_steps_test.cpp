@@ -7,30 +7,13 @@
 #include "sotto/data/micro_batch.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/dry_run.h"
+#include "support/draws.h"
 #include "support/tiny_corpus.h"
 
 namespace sotto::train {
 namespace {
 
-// Numbers of one case, one after the other.
-class Draws {
- public:
-  explicit Draws(uint64_t number) : stream_({.seed = 200, .step = number}) {}
-
-  int64_t from(int64_t low, int64_t high) {
-    const auto width = static_cast<float>(high - low + 1);
-    return low + static_cast<int64_t>(stream_.uniform(next_++) * width);
-  }
-  template <class Table>
-  auto one_of(const Table& table) {
-    return table[static_cast<size_t>(from(0, std::ssize(table) - 1))].value;
-  }
-  bool coin() { return from(0, 1) == 1; }
-
- private:
-  RandomStream stream_;
-  uint64_t next_ = 0;
-};
+using test::Draws;
 
 RunConfig random_config(Draws& draws) {
   RunConfig config = test::tiny_config();
@@ -78,7 +61,7 @@ std::vector<data::Example> random_examples(Draws& draws, bool is_audio) {
 TEST(RandomSteps, TakeWhatTheDryRunSaidAndGiveTheSameLoss) {
   for (uint64_t number = 0; number < 200; ++number) {
     SCOPED_TRACE("case " + std::to_string(number));
-    Draws draws(number);
+    Draws draws(200, number);
     const RunConfig config = random_config(draws);
     const bool is_audio = draws.coin();
     const models::DataShape shape{

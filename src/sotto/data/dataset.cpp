@@ -283,6 +283,11 @@ int64_t Dataset::bytes_a_row() const {
   return std::max<int64_t>(manifest_.feature_dim(), 1) * int64_t{sizeof(float)};
 }
 
+int64_t Dataset::utterance_at(int64_t place) const {
+  if (place < std::ssize(utterances_)) return int64_t{utterances_[static_cast<size_t>(place)]};
+  return int64_t{pieces_[static_cast<size_t>(place - std::ssize(utterances_))].utterance};
+}
+
 std::string Dataset::where(int64_t utterance) const {
   return fmt::format("{}:{}", name(), manifest_.at(utterance).line);
 }

@@ -89,6 +89,7 @@ class Dataset : public Source {
   std::string where(int64_t utterance) const override;
   uint64_t fingerprint() const override { return manifest_.fingerprint(); }
   int64_t num_items() const override { return std::ssize(utterances_) + std::ssize(pieces_); }
+  int64_t utterance_at(int64_t place) const override;
   int64_t num_skipped() const override { return num_skipped_; }
   std::vector<float> lengths() const override;
   // As the manifest says, and at the slowest tempo.

@@ -19,6 +19,7 @@ class ExampleList : public Source {
   std::string where(int64_t utterance) const override { return std::to_string(utterance); }
   uint64_t fingerprint() const override { return 0; }
   int64_t num_items() const override { return std::ssize(examples_); }
+  int64_t utterance_at(int64_t place) const override { return at(place).utterance; }
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override { return lengths_; }
   ExampleSize size_of(int64_t place) const override { return data::size_of(at(place)); }

@@ -24,6 +24,8 @@ class Source {
   virtual uint64_t fingerprint() const = 0;
 
   virtual int64_t num_items() const = 0;
+  // The `utterance` of the example at a place.
+  virtual int64_t utterance_at(int64_t place) const = 0;
   // How many were left out.
   virtual int64_t num_skipped() const = 0;
   // What the sampler goes by: seconds of audio, or tokens.

@@ -27,6 +27,7 @@ class TextRows : public Source {
   std::string where(int64_t row) const override;
   uint64_t fingerprint() const override;
   int64_t num_items() const override { return (tokens_.size() + length_ - 1) / length_; }
+  int64_t utterance_at(int64_t place) const override { return place; }
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override;
   ExampleSize size_of(int64_t place) const override;

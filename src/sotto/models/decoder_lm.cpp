@@ -41,6 +41,16 @@ nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
           .num_layers = options.layers};
 }
 
+kernels::CrossEntropy::Options loss_options(const DecoderLmOptions& options,
+                                            const DataShape& shape, at::ScalarType compute) {
+  kernels::CrossEntropy::Options loss{.smoothing = options.label_smoothing};
+  if (options.loss_rows > 0) {
+    const auto entry_bytes = static_cast<int64_t>(c10::elementSize(compute));
+    loss.chunk_bytes = options.loss_rows * shape.vocabulary * entry_bytes;
+  }
+  return loss;
+}
+
 nn::ParameterSpec table_spec(std::string name, const DataShape& shape, int64_t width) {
   return {
       .name = std::move(name), .shape = {shape.vocabulary, width}, .deviation = kTableDeviation};
@@ -73,6 +83,8 @@ void DecoderLmOptions::visit(OptionVisitor& visitor) {
                 {.min = -1});
   visitor.value("label_smoothing", label_smoothing, "share of a target spread over all entries",
                 {.min = 0, .max = 1});
+  visitor.value("loss_rows", loss_rows, "tokens whose logits are there at once; 0: 52 MiB of them",
+                {.min = 0});
 }
 
 void DecoderLmOptions::validate() const {
@@ -95,7 +107,7 @@ DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,
       head_(store_, "head", output_,
             {.width = options.width,
              .norm = options.norm,
-             .loss = {.smoothing = options.label_smoothing}}) {
+             .loss = loss_options(options, shape, compute)}) {
   store_.allocate(allocation);
 }
 

@@ -34,6 +34,8 @@ struct DecoderLmOptions {
   // Tokens that a token sees before itself; -1: all.
   int64_t attention_left = -1;
   double label_smoothing = 0.0;
+  // Tokens whose logits are there at once, in multiples of 64; 0: as many as take 52 MiB.
+  int64_t loss_rows = 0;
 
   void visit(OptionVisitor& visitor);
   void validate() const;

@@ -156,6 +156,7 @@ bool uses_half(train::Compute compute) {
 
 Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   const device::TargetScope target(device.target);
+  train::apply_arithmetic({.compute = compute});
   const Calibration calibration(device);
   Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};
   const auto set = [&](Work work, double flops) {
@@ -201,17 +202,37 @@ std::optional<Rates> rates_from_json(const nlohmann::json& json) {
 
 }  // namespace
 
+namespace {
+
+JsonCache cache() {
+  return JsonCache::named("rates.json");
+}
+
+std::string key_of(const device::RunDevice& device, train::Compute compute) {
+  return fmt::format("{} | driver {} | {} threads | {} | {}", device.name,
+                     device::read_gpus().driver_version, at::get_num_threads(), build_info().commit,
+                     name_of(compute, train::kComputes));
+}
+
+}  // namespace
+
+Rates calibrate(const device::RunDevice& device, train::Compute compute) {
+  const Rates rates = measure_rates(device, compute);
+  cache().store(key_of(device, compute), to_json(rates));
+  return rates;
+}
+
 Rates rates_at_hand(const device::RunDevice& device, train::Compute compute) {
-  const JsonCache cache = JsonCache::named("rates.json");
-  const std::string key = fmt::format("{} | driver {} | {} threads | {} | {}", device.name,
-                                      device::read_gpus().driver_version, at::get_num_threads(),
-                                      build_info().commit, name_of(compute, train::kComputes));
-  if (const std::optional<nlohmann::json> kept = cache.find(key)) {
+  if (const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute))) {
     if (const std::optional<Rates> rates = rates_from_json(*kept)) return *rates;
   }
-  const Rates rates = measure_rates(device, compute);
-  cache.store(key, to_json(rates));
-  return rates;
+  return calibrate(device, compute);
+}
+
+std::vector<train::Compute> computes_of(const device::Target& target) {
+  if (!target.is_cuda()) return {train::Compute::kFp32, train::Compute::kBf16};
+  if (!target.has_bf16()) return {train::Compute::kFp32, train::Compute::kFp16};
+  return {train::Compute::kFp32, train::Compute::kTf32, train::Compute::kBf16};
 }
 
 }  // namespace sotto::plan

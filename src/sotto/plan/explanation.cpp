@@ -6,6 +6,7 @@
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/models/model_profile.h"
 
 namespace sotto::plan {
 
@@ -24,6 +25,16 @@ const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
   return found == others.end() ? nullptr : &*found;
 }
 
+// What guides say, and why it is not so here.
+std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
+  constexpr int64_t kSmallCard = 8'600'000'000;
+  const bool is_small = request.budget.bytes + request.constant_bytes <= kSmallCard;
+  const bool is_bf16 = best.config.arithmetic().compute == train::Compute::kBf16;
+  if (!is_small || !is_bf16 || !request.target.is_cuda()) return "";
+  return "; a rule of thumb takes fp16 on cards of 8 GB: bf16 takes as little, and needs no scaling "
+         "of the loss";
+}
+
 std::string why_numerics(const Plan& plan) {
   const Way& best = plan.best;
   const Way* const other = fastest_of(
@@ -32,23 +43,41 @@ std::string why_numerics(const Plan& plan) {
   const std::string name(name_of(other->config.numerics, kNumerics));
   if (other->time.total_s() < best.time.total_s())
     return fmt::format(
-        "the most exact arithmetic that is not much slower: {} would be {:.2f} times "
-        "as fast",
-        name, times(best, *other));
+        "the most exact arithmetic that is not much slower: {} would be {:.2f} times as fast", name,
+        times(best, *other));
   return fmt::format("{:.2f} times as fast as {}, the next", times(*other, best), name);
 }
 
 std::string why_state(const Plan& plan) {
   const Way& best = plan.best;
   const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
-  const Way* const other = fastest_of(
-      plan.others, [&](const Way& way) { return way.config.numerics == best.config.numerics; });
+  const Way* const other = fastest_of(plan.others, [&](const Way& way) {
+    return way.config.numerics == best.config.numerics &&
+           way.config.optimizer.state != best.config.optimizer.state;
+  });
   if (other == nullptr)
     return is_on_host ? "on the device the run would not fit"
                       : "the host has no room for it, or is the same memory";
   return fmt::format(
       "{:.2f} times as fast as with it on the {}", times(*other, best),
       is_on_host ? "device, which leaves less room for activations" : "host, whose link is slower");
+}
+
+// The same.
+std::string rule_of_tier(const Plan& plan, const PlanRequest& request) {
+  constexpr int64_t kLargeModel = 100'000'000;
+  const Way* const all_again = fastest_of(plan.others, [&](const Way& way) {
+    return way.config.tier == nn::Tier::kBlock &&
+           way.config.numerics == plan.best.config.numerics &&
+           way.config.optimizer.state == plan.best.config.optimizer.state;
+  });
+  if (all_again == nullptr) return "";
+  const models::ModelProfile profile = models::profile_model(request.config.model, request.shape);
+  if (profile.parameters < kLargeModel) return "";
+  return fmt::format(
+      "; a rule of thumb computes all blocks again above 100 million parameters: here that would "
+      "take {:.2f} times as long",
+      times(*all_again, plan.best));
 }
 
 std::string why_tier(const Way& best, const PlanRequest& request) {
@@ -77,26 +106,44 @@ ConfigNode& node_of(ConfigNode& tree, std::string_view key) {
 
 }  // namespace
 
-std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request) {
+std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
+                               const HostChoices& host) {
   const train::RunConfig& config = plan.best.config;
   std::vector<Reason> reasons;
   if (request.open.numerics)
-    reasons.push_back(
-        {"numerics", std::string(name_of(config.numerics, kNumerics)), why_numerics(plan)});
+    reasons.push_back({.key = "numerics",
+                       .value = std::string(name_of(config.numerics, kNumerics)),
+                       .why = why_numerics(plan) + rule_of_numerics(plan.best, request)});
   if (request.open.state)
-    reasons.push_back({"optimizer.state",
-                       std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
-                       why_state(plan)});
+    reasons.push_back({.key = "optimizer.state",
+                       .value = std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+                       .why = why_state(plan)});
   if (request.open.tier)
-    reasons.push_back({"tier", config.tier.to_string(), why_tier(plan.best, request)});
+    reasons.push_back({.key = "tier",
+                       .value = config.tier.to_string(),
+                       .why = why_tier(plan.best, request) + rule_of_tier(plan, request)});
   if (request.open.max_frames)
-    reasons.push_back({"max_frames", std::to_string(config.max_frames), why_frames(plan.best)});
+    reasons.push_back({.key = "max_frames",
+                       .value = std::to_string(config.max_frames),
+                       .why = why_frames(plan.best)});
+  if (config.micro_batch != request.config.micro_batch)
+    reasons.push_back({.key = "micro_batch",
+                       .value = std::to_string(config.micro_batch),
+                       .why = "more utterances at once fill no device better"});
+  if (request.open.loss_rows && config.model.is_language_model())
+    reasons.push_back({.key = "model.loss_rows",
+                       .value = std::to_string(config.model.decoder_lm.loss_rows),
+                       .why = config.model.decoder_lm.loss_rows == 0
+                                  ? "there is room for the logits that suit the device"
+                                  : "logits of more tokens at once would leave room for less"});
+  reasons.insert(reasons.end(), host.reasons.begin(), host.reasons.end());
   return reasons;
 }
 
-ConfigNode write_plan(const Plan& plan, const PlanRequest& request) {
+ConfigNode write_plan(const Plan& plan, const PlanRequest& request, const HostChoices& host) {
   ConfigNode tree = write_options(plan.best.config);
-  for (const Reason& reason : reasons_of(plan, request)) {
+  for (const Reason& reason : reasons_of(plan, request, host)) {
+    if (!reason.is_setting) continue;
     ConfigNode& node = node_of(tree, reason.key);
     node.comment = fmt::format("{}. Decided: {}", node.comment, reason.why);
   }

@@ -6,21 +6,16 @@
 #include <vector>
 
 #include "sotto/core/config_tree.h"
+#include "sotto/plan/host_choices.h"
 #include "sotto/plan/planner.h"
 
 namespace sotto::plan {
 
-struct Reason {
-  // "optimizer.state"
-  std::string key;
-  std::string value;
-  std::string why;
-};
-
-// Of what was open.
-std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request);
+// Of what was open; those of the host behind those of the device.
+std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
+                               const HostChoices& host = {});
 
 // The complete configuration of the run, with a reason above each setting that was decided.
-ConfigNode write_plan(const Plan& plan, const PlanRequest& request);
+ConfigNode write_plan(const Plan& plan, const PlanRequest& request, const HostChoices& host = {});
 
 }  // namespace sotto::plan

@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
-#include "sotto/core/error.h"
 #include "sotto/data/example_list.h"
+#include "sotto/plan/usual_data.h"
 #include "sotto/train/dry_run.h"
 
 namespace sotto::plan {
@@ -45,22 +45,10 @@ data::ExampleList without_longest(const data::Source& source, double& limit_s) {
 
 }  // namespace
 
-std::vector<Outlook> look_around(const PlanRequest& request, const data::Source& source,
-                                 const Plan& plan, const std::vector<double>& shares) {
+std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas) {
   std::vector<Outlook> all;
-  PlanRequest other = request;
-  other.open.numerics = false;
-  other.config.numerics = plan.best.config.numerics;
-  for (const double share : shares) {
-    other.budget.bytes = static_cast<int64_t>(share * static_cast<double>(request.budget.bytes));
-    Outlook outlook{.arena_bytes = other.budget.bytes, .way = {}};
-    try {
-      outlook.way = Planner(other, source).plan().best;
-    } catch (const ConfigError&) {
-      outlook.way.reset();  // it does not fit, which is an answer
-    }
-    all.push_back(std::move(outlook));
-  }
+  for (const int64_t bytes : arenas)
+    all.push_back({.arena_bytes = bytes, .way = planner.best_in(bytes)});
   return all;
 }
 
@@ -88,6 +76,25 @@ std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source)
     climb("numerics: bf16-exact: other rounding", source);
     config.numerics = train::Numerics::kBf16Lean;
     climb("numerics: bf16-lean: coarser rounding of weights and moments", source);
+  }
+  if (config.micro_batch > 1 && !config.adaptive_batching) {
+    config.micro_batch = 1;
+    climb("micro_batch: 1: slower, the same result", source);
+  }
+  if (config.model.is_language_model()) {
+    config.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
+    climb("model.loss_rows: 64: slower, the same result", source);
+    config.data.row_tokens /= 2;
+    climb(fmt::format("data.row_tokens: {}: tokens see less before them", config.data.row_tokens),
+          usual_data(config));
+  }
+  if (config.model.family == models::Family::kWav2Vec2) {
+    config.model.wav2vec2.freeze_feature_encoder = true;
+    climb("model.freeze_feature_encoder: true: the convolutions stay as they are", source);
+    config.model.wav2vec2.freeze_layers = config.model.wav2vec2.layers / 2;
+    climb(fmt::format("model.freeze_layers: {}: half of the layers stay as they are",
+                      config.model.wav2vec2.freeze_layers),
+          source);
   }
   if (!config.model.is_language_model()) {
     double limit_s = 0.0;

@@ -10,16 +10,14 @@
 
 namespace sotto::plan {
 
-// The plan for another budget, with the arithmetic of the one that was chosen; nothing where it
-// does not fit.
+// The best way in another budget; nothing where it does not fit.
 struct Outlook {
   int64_t arena_bytes = 0;
   std::optional<Way> way;
 };
 
-// For shares of the budget's arena, in their order.
-std::vector<Outlook> look_around(const PlanRequest& request, const data::Source& source,
-                                 const Plan& plan, const std::vector<double>& shares);
+// In their order.
+std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas);
 
 // Something that can be given up for memory, and the arena that the run then needs at least.
 struct Rung {

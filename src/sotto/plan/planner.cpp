@@ -1,188 +1,24 @@
 #include "sotto/plan/planner.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/plan/outlook.h"
-#include "sotto/train/dry_run.h"
 
 namespace sotto::plan {
 
 namespace {
 
-using nn::LayerTiers;
-using nn::Tier;
-using train::BudgetFit;
 using train::Numerics;
 
 // A more exact arithmetic is taken where it is at most so many times as slow as the fastest.
 constexpr double kMuchSlower = 1.5;
 
-// Micro-batches that the largest step is cut into, for trial.
-constexpr std::array<int64_t, 12> kPieces = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
-
-// From the one that keeps most.
-constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
-                                   Tier::kQkv,  Tier::kBlock, Tier::kHost};
-
-LayerTiers mixed(int64_t num_layers, Tier first, Tier rest) {
-  return {{{.num_layers = num_layers, .tier = first}}, rest};
+double seconds(const Way& way) {
+  return way.time.total_s();
 }
-
-// The search with arithmetic and place of the state fixed.
-class Search {
- public:
-  Search(const PlanRequest& request, const train::RunConfig& config, const data::Source& source,
-         std::span<const uint32_t> typical)
-      : request_(request),
-        config_(config),
-        source_(source),
-        dry_(config, request.shape, train::DryRun::Purpose::kTraining, request.target),
-        fit_(dry_, source, request.budget),
-        rates_(request.rates(config.arithmetic().compute)),
-        largest_(fit_.measure_largest(config.effective_batch)) {
-    const std::vector<float> lengths = source.lengths();
-    for (const uint32_t place : typical) {
-      step_.push_back(source.dry_at(place));
-      step_length_ += double{lengths[place]};
-    }
-  }
-
-  // The fastest way; nothing where none fits.
-  std::optional<Way> best() {
-    std::optional<Way> best;
-    for (const MicroBatchLimits& limits : limits_to_try()) {
-      const std::optional<LayerTiers> tier = tiers_for(limits);
-      if (!tier) continue;
-      Way way = way_of(limits, *tier);
-      const bool is_better = !best || way.time.total_s() < best->time.total_s();
-      if (is_better) best = std::move(way);
-      // Where nothing is computed again, smaller micro-batches have nothing more to give.
-      if (!is_better && *tier == Tier::kNone) break;
-    }
-    return best;
-  }
-
-  // The least that any way needs: the longest item alone.
-  device::MemoryReport least() {
-    MicroBatchLimits limits = train::limits_of(config_);
-    if (limits.is_adaptive) limits.max_frames = largest_.longest;
-    device::MemoryReport least = report_of(limits, config_.tier);
-    if (!request_.open.tier) return least;
-    for (const Tier tier : tiers_to_try().subspan(4)) {
-      device::MemoryReport report = report_of(limits, tier);
-      if (report.host_peak <= request_.budget.host_bytes && report.high_water < least.high_water)
-        least = std::move(report);
-    }
-    return least;
-  }
-
- private:
-  train::StepSettings settings(const MicroBatchLimits& limits, const LayerTiers& tier) const {
-    return {.reduction = config_.reduction, .tier = tier, .drops_layers = false, .limits = limits};
-  }
-
-  device::MemoryReport report_of(const MicroBatchLimits& limits, const LayerTiers& tier) {
-    return fit_.worst_under(config_.effective_batch, settings(limits, tier));
-  }
-
-  // What a CPU calls its host is the same memory.
-  std::span<const Tier> tiers_to_try() const {
-    const std::span<const Tier> all = kDownwards;
-    return request_.target.is_cuda() ? all : all.first(all.size() - 1);
-  }
-
-  std::vector<MicroBatchLimits> limits_to_try() const {
-    const MicroBatchLimits fixed = train::limits_of(config_);
-    if (!request_.open.max_frames || !fixed.is_adaptive) return {fixed};
-    std::vector<MicroBatchLimits> all;
-    for (const int64_t pieces : kPieces) {
-      MicroBatchLimits limits = fixed;
-      limits.max_frames = std::max((largest_.frames + pieces - 1) / pieces, largest_.longest);
-      if (pieces == 1) limits.max_frames = MicroBatchLimits::kUnlimited;
-      if (allows(limits)) all.push_back(limits);
-      if (limits.max_frames == largest_.longest) break;
-    }
-    return all;
-  }
-
-  // Whether gradients may be summed over so many micro-batches.
-  bool allows(const MicroBatchLimits& limits) const {
-    if (dry_.gradient_type() == at::kFloat) return true;
-    const int64_t pieces = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
-    // Some are not quite full.
-    return limits.max_frames == MicroBatchLimits::kUnlimited ||
-           pieces * 5 / 4 <= train::kMaxBf16Sums;
-  }
-
-  // What keeps most and fits: one tier for all layers, or the next one that keeps more for as many
-  // of the last layers as there is room for.
-  std::optional<LayerTiers> tiers_for(const MicroBatchLimits& limits) {
-    const auto fits = [&](const LayerTiers& tier) { return fit_.fits(report_of(limits, tier)); };
-    if (!request_.open.tier) return fits(config_.tier) ? std::optional(config_.tier) : std::nullopt;
-    const std::span<const Tier> tiers = tiers_to_try();
-    const auto found = std::ranges::find_if(tiers, fits);
-    if (found == tiers.end()) return std::nullopt;
-    if (found == tiers.begin()) return *found;
-    const Tier less = *found, more = *std::prev(found);
-    int64_t good = dry_.model().num_tapes(), bad = 0;
-    while (good - bad > 1) {
-      const int64_t middle = bad + (good - bad) / 2;
-      (fits(mixed(middle, less, more)) ? good : bad) = middle;
-    }
-    return good == dry_.model().num_tapes() ? LayerTiers(less) : mixed(good, less, more);
-  }
-
-  // How long a typical step takes: the largest of its micro-batches stands for the others.
-  Way way_of(const MicroBatchLimits& limits, const LayerTiers& tier) {
-    const auto micro_batches = train::split_step(dry_.model(), step_, limits);
-    const auto frames_of = [&](const std::vector<int64_t>& places) {
-      int64_t frames = 0;
-      for (const int64_t i : places)
-        frames += dry_.model().num_frames(step_[static_cast<size_t>(i)].rows);
-      return frames;
-    };
-    int64_t all_frames = 0, most_frames = 0;
-    const std::vector<int64_t>* most = nullptr;
-    for (const std::vector<int64_t>& places : micro_batches) {
-      const int64_t frames = frames_of(places);
-      all_frames += frames;
-      if (frames <= most_frames) continue;
-      most_frames = frames;
-      most = &places;
-    }
-    std::vector<data::Example> examples;
-    for (const int64_t i : *most) examples.push_back(step_[static_cast<size_t>(i)]);
-    const kernels::CostRecorder recorded(&rates_);
-    dry_.run_step(examples, settings({}, tier));
-
-    Way way{.config = config_,
-            .fit = {.limits = limits, .worst = report_of(limits, tier)},
-            .time = time_of(recorded, rates_,
-                            static_cast<double>(all_frames) / static_cast<double>(most_frames)),
-            .step_audio_s = step_length_,
-            .micro_batches = std::ssize(micro_batches)};
-    way.config.tier = tier;
-    way.config.max_frames =
-        limits.max_frames == MicroBatchLimits::kUnlimited ? 0 : limits.max_frames;
-    return way;
-  }
-
-  const PlanRequest& request_;
-  train::RunConfig config_;
-  const data::Source& source_;
-  train::DryRun dry_;
-  BudgetFit fit_;
-  kernels::Rates rates_;
-  BudgetFit::LargestStep largest_;
-  // Of median length.
-  std::vector<data::Example> step_;
-  double step_length_ = 0.0;
-};
 
 // The step of median length of the first epoch.
 std::vector<uint32_t> typical_step(const train::RunConfig& config, const data::Source& source) {
@@ -204,12 +40,59 @@ std::vector<uint32_t> typical_step(const train::RunConfig& config, const data::S
   return {places.begin(), places.end()};
 }
 
+bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
+  return batch.kind == data::EffectiveBatch::Kind::kSeconds || batch.utterances > utterances;
+}
+
 }  // namespace
 
+// Searched when it is reached: on a CPU a coarser arithmetic is not, where a finer one fits.
+struct Planner::Branch {
+  train::RunConfig config;
+  std::unique_ptr<Search> made = {};
+
+  std::string name() const {
+    return fmt::format("{} with the optimizer's state on the {}",
+                       name_of(config.numerics, train::kNumerics),
+                       name_of(config.optimizer.state, optim::kStatePlaces));
+  }
+};
+
+Search& Planner::search_of(Branch& branch) {
+  if (branch.made) return *branch.made;
+  const train::RunConfig& config = branch.config;
+  const SearchRequest search{.config = config,
+                             .shape = request_.shape,
+                             .target = request_.target,
+                             .rates = request_.rates(config.arithmetic().compute),
+                             .finds_tier = request_.open.tier,
+                             .finds_max_frames = request_.open.max_frames};
+  branch.made = std::make_unique<Search>(search, source_, typical_);
+  return *branch.made;
+}
+
 Planner::Planner(PlanRequest request, const data::Source& source)
-    : request_(std::move(request)),
-      source_(source),
-      typical_(typical_step(request_.config, source)) {}
+    : request_(std::move(request)), source_(source) {
+  if (source.num_items() == 0) {
+    throw ConfigError({.attempted = "planning a run",
+                       .found = fmt::format("{} has no utterances", source.name()),
+                       .expected = "at least one to plan for"});
+  }
+  const data::EffectiveBatch& batch = request_.config.effective_batch;
+  if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
+    request_.config.micro_batch = kMostUtterances;
+  typical_ = typical_step(request_.config, source);
+  for (const Numerics numerics : numerics_to_try()) {
+    for (const optim::StatePlace place : places_to_try()) {
+      for (const int64_t loss_rows : loss_rows_to_try()) {
+        train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
+        config.numerics = numerics;
+        config.optimizer.state = place;
+        config.model.decoder_lm.loss_rows = loss_rows;
+      }
+    }
+  }
+}
 
 Planner::~Planner() = default;
 
@@ -235,40 +118,57 @@ std::vector<optim::StatePlace> Planner::places_to_try() const {
   return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
 }
 
-Plan Planner::plan() {
-  std::vector<Way> ways;  // from the most exact arithmetic on
-  for (const Numerics numerics : numerics_to_try()) {
+// As many as suit the device, or as few as there can be.
+std::vector<int64_t> Planner::loss_rows_to_try() const {
+  if (!request_.config.model.is_language_model() || !request_.open.loss_rows)
+    return {request_.config.model.decoder_lm.loss_rows};
+  return {0, kernels::CrossEntropy::kRowStep};
+}
+
+std::vector<Way> Planner::ways_in(const train::StepBudget& budget) {
+  std::vector<Way> ways;
+  for (Branch& branch : branches_) {
     // A CPU computes in fp32 what is given to it in bf16: that saves memory alone.
-    if (!request_.target.is_cuda() && !ways.empty()) break;
-    for (const optim::StatePlace place : places_to_try()) {
-      train::RunConfig config = request_.config;
-      config.numerics = numerics;
-      config.optimizer.state = place;
-      Search search(request_, config, source_, typical_);
-      if (std::optional<Way> way = search.best()) {
-        ways.push_back(std::move(*way));
-        continue;
-      }
-      const int64_t least = search.least().high_water;
-      if (least_bytes_ != 0 && least >= least_bytes_) continue;
-      least_bytes_ = least;
-      least_way_ =
-          fmt::format("{} with the optimizer's state on the {}",
-                      name_of(numerics, train::kNumerics), name_of(place, optim::kStatePlaces));
-    }
+    const bool is_coarser = !ways.empty() && ways.front().config.numerics != branch.config.numerics;
+    if (!request_.target.is_cuda() && is_coarser) break;
+    if (std::optional<Way> way = search_of(branch).best(budget)) ways.push_back(std::move(*way));
   }
+  return ways;
+}
+
+Plan Planner::plan() {
+  std::vector<Way> ways = ways_in(request_.budget);
   if (ways.empty()) refuse();
-  const Way* const best = &choose(ways);
-  Plan plan{.best = *best, .others = {}};
-  for (const Way& way : ways)
-    if (&way != best) plan.others.push_back(way);
-  std::ranges::stable_sort(plan.others, {}, [](const Way& way) { return way.time.total_s(); });
+  const Way best = choose(ways);
+  const auto is_best = [&](const Way& way) {
+    return way.config.numerics == best.config.numerics &&
+           way.config.optimizer.state == best.config.optimizer.state &&
+           way.config.tier == best.config.tier && way.config.max_frames == best.config.max_frames;
+  };
+  for (Branch& branch : branches_) {
+    const bool is_alike = branch.config.numerics == best.config.numerics &&
+                          branch.config.optimizer.state == best.config.optimizer.state;
+    if (!request_.open.tier || !is_alike) continue;
+    for (const nn::Tier tier : search_of(branch).tiers())
+      if (std::optional<Way> way = search_of(branch).best_at(tier, request_.budget))
+        ways.push_back(std::move(*way));
+  }
+  Plan plan{.best = best, .others = {}};
+  for (Way& way : ways)
+    if (!is_best(way)) plan.others.push_back(std::move(way));
+  std::ranges::stable_sort(plan.others, {}, seconds);
   return plan;
+}
+
+std::optional<Way> Planner::best_in(int64_t arena_bytes) {
+  const std::vector<Way> ways =
+      ways_in({.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes});
+  if (ways.empty()) return std::nullopt;
+  return choose(ways);
 }
 
 // The most exact arithmetic that is not much slower than the fastest; of its ways the fastest.
 const Way& Planner::choose(const std::vector<Way>& ways) const {
-  const auto seconds = [](const Way& way) { return way.time.total_s(); };
   const double fastest = seconds(*std::ranges::min_element(ways, {}, seconds));
   const Numerics numerics = std::ranges::find_if(ways, [&](const Way& way) {
                               return seconds(way) <= kMuchSlower * fastest;
@@ -282,15 +182,37 @@ const Way& Planner::choose(const std::vector<Way>& ways) const {
 }
 
 void Planner::refuse() {
-  std::string hint = fmt::format("--memory {}MiB would do.", (budget_for(least_bytes_) >> 20) + 1);
+  const int64_t host_bytes = request_.budget.host_bytes;
+  std::optional<device::MemoryReport> least;
+  std::string least_name;
+  for (Branch& branch : branches_) {
+    device::MemoryReport report = search_of(branch).least(host_bytes);
+    // One that the host has room for comes before any other.
+    const auto rank = [&](const device::MemoryReport& of) {
+      return std::pair(of.host_peak > host_bytes, of.high_water);
+    };
+    if (least && rank(report) >= rank(*least)) continue;
+    least = std::move(report);
+    least_name = branch.name();
+  }
+  if (least->host_peak > host_bytes) {
+    throw ConfigError(
+        {.attempted = "planning a run inside its budget",
+         .found = fmt::format("{} on the host, as {}", format_bytes(least->host_peak), least_name),
+         .expected = fmt::format("at most {}", format_bytes(host_bytes)),
+         .hint = fmt::format("--host-memory {}MiB would do, if the machine has as much.",
+                             (least->host_peak >> 20) + 1)});
+  }
+  const int64_t needed = budget_for(least->high_water);
+  std::string hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1);
   const std::vector<Rung> rungs = ladder(request_, source_);
   for (size_t i = 1; i < rungs.size(); ++i)
     hint += fmt::format("\n  {}: needs {}", rungs[i].change,
                         format_bytes(budget_for(rungs[i].least_bytes)));
   throw ConfigError(
       {.attempted = "planning a run inside its budget",
-       .found = fmt::format("the longest item alone needs {}, as {}",
-                            format_bytes(budget_for(least_bytes_)), least_way_),
+       .found = fmt::format("the longest item alone needs {}, as {}", format_bytes(needed),
+                            least_name),
        .expected = fmt::format("at most {}", format_bytes(budget_for(request_.budget.bytes))),
        .hint = hint});
 }

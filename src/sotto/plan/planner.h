@@ -10,12 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/data/source.h"
-#include "sotto/device/target.h"
-#include "sotto/kernels/cost.h"
-#include "sotto/plan/step_time.h"
-#include "sotto/train/fit.h"
-#include "sotto/train/run_config.h"
+#include "sotto/plan/search.h"
 
 namespace sotto::plan {
 
@@ -25,8 +20,18 @@ struct OpenChoices {
   bool state = true;
   bool tier = true;
   bool max_frames = true;
+  bool micro_batch = true;
+  // Of a language model.
+  bool loss_rows = true;
+  // What does not touch the device's memory.
+  bool loader_threads = true;
+  bool cache = true;
+  bool checkpoint_seconds = true;
 
-  bool any() const { return numerics || state || tier || max_frames; }
+  bool any() const {
+    return numerics || state || tier || max_frames || micro_batch || loss_rows || loader_threads ||
+           cache || checkpoint_seconds;
+  }
 };
 
 struct PlanRequest {
@@ -41,40 +46,37 @@ struct PlanRequest {
   std::function<kernels::Rates(train::Compute)> rates;
 };
 
-// One way to run inside the budget.
-struct Way {
-  // With all that was decided.
-  train::RunConfig config;
-  // The largest micro-batch and what it takes.
-  train::Fit fit;
-  // Of a step of median length.
-  StepTime time;
-  double step_audio_s = 0.0;  // of text, tokens
-  int64_t micro_batches = 0;
-
-  // Seconds of audio, or tokens, a second.
-  double speed() const { return step_audio_s / time.total_s(); }
-};
-
 struct Plan {
   Way best;
-  // The fastest way with each other place of the state and each other arithmetic that was open,
-  // from the fastest on.
+  // The fastest way with each other place of the state and each other arithmetic that was open, and
+  // with one tier for all layers; from the fastest on.
   std::vector<Way> others;
 };
 
 class Planner {
  public:
+  // Most utterances of a micro-batch where nothing else is said.
+  static constexpr int64_t kMostUtterances = 64;
+
   // The source must outlive it.
   Planner(PlanRequest request, const data::Source& source);
   ~Planner();
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
 
   // Throws ConfigError where nothing fits; the message names the smallest budget that would do.
   Plan plan();
+  // The best way in another arena; nothing where none fits.
+  std::optional<Way> best_in(int64_t arena_bytes);
 
  private:
+  struct Branch;
+
   std::vector<train::Numerics> numerics_to_try() const;
   std::vector<optim::StatePlace> places_to_try() const;
+  std::vector<int64_t> loss_rows_to_try() const;
+  Search& search_of(Branch& branch);
+  std::vector<Way> ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
   [[noreturn]] void refuse();
   // What a user would have to name for such an arena.
@@ -84,9 +86,8 @@ class Planner {
   const data::Source& source_;
   // The step of median length, by places in the source.
   std::vector<uint32_t> typical_;
-  // Of ways that do not fit: the least that any of them needs.
-  int64_t least_bytes_ = 0;
-  std::string least_way_;
+  // The searches with what is outside of them fixed, from the most exact arithmetic on.
+  std::vector<Branch> branches_;
 };
 
 }  // namespace sotto::plan

@@ -7,6 +7,9 @@
 
 namespace sotto::plan {
 
+// Of all of LibriSpeech's train-clean-100.
+inline constexpr double kUsualSeconds = 100.59 * 3600.0;
+
 // Utterances of LibriSpeech's train-clean-100, a thousand that have its distribution.
 data::ExampleList usual_data(const train::RunConfig& config);
 

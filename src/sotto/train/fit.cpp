@@ -121,7 +121,7 @@ device::MemoryReport BudgetFit::worst_under(const data::EffectiveBatch& batch,
   return run_one(largest_batch(batch, settings.limits), settings.tier);
 }
 
-BudgetFit::LargestStep BudgetFit::measure_largest(const data::EffectiveBatch& batch) const {
+BudgetFit::LargestStep BudgetFit::measure_largest(const data::EffectiveBatch& batch) {
   const std::vector<Example> step = largest_step(batch);
   return {.frames = frames_of(dry_.model(), step),
           .longest = frames_of(dry_.model(), {&step.front(), 1})};
@@ -143,7 +143,7 @@ double BudgetFit::longest_fitting_s(const StepSettings& settings) {
   return double{source_.lengths()[*std::prev(first_bad)]};
 }
 
-Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
+EpochAudit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
   for (MicroBatchLimits limits = settings.limits;;) {
     std::vector<Candidate> candidates = candidates_of(epoch, limits);
     std::vector<Candidate> chosen;
@@ -151,20 +151,45 @@ Fit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings
     choose_largest(candidates, &Candidate::labels, chosen);
     choose_largest(candidates, &Candidate::segments, chosen);
     device::MemoryReport worst;
-    int64_t worst_frames = 0;
+    Candidate largest;
     bool all_fit = true;
     for (const Candidate& candidate : chosen) {
       device::MemoryReport report = run_one(examples_of(epoch, candidate, limits), settings.tier);
       all_fit = all_fit && fits(report);
       if (report.high_water <= worst.high_water) continue;
       worst = std::move(report);
-      worst_frames = candidate.frames;
+      largest = candidate;
     }
-    if (all_fit) return {.limits = limits, .worst = worst};
-    SOTTO_ASSERT(limits.is_adaptive, "fixed counts are fitted to the longest utterances");
-    // Where one utterance alone is too much, split_step() refuses it in the next round.
-    limits.max_frames = std::min(limits.max_frames, worst_frames) * 19 / 20;
+    if (all_fit) {
+      return {.fit = {.limits = limits, .worst = worst},
+              .num_steps = epoch.num_steps(),
+              .worst_step = largest.step + 1};
+    }
+    if (!limits.is_adaptive || largest.utterances == 1) refuse_step(epoch, largest, limits, worst);
+    limits.max_frames = std::min(limits.max_frames, largest.frames) * 19 / 20;
   }
+}
+
+// The utterances of a micro-batch that does not fit and cannot be split.
+void BudgetFit::refuse_step(const data::EpochOrder& epoch, const Candidate& candidate,
+                            const MicroBatchLimits& limits, const device::MemoryReport& needed) {
+  constexpr size_t kNamed = 8;
+  const std::span<const uint32_t> step = epoch.utterances(candidate.step);
+  const std::vector<int64_t> places = split(step, limits)[candidate.number];
+  std::string who;
+  for (size_t i = 0; i < std::min(kNamed, places.size()); ++i) {
+    const uint32_t place = step[static_cast<size_t>(places[i])];
+    who += (i == 0 ? "" : ", ") + source_.where(source_.utterance_at(place));
+  }
+  if (places.size() > kNamed) who += fmt::format(" and {} more", places.size() - kNamed);
+  throw ConfigError(
+      {.attempted =
+           fmt::format("checking step {} of an epoch before it starts", candidate.step + 1),
+       .found = fmt::format("{} for a micro-batch of {}", format_bytes(needed.high_water), who),
+       .expected = fmt::format("at most the budget of {}", format_bytes(budget_.bytes)),
+       .hint = fmt::format("--memory {}MiB would do; or lower micro_batch, or leave long utterances "
+                           "out: data.too_large: skip.",
+                           (needed.high_water >> 20) + 1)});
 }
 
 std::vector<std::vector<int64_t>> BudgetFit::split(std::span<const uint32_t> step,
@@ -172,7 +197,7 @@ std::vector<std::vector<int64_t>> BudgetFit::split(std::span<const uint32_t> ste
   std::vector<data::ExampleSize> sizes;
   for (const uint32_t place : step) sizes.push_back(source_.size_of(place));
   return split_sizes(dry_.model(), sizes, limits, [&](size_t i) {
-    return fmt::format("item {} of {}", step[i] + 1, source_.name());
+    return source_.where(source_.utterance_at(step[i]));
   });
 }
 
@@ -201,6 +226,7 @@ std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrde
           candidates.emplace_back(Candidate{.step = number, .number = of_step++});
       for (const int64_t i : micro_batch) {
         const data::ExampleSize size = source_.size_of(step[static_cast<size_t>(i)]);
+        ++candidate.utterances;
         candidate.frames += dry_.model().num_frames(size.rows);
         candidate.labels += size.labels;
         candidate.segments += size.segments;
@@ -224,36 +250,42 @@ device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples,
   return dry_.run_step(examples, {.tier = tier, .drops_layers = false});
 }
 
-std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) const {
-  std::vector<data::ExampleSize> sizes = sizes_of(source_);
-  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
-    std::vector<int64_t> values;
-    for (const data::ExampleSize& size : sizes) values.push_back(size.*member);
-    std::ranges::sort(values, std::greater<>());
-    for (size_t i = 0; i < sizes.size(); ++i) sizes[i].*member = values[i];
-  };
-  sort_downwards(&data::ExampleSize::rows);
-  sort_downwards(&data::ExampleSize::labels);
-  sort_downwards(&data::ExampleSize::segments);
-  std::vector<float> lengths = source_.lengths();
-  std::ranges::sort(lengths, std::greater<>());
+std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) {
+  sort_sizes();
   const bool counts_seconds = batch.kind == data::EffectiveBatch::Kind::kSeconds;
   std::vector<Example> step;
   double seconds = 0.0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
+  for (size_t i = 0; i < sorted_sizes_.size(); ++i) {
     // A step of seconds may end behind them, by less than an utterance.
     const bool is_full =
         counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
     if (is_full) break;
-    step.push_back(source_.dry_example(sizes[i]));
-    seconds += double{lengths[i]};
+    step.push_back(source_.dry_example(sorted_sizes_[i]));
+    if (counts_seconds) seconds += double{sorted_lengths_[i]};
   }
   give_targets(step);
   return step;
 }
 
+void BudgetFit::sort_sizes() {
+  if (!sorted_sizes_.empty()) return;
+  sorted_sizes_ = sizes_of(source_);
+  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
+    std::vector<int64_t> values;
+    values.reserve(sorted_sizes_.size());
+    for (const data::ExampleSize& size : sorted_sizes_) values.push_back(size.*member);
+    std::ranges::sort(values, std::greater<>());
+    for (size_t i = 0; i < values.size(); ++i) sorted_sizes_[i].*member = values[i];
+  };
+  sort_downwards(&data::ExampleSize::rows);
+  sort_downwards(&data::ExampleSize::labels);
+  sort_downwards(&data::ExampleSize::segments);
+  sorted_lengths_ = source_.lengths();
+  std::ranges::sort(sorted_lengths_, std::greater<>());
+}
+
 std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
-                                              const MicroBatchLimits& limits) const {
+                                              const MicroBatchLimits& limits) {
   std::vector<Example> step = largest_step(batch);
   if (std::ssize(step) > limits.max_utterances)
     step.resize(static_cast<size_t>(limits.max_utterances));

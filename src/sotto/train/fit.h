@@ -28,6 +28,14 @@ struct StepBudget {
   int64_t host_bytes = device::HostMemory::kUnlimited;
 };
 
+// What an epoch will take, known before its first step.
+struct EpochAudit {
+  Fit fit;
+  int64_t num_steps = 0;
+  // The one with the largest micro-batch, from 1.
+  int64_t worst_step = 0;
+};
+
 class BudgetFit {
  public:
   // The dry run is of the run's own network; it and the source must outlive this.
@@ -46,7 +54,7 @@ class BudgetFit {
     int64_t frames = 0;
     int64_t longest = 0;
   };
-  LargestStep measure_largest(const data::EffectiveBatch& batch) const;
+  LargestStep measure_largest(const data::EffectiveBatch& batch);
   bool fits(const device::MemoryReport& report) const {
     return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
   }
@@ -55,15 +63,17 @@ class BudgetFit {
   // does.
   double longest_fitting_s(const StepSettings& settings);
 
-  // Dry-runs the largest micro-batches of every step of an epoch, as they will be, and lowers the
-  // limits where one would not fit. Returns what the largest takes.
-  Fit audit(const data::EpochOrder& epoch, const StepSettings& settings);
+  // Lays out every step of an epoch as it will be, dry-runs the largest micro-batches by each
+  // measure, and lowers the limits where one would not fit. Throws ConfigError that names the
+  // utterances where limits cannot be lowered.
+  EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
 
  private:
   // One micro-batch of an epoch as it will be: the so-many-th of a step.
   struct Candidate {
     int64_t step = 0;
     size_t number = 0;
+    int64_t utterances = 0;
     int64_t frames = 0;
     int64_t labels = 0;
     int64_t segments = 0;
@@ -76,15 +86,18 @@ class BudgetFit {
                                        const MicroBatchLimits& limits) const;
   static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
                              std::vector<Candidate>& chosen);
+  void sort_sizes();
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples,
                                const nn::LayerTiers& tier);
   // As large in every respect as a step can be: the i-th longest has the i-th most labels and
   // segments.
-  std::vector<data::Example> largest_step(const data::EffectiveBatch& batch) const;
+  std::vector<data::Example> largest_step(const data::EffectiveBatch& batch);
   // The part of it that limits allow in one micro-batch.
   std::vector<data::Example> largest_batch(const data::EffectiveBatch& batch,
-                                           const MicroBatchLimits& limits) const;
+                                           const MicroBatchLimits& limits);
+  [[noreturn]] void refuse_step(const data::EpochOrder& epoch, const Candidate& candidate,
+                                const MicroBatchLimits& limits, const device::MemoryReport& needed);
   [[noreturn]] void refuse(const std::vector<data::Example>& least,
                            const device::MemoryReport& needed, const StepSettings& settings);
   // What to try where the budget of the device is too small.
@@ -94,6 +107,9 @@ class BudgetFit {
   DryRun& dry_;
   const data::Source& source_;
   StepBudget budget_;
+  // Of all items, each measure for itself from the largest on; empty until they are needed.
+  std::vector<data::ExampleSize> sorted_sizes_;
+  std::vector<float> sorted_lengths_;
 };
 
 // Limits for recognising the items, at most those given; the dry run may be of either purpose.

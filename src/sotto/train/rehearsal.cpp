@@ -58,7 +58,7 @@ Rehearsal::Rehearsal(RunConfig config, const device::RunDevice& device, int64_t 
   first.limits = limits_of(config_);
   limits_ = fit.find_limits(config_.effective_batch, first).limits;
   first.limits = limits_;
-  limits_ = fit.audit(epoch_, first).limits;
+  limits_ = fit.audit(epoch_, first).fit.limits;
   arena_ = std::make_shared<device::Arena>(
       device_.torch.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
       budget_.bytes);

@@ -58,7 +58,7 @@ class Speech : public RunData {
  public:
   Speech(const RunConfig& config, std::optional<data::Tokenizer> of_checkpoint,
          const PreparingProgress& progress)
-      : config_(config), manifest_(read_manifest(config.data.train, progress)) {
+      : RunData(config), manifest_(read_manifest(config.data.train, progress)) {
     const data::TextRules& rules = config.data.text;
     if (of_checkpoint) {
       tokenizer_ = std::move(of_checkpoint);
@@ -99,7 +99,6 @@ class Speech : public RunData {
   data::AudioCache* audio_cache() const override { return cache_.get(); }
 
  private:
-  RunConfig config_;
   data::Manifest manifest_;
   // Shared with the source.
   std::shared_ptr<data::AudioCache> cache_;
@@ -129,7 +128,7 @@ class Text : public RunData {
  public:
   Text(const RunConfig& config, std::optional<data::Tokenizer> of_checkpoint,
        PreparingProgress progress)
-      : config_(config), progress_(std::move(progress)) {
+      : RunData(config), progress_(std::move(progress)) {
     const data::TextRules& rules = config.data.text;
     if (of_checkpoint) {
       tokenizer_ = std::move(of_checkpoint);
@@ -157,7 +156,6 @@ class Text : public RunData {
   }
 
  private:
-  RunConfig config_;
   PreparingProgress progress_;
   std::shared_ptr<data::Source> train_;
 };

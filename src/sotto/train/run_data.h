@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "sotto/data/audio_cache.h"
 #include "sotto/data/source.h"
@@ -32,6 +33,9 @@ class RunData {
   // What of the data decides the network's shapes.
   virtual models::DataShape shape() const = 0;
 
+  // Takes over what was decided after it was opened: how its items are loaded, not which they are.
+  void follow(const RunConfig& decided) { config_ = decided; }
+
   // Of what the run learns from: another one would not be the same run.
   virtual uint64_t fingerprint() const = 0;
 
@@ -50,6 +54,9 @@ class RunData {
   virtual data::AudioCache* audio_cache() const { return nullptr; }
 
  protected:
+  explicit RunData(RunConfig config) : config_(std::move(config)) {}
+
+  RunConfig config_;
   std::optional<data::Tokenizer> tokenizer_;
 };
 

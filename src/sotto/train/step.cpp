@@ -1,6 +1,7 @@
 #include "sotto/train/step.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -157,6 +158,8 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
 StepResult run_step(Learner& learner, std::span<const Example> examples,
                     const StepSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
+  // There is no graph: ATen need not look for one at every call.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);

@@ -55,7 +55,10 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   if (request_.resume_from) checkpoint = read_checkpoint(*request_.resume_from);
   data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
                         events_.preparing);
-  if (request_.decide) request_.config = request_.decide(config, *data_);
+  if (request_.decide) {
+    request_.config = request_.decide(config, *data_);
+    data_->follow(config);
+  }
   loss_scale_ = LossScale(config.arithmetic());
   if (checkpoint) {
     state_ = checkpoint->state;
@@ -211,9 +214,10 @@ void Trainer::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   epoch_order_ = sampler_->epoch(epoch);
   BudgetFit fit(*dry_, *train_, budget_);
-  const Fit audited = fit.audit(epoch_order_, settings_for(state_.step + 1));
-  if (!(audited.limits == state_.limits)) {
-    state_.limits = audited.limits;
+  const EpochAudit audit = fit.audit(epoch_order_, settings_for(state_.step + 1));
+  tell(events_.audited, epoch, audit);
+  if (!(audit.fit.limits == state_.limits)) {
+    state_.limits = audit.fit.limits;
     tell(events_.warned, fmt::format("epoch {}: the limit is now {} frames a micro-batch",
                                      epoch + 1, state_.limits.max_frames));
   }

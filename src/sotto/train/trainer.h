@@ -73,6 +73,8 @@ struct RunEvents {
   // While large data is indexed or encoded, before the plan.
   PreparingProgress preparing = {};
   std::function<void(const RunPlan&)> planned = {};
+  // Before the first step of an epoch, from 0.
+  std::function<void(int64_t epoch, const EpochAudit&)> audited = {};
   std::function<void(const MemoryComparison&)> compared = {};
   std::function<void(const StepReport&)> stepped = {};
   std::function<void(const Restart&)> restarted = {};
@@ -125,6 +127,8 @@ class Trainer {
   Trainer(RunRequest request, RunEvents events);
 
   const RunPlan& plan() const { return plan_; }
+  // With all that was decided.
+  const RunConfig& config() const { return request_.config; }
   // For tests that look inside.
   Learner& learner() { return *learner_; }
   device::Arena& arena() { return *arena_; }

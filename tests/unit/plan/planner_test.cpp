@@ -19,7 +19,8 @@ using train::Numerics;
 
 // Of a card on which products are cheap and kernels are not free.
 kernels::Rates some_rates(train::Compute compute) {
-  const double products = compute == train::Compute::kFp32 ? 1e11 : 8e11;
+  const bool is_half = compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
+  const double products = is_half ? 8e11 : 1e11;
   kernels::Rates rates{.bytes_per_s = 1e11,
                        .link_bytes_per_s = 1e10,
                        .seconds_per_call = 1e-6,
@@ -140,7 +141,11 @@ TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {
 }
 
 TEST_F(PlannerTest, RespectsWhatIsFixed) {
-  request_.open = {.numerics = false, .state = false, .tier = false, .max_frames = false};
+  request_.open = {.numerics = false,
+                   .state = false,
+                   .tier = false,
+                   .max_frames = false,
+                   .micro_batch = false};
   request_.config.numerics = Numerics::kFp32;
   request_.config.tier = nn::LayerTiers::parse("1 qkv, ffn");
   request_.config.optimizer.state = optim::StatePlace::kHost;

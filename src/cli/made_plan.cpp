@@ -1,0 +1,65 @@
+#include "made_plan.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "planned_device.h"
+#include "sotto/device/host_info.h"
+#include "sotto/plan/usual_data.h"
+
+namespace sotto::cli {
+
+namespace {
+
+// "small data, 3.2 h"
+std::string hours_text(double seconds) {
+  const double hours = seconds / 3600.0;
+  return fmt::format("{:.1f} h, {} data", hours,
+                     hours < 10.0 ? "small" : (hours > 100.0 ? "large" : "medium"));
+}
+
+}  // namespace
+
+MadePlan make_plan(const RunOptions& options) {
+  const ReadConfig read = read_run_config(options);
+  const train::RunConfig& config = read.config;
+  const PlannedDevice device = planned_device(config);
+  const bool is_text = config.model.is_language_model();
+  MadePlan made;
+  models::DataShape shape = plan::usual_shape(config);
+  if (config.data.train.empty()) {
+    made.source = std::make_shared<data::ExampleList>(plan::usual_data(config));
+  } else {
+    made.data = train::open_run_data(config, std::nullopt, {});
+    shape = made.data->shape();
+    made.source = made.data->make_whole();
+  }
+  const std::vector<float> lengths = made.source->lengths();
+  double length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  std::string name = made.source->name();
+  if (!made.data) {
+    if (!is_text) length = plan::kUsualSeconds;
+    name = is_text ? "a thousand rows, as no --train was named"
+                   : "LibriSpeech train-clean-100, as no --train was named";
+  }
+  if (!is_text) name += " (" + hours_text(length) + ")";
+  made.facts = {.device_name = device.name,
+                .is_elsewhere = device.is_elsewhere,
+                .budget_bytes = device.budget_bytes,
+                .constant_bytes = device.constant_bytes,
+                .data_name = std::move(name),
+                .length = length,
+                .is_text = is_text,
+                .epochs = config.epochs};
+  made.request = device.request(config, read.open, shape);
+  made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
+  made.plan = made.planner->plan();
+  made.facts.host = plan::choose_on_host(made.plan.best, made.request, *made.source, length,
+                                         device::read_host());
+  return made;
+}
+
+}  // namespace sotto::cli

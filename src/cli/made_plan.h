@@ -1,0 +1,25 @@
+// A plan with all that it was made of, from the options of a command.
+#pragma once
+
+#include <memory>
+
+#include "plan_view.h"
+#include "run_options.h"
+#include "sotto/train/run_data.h"
+
+namespace sotto::cli {
+
+struct MadePlan {
+  PlanFacts facts;
+  plan::PlanRequest request;
+  // What the planner refers to; the data is absent where none is named.
+  std::shared_ptr<train::RunData> data;
+  std::shared_ptr<data::Source> source;
+  std::shared_ptr<plan::Planner> planner;
+  plan::Plan plan;
+};
+
+// Throws ConfigError where nothing fits.
+MadePlan make_plan(const RunOptions& options);
+
+}  // namespace sotto::cli

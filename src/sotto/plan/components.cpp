@@ -1,0 +1,72 @@
+#include "sotto/plan/components.h"
+
+#include <utility>
+
+#include "sotto/optim/state.h"
+
+namespace sotto::plan {
+
+namespace {
+
+using device::Category;
+using train::Numerics;
+
+std::vector<Numerics> numerics_of(const device::Target& target) {
+  if (target.is_cuda() && !target.has_bf16()) return {Numerics::kFp32, Numerics::kFp16};
+  return {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean};
+}
+
+struct StateBytes {
+  int64_t momentum = 0;
+  int64_t variance = 0;
+  int64_t remainder = 0;
+};
+
+// Of all parameters that train, with the scales of 8-bit moments.
+StateBytes state_bytes(const train::RunConfig& config, const models::DataShape& shape) {
+  const train::Learner learner(config, shape, at::kMeta);
+  const auto bytes_of = [](const at::Tensor& tensor) {
+    return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
+  };
+  StateBytes bytes;
+  for (const auto& [name, arrays] : learner.optimizer.states()) {
+    bytes.momentum += bytes_of(arrays.first_moment) + bytes_of(arrays.first_scales);
+    bytes.variance += bytes_of(arrays.second_moment) + bytes_of(arrays.second_scales);
+    bytes.remainder += bytes_of(arrays.remainder);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<Components> components_of(const Way& way, const PlanRequest& request,
+                                      const data::Source& source) {
+  std::vector<Components> all;
+  for (const Numerics numerics : numerics_of(request.target)) {
+    PlanRequest fixed = request;
+    fixed.config = way.config;
+    fixed.config.numerics = numerics;
+    fixed.config.optimizer.state = optim::StatePlace::kDevice;
+    fixed.open = {.numerics = false, .state = false, .tier = false, .max_frames = false,
+                  .micro_batch = false, .loss_rows = false};
+    fixed.budget = {.bytes = device::Arena::kUnlimited};
+    const Way alone = Planner(fixed, source).plan().best;
+    const device::MemoryReport& worst = alone.fit.worst;
+    const auto at = [&](Category category) {
+      return worst.at_peak[static_cast<size_t>(category)];
+    };
+    const StateBytes state = state_bytes(fixed.config, request.shape);
+    Components& components = all.emplace_back(Components{.numerics = numerics,
+                                                         .weights = at(Category::kWeights),
+                                                         .remainder = state.remainder,
+                                                         .gradients = at(Category::kGradients),
+                                                         .momentum = state.momentum,
+                                                         .variance = state.variance,
+                                                         .activations = at(Category::kActivations),
+                                                         .speed = alone.speed()});
+    components.other = worst.high_water - components.total();
+  }
+  return all;
+}
+
+}  // namespace sotto::plan

@@ -1,0 +1,146 @@
+#include "sotto/plan/host_choices.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sotto/core/units.h"
+#include "sotto/train/run_data.h"
+
+namespace sotto::plan {
+
+namespace {
+
+using train::RunConfig;
+
+// More decode no faster than a GPU trains, as far as was measured.
+constexpr int64_t kMostThreads = 8;
+// Decoded audio may take that part of what is free.
+constexpr int64_t kCachedPart = 4;
+// A checkpoint is written in at most one part of so many of the time, on a disk of that speed.
+constexpr double kPartsBetweenCheckpoints = 50.0;
+constexpr double kDiskBytesPerS = 200e6;
+constexpr double kLeastInterval_s = 600.0;
+// Guides have these limits.
+constexpr double kCachedBelow = 10e9, kStreamedAbove = 50e9;
+constexpr int64_t kWorkersAbove = 32'000'000'000;
+
+Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& host) {
+  int64_t& threads = config.data.loader_threads;
+  std::string why;
+  if (config.model.is_language_model()) {
+    threads = 1;
+    why = "rows of text are read, not decoded";
+  } else if (!is_cuda) {
+    threads = 1;
+    why = "the CPU computes; one thread decodes ahead of it";
+  } else {
+    threads = std::clamp<int64_t>(host.num_cores - 1, 1, kMostThreads);
+    why = fmt::format("{} cores, one of them for the step", host.num_cores);
+  }
+  if (host.total_bytes < kWorkersAbove) {
+    why += fmt::format(
+        "; a rule of thumb has no workers below 32 GB of RAM, but these are threads: all that they "
+        "decode ahead takes at most {}",
+        format_bytes(train::loader_bytes(config.data)));
+  }
+  return {.key = "data.loader_threads", .value = std::to_string(threads), .why = why};
+}
+
+Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes) {
+  const bool is_kept = config.epochs > 1 && decoded_bytes <= static_cast<double>(room_bytes);
+  config.data.cache = is_kept ? data::CacheKind::kMemory : data::CacheKind::kNone;
+  const std::string size = format_bytes(std::llround(decoded_bytes));
+  std::string why;
+  if (is_kept) {
+    why = fmt::format("all audio takes {} decoded, which fits beside the run", size);
+    if (decoded_bytes > kCachedBelow) why += "; guides keep less than 10 GB";
+  } else if (config.epochs == 1) {
+    why = "in one epoch nothing comes again";
+  } else {
+    why = fmt::format("all audio takes {} decoded, a quarter of the free RAM is {}: it is decoded "
+                      "as it is needed",
+                      size, format_bytes(room_bytes));
+    if (decoded_bytes < kStreamedAbove) why += "; guides stream above 50 GB";
+  }
+  return {.key = "data.cache",
+          .value = std::string(name_of(config.data.cache, data::kCacheKinds)),
+          .why = why};
+}
+
+// Weights, moments and the remainder of weights.
+int64_t checkpoint_bytes(const device::MemoryReport& worst, const RunConfig& config) {
+  const auto at = [&](device::Category category) {
+    return worst.at_peak[static_cast<size_t>(category)];
+  };
+  const int64_t state = config.optimizer.state == optim::StatePlace::kHost
+                            ? worst.host_peak
+                            : at(device::Category::kOptimizer);
+  return at(device::Category::kWeights) + state;
+}
+
+Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
+  const int64_t bytes = checkpoint_bytes(worst, config);
+  const double writing_s = static_cast<double>(bytes) / kDiskBytesPerS;
+  config.checkpoint_seconds =
+      60.0 * std::ceil(std::max(kLeastInterval_s, kPartsBetweenCheckpoints * writing_s) / 60.0);
+  return {.key = "checkpoint_seconds",
+          .value = format_duration(config.checkpoint_seconds),
+          .why = fmt::format("a checkpoint has about {}: at 200 MB/s writing takes {:.1f} % of the "
+                             "time at most, and so much work can be lost",
+                             format_bytes(bytes), 100.0 * writing_s / config.checkpoint_seconds)};
+}
+
+Reason tell_chunking(const RunConfig& config, double longest_s) {
+  std::string why = fmt::format("the longest utterance, {:.1f} s, fits whole", longest_s);
+  if (longest_s > 30.0)
+    why += "; guides cut above 30 s because a long one pads all others, and nothing is padded here";
+  return {.key = "data.too_large",
+          .value = std::string(name_of(config.data.too_large, data::kTooLongPolicies)),
+          .why = why};
+}
+
+int64_t largest_tensor_bytes(const PlanRequest& request) {
+  const std::unique_ptr<models::Model> model =
+      models::make_model(request.config.model, request.shape, {.device = at::kMeta});
+  int64_t most = 0;
+  for (const nn::Parameter& parameter : model->parameters().parameters())
+    most = std::max(most, parameter.spec.num_values());
+  return 4 * most;
+}
+
+}  // namespace
+
+HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Source& source,
+                           double epoch_s, const device::HostInfo& host) {
+  RunConfig& config = way.config;
+  const bool is_cuda = request.target.is_cuda();
+  const bool is_text = config.model.is_language_model();
+  const bool is_audio = !is_text && request.shape.feature_dim == 0;
+  HostChoices choices;
+  choices.memory.kept = way.fit.worst.host_peak;
+  // The device's memory is the host's on a CPU.
+  const int64_t taken = choices.memory.kept + (is_cuda ? 0 : request.budget.bytes);
+  const int64_t room = std::max<int64_t>(0, host.free_bytes - taken) / kCachedPart;
+  const double decoded_bytes =
+      is_audio ? 4.0 * static_cast<double>(config.model.sample_rate()) * epoch_s : 0.0;
+  if (request.open.loader_threads)
+    choices.reasons.push_back(choose_threads(config, is_cuda, host));
+  if (request.open.cache && is_audio)
+    choices.reasons.push_back(choose_cache(config, decoded_bytes, room));
+  if (request.open.checkpoint_seconds)
+    choices.reasons.push_back(choose_interval(config, way.fit.worst));
+  if (!is_text) {
+    const std::vector<float> lengths = source.lengths();
+    Reason chunking = tell_chunking(config, double{*std::ranges::max_element(lengths)});
+    chunking.is_setting = false;
+    choices.reasons.push_back(std::move(chunking));
+  }
+  choices.memory.decoded_ahead = is_text ? 0 : train::loader_bytes(config.data);
+  if (config.data.cache == data::CacheKind::kMemory)
+    choices.memory.audio_cache =
+        std::min(static_cast<int64_t>(decoded_bytes), host.free_bytes / kCachedPart);
+  choices.memory.checkpoint = 2 * largest_tensor_bytes(request);
+  return choices;
+}
+
+}  // namespace sotto::plan

@@ -1,0 +1,225 @@
+#include "sotto/plan/search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace sotto::plan {
+
+namespace {
+
+using nn::LayerTiers;
+using nn::Tier;
+
+// Micro-batches that the largest step is cut into, for trial.
+constexpr std::array<int64_t, 12> kPieces = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+// From the one that keeps most.
+constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
+                                   Tier::kQkv,  Tier::kBlock, Tier::kHost};
+
+}  // namespace
+
+Search::Search(const SearchRequest& request, const data::Source& source,
+               std::span<const uint32_t> typical)
+    : request_(request),
+      dry_(request.config, request.shape, train::DryRun::Purpose::kTraining, request.target),
+      fit_(dry_, source, {.bytes = device::Arena::kUnlimited}),
+      largest_(fit_.measure_largest(request.config.effective_batch)),
+      limits_(limits_to_try()) {
+  const std::vector<float> lengths = source.lengths();
+  for (const uint32_t place : typical) {
+    step_.push_back(source.dry_at(place));
+    step_length_ += double{lengths[place]};
+  }
+}
+
+// What a CPU calls its host is the same memory.
+std::span<const Tier> Search::tiers() const {
+  const std::span<const Tier> all = kDownwards;
+  return request_.target.is_cuda() ? all : all.first(all.size() - 1);
+}
+
+int64_t Search::num_steps() const {
+  if (!request_.finds_tier) return 1;
+  return (std::ssize(tiers()) - 1) * dry_.model().num_tapes() + 1;
+}
+
+LayerTiers Search::tiers_at(int64_t step) const {
+  if (!request_.finds_tier) return request_.config.tier;
+  const int64_t layers = dry_.model().num_tapes();
+  const auto tier = static_cast<size_t>(step / layers);
+  const int64_t first = step % layers;
+  if (first == 0) return tiers()[tier];
+  return {{{.num_layers = first, .tier = tiers()[tier + 1]}}, tiers()[tier]};
+}
+
+std::vector<MicroBatchLimits> Search::limits_to_try() const {
+  const MicroBatchLimits fixed = train::limits_of(request_.config);
+  const bool is_named = fixed.max_frames != MicroBatchLimits::kUnlimited;
+  if ((!request_.finds_max_frames && is_named) || !fixed.is_adaptive) return {fixed};
+  std::vector<MicroBatchLimits> all;
+  for (const int64_t pieces : kPieces) {
+    MicroBatchLimits limits = fixed;
+    limits.max_frames = std::max((largest_.frames + pieces - 1) / pieces, largest_.longest);
+    if (pieces == 1) limits.max_frames = MicroBatchLimits::kUnlimited;
+    if (allows(limits)) all.push_back(limits);
+    if (limits.max_frames == largest_.longest) return all;
+  }
+  MicroBatchLimits smallest = fixed;
+  smallest.max_frames = largest_.longest;
+  if (allows(smallest)) all.push_back(smallest);
+  return all;
+}
+
+// Whether gradients may be summed over so many micro-batches.
+bool Search::allows(const MicroBatchLimits& limits) const {
+  if (dry_.gradient_type() == at::kFloat) return true;
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return true;
+  const int64_t pieces = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
+  // Some are not quite full.
+  return pieces * 5 / 4 <= train::kMaxBf16Sums;
+}
+
+train::StepSettings Search::settings(const MicroBatchLimits& limits, const LayerTiers& tier) const {
+  return {.reduction = request_.config.reduction,
+          .tier = tier,
+          .drops_layers = false,
+          .limits = limits};
+}
+
+const device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
+  const auto found = memory_.find({limits, step});
+  if (found != memory_.end()) return found->second;
+  return memory_
+      .emplace(std::pair(limits, step),
+               fit_.worst_under(request_.config.effective_batch,
+                                settings(limits_[limits], tiers_at(step))))
+      .first->second;
+}
+
+bool Search::fits(size_t limits, int64_t step, const train::StepBudget& budget) {
+  const device::MemoryReport& report = memory_of(limits, step);
+  return report.high_water <= budget.bytes && report.host_peak <= budget.host_bytes;
+}
+
+// How long a typical step takes: the largest of its micro-batches stands for the others.
+const Search::Timed& Search::time_of_step(size_t limits, int64_t step) {
+  const auto found = times_.find({limits, step});
+  if (found != times_.end()) return found->second;
+  const auto micro_batches = train::split_step(dry_.model(), step_, limits_[limits]);
+  int64_t all_frames = 0, most_frames = 0;
+  const std::vector<int64_t>* most = nullptr;
+  for (const std::vector<int64_t>& places : micro_batches) {
+    int64_t frames = 0;
+    for (const int64_t i : places)
+      frames += dry_.model().num_frames(step_[static_cast<size_t>(i)].rows);
+    all_frames += frames;
+    if (frames <= most_frames) continue;
+    most_frames = frames;
+    most = &places;
+  }
+  std::vector<data::Example> examples;
+  for (const int64_t i : *most) examples.push_back(step_[static_cast<size_t>(i)]);
+  const kernels::CostRecorder recorded(&request_.rates);
+  dry_.run_step(examples, settings({}, tiers_at(step)));
+  const double alike = static_cast<double>(all_frames) / static_cast<double>(most_frames);
+  const Timed timed{.time = time_of(recorded, request_.rates, alike),
+                    .micro_batches = std::ssize(micro_batches)};
+  return times_.emplace(std::pair(limits, step), timed).first->second;
+}
+
+Way Search::way_of(size_t limits, int64_t step) {
+  const Timed& timed = time_of_step(limits, step);
+  Way way{.config = request_.config,
+          .fit = {.limits = limits_[limits], .worst = memory_of(limits, step)},
+          .time = timed.time,
+          .step_audio_s = step_length_,
+          .micro_batches = timed.micro_batches};
+  way.config.tier = tiers_at(step);
+  const int64_t max_frames = limits_[limits].max_frames;
+  way.config.max_frames = max_frames == MicroBatchLimits::kUnlimited ? 0 : max_frames;
+  return way;
+}
+
+// Of the steps from most to least kept, the first that fits: between two tiers for all layers,
+// where memory falls by about as much with each layer.
+std::optional<int64_t> Search::first_fitting(size_t limits, const train::StepBudget& budget) {
+  const int64_t layers = dry_.model().num_tapes();
+  int64_t good = 0;
+  while (good < num_steps() && !fits(limits, good, budget)) good += layers;
+  if (good >= num_steps()) return std::nullopt;
+  if (good == 0) return good;
+  int64_t bad = good - layers;
+  for (bool halves = false; good - bad > 1; halves = !halves) {
+    const auto above = static_cast<double>(memory_of(limits, bad).high_water - budget.bytes);
+    const auto below = static_cast<double>(budget.bytes - memory_of(limits, good).high_water);
+    const double share = halves || above <= 0.0 ? 0.5 : above / (above + below);
+    const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(good - bad)));
+    const int64_t middle = std::clamp(bad + steps, bad + 1, good - 1);
+    (fits(limits, middle, budget) ? good : bad) = middle;
+  }
+  return good;
+}
+
+// From the smallest micro-batches on, which need to compute least again: what they take is then the
+// bar for the larger ones.
+std::optional<Way> Search::best(const train::StepBudget& budget) {
+  if (!can_fit(budget)) return std::nullopt;
+  std::optional<std::pair<size_t, int64_t>> best;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (size_t limits = limits_.size(); limits-- > 0;) {
+    if (!can_be_faster(limits, best_s, budget)) continue;
+    const std::optional<int64_t> step = first_fitting(limits, budget);
+    if (!step) continue;
+    const double seconds = seconds_of(limits, *step);
+    if (seconds >= best_s) continue;
+    best = {limits, *step};
+    best_s = seconds;
+  }
+  if (!best) return std::nullopt;
+  return way_of(best->first, best->second);
+}
+
+// Time rises along the tiers: where the first that is too slow does not fit, neither does any that
+// is fast enough.
+bool Search::can_be_faster(size_t limits, double seconds, const train::StepBudget& budget) {
+  for (int64_t step = 0; step < num_steps(); step += dry_.model().num_tapes()) {
+    if (seconds_of(limits, step) < seconds) continue;
+    return step > 0 && fits(limits, step, budget);
+  }
+  return true;
+}
+
+std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
+  const auto place = std::ranges::find(tiers(), tier) - tiers().begin();
+  const int64_t step = place * dry_.model().num_tapes();
+  if (!can_fit(budget)) return std::nullopt;
+  for (size_t limits = 0; limits < limits_.size(); ++limits)
+    if (fits(limits, step, budget)) return way_of(limits, step);
+  return std::nullopt;
+}
+
+// Whether the smallest micro-batches fit at any tier: where not, nothing does.
+bool Search::can_fit(const train::StepBudget& budget) {
+  for (int64_t step = 0; step < num_steps(); step += dry_.model().num_tapes())
+    if (fits(limits_.size() - 1, step, budget)) return true;
+  return false;
+}
+
+device::MemoryReport Search::least(int64_t host_bytes) {
+  const size_t smallest = limits_.size() - 1;
+  device::MemoryReport least = memory_of(smallest, 0);
+  if (!request_.finds_tier) return least;
+  for (size_t tier = 1; tier < tiers().size(); ++tier) {
+    const device::MemoryReport& report =
+        memory_of(smallest, static_cast<int64_t>(tier) * dry_.model().num_tapes());
+    if (report.host_peak <= std::max(host_bytes, least.host_peak) &&
+        report.high_water < least.high_water)
+      least = report;
+  }
+  return least;
+}
+
+}  // namespace sotto::plan

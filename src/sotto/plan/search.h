@@ -1,0 +1,102 @@
+// The search for the fastest settings inside a budget, with the arithmetic, the place of the
+// optimizer's state and the loss's chunk fixed: what each layer keeps for backward, and how large
+// micro-batches are. Dry runs are remembered, so that other budgets cost little more.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sotto/data/source.h"
+#include "sotto/kernels/cost.h"
+#include "sotto/plan/step_time.h"
+#include "sotto/train/dry_run.h"
+#include "sotto/train/fit.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::plan {
+
+// One way to run inside the budget.
+struct Way {
+  // With all that was decided.
+  train::RunConfig config;
+  // The largest micro-batch and what it takes.
+  train::Fit fit;
+  // Of a step of median length.
+  StepTime time;
+  double step_audio_s = 0.0;  // of text, tokens
+  int64_t micro_batches = 0;
+
+  // Seconds of audio, or tokens, a second.
+  double speed() const { return step_audio_s / time.total_s(); }
+};
+
+struct SearchRequest {
+  train::RunConfig config;
+  models::DataShape shape;
+  device::Target target;
+  kernels::Rates rates;
+  // What is to be found; else it is as the configuration has it.
+  bool finds_tier = true;
+  bool finds_max_frames = true;
+};
+
+class Search {
+ public:
+  // `typical`: places of the step that times are told for. The source must outlive it.
+  Search(const SearchRequest& request, const data::Source& source,
+         std::span<const uint32_t> typical);
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  // The fastest way; nothing where none fits.
+  std::optional<Way> best(const train::StepBudget& budget);
+  // With one tier for all layers, in the largest micro-batches that fit.
+  std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
+  // Tiers that can be meant, from the one that keeps most.
+  std::span<const nn::Tier> tiers() const;
+
+  // The least that any way takes, whatever the budget of the device: the longest item alone.
+  device::MemoryReport least(int64_t host_bytes);
+
+ private:
+  // Tiers of all layers in one row, from the one that keeps most: at step k * L + j the first j of
+  // L layers have tier k + 1, the others tier k. Memory falls along it, and time rises: what a tier
+  // saves costs more for each byte than what the one before it saves, so that mixing neighbours is
+  // as good as any mix.
+  nn::LayerTiers tiers_at(int64_t step) const;
+  int64_t num_steps() const;
+  std::optional<int64_t> first_fitting(size_t limits, const train::StepBudget& budget);
+
+  bool can_fit(const train::StepBudget& budget);
+  bool can_be_faster(size_t limits, double seconds, const train::StepBudget& budget);
+  bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
+  const device::MemoryReport& memory_of(size_t limits, int64_t step);
+  struct Timed {
+    StepTime time;
+    int64_t micro_batches = 0;
+  };
+  const Timed& time_of_step(size_t limits, int64_t step);
+  double seconds_of(size_t limits, int64_t step) { return time_of_step(limits, step).time.total_s(); }
+  Way way_of(size_t limits, int64_t step);
+  train::StepSettings settings(const MicroBatchLimits& limits, const nn::LayerTiers& tier) const;
+  std::vector<MicroBatchLimits> limits_to_try() const;
+  bool allows(const MicroBatchLimits& limits) const;
+
+  SearchRequest request_;
+  train::DryRun dry_;
+  train::BudgetFit fit_;
+  train::BudgetFit::LargestStep largest_;
+  // Of median length.
+  std::vector<data::Example> step_;
+  double step_length_ = 0.0;
+  std::vector<MicroBatchLimits> limits_;
+  // By limits and step.
+  std::map<std::pair<size_t, int64_t>, device::MemoryReport> memory_;
+  std::map<std::pair<size_t, int64_t>, Timed> times_;
+};
+
+}  // namespace sotto::plan

@@ -1,0 +1,35 @@
+// The large form of RandomPlans.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "support/random_plans.h"
+
+namespace sotto::test {
+namespace {
+
+TEST(TwoHundredRandomPlans, TakeWhatTheySay) {
+  PlanProofs all;
+  for (uint64_t number = 0; number < 180; ++number)
+    expect_holds(prove_random_plan(number, /*is_large=*/false), all);
+  std::printf("%ld feasible, %ld refused; high-water marks at least %.4f of predicted\n",
+              static_cast<long>(all.num_feasible), static_cast<long>(all.num_refused),
+              all.least_share);
+}
+
+// Times are printed, not held: other work on the machine shows in them.
+TEST(TwoHundredRandomPlans, TwentyOfThemLarge) {
+  PlanProofs all;
+  for (uint64_t number = 0; number < 20; ++number) {
+    const PlanProof proof = prove_random_plan(number, /*is_large=*/true);
+    EXPECT_GT(proof.num_parameters, 90'000'000) << proof.name;
+    expect_holds(proof, all);
+    if (!proof.is_feasible) continue;
+    const PlanProof::Step& step = proof.steps[1];
+    std::printf("%-60s %6.2f s predicted, %6.2f s measured (%.2f)\n", proof.name.c_str(),
+                step.predicted_s, step.measured_s, step.predicted_s / step.measured_s);
+  }
+}
+
+}  // namespace
+}  // namespace sotto::test

@@ -1,0 +1,108 @@
+#include "sotto/plan/transformers_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sotto/plan/training_arguments.h"
+#include "support/fixture.h"
+#include "support/thrown.h"
+
+namespace sotto::plan {
+namespace {
+
+constexpr double kGib = 1 << 30;
+
+models::ModelOptions model_named(const std::string& name) {
+  return models::ModelOptions::of_preset(name);
+}
+
+// What bench/hf_memory.py measured on an H200: allocated at the peak, one micro-batch an update.
+TEST(TransformersEstimate, IsWithin15PercentOfWhatWasMeasured) {
+  const nlohmann::json measured = test::read_fixture("plan/hf_memory");
+  ASSERT_GE(measured["rows"].size(), 30);
+  for (const nlohmann::json& row : measured["rows"]) {
+    const std::string precision = row["precision"];
+    const PaddedTraining training{.utterances = row["utterances"],
+                                  .seconds = row["seconds"],
+                                  .is_half = precision == "bf16" || precision == "fp16",
+                                  .checkpoints = row["checkpointing"],
+                                  .is_eager = row["attention"] == "eager"};
+    const auto peak = static_cast<double>(
+        estimate_transformers(model_named(row["model"]), training).peak);
+    EXPECT_NEAR(peak / row["peak_bytes"].get<double>(), 1.0, 0.15) << row.dump();
+  }
+}
+
+// Rows of other measurements, of updates of four micro-batches of 8 utterances. Their longest
+// padded length was not written down: one of 28 s is taken for all.
+TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
+  struct Row {
+    const char* model;
+    bool is_half;
+    bool checkpoints;
+    double gib;
+  };
+  for (const Row& row : {Row{"wav2vec2-base", false, false, 9.1}, {"wav2vec2-base", true, false, 6.6},
+                         {"wav2vec2-base", true, true, 4.9},
+                         {"wav2vec2-large-lv60", false, false, 24.3},
+                         {"wav2vec2-large-lv60", true, false, 17.3},
+                         {"wav2vec2-large-lv60", true, true, 9.5}, {"xls-r-1b", true, false, 46.4},
+                         {"xls-r-1b", true, true, 19.0}}) {
+    const PaddedTraining training{.utterances = 8,
+                                  .seconds = 28.0,
+                                  .accumulation = 4,
+                                  .is_half = row.is_half,
+                                  .checkpoints = row.checkpoints};
+    const auto peak =
+        static_cast<double>(estimate_transformers(model_named(row.model), training).peak) / kGib;
+    EXPECT_NEAR(peak / row.gib, 1.0, 0.15) << row.model << " " << row.gib;
+  }
+}
+
+TEST(TransformersEstimate, IsOfNetworksThatItHas) {
+  EXPECT_PRED2(test::contains, test::message_of<ConfigError>([] {
+                 estimate_transformers(model_named("decoder-lm"), {.seconds = 10.0});
+               }),
+               "wav2vec2 or XLS-R");
+}
+
+TEST(TransformersChoice, TakesWhatFits) {
+  const models::ModelOptions model = model_named("wav2vec2-large-lv60");
+  const TransformersRequest request{.budget_bytes = int64_t{80} << 30, .longest_s = 24.5};
+  const auto large = choose_transformers(model, request);
+  ASSERT_TRUE(large);
+  EXPECT_FALSE(large->training.checkpoints);
+  EXPECT_EQ(large->training.utterances * large->training.accumulation, 32);
+  TransformersRequest small = request;
+  small.budget_bytes = int64_t{8} << 30;
+  const auto tight = choose_transformers(model, small);
+  ASSERT_TRUE(tight);
+  EXPECT_TRUE(tight->training.checkpoints);
+  EXPECT_LE(with_reserve(tight->memory.peak), small.budget_bytes);
+  small.budget_bytes = int64_t{2} << 30;
+  EXPECT_FALSE(choose_transformers(model, small));
+}
+
+TEST(TrainingArguments, SayWhatTheRunSays) {
+  train::RunConfig config;
+  config.model = model_named("wav2vec2-base");
+  config.numerics = train::Numerics::kFp16;
+  config.optimizer.schedule = {.kind = optim::ScheduleKind::kTriStage, .warmup_share = 0.1};
+  config.epochs = 3;
+  const TransformersChoice choice{.training = {.utterances = 4, .accumulation = 8,
+                                               .checkpoints = true, .has_8bit_moments = true},
+                                  .memory = {}};
+  const TrainingArguments arguments = training_arguments(config, choice, 100);
+  EXPECT_EQ(arguments.json["per_device_train_batch_size"], 4);
+  EXPECT_EQ(arguments.json["gradient_accumulation_steps"], 8);
+  EXPECT_EQ(arguments.json["fp16"], true);
+  EXPECT_EQ(arguments.json["bf16"], false);
+  EXPECT_EQ(arguments.json["optim"], "adamw_bnb_8bit");
+  EXPECT_EQ(arguments.json["warmup_steps"], 30);
+  EXPECT_EQ(arguments.json["gradient_checkpointing"], true);
+  EXPECT_EQ(arguments.notes.size(), 2);  // tri_stage, and the feature encoder
+}
+
+}  // namespace
+}  // namespace sotto::plan
