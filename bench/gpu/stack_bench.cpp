@@ -6,15 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "sotto/core/error.h"
@@ -29,6 +26,7 @@
 #include "sotto/train/fit.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/step.h"
+#include "watch.h"
 #include "workload.h"
 
 namespace {
@@ -36,6 +34,9 @@ namespace {
 using namespace sotto;  // NOLINT: a program of one file
 
 using bench::Lengths;
+using bench::median;
+using bench::now_s;
+using bench::Watch;
 using bench::Workload;
 
 // Of a file rather than a terminal.
@@ -66,40 +67,6 @@ Workload workload_of(const Arguments& arguments) {
   work.config.effective_batch = {.utterances = work.batch};
   return work;
 }
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-// The most that the driver showed for this process, asked every 10 ms by a thread of its own.
-class Watch {
- public:
-  explicit Watch(const device::RunDevice& device)
-      : thread_([this, device](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            const int64_t used = device::used_by_this_process(device);
-            if (used > most_) most_ = used;
-            ++samples_;
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-          }
-        }) {}
-  int64_t stop() {
-    thread_.request_stop();
-    thread_.join();
-    return most_;
-  }
-  int64_t samples() const { return samples_; }
-
- private:
-  std::atomic<int64_t> most_ = 0;
-  std::atomic<int64_t> samples_ = 0;
-  std::jthread thread_;  // stops and joins itself where a step throws
-};
 
 struct Row {
   std::string what;

@@ -29,8 +29,12 @@ double flops(const Rates& rates, Work work) {
   return rates.flops_per_s[static_cast<size_t>(work)];
 }
 
+Work work_of(Compute compute) {
+  return is_half(compute) ? Work::kProduct16 : Work::kProduct32;
+}
+
 double products(const Rates& rates, Compute compute) {
-  return flops(rates, is_half(compute) ? Work::kProduct16 : Work::kProduct32);
+  return flops(rates, work_of(compute));
 }
 
 double attention(const Rates& rates, Compute compute) {
@@ -52,7 +56,9 @@ void calibrate(const std::string& device, bool json) {
                               {"attention_flops_per_s", attention(rates, compute)},
                               {"memory_bytes_per_s", rates.bytes_per_s},
                               {"link_bytes_per_s", rates.link_bytes_per_s},
-                              {"seconds_per_call", rates.seconds_per_call},
+                              {"seconds_per_call", rates.seconds_per_call[0]},
+                              {"seconds_per_product",
+                               rates.seconds_per_call[static_cast<size_t>(work_of(compute))]},
                               {"launch_seconds", rates.launch_seconds}});
     }
     std::cout << out.dump(2) << "\n";
@@ -63,14 +69,16 @@ void calibrate(const std::string& device, bool json) {
                {"attention", Align::kRight},
                {"memory", Align::kRight},
                {"host link", Align::kRight},
-               {"a kernel", Align::kRight}});
+               {"a kernel", Align::kRight},
+               {"launch", Align::kRight}});
   for (const auto& [compute, rates] : all) {
     table.add_row({std::string(name_of(compute, train::kComputes)),
                    fmt::format("{:.3f} TFLOP/s", 1e-12 * products(rates, compute)),
                    fmt::format("{:.3f} TFLOP/s", 1e-12 * attention(rates, compute)),
                    fmt::format("{:.0f} GB/s", 1e-9 * rates.bytes_per_s),
                    fmt::format("{:.1f} GB/s", 1e-9 * rates.link_bytes_per_s),
-                   fmt::format("{:.1f} us", 1e6 * rates.seconds_per_call)});
+                   fmt::format("{:.1f} us", 1e6 * rates.seconds_per_call[0]),
+                   fmt::format("{:.1f} us", 1e6 * rates.launch_seconds)});
   }
   std::cout << table.to_string() << "kept for plans on this device\n";
 }

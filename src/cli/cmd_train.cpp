@@ -18,6 +18,7 @@
 #include "opened_device.h"
 #include "planned_run.h"
 #include "run_options.h"
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/error.h"
 #include "sotto/core/log.h"
@@ -156,20 +157,27 @@ std::optional<train::RunConfig> decided_before(const train::RunConfig& config,
   if (open.state) decided.optimizer.state = before.optimizer.state;
   if (open.tier) decided.tier = before.tier;
   if (open.max_frames) decided.max_frames = before.max_frames;
+  if (open.micro_batch) decided.micro_batch = before.micro_batch;
+  if (open.loss_rows) decided.model.decoder_lm.loss_rows = before.model.decoder_lm.loss_rows;
+  if (open.loader_threads) decided.data.loader_threads = before.data.loader_threads;
+  if (open.cache) decided.data.cache = before.data.cache;
+  if (open.checkpoint_seconds) decided.checkpoint_seconds = before.checkpoint_seconds;
   return decided;
 }
 
-// What the configuration leaves open is decided when the data is known; plan.yaml tells why.
+// What the configuration leaves open is decided when the data is known. `plan_yaml` is what the
+// run's folder gets when it is there.
 std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planner_for(
-    const ReadConfig& read, const OpenedDevice& opened, const fs::path& folder,
-    const std::optional<fs::path>& checkpoint) {
+    const ReadConfig& read, const OpenedDevice& opened, const std::optional<fs::path>& checkpoint,
+    std::string& plan_yaml) {
   if (!read.open.any()) return {};
-  return
-      [&read, &opened, folder, checkpoint](const train::RunConfig& config, train::RunData& data) {
-        if (std::optional<train::RunConfig> before = decided_before(config, read.open, checkpoint))
-          return *before;
-        return decide_open(config, read.open, opened, data, folder);
-      };
+  return [&, checkpoint](const train::RunConfig& config, train::RunData& data) {
+    if (std::optional<train::RunConfig> before = decided_before(config, read.open, checkpoint))
+      return *before;
+    DecidedRun decided = decide_open(config, read.open, opened, data);
+    plan_yaml = std::move(decided.plan_yaml);
+    return decided.config;
+  };
 }
 
 // Where memory does not suffice for good, the user is told what would help.
@@ -198,9 +206,11 @@ void run_train(const TrainOptions& options) {
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
+  std::string plan_yaml;
   // The run's folder is there when the plan is told.
-  events.planned = [&folder, show = events.planned](const train::RunPlan& plan) {
+  events.planned = [&, show = events.planned](const train::RunPlan& plan) {
     keep_log_in(folder);
+    if (!plan_yaml.empty()) write_file_synced(folder / "plan.yaml", std::as_bytes(std::span(plan_yaml)));
     show(plan);
   };
   events.should_stop = [] { return signals_received.load() > 0; };
@@ -211,7 +221,7 @@ void run_train(const TrainOptions& options) {
                           .device = opened.device,
                           .resume_from = checkpoint,
                           .inits_whole_model = read.inits_whole_model,
-                          .decide = planner_for(read, opened, folder, checkpoint)},
+                          .decide = planner_for(read, opened, checkpoint, plan_yaml)},
                          std::move(events));
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planned_device.h"
+#include "planned_run.h"
 #include "sotto/device/host_info.h"
 #include "sotto/plan/usual_data.h"
 
@@ -29,13 +30,13 @@ MadePlan make_plan(const RunOptions& options) {
   const PlannedDevice device = planned_device(config);
   const bool is_text = config.model.is_language_model();
   MadePlan made;
-  models::DataShape shape = plan::usual_shape(config);
   if (config.data.train.empty()) {
     made.source = std::make_shared<data::ExampleList>(plan::usual_data(config));
+    made.request = device.request(config, read.open, plan::usual_shape(config));
   } else {
     made.data = train::open_run_data(config, std::nullopt, {});
-    shape = made.data->shape();
-    made.source = made.data->make_whole();
+    made.request = device.request(config, read.open, made.data->shape());
+    made.source = source_to_plan(made.request, *made.data);
   }
   const std::vector<float> lengths = made.source->lengths();
   double length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
@@ -54,7 +55,6 @@ MadePlan make_plan(const RunOptions& options) {
                 .length = length,
                 .is_text = is_text,
                 .epochs = config.epochs};
-  made.request = device.request(config, read.open, shape);
   made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
   made.plan = made.planner->plan();
   made.facts.host = plan::choose_on_host(made.plan.best, made.request, *made.source, length,

@@ -8,7 +8,7 @@
 
 #include "sotto/core/config_json.h"
 #include "sotto/core/config_yaml.h"
-#include "sotto/core/output_file.h"
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
 #include "sotto/report/table.h"
@@ -345,9 +345,7 @@ void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
   const ConfigNode tree = plan::write_plan(plan, request, host);
   const std::string text = path.extension() == ".json" ? format_json(tree) : format_yaml(tree);
-  OutputFile file = OutputFile::create(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.close();
+  write_file_synced(path, std::as_bytes(std::span(text)));
 }
 
 }  // namespace sotto::cli

@@ -1,5 +1,7 @@
 #include "planned_device.h"
 
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
 #include "sotto/device/budget.h"
 #include "sotto/device/device_table.h"
 #include "sotto/device/host_info.h"
@@ -42,6 +44,14 @@ PlannedDevice device_elsewhere(const train::RunConfig& config) {
 plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
                                          const plan::OpenChoices& open,
                                          const models::DataShape& shape) const {
+  if (budget_bytes <= constant_bytes) {
+    throw ConfigError({.attempted = fmt::format("planning for a budget of {} on {}",
+                                                format_bytes(budget_bytes), name),
+                       .found = fmt::format("the driver and its libraries alone take {}",
+                                            format_bytes(constant_bytes)),
+                       .expected = "a budget above that",
+                       .hint = fmt::format("Try --memory {}MiB.", 2 * (constant_bytes >> 20))});
+  }
   return {.config = config,
           .open = open,
           .shape = shape,

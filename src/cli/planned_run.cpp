@@ -6,21 +6,28 @@
 #include <numeric>
 #include <optional>
 
-#include "plan_view.h"
 #include "planned_device.h"
+#include "sotto/core/config_yaml.h"
 #include "sotto/core/units.h"
 #include "sotto/device/host_info.h"
+#include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
 
 namespace sotto::cli {
 
-train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
-                             const OpenedDevice& opened, train::RunData& data,
-                             const std::filesystem::path& folder) {
-  if (!open.any()) return config;
+std::shared_ptr<data::Source> source_to_plan(const plan::PlanRequest& request,
+                                             train::RunData& data) {
+  return data.make_train([&](const data::Source& all) {
+    return plan::longest_fitting_s(request, all);
+  });
+}
+
+DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
+                       const OpenedDevice& opened, train::RunData& data) {
+  if (!open.any()) return {.config = config, .plan_yaml = ""};
   const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
                                         .request(config, open, data.shape());
-  const std::shared_ptr<data::Source> source = data.make_whole();
+  const std::shared_ptr<data::Source> source = source_to_plan(request, data);
   plan::Plan plan = plan::Planner(request, *source).plan();
   const std::vector<float> lengths = source->lengths();
   const plan::HostChoices host =
@@ -29,8 +36,8 @@ train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenCho
                            device::read_host());
   for (const plan::Reason& reason : plan::reasons_of(plan, request, host))
     spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
-  if (!folder.empty()) write_plan_file(folder / "plan.yaml", plan, request, host);
-  return plan.best.config;
+  return {.config = plan.best.config,
+          .plan_yaml = format_yaml(plan::write_plan(plan, request, host))};
 }
 
 std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened) {
@@ -38,7 +45,7 @@ std::string ladder_text(const train::RunConfig& config, const OpenedDevice& open
   const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
                                         .request(config, {}, data->shape());
   std::string text = "What to try, from what costs least; each with all before it:\n";
-  for (const plan::Rung& rung : plan::ladder(request, *data->make_whole()))
+  for (const plan::Rung& rung : plan::ladder(request, *source_to_plan(request, *data)))
     text += fmt::format("  {}: needs {}\n", rung.change,
                         format_bytes(rung.least_bytes + request.constant_bytes));
   return text;
@@ -58,7 +65,7 @@ std::unique_ptr<train::Rehearsal> make_rehearsal(const TrialOptions& options) {
   const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
   if (read.open.any()) {
     const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
-    config = decide_open(config, read.open, opened, *data);
+    config = decide_open(config, read.open, opened, *data).config;
   }
   return std::make_unique<train::Rehearsal>(config, opened.device, opened.budget_bytes);
 }

@@ -2,7 +2,6 @@
 // and running ones have in common.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -13,11 +12,19 @@
 
 namespace sotto::cli {
 
-// Plans, logs the reasons and writes plan.yaml into the folder, where one is given. Throws
-// ConfigError where nothing fits.
-train::RunConfig decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
-                             const OpenedDevice& opened, train::RunData& data,
-                             const std::filesystem::path& folder = {});
+// What was decided, and plan.yaml, which says why; empty where nothing was open.
+struct DecidedRun {
+  train::RunConfig config;
+  std::string plan_yaml;
+};
+
+// Plans and logs the reasons. Throws ConfigError where nothing fits.
+DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
+                       const OpenedDevice& opened, train::RunData& data);
+
+// What is planned with: what a policy leaves out where it does not fit is not among it.
+std::shared_ptr<data::Source> source_to_plan(const plan::PlanRequest& request,
+                                             train::RunData& data);
 
 // What could be given up for memory, and what the run would need then: for one that ran out of it.
 std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened);

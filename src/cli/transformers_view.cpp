@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sotto/core/error.h"
-#include "sotto/core/output_file.h"
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/plan/training_arguments.h"
 #include "sotto/report/table.h"
@@ -84,9 +84,7 @@ void plan_for_transformers(const MadePlan& made, const std::filesystem::path& fo
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = folder / "training_arguments.json";
   const std::string text = arguments.json.dump(2) + "\n";
-  OutputFile file = OutputFile::create(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.close();
+  write_file_synced(path, std::as_bytes(std::span(text)));
   if (json) {
     const nlohmann::ordered_json result = {
         {"format_version", 1},

@@ -202,7 +202,7 @@ TEST_F(Checkpoints, GoOnInOtherNumericsToTheBit) {
   EXPECT_EQ(lean.exit_code, 2);
   EXPECT_PRED2(contains, lean.err, "8-bit moments do not hold those in fp32");
   EXPECT_PRED2(contains, lean.err, "--init-from");
-  const CommandResult back = train("run", {"--resume"});
+  const CommandResult back = train("run", {"--resume", "--set", "numerics=fp32"});
   ASSERT_EQ(back.exit_code, 0) << back.err;
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }

@@ -173,8 +173,16 @@ void draw_choices(Draws& draws, int64_t longest_frames, plan::PlanRequest& reque
                                                       : draws.one_of(train::kReductions);
 }
 
-// How fast this machine is; the same for all.
-const kernels::Rates& rates(train::Compute compute) {
+// Of no machine: what is planned must not depend on how busy this one is.
+kernels::Rates fixed_rates(train::Compute) {
+  kernels::Rates rates{.bytes_per_s = 2e10, .link_bytes_per_s = 5e9};
+  rates.flops_per_s.fill(1e11);
+  rates.seconds_per_call.fill(1e-6);
+  return rates;
+}
+
+// How fast this machine is.
+const kernels::Rates& measured_rates(train::Compute compute) {
   static std::map<train::Compute, kernels::Rates> known;
   const auto found = known.find(compute);
   if (found != known.end()) return found->second;
@@ -203,7 +211,7 @@ Case draw_case(uint64_t number, bool is_large) {
   draw_data(draws, is_large, random);
   draw_choices(draws, longest_frames(random), random.request);
   random.request.budget.bytes = device::Arena::kUnlimited;
-  random.request.rates = rates;
+  random.request.rates = fixed_rates;
   return random;
 }
 
@@ -211,20 +219,23 @@ using Clock = std::chrono::steady_clock;
 
 // Two steps of the first epoch, dry and real.
 void run_steps(const Case& random, const plan::Way& way, const data::ExampleList& source,
-               PlanProof& proof) {
+               bool is_timed, PlanProof& proof) {
   const RunConfig& config = way.config;
   const int64_t capacity = way.fit.worst.high_water;
   train::DryRun dry(config, random.request.shape, train::DryRun::Purpose::kTraining);
   train::StepSettings settings{.reduction = config.reduction, .tier = config.tier,
                                .limits = train::limits_of(config)};
-  settings.limits =
-      train::BudgetFit(dry, source, {.bytes = capacity}).find_limits(config.effective_batch, settings).limits;
   const data::EpochOrder epoch =
       data::Sampler({.seed = 1, .batch = config.effective_batch}, random.lengths).epoch(0);
+  // As a run does it.
+  train::BudgetFit fit(dry, source, {.bytes = capacity});
+  settings.limits = fit.find_limits(config.effective_batch, settings).limits;
+  settings.limits = fit.audit(epoch, settings).fit.limits;
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, capacity);
   const device::ArenaGuard guard(at::kCPU, arena);
   train::Learner learner(config, random.request.shape, at::kCPU);
-  const kernels::Rates own_rates = rates(config.arithmetic().compute);
+  const train::Compute compute = config.arithmetic().compute;
+  const kernels::Rates own_rates = is_timed ? measured_rates(compute) : fixed_rates(compute);
   for (int i = 0; i < 2; ++i) {
     std::vector<data::Example> examples;
     for (const uint32_t place : epoch.utterances(std::min<int64_t>(i, epoch.num_steps() - 1)))
@@ -236,7 +247,7 @@ void run_steps(const Case& random, const plan::Way& way, const data::ExampleList
       const device::MemoryReport planned = dry.run_step(examples, settings);
       step.predicted_peak = planned.peak;
       step.predicted_high_water = planned.high_water;
-      step.predicted_s = plan::time_of(recorded, own_rates, 1.0).total_s();
+      step.predicted_s = plan::time_of(recorded, own_rates, {}).total_s();
     }
     arena->reset_peak();
     const auto start = Clock::now();
@@ -287,7 +298,7 @@ PlanProof prove_random_plan(uint64_t number, bool is_large) {
     const plan::Plan plan = plan::Planner(random.request, source).plan();
     proof.is_feasible = true;
     EXPECT_LE(plan.best.fit.worst.high_water, random.request.budget.bytes) << proof.name;
-    run_steps(random, plan.best, source, proof);
+    run_steps(random, plan.best, source, is_large, proof);
   } catch (const ConfigError&) {
     proof.ran_out = runs_out(random);
   }

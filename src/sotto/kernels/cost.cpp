@@ -13,7 +13,8 @@ thread_local CostRecorder* recorder_now = nullptr;
 double Rates::seconds_of(const Cost& cost) const {
   if (cost.work == Work::kLink) return cost.bytes / link_bytes_per_s;
   const double arithmetic = cost.flops / flops_per_s[static_cast<size_t>(cost.work)];
-  return std::max(arithmetic, cost.bytes / bytes_per_s) + seconds_per_call;
+  return std::max(arithmetic, cost.bytes / bytes_per_s) +
+         seconds_per_call[static_cast<size_t>(cost.work)];
 }
 
 CostRecorder::CostRecorder(const Rates* rates) : rates_(rates), outer_(recorder_now) {

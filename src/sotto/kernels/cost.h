@@ -31,8 +31,8 @@ struct Rates {
   // Of the device's memory, and of the link in one direction.
   double bytes_per_s = 0.0;
   double link_bytes_per_s = 0.0;
-  // From the end of one kernel to the beginning of the next.
-  double seconds_per_call = 0.0;
+  // What a call takes besides, however small it is: filling the device, and the pause behind it.
+  std::array<double, kNumWorks> seconds_per_call = {};
   // For the host to put a kernel on its way, while the device does those before it.
   double launch_seconds = 0.0;
 

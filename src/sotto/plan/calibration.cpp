@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
 #include "sotto/device/host_memory.h"
+#include "sotto/device/torch_memory.h"
 #include "sotto/kernels/activation.h"
 #include "sotto/kernels/attention.h"
 #include "sotto/kernels/gemm.h"
@@ -31,34 +34,61 @@ using kernels::Rates;
 using kernels::Work;
 
 constexpr int kRepeats = 5;
+// A measurement lasts about so long: a GPU's clock rises only under work.
+constexpr double kLeastSeconds = 0.01;
+constexpr int kMostCalls = 400;
+// For the tensors that are measured with.
+constexpr int64_t kArenaBytes = int64_t{1} << 30;
+// Of the bandwidth of an addition, what norms, activations and dropout reach on a GPU: by whole
+// steps of 32 plans (gpu_plans in docs/results.md).
+constexpr double kOfAddition = 0.5;
 
-// The median of several calls, the first of which is not counted.
+// How long a call takes among others like it: the median of several rounds, behind one that does
+// not count.
 double seconds_of(const device::RunDevice& device, const std::function<void()>& call) {
-  const auto wait = [&] {
+  const auto time_calls = [&](int count) {
     if (device.target.is_cuda()) device::synchronize_cuda();
-  };
-  std::array<double, kRepeats> seconds = {};
-  for (int i = -1; i < kRepeats; ++i) {
-    wait();
     const auto start = std::chrono::steady_clock::now();
-    call();
-    wait();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (i >= 0) seconds[static_cast<size_t>(i)] = taken.count();
-  }
+    for (int i = 0; i < count; ++i) call();
+    if (device.target.is_cuda()) device::synchronize_cuda();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  time_calls(1);
+  const int count = std::clamp(static_cast<int>(kLeastSeconds / time_calls(1)), 1, kMostCalls);
+  time_calls(count);
+  std::array<double, kRepeats> seconds = {};
+  for (double& each : seconds) each = time_calls(count) / count;
   std::ranges::nth_element(seconds, seconds.begin() + kRepeats / 2);
   return seconds[kRepeats / 2];
 }
 
-// The operations a second of a call, by what it reports.
-double flops_per_s(const device::RunDevice& device, const std::function<void()>& call) {
-  double flops = 0.0;
-  {
-    const CostRecorder recorder;
-    call();
-    flops = recorder.total().total.flops;
-  }
-  return flops / seconds_of(device, call);
+// Operations a second, and what a call takes besides.
+struct Line {
+  double flops_per_s = 1.0;
+  double seconds_per_call = 0.0;
+};
+
+// Through a small and a large amount of the same work, by what it reports of itself.
+Line line_through(const device::RunDevice& device, const std::function<void()>& small,
+                  const std::function<void()>& large) {
+  const auto measure = [&](const std::function<void()>& call) {
+    kernels::KernelCost cost;
+    {
+      const CostRecorder recorder;
+      call();
+      cost = recorder.total();
+    }
+    cost.seconds = seconds_of(device, call);
+    return cost;
+  };
+  const kernels::KernelCost a = measure(small), b = measure(large);
+  const double whole = b.total.flops / b.seconds;
+  const double slope = (b.total.flops - a.total.flops) / std::max(1e-9, b.seconds - a.seconds);
+  // Where noise turns the line, the large amount alone counts.
+  if (slope < whole || slope > 2.0 * whole) return {.flops_per_s = whole};
+  return {.flops_per_s = slope,
+          .seconds_per_call =
+              (b.seconds - b.total.flops / slope) / static_cast<double>(b.num_calls)};
 }
 
 class Calibration {
@@ -73,53 +103,69 @@ class Calibration {
   }
 
   // Of the products of a block of width 512 (of 1,024 on a GPU), forward and its two gradients.
-  double products(at::ScalarType type) const {
+  Line products(at::ScalarType type) const {
     const int64_t width = scale_ == 1 ? 512 : 1'024;
-    const at::Tensor x = random(1'000 * scale_, width, type);
     const at::Tensor w = random(4 * width, width, type);
-    const at::Tensor dy = random(1'000 * scale_, 4 * width, type);
-    at::Tensor dw = at::zeros({4 * width, width}, x.options().dtype(at::kFloat));
-    return flops_per_s(device_, [&] {
-      kernels::Gemm::multiply({.a = x, .b = w, .transpose_b = true});
-      kernels::Gemm::multiply({.a = dy, .b = w});
-      kernels::Gemm::accumulate(dw, {.a = dy, .b = x, .transpose_a = true});
-    });
+    at::Tensor dw = at::zeros({4 * width, width}, w.options().dtype(at::kFloat));
+    const at::Tensor x = random(1'500 * scale_, width, type);
+    const at::Tensor dy = random(1'500 * scale_, 4 * width, type);
+    const auto of_rows = [&](int64_t rows) {
+      return [=, x = x.narrow(0, 0, rows), dy = dy.narrow(0, 0, rows)]() mutable {
+        kernels::Gemm::multiply({.a = x, .b = w, .transpose_b = true});
+        kernels::Gemm::multiply({.a = dy, .b = w});
+        kernels::Gemm::accumulate(dw, {.a = dy, .b = x, .transpose_a = true});
+      };
+    };
+    return line_through(device_, of_rows(125 * scale_), of_rows(1'500 * scale_));
   }
 
-  // Eight heads of 64 over utterances of 15 s, forward and backward.
-  double attention(at::ScalarType type) const {
-    const kernels::Packing packing(std::vector<int64_t>(static_cast<size_t>(scale_), 750),
-                                   device_.torch);
-    const kernels::Attention::Options options{.num_heads = 8};
-    const at::Tensor qkv = random(750 * scale_, 3 * 512, type);
-    const at::Tensor dy = random(750 * scale_, 512, type);
-    return flops_per_s(device_, [&] {
-      const auto [y, softmax] = kernels::Attention::forward(qkv, packing, options);
-      kernels::Attention::backward({.dy = dy, .qkv = qkv, .y = y, .softmax = softmax}, packing,
-                                   options);
-    });
+  // Sixteen heads of 64 over utterances of 12 s (eight on a CPU), forward and backward.
+  Line attention(at::ScalarType type) const {
+    constexpr int64_t kFrames = 600;
+    const int64_t heads = scale_ == 1 ? 8 : 16;
+    const auto of_utterances = [&](int64_t count) {
+      const kernels::Packing packing(std::vector<int64_t>(static_cast<size_t>(count), kFrames),
+                                     device_.torch);
+      const at::Tensor qkv = random(kFrames * count, 3 * 64 * heads, type);
+      const at::Tensor dy = random(kFrames * count, 64 * heads, type);
+      return [=] {
+        const kernels::Attention::Options options{.num_heads = heads};
+        const auto [y, softmax] = kernels::Attention::forward(qkv, packing, options);
+        kernels::Attention::backward({.dy = dy, .qkv = qkv, .y = y, .softmax = softmax}, packing,
+                                     options);
+      };
+    };
+    return line_through(device_, of_utterances(1), of_utterances(2 * scale_));
   }
 
+  // Of what is computed value by value. A GPU waits for its memory there.
   double elementwise() const {
-    const at::Tensor x = random(1'000 * scale_, 2'048, at::kFloat);
-    return flops_per_s(device_, [&] { kernels::Gelu::forward(x); });
+    if (device_.target.is_cuda()) return 1e14;
+    const at::Tensor x = random(1'000, 2'048, at::kFloat);
+    return line_through(device_, [&] { kernels::Gelu::forward(x); },
+                        [&] { kernels::Gelu::forward(x); })
+        .flops_per_s;
   }
 
   double memory() const {
-    at::Tensor x = random(4'000 * scale_, 4'096, at::kFloat);
+    at::Tensor x = random(1'000 * scale_, 4'096, at::kFloat);
     const at::Tensor y = at::zeros_like(x);
     const double bytes = 3.0 * static_cast<double>(x.nbytes());
-    return bytes / seconds_of(device_, [&] { kernels::ResidualAdd::accumulate(x, y); });
+    const double addition =
+        bytes / seconds_of(device_, [&] { kernels::ResidualAdd::accumulate(x, y); });
+    return device_.target.is_cuda() ? kOfAddition * addition : addition;
   }
 
-  // Of kernels with nothing to do, one after the other.
+  // Of kernels with nothing to do, one after the other: products and others, as a block has them.
   double call() const {
-    constexpr int kCalls = 200;
-    at::Tensor x = random(1, 16, at::kFloat);
+    at::Tensor x = random(16, 16, at::kFloat);
     const at::Tensor y = at::zeros_like(x);
+    constexpr int kCalls = 3;
     return seconds_of(device_,
                       [&] {
-                        for (int i = 0; i < kCalls; ++i) kernels::ResidualAdd::accumulate(x, y);
+                        kernels::Gemm::multiply({.a = x, .b = y});
+                        kernels::Gelu::forward(y);
+                        kernels::ResidualAdd::accumulate(x, y);
                       }) /
            kCalls;
   }
@@ -147,7 +193,6 @@ at::ScalarType half_type(const device::Target& target) {
   return target.has_bf16() ? at::kBFloat16 : at::kHalf;
 }
 
-// Half-precision work is measured where the arithmetic uses it: on a CPU it is slow.
 bool uses_half(train::Compute compute) {
   return compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
 }
@@ -157,23 +202,30 @@ bool uses_half(train::Compute compute) {
 Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   const device::TargetScope target(device.target);
   train::apply_arithmetic({.compute = compute});
+  const bool is_cuda = device.target.is_cuda();
+  // As in a run, where memory costs no call to the driver.
+  const auto arena = std::make_shared<device::Arena>(
+      is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, kArenaBytes);
+  const device::ArenaGuard guard(device.torch.type(), arena);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Calibration calibration(device);
   Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};
-  const auto set = [&](Work work, double flops) {
-    rates.flops_per_s[static_cast<size_t>(work)] = flops;
+  const auto set = [&](Work work, const Line& line) {
+    rates.flops_per_s[static_cast<size_t>(work)] = line.flops_per_s;
+    rates.seconds_per_call[static_cast<size_t>(work)] = line.seconds_per_call;
   };
-  set(Work::kElementwise, calibration.elementwise());
-  set(Work::kProduct32, calibration.products(at::kFloat));
-  set(Work::kAttention32, calibration.attention(at::kFloat));
-  const bool has_half = uses_half(compute);
-  const at::ScalarType half = half_type(device.target);
-  set(Work::kProduct16, has_half ? calibration.products(half) : 1.0);
-  set(Work::kAttention16, has_half ? calibration.attention(half) : 1.0);
-  set(Work::kLink, 1.0);
   const double call = calibration.call();
   // A CPU does its work where it is called; a GPU is told of it meanwhile.
-  rates.seconds_per_call = device.target.is_cuda() ? 0.25 * call : call;
-  rates.launch_seconds = device.target.is_cuda() ? call : 0.0;
+  rates.launch_seconds = is_cuda ? call : 0.0;
+  set(Work::kElementwise,
+      {.flops_per_s = calibration.elementwise(), .seconds_per_call = is_cuda ? 1.5e-6 : call});
+  set(Work::kProduct32, calibration.products(at::kFloat));
+  set(Work::kAttention32, calibration.attention(at::kFloat));
+  // Half-precision work is measured where the arithmetic uses it: on a CPU it is slow.
+  const at::ScalarType half = half_type(device.target);
+  set(Work::kProduct16, uses_half(compute) ? calibration.products(half) : Line{});
+  set(Work::kAttention16, uses_half(compute) ? calibration.attention(half) : Line{});
+  set(Work::kLink, Line{});
   return rates;
 }
 

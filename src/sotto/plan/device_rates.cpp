@@ -8,11 +8,14 @@ using kernels::Work;
 
 // Shares of what is published, measured on an H200 with the steps of docs/results.md.
 constexpr double kOfProducts = 0.70;
-constexpr double kOfAttention = 0.45;
-constexpr double kOfMemory = 0.80;
+constexpr double kOfAttention16 = 0.18;
+constexpr double kOfAttention32 = 0.5;
+constexpr double kOfMemory = 0.36;
 constexpr double kOfLink = 0.80;
-// Between two kernels on the device, and for the host to put one on its way.
-constexpr double kBetweenKernels_s = 1.5e-6;
+// Of a kernel, however small it is; of a product, which fills the device in waves; and for the host
+// to put one on its way.
+constexpr double kSmallest_s = 1.5e-6;
+constexpr double kSmallestProduct_s = 8e-6;
 constexpr double kLaunch_s = 6e-6;
 
 }  // namespace
@@ -24,16 +27,18 @@ kernels::Rates rates_of(const device::KnownDevice& device, train::Compute comput
   const double half = 1e12 * published.half_tera;
   kernels::Rates rates{.bytes_per_s = kOfMemory * 1e9 * published.memory_giga,
                        .link_bytes_per_s = kOfLink * 1e9 * published.link_giga,
-                       .seconds_per_call = kBetweenKernels_s,
                        .launch_seconds = kLaunch_s};
+  rates.seconds_per_call.fill(kSmallestProduct_s);
+  rates.seconds_per_call[static_cast<size_t>(Work::kElementwise)] = kSmallest_s;
+  rates.seconds_per_call[static_cast<size_t>(Work::kLink)] = 0.0;
   const auto set = [&](Work work, double flops) {
     rates.flops_per_s[static_cast<size_t>(work)] = flops;
   };
   set(Work::kElementwise, 1e12 * published.fp32_tera);
   set(Work::kProduct32, kOfProducts * fp32);
   set(Work::kProduct16, kOfProducts * half);
-  set(Work::kAttention32, kOfAttention * 1e12 * published.fp32_tera);
-  set(Work::kAttention16, kOfAttention * half);
+  set(Work::kAttention32, kOfAttention32 * 1e12 * published.fp32_tera);
+  set(Work::kAttention16, kOfAttention16 * half);
   set(Work::kLink, 1.0);
   return rates;
 }

@@ -45,6 +45,16 @@ data::ExampleList without_longest(const data::Source& source, double& limit_s) {
 
 }  // namespace
 
+double longest_fitting_s(const PlanRequest& request, const data::Source& source) {
+  RunConfig least = request.config;
+  const bool is_cuda = request.target.is_cuda();
+  if (request.open.tier) least.tier = is_cuda ? nn::Tier::kHost : nn::Tier::kBlock;
+  if (request.open.state && is_cuda) least.optimizer.state = optim::StatePlace::kHost;
+  least.numerics = numerics_to_try(request).back();
+  train::DryRun dry(least, request.shape, train::DryRun::Purpose::kTraining, request.target);
+  return train::BudgetFit(dry, source, request.budget).longest_fitting_s({.tier = least.tier});
+}
+
 std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas) {
   std::vector<Outlook> all;
   for (const int64_t bytes : arenas)
@@ -61,45 +71,45 @@ std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source)
     if (least < rungs.back().least_bytes) rungs.push_back({.change = change, .least_bytes = least});
   };
   config.tier = nn::Tier::kBlock;
-  climb("tier: block: slower, the same result", source);
+  climb("tier: block (slower, the same result)", source);
   if (request.target.is_cuda()) {
     config.optimizer.state = optim::StatePlace::kHost;
-    climb("optimizer.state: host: slower, the same result", source);
+    climb("optimizer.state: host (slower, the same result)", source);
     config.tier = nn::Tier::kHost;
-    climb("tier: host: slower, the same result", source);
+    climb("tier: host (slower, the same result)", source);
   }
   if (request.target.has_bf16()) {
     const int64_t small_below = config.precision.small_below;
     config.precision = {};
     config.precision.small_below = small_below;
     config.numerics = train::Numerics::kBf16Exact;
-    climb("numerics: bf16-exact: other rounding", source);
+    climb("numerics: bf16-exact (other rounding)", source);
     config.numerics = train::Numerics::kBf16Lean;
-    climb("numerics: bf16-lean: coarser rounding of weights and moments", source);
+    climb("numerics: bf16-lean (coarser rounding of weights and moments)", source);
   }
   if (config.micro_batch > 1 && !config.adaptive_batching) {
     config.micro_batch = 1;
-    climb("micro_batch: 1: slower, the same result", source);
+    climb("micro_batch: 1 (slower, the same result)", source);
   }
   if (config.model.is_language_model()) {
     config.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
-    climb("model.loss_rows: 64: slower, the same result", source);
+    climb("model.loss_rows: 64 (slower, the same result)", source);
     config.data.row_tokens /= 2;
-    climb(fmt::format("data.row_tokens: {}: tokens see less before them", config.data.row_tokens),
+    climb(fmt::format("data.row_tokens: {} (tokens see less before them)", config.data.row_tokens),
           usual_data(config));
   }
   if (config.model.family == models::Family::kWav2Vec2) {
     config.model.wav2vec2.freeze_feature_encoder = true;
-    climb("model.freeze_feature_encoder: true: the convolutions stay as they are", source);
+    climb("model.freeze_feature_encoder: true (the convolutions stay as they are)", source);
     config.model.wav2vec2.freeze_layers = config.model.wav2vec2.layers / 2;
-    climb(fmt::format("model.freeze_layers: {}: half of the layers stay as they are",
+    climb(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)",
                       config.model.wav2vec2.freeze_layers),
           source);
   }
   if (!config.model.is_language_model()) {
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source, limit_s);
-    climb(fmt::format("data.max_seconds: {:.1f}: without the longest 5 of 100 utterances", limit_s),
+    climb(fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
           shorter);
   }
   return rungs;

@@ -19,6 +19,9 @@ struct Outlook {
 // In their order.
 std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas);
 
+// Seconds of the longest utterance that any way has room for; 0 where there is none.
+double longest_fitting_s(const PlanRequest& request, const data::Source& source);
+
 // Something that can be given up for memory, and the arena that the run then needs at least.
 struct Rung {
   std::string change;

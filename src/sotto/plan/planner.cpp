@@ -20,14 +20,15 @@ double seconds(const Way& way) {
   return way.time.total_s();
 }
 
-// The step of median length of the first epoch.
-std::vector<uint32_t> typical_step(const train::RunConfig& config, const data::Source& source) {
-  const std::vector<float> lengths = source.lengths();
-  const data::Sampler sampler({.seed = static_cast<uint64_t>(config.seed),
-                               .batch = config.effective_batch,
-                               .curriculum = config.curriculum},
-                              lengths);
-  const data::EpochOrder epoch = sampler.epoch(0);
+data::EpochOrder first_epoch(const train::RunConfig& config, const std::vector<float>& lengths) {
+  return data::Sampler({.seed = static_cast<uint64_t>(config.seed),
+                        .batch = config.effective_batch,
+                        .curriculum = config.curriculum},
+                       lengths)
+      .epoch(0);
+}
+
+int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<float>& lengths) {
   std::vector<std::pair<double, int64_t>> steps;
   for (int64_t step = 0; step < epoch.num_steps(); ++step) {
     double length = 0.0;
@@ -36,8 +37,7 @@ std::vector<uint32_t> typical_step(const train::RunConfig& config, const data::S
   }
   const auto middle = steps.begin() + std::ssize(steps) / 2;
   std::ranges::nth_element(steps, middle);
-  const std::span<const uint32_t> places = epoch.utterances(middle->second);
-  return {places.begin(), places.end()};
+  return middle->second;
 }
 
 bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
@@ -45,6 +45,14 @@ bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
 }
 
 }  // namespace
+
+std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
+  if (!request.open.numerics) return {request.config.numerics};
+  const device::Target& target = request.target;
+  if (!target.is_cuda()) return {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean};
+  if (!target.has_bf16()) return {Numerics::kFp32, Numerics::kFp16};
+  return {Numerics::kFp32, Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean};
+}
 
 // Searched when it is reached: on a CPU a coarser arithmetic is not, where a finer one fits.
 struct Planner::Branch {
@@ -67,7 +75,7 @@ Search& Planner::search_of(Branch& branch) {
                              .rates = request_.rates(config.arithmetic().compute),
                              .finds_tier = request_.open.tier,
                              .finds_max_frames = request_.open.max_frames};
-  branch.made = std::make_unique<Search>(search, source_, typical_);
+  branch.made = std::make_unique<Search>(search, source_, epoch_, typical_);
   return *branch.made;
 }
 
@@ -81,8 +89,10 @@ Planner::Planner(PlanRequest request, const data::Source& source)
   const data::EffectiveBatch& batch = request_.config.effective_batch;
   if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
     request_.config.micro_batch = kMostUtterances;
-  typical_ = typical_step(request_.config, source);
-  for (const Numerics numerics : numerics_to_try()) {
+  const std::vector<float> lengths = source.lengths();
+  epoch_ = first_epoch(request_.config, lengths);
+  typical_ = step_of_median_length(epoch_, lengths);
+  for (const Numerics numerics : numerics_to_try(request_)) {
     for (const optim::StatePlace place : places_to_try()) {
       for (const int64_t loss_rows : loss_rows_to_try()) {
         train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
@@ -95,21 +105,6 @@ Planner::Planner(PlanRequest request, const data::Source& source)
 }
 
 Planner::~Planner() = default;
-
-// From the most exact on, those that the target has.
-std::vector<Numerics> Planner::numerics_to_try() const {
-  if (!request_.open.numerics) return {request_.config.numerics};
-  std::vector<Numerics> all = {Numerics::kFp32};
-  if (!request_.target.is_cuda()) {
-    all.push_back(Numerics::kBf16Exact);
-    all.push_back(Numerics::kBf16Lean);
-  } else if (request_.target.has_bf16()) {
-    all.insert(all.end(), {Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean});
-  } else {
-    all.push_back(Numerics::kFp16);
-  }
-  return all;
-}
 
 std::vector<optim::StatePlace> Planner::places_to_try() const {
   if (!request_.open.state) return {request_.config.optimizer.state};
@@ -205,16 +200,20 @@ void Planner::refuse() {
   }
   const int64_t needed = budget_for(least->high_water);
   std::string hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1);
-  const std::vector<Rung> rungs = ladder(request_, source_);
-  for (size_t i = 1; i < rungs.size(); ++i)
-    hint += fmt::format("\n  {}: needs {}", rungs[i].change,
-                        format_bytes(budget_for(rungs[i].least_bytes)));
-  throw ConfigError(
-      {.attempted = "planning a run inside its budget",
-       .found = fmt::format("the longest item alone needs {}, as {}", format_bytes(needed),
-                            least_name),
-       .expected = fmt::format("at most {}", format_bytes(budget_for(request_.budget.bytes))),
-       .hint = hint});
+  const char* before = " Or, from what costs least, each with all before it:";
+  for (const Rung& rung : ladder(request_, source_)) {
+    if (rung.least_bytes >= least->high_water) continue;
+    hint += fmt::format("{} {} needs {}", before, rung.change,
+                        format_bytes(budget_for(rung.least_bytes)));
+    before = ";";
+  }
+  const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
+  throw ConfigError({.attempted = "planning a run inside its budget",
+                     .found = fmt::format("the longest {} alone needs {}, as {}", what,
+                                          format_bytes(needed), least_name),
+                     .expected = fmt::format("at most the budget of {}",
+                                             format_bytes(budget_for(request_.budget.bytes))),
+                     .hint = hint});
 }
 
 }  // namespace sotto::plan

@@ -46,6 +46,9 @@ struct PlanRequest {
   std::function<kernels::Rates(train::Compute)> rates;
 };
 
+// Arithmetics that the plan may take, from the most exact on.
+std::vector<train::Numerics> numerics_to_try(const PlanRequest& request);
+
 struct Plan {
   Way best;
   // The fastest way with each other place of the state and each other arithmetic that was open, and
@@ -72,7 +75,6 @@ class Planner {
  private:
   struct Branch;
 
-  std::vector<train::Numerics> numerics_to_try() const;
   std::vector<optim::StatePlace> places_to_try() const;
   std::vector<int64_t> loss_rows_to_try() const;
   Search& search_of(Branch& branch);
@@ -84,8 +86,9 @@ class Planner {
 
   PlanRequest request_;
   const data::Source& source_;
-  // The step of median length, by places in the source.
-  std::vector<uint32_t> typical_;
+  // The first epoch, and its step of median length.
+  data::EpochOrder epoch_;
+  int64_t typical_ = 0;
   // The searches with what is outside of them fixed, from the most exact arithmetic on.
   std::vector<Branch> branches_;
 };

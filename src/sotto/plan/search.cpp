@@ -15,6 +15,9 @@ using nn::Tier;
 // Micro-batches that the largest step is cut into, for trial.
 constexpr std::array<int64_t, 12> kPieces = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
+// The largest micro-batches of an epoch that a way is confirmed with, by each measure.
+constexpr size_t kConfirmed = 8;
+
 // From the one that keeps most.
 constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
                                    Tier::kQkv,  Tier::kBlock, Tier::kHost};
@@ -22,14 +25,15 @@ constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
 }  // namespace
 
 Search::Search(const SearchRequest& request, const data::Source& source,
-               std::span<const uint32_t> typical)
+               const data::EpochOrder& epoch, int64_t typical)
     : request_(request),
       dry_(request.config, request.shape, train::DryRun::Purpose::kTraining, request.target),
       fit_(dry_, source, {.bytes = device::Arena::kUnlimited}),
+      epoch_(epoch),
       largest_(fit_.measure_largest(request.config.effective_batch)),
       limits_(limits_to_try()) {
   const std::vector<float> lengths = source.lengths();
-  for (const uint32_t place : typical) {
+  for (const uint32_t place : epoch.utterances(typical)) {
     step_.push_back(source.dry_at(place));
     step_length_ += double{lengths[place]};
   }
@@ -124,9 +128,10 @@ const Search::Timed& Search::time_of_step(size_t limits, int64_t step) {
   for (const int64_t i : *most) examples.push_back(step_[static_cast<size_t>(i)]);
   const kernels::CostRecorder recorded(&request_.rates);
   dry_.run_step(examples, settings({}, tiers_at(step)));
-  const double alike = static_cast<double>(all_frames) / static_cast<double>(most_frames);
-  const Timed timed{.time = time_of(recorded, request_.rates, alike),
-                    .micro_batches = std::ssize(micro_batches)};
+  const BatchCount count{
+      .all = std::ssize(micro_batches),
+      .alike = static_cast<double>(all_frames) / static_cast<double>(most_frames)};
+  const Timed timed{.time = time_of(recorded, request_.rates, count), .micro_batches = count.all};
   return times_.emplace(std::pair(limits, step), timed).first->second;
 }
 
@@ -163,9 +168,26 @@ std::optional<int64_t> Search::first_fitting(size_t limits, const train::StepBud
   return good;
 }
 
+std::optional<Way> Search::best(const train::StepBudget& budget) {
+  while (const std::optional<std::pair<size_t, int64_t>> found = find_best(budget)) {
+    if (is_confirmed(found->first, found->second, budget))
+      return way_of(found->first, found->second);
+  }
+  return std::nullopt;
+}
+
+bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget) {
+  if (!confirmed_.insert({limits, step}).second) return true;
+  device::MemoryReport worst =
+      fit_.measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed).fit.worst;
+  device::MemoryReport& known = memory_.at({limits, step});
+  if (worst.high_water > known.high_water) known = std::move(worst);
+  return fits(limits, step, budget);
+}
+
 // From the smallest micro-batches on, which need to compute least again: what they take is then the
 // bar for the larger ones.
-std::optional<Way> Search::best(const train::StepBudget& budget) {
+std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBudget& budget) {
   if (!can_fit(budget)) return std::nullopt;
   std::optional<std::pair<size_t, int64_t>> best;
   double best_s = std::numeric_limits<double>::infinity();
@@ -178,8 +200,7 @@ std::optional<Way> Search::best(const train::StepBudget& budget) {
     best = {limits, *step};
     best_s = seconds;
   }
-  if (!best) return std::nullopt;
-  return way_of(best->first, best->second);
+  return best;
 }
 
 // Time rises along the tiers: where the first that is too slow does not fit, neither does any that

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -46,9 +47,10 @@ struct SearchRequest {
 
 class Search {
  public:
-  // `typical`: places of the step that times are told for. The source must outlive it.
-  Search(const SearchRequest& request, const data::Source& source,
-         std::span<const uint32_t> typical);
+  // `typical`: the step of the epoch that times are told for. The source and the epoch must outlive
+  // it.
+  Search(const SearchRequest& request, const data::Source& source, const data::EpochOrder& epoch,
+         int64_t typical);
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
@@ -71,6 +73,10 @@ class Search {
   int64_t num_steps() const;
   std::optional<int64_t> first_fitting(size_t limits, const train::StepBudget& budget);
 
+  std::optional<std::pair<size_t, int64_t>> find_best(const train::StepBudget& budget);
+  // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
+  // and may yet lie less well. What they take is remembered.
+  bool is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget);
   bool can_fit(const train::StepBudget& budget);
   bool can_be_faster(size_t limits, double seconds, const train::StepBudget& budget);
   bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
@@ -89,6 +95,7 @@ class Search {
   SearchRequest request_;
   train::DryRun dry_;
   train::BudgetFit fit_;
+  const data::EpochOrder& epoch_;
   train::BudgetFit::LargestStep largest_;
   // Of median length.
   std::vector<data::Example> step_;
@@ -97,6 +104,7 @@ class Search {
   // By limits and step.
   std::map<std::pair<size_t, int64_t>, device::MemoryReport> memory_;
   std::map<std::pair<size_t, int64_t>, Timed> times_;
+  std::set<std::pair<size_t, int64_t>> confirmed_;
 };
 
 }  // namespace sotto::plan

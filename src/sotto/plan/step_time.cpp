@@ -15,15 +15,21 @@ bool is_of_update(std::string_view kernel) {
 // computed again, which is where the link carries their inputs: out in forward, back in backward.
 constexpr double kForwardShare = 0.25;
 
+// Of one micro-batch, or of the update.
 struct Part {
-  double device_s = 0.0;
+  // On the device: what grows with the frames, and what calls take however short they are.
+  double working_s = 0.0;
+  double calling_s = 0.0;
   double to_host_s = 0.0;
   double to_device_s = 0.0;
   int64_t num_calls = 0;
 
-  void add(std::string_view kernel, const kernels::KernelCost& cost) {
+  void add(std::string_view kernel, const kernels::KernelCost& cost, const kernels::Rates& rates) {
     if (cost.total.work != kernels::Work::kLink) {
-      device_s += cost.seconds;
+      const double calls_s = static_cast<double>(cost.num_calls) *
+                             rates.seconds_per_call[static_cast<size_t>(cost.total.work)];
+      calling_s += calls_s;
+      working_s += cost.seconds - calls_s;
       num_calls += cost.num_calls;
     } else if (kernel.ends_with("to_host")) {
       to_host_s += cost.seconds;
@@ -36,23 +42,26 @@ struct Part {
 }  // namespace
 
 StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& rates,
-                 double num_alike) {
+                 const BatchCount& count) {
   Part batch, update;
   StepTime time;
   for (const auto& [kernel, cost] : recorded.by_kernel()) {
     const bool once = is_of_update(kernel);
-    (once ? update : batch).add(kernel, cost);
-    time.by_kernel_s[kernel] = cost.seconds * (once ? 1.0 : num_alike);
+    (once ? update : batch).add(kernel, cost, rates);
+    time.by_kernel_s[kernel] = cost.seconds * (once ? 1.0 : count.alike);
   }
-  const double forward_s = kForwardShare * batch.device_s;
-  const double for_link_s = std::max(0.0, batch.to_host_s - forward_s) +
-                            std::max(0.0, batch.to_device_s - (batch.device_s - forward_s));
-  const double launching_s = static_cast<double>(batch.num_calls) * rates.launch_seconds;
-  const double batch_s = std::max(batch.device_s + for_link_s, launching_s);
-  time.batches_s = num_alike * batch_s;
+  const auto num_batches = static_cast<double>(count.all);
+  const double device_s = count.alike * batch.working_s + num_batches * batch.calling_s;
+  const double forward_s = kForwardShare * device_s;
+  const double for_link_s =
+      std::max(0.0, count.alike * batch.to_host_s - forward_s) +
+      std::max(0.0, count.alike * batch.to_device_s - (device_s - forward_s));
+  time.launching_s = num_batches * static_cast<double>(batch.num_calls) * rates.launch_seconds;
+  time.batches_s = std::max(device_s + for_link_s, time.launching_s);
   // Both directions at once, beside the update itself.
-  time.update_s = std::max({update.device_s, update.to_host_s, update.to_device_s});
-  time.waiting_s = num_alike * (batch_s - batch.device_s) + (time.update_s - update.device_s);
+  const double update_s = update.working_s + update.calling_s;
+  time.update_s = std::max({update_s, update.to_host_s, update.to_device_s});
+  time.waiting_s = (time.batches_s - device_s) + (time.update_s - update_s);
   return time;
 }
 

@@ -15,15 +15,23 @@ struct StepTime {
   double update_s = 0.0;
   // Of both: what the device waits for the link, and for the host to put kernels on their way.
   double waiting_s = 0.0;
+  // What the host takes to put all kernels of the micro-batches on their way.
+  double launching_s = 0.0;
   // Of the device's time.
   std::map<std::string, double, std::less<>> by_kernel_s;
 
   double total_s() const { return batches_s + update_s; }
 };
 
-// Of a step of which one micro-batch and its update were recorded, and which has `num_alike` of
-// such micro-batches: a fraction, where they are not equally long.
+// How many micro-batches a step has, and how many of the one that was recorded: a fraction, where
+// the others are shorter.
+struct BatchCount {
+  int64_t all = 1;
+  double alike = 1.0;
+};
+
+// Of a step of which one micro-batch and its update were recorded.
 StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& rates,
-                 double num_alike);
+                 const BatchCount& count);
 
 }  // namespace sotto::plan

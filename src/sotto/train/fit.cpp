@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -143,31 +144,57 @@ double BudgetFit::longest_fitting_s(const StepSettings& settings) {
   return double{source_.lengths()[*std::prev(first_bad)]};
 }
 
+EpochAudit BudgetFit::measure(const data::EpochOrder& epoch, const StepSettings& settings,
+                              size_t count) {
+  const Worst worst = find_worst(epoch, settings, count);
+  return {.fit = {.limits = settings.limits, .worst = worst.report},
+          .num_steps = epoch.num_steps(),
+          .worst_step = worst.candidate.step + 1};
+}
+
 EpochAudit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
-  for (MicroBatchLimits limits = settings.limits;;) {
-    std::vector<Candidate> candidates = candidates_of(epoch, limits);
-    std::vector<Candidate> chosen;
-    choose_largest(candidates, &Candidate::frames, chosen);
-    choose_largest(candidates, &Candidate::labels, chosen);
-    choose_largest(candidates, &Candidate::segments, chosen);
-    device::MemoryReport worst;
-    Candidate largest;
-    bool all_fit = true;
-    for (const Candidate& candidate : chosen) {
-      device::MemoryReport report = run_one(examples_of(epoch, candidate, limits), settings.tier);
-      all_fit = all_fit && fits(report);
-      if (report.high_water <= worst.high_water) continue;
-      worst = std::move(report);
-      largest = candidate;
-    }
-    if (all_fit) {
-      return {.fit = {.limits = limits, .worst = worst},
+  StepSettings lowered = settings;
+  while (true) {
+    const Worst worst = find_worst(epoch, lowered, kAudited);
+    if (worst.all_fit) {
+      return {.fit = {.limits = lowered.limits, .worst = worst.report},
               .num_steps = epoch.num_steps(),
-              .worst_step = largest.step + 1};
+              .worst_step = worst.candidate.step + 1};
     }
-    if (!limits.is_adaptive || largest.utterances == 1) refuse_step(epoch, largest, limits, worst);
-    limits.max_frames = std::min(limits.max_frames, largest.frames) * 19 / 20;
+    if (!lowered.limits.is_adaptive || worst.candidate.utterances == 1)
+      refuse_step(epoch, worst.candidate, lowered.limits, worst.report);
+    int64_t& frames = lowered.limits.max_frames;
+    frames = std::min(frames, worst.candidate.frames) * 19 / 20;
   }
+}
+
+BudgetFit::Worst BudgetFit::find_worst(const data::EpochOrder& epoch, const StepSettings& settings,
+                                       size_t count) {
+  std::vector<Candidate> candidates = candidates_of(epoch, settings.limits);
+  std::vector<Candidate> chosen;
+  const auto choose_largest = [&](int64_t Candidate::* size) {
+    const auto end =
+        candidates.begin() + static_cast<std::ptrdiff_t>(std::min(count, candidates.size()));
+    std::partial_sort(candidates.begin(), end, candidates.end(),
+                      [&](const Candidate& a, const Candidate& b) { return a.*size > b.*size; });
+    chosen.insert(chosen.end(), candidates.begin(), end);
+  };
+  choose_largest(&Candidate::frames);
+  choose_largest(&Candidate::labels);
+  choose_largest(&Candidate::segments);
+  choose_largest(&Candidate::padded);
+  Worst worst;
+  std::set<std::pair<int64_t, size_t>> seen;
+  for (const Candidate& candidate : chosen) {
+    if (!seen.insert({candidate.step, candidate.number}).second) continue;
+    device::MemoryReport report =
+        run_one(examples_of(epoch, candidate, settings.limits), settings.tier);
+    worst.all_fit = worst.all_fit && fits(report);
+    if (report.high_water <= worst.report.high_water) continue;
+    worst.report = std::move(report);
+    worst.candidate = candidate;
+  }
+  return worst;
 }
 
 // The utterances of a micro-batch that does not fit and cannot be split.
@@ -224,25 +251,20 @@ std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrde
     for (const std::vector<int64_t>& micro_batch : micro_batches) {
       Candidate& candidate =
           candidates.emplace_back(Candidate{.step = number, .number = of_step++});
+      int64_t longest = 0;
       for (const int64_t i : micro_batch) {
         const data::ExampleSize size = source_.size_of(step[static_cast<size_t>(i)]);
+        const int64_t frames = dry_.model().num_frames(size.rows);
+        longest = std::max(longest, frames);
         ++candidate.utterances;
-        candidate.frames += dry_.model().num_frames(size.rows);
+        candidate.frames += frames;
         candidate.labels += size.labels;
         candidate.segments += size.segments;
       }
+      candidate.padded = candidate.utterances * longest;
     }
   }
   return candidates;
-}
-
-void BudgetFit::choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
-                               std::vector<Candidate>& chosen) {
-  const auto end =
-      candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kAudited, candidates.size()));
-  std::partial_sort(candidates.begin(), end, candidates.end(),
-                    [&](const Candidate& a, const Candidate& b) { return a.*size > b.*size; });
-  chosen.insert(chosen.end(), candidates.begin(), end);
 }
 
 device::MemoryReport BudgetFit::run_one(const std::vector<Example>& examples,

@@ -63,8 +63,10 @@ class BudgetFit {
   // does.
   double longest_fitting_s(const StepSettings& settings);
 
-  // Lays out every step of an epoch as it will be, dry-runs the largest micro-batches by each
-  // measure, and lowers the limits where one would not fit. Throws ConfigError that names the
+  // Lays out every step of an epoch as it will be and dry-runs the largest micro-batches, so many
+  // by each measure; they need not fit.
+  EpochAudit measure(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
+  // The same, with limits lowered where one would not fit. Throws ConfigError that names the
   // utterances where limits cannot be lowered.
   EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
 
@@ -77,6 +79,8 @@ class BudgetFit {
     int64_t frames = 0;
     int64_t labels = 0;
     int64_t segments = 0;
+    // As if all were as long as the longest: what some attention takes workspace by.
+    int64_t padded = 0;
   };
   std::vector<std::vector<int64_t>> split(std::span<const uint32_t> step,
                                           const MicroBatchLimits& limits) const;
@@ -84,8 +88,12 @@ class BudgetFit {
                                          const MicroBatchLimits& limits) const;
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
                                        const MicroBatchLimits& limits) const;
-  static void choose_largest(std::vector<Candidate>& candidates, int64_t Candidate::* size,
-                             std::vector<Candidate>& chosen);
+  struct Worst {
+    Candidate candidate;
+    device::MemoryReport report;
+    bool all_fit = true;
+  };
+  Worst find_worst(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
   void sort_sizes();
   // One micro-batch as a step of its own.
   device::MemoryReport run_one(const std::vector<data::Example>& examples,

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -43,10 +42,6 @@ class RunData {
   using LongestFitting = std::function<double(const data::Source&)>;
   // Throws DataError where a policy says so.
   virtual std::shared_ptr<data::Source> make_train(const LongestFitting& longest_fitting) = 0;
-  // With those that do not fit: for a plan, which is made before the budget is divided.
-  std::shared_ptr<data::Source> make_whole() {
-    return make_train([](const data::Source&) { return std::numeric_limits<double>::infinity(); });
-  }
   // nullptr where nothing is named.
   virtual std::unique_ptr<data::Source> make_dev() const = 0;
 
