@@ -1,13 +1,13 @@
-"""What training Wav2Vec2ForCTC with Hugging Face takes on a GPU, shape by shape: what estimates are held against.
+"""What training Wav2Vec2ForCTC with Hugging Face takes on a GPU, shape by shape, to hold estimates against.
 
     bench/hf_memory.py --json OUT
     bench/hf_memory.py --smoke        one tiny shape on the CPU: whether it works
 
 Each row is a model with random weights, an arithmetic, an attention and a padded micro-batch of so many
-utterances of so many seconds, two updates of it: the second has the optimizer's state. The feature encoder is
-frozen, attention masks are given where the model's own preprocessing gives them, nothing is masked for training.
-Printed: what lies there between updates, most behind the feature encoder's last layer, most of all, and what the
-caching allocator reserved.
+utterances of so many seconds, two updates of it: the second has the optimizer's state. The feature encoder
+is frozen, attention masks are given where the model's own preprocessing gives them, nothing is hidden.
+Printed: what lies there between updates, most up to the end of the feature encoder, most of all, and what
+the caching allocator reserved.
 """
 
 import argparse
@@ -103,7 +103,9 @@ def make_model(row: Row, device: torch.device) -> Wav2Vec2ForCTC:
     return model
 
 
-def update(row: Row, model: Wav2Vec2ForCTC, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
+def update(
+    row: Row, model: Wav2Vec2ForCTC, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
+) -> None:
     device = next(model.parameters()).device
     samples = int(row.seconds * RATE)
     batch = {

@@ -60,23 +60,38 @@ struct Case {
   }
 };
 
-const std::vector<std::string> kCases = {
-    "wav2vec2-base:bf16-exact:4GiB",        "wav2vec2-base:bf16-exact:6GiB",
-    "wav2vec2-base:bf16-exact:8GiB",        "wav2vec2-base:bf16-lean:4GiB",
-    "wav2vec2-base:tf32:6GiB",              "wav2vec2-base:tf32:12GiB",
-    "wav2vec2-base:fp32:8GiB",              "wav2vec2-base:fp16:6GiB",
-    "wav2vec2-large-lv60:bf16-exact:6GiB",  "wav2vec2-large-lv60:bf16-exact:8GiB",
-    "wav2vec2-large-lv60:bf16-exact:12GiB", "wav2vec2-large-lv60:bf16-exact:16GiB",
-    "wav2vec2-large-lv60:bf16-exact:24GiB", "wav2vec2-large-lv60:bf16-lean:6GiB",
-    "wav2vec2-large-lv60:bf16-lean:12GiB",  "wav2vec2-large-lv60:tf32:12GiB",
-    "wav2vec2-large-lv60:tf32:24GiB",       "wav2vec2-large-lv60:fp32:24GiB",
-    "wav2vec2-large-lv60:fp16:16GiB",       "xls-r-1b:bf16-exact:8GiB",
-    "xls-r-1b:bf16-exact:12GiB",            "xls-r-1b:bf16-exact:16GiB",
-    "xls-r-1b:bf16-exact:24GiB",            "xls-r-1b:bf16-exact:40GiB",
-    "xls-r-1b:bf16-lean:8GiB",              "xls-r-1b:bf16-lean:16GiB",
-    "xls-r-1b:tf32:40GiB",                  "decoder-lm:bf16-exact:4GiB",
-    "decoder-lm:bf16-exact:16GiB",          "decoder-lm:bf16-lean:4GiB",
-    "decoder-lm:tf32:12GiB",                "decoder-lm:fp32:8GiB"};
+constexpr std::array kCases = {"wav2vec2-base:bf16-exact:4GiB",
+                               "wav2vec2-base:bf16-exact:6GiB",
+                               "wav2vec2-base:bf16-exact:8GiB",
+                               "wav2vec2-base:bf16-lean:4GiB",
+                               "wav2vec2-base:tf32:6GiB",
+                               "wav2vec2-base:tf32:12GiB",
+                               "wav2vec2-base:fp32:8GiB",
+                               "wav2vec2-base:fp16:6GiB",
+                               "wav2vec2-large-lv60:bf16-exact:6GiB",
+                               "wav2vec2-large-lv60:bf16-exact:8GiB",
+                               "wav2vec2-large-lv60:bf16-exact:12GiB",
+                               "wav2vec2-large-lv60:bf16-exact:16GiB",
+                               "wav2vec2-large-lv60:bf16-exact:24GiB",
+                               "wav2vec2-large-lv60:bf16-lean:6GiB",
+                               "wav2vec2-large-lv60:bf16-lean:12GiB",
+                               "wav2vec2-large-lv60:tf32:12GiB",
+                               "wav2vec2-large-lv60:tf32:24GiB",
+                               "wav2vec2-large-lv60:fp32:24GiB",
+                               "wav2vec2-large-lv60:fp16:16GiB",
+                               "xls-r-1b:bf16-exact:8GiB",
+                               "xls-r-1b:bf16-exact:12GiB",
+                               "xls-r-1b:bf16-exact:16GiB",
+                               "xls-r-1b:bf16-exact:24GiB",
+                               "xls-r-1b:bf16-exact:40GiB",
+                               "xls-r-1b:bf16-lean:8GiB",
+                               "xls-r-1b:bf16-lean:16GiB",
+                               "xls-r-1b:tf32:40GiB",
+                               "decoder-lm:bf16-exact:4GiB",
+                               "decoder-lm:bf16-exact:16GiB",
+                               "decoder-lm:bf16-lean:4GiB",
+                               "decoder-lm:tf32:12GiB",
+                               "decoder-lm:fp32:8GiB"};
 
 struct Row {
   Case of;
@@ -187,45 +202,45 @@ void show(const std::vector<Row>& rows) {
                        {"launching", report::Align::kRight}});
   for (const Row& row : rows) {
     const auto planned = static_cast<double>(row.way.fit.worst.high_water + row.constant);
-    table.add_row(
-        {row.of.model, row.of.numerics, row.of.budget,
-         std::string(name_of(row.way.config.optimizer.state, optim::kStatePlaces)),
-         row.way.config.tier.to_string(), std::to_string(row.way.micro_batches),
-         fmt::format("{:.2f}", planned / kGib),
-         percent(static_cast<double>(row.shown) / planned - 1.0),
-         percent(static_cast<double>(row.measured) /
-                     static_cast<double>(row.way.fit.worst.high_water) -
-                 1.0),
-         fmt::format("{:.0f}", row.way.speed()), fmt::format("{:.0f}", row.speed),
-         percent(row.way.speed() / row.speed - 1.0),
-         fmt::format("{:.0f} %", 100.0 * row.launch_share)});
+    table.add_row({row.of.model, row.of.numerics, row.of.budget,
+                   std::string(name_of(row.way.config.optimizer.state, optim::kStatePlaces)),
+                   row.way.config.tier.to_string(), std::to_string(row.way.micro_batches),
+                   fmt::format("{:.2f}", planned / kGib),
+                   percent(static_cast<double>(row.shown) / planned - 1.0),
+                   percent(static_cast<double>(row.measured) /
+                               static_cast<double>(row.way.fit.worst.high_water) -
+                           1.0),
+                   fmt::format("{:.0f}", row.way.speed()), fmt::format("{:.0f}", row.speed),
+                   percent(row.way.speed() / row.speed - 1.0),
+                   fmt::format("{:.0f} %", 100.0 * row.launch_share)});
   }
   fmt::print("{}", table.to_string(kTableWidth));
 }
 
 nlohmann::ordered_json to_json(const Row& row) {
-  nlohmann::ordered_json json = {{"model", row.of.model},
-                                 {"numerics", row.of.numerics},
-                                 {"budget", row.of.budget},
-                                 {"state", name_of(row.way.config.optimizer.state, optim::kStatePlaces)},
-                                 {"tier", row.way.config.tier.to_string()},
-                                 {"max_frames", row.way.config.max_frames},
-                                 {"micro_batches", row.way.micro_batches},
-                                 {"planned_arena_bytes", row.way.fit.worst.high_water},
-                                 {"measured_arena_bytes", row.measured},
-                                 {"constant_bytes", row.constant},
-                                 {"shown_bytes", row.shown},
-                                 {"planned_speed", row.way.speed()},
-                                 {"measured_speed", row.speed},
-                                 {"planned_batches_s", row.way.time.batches_s},
-                                 {"planned_update_s", row.way.time.update_s},
-                                 {"planned_waiting_s", row.way.time.waiting_s},
-                                 {"planned_launching_s", row.way.time.launching_s},
-                                 {"planned_amount", row.way.step_audio_s},
-                                 {"launch_share", row.launch_share},
-                                 {"step_s", row.step_s},
-                                 {"launch_s", row.launch_s},
-                                 {"amounts", row.amounts}};
+  nlohmann::ordered_json json = {
+      {"model", row.of.model},
+      {"numerics", row.of.numerics},
+      {"budget", row.of.budget},
+      {"state", name_of(row.way.config.optimizer.state, optim::kStatePlaces)},
+      {"tier", row.way.config.tier.to_string()},
+      {"max_frames", row.way.config.max_frames},
+      {"micro_batches", row.way.micro_batches},
+      {"planned_arena_bytes", row.way.fit.worst.high_water},
+      {"measured_arena_bytes", row.measured},
+      {"constant_bytes", row.constant},
+      {"shown_bytes", row.shown},
+      {"planned_speed", row.way.speed()},
+      {"measured_speed", row.speed},
+      {"planned_batches_s", row.way.time.batches_s},
+      {"planned_update_s", row.way.time.update_s},
+      {"planned_waiting_s", row.way.time.waiting_s},
+      {"planned_launching_s", row.way.time.launching_s},
+      {"planned_amount", row.way.step_audio_s},
+      {"launch_share", row.launch_share},
+      {"step_s", row.step_s},
+      {"launch_s", row.launch_s},
+      {"amounts", row.amounts}};
   for (const auto& [kernel, seconds] : row.way.time.by_kernel_s)
     json["planned_by_kernel_s"][kernel] = seconds;
   return json;
@@ -246,7 +261,8 @@ int run_program(int argc, char** argv) {
   const Lengths lengths = bench::read_lengths(arguments.lengths);
   const device::RunDevice device = device::open_device("cuda", arguments.pretended);
   std::vector<Row> rows;
-  for (const std::string& text : arguments.cases.empty() ? kCases : arguments.cases) {
+  if (arguments.cases.empty()) arguments.cases.assign(kCases.begin(), kCases.end());
+  for (const std::string& text : arguments.cases) {
     try {
       rows.push_back(run(arguments, Case::parse(text), lengths, device));
     } catch (const Error& error) {

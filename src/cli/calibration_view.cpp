@@ -51,15 +51,15 @@ void calibrate(const std::string& device, bool json) {
   if (json) {
     nlohmann::ordered_json out = {{"format_version", 1}, {"device", opened.name}};
     for (const auto& [compute, rates] : all) {
-      out["rates"].push_back({{"arithmetic", name_of(compute, train::kComputes)},
-                              {"products_flops_per_s", products(rates, compute)},
-                              {"attention_flops_per_s", attention(rates, compute)},
-                              {"memory_bytes_per_s", rates.bytes_per_s},
-                              {"link_bytes_per_s", rates.link_bytes_per_s},
-                              {"seconds_per_call", rates.seconds_per_call[0]},
-                              {"seconds_per_product",
-                               rates.seconds_per_call[static_cast<size_t>(work_of(compute))]},
-                              {"launch_seconds", rates.launch_seconds}});
+      out["rates"].push_back(
+          {{"arithmetic", name_of(compute, train::kComputes)},
+           {"products_flops_per_s", products(rates, compute)},
+           {"attention_flops_per_s", attention(rates, compute)},
+           {"memory_bytes_per_s", rates.bytes_per_s},
+           {"link_bytes_per_s", rates.link_bytes_per_s},
+           {"seconds_per_call", rates.seconds_per_call[0]},
+           {"seconds_per_product", rates.seconds_per_call[static_cast<size_t>(work_of(compute))]},
+           {"launch_seconds", rates.launch_seconds}});
     }
     std::cout << out.dump(2) << "\n";
     return;

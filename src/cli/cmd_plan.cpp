@@ -73,8 +73,7 @@ PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
 std::vector<plan::Outlook> look_around(const MadePlan& made) {
   std::vector<int64_t> arenas;
   for (const double share : kShares) {
-    const auto budget =
-        static_cast<int64_t>(share * static_cast<double>(made.facts.budget_bytes));
+    const auto budget = static_cast<int64_t>(share * static_cast<double>(made.facts.budget_bytes));
     if (budget > made.facts.constant_bytes) arenas.push_back(budget - made.facts.constant_bytes);
   }
   return plan::look_around(*made.planner, arenas);
@@ -87,8 +86,8 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
     nlohmann::ordered_json json = plan_json(made.plan, made.request, made.facts);
     json["outlook"] = outlook_json(outlooks, made.facts);
     if (options.components)
-      json["components"] = components_json(
-          plan::components_of(made.plan.best, made.request, *made.source));
+      json["components"] =
+          components_json(plan::components_of(made.plan.best, made.request, *made.source));
     if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
     std::cout << json.dump(2) << "\n";
     return;

@@ -251,8 +251,7 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   CLI::Option* calibrates =
       command->add_flag("--calibrate", options->calibrates,
                         "Measure how fast the device is, and keep it for plans: a few seconds");
-  for (const char* other : {"--model", "--data"})
-    calibrates->excludes(command->get_option(other));
+  for (const char* other : {"--model", "--data"}) calibrates->excludes(command->get_option(other));
   command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
       ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");

@@ -57,8 +57,8 @@ MadePlan make_plan(const RunOptions& options) {
                 .epochs = config.epochs};
   made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
   made.plan = made.planner->plan();
-  made.facts.host = plan::choose_on_host(made.plan.best, made.request, *made.source, length,
-                                         device::read_host());
+  made.facts.host =
+      plan::choose_on_host(made.plan.best, made.request, *made.source, length, device::read_host());
   return made;
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/config_json.h"
 #include "sotto/core/config_yaml.h"
-#include "sotto/core/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
 #include "sotto/report/table.h"
@@ -208,8 +208,7 @@ nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
                                     const PlanFacts& facts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const plan::Outlook& outlook : outlooks) {
-    nlohmann::ordered_json entry = {
-        {"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};
+    nlohmann::ordered_json entry = {{"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};
     if (outlook.way) entry["best"] = way_json(*outlook.way, facts);
     json.push_back(std::move(entry));
   }
@@ -307,11 +306,10 @@ std::string components_text(const std::vector<plan::Components>& all, const Plan
   std::vector<report::Column> columns = {{"state on the device"}};
   std::vector<std::string> totals = {"in all"}, speeds = {"speed"};
   for (const plan::Components& components : all) {
-    columns.push_back(
-        {std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
+    columns.push_back({std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
     totals.push_back(format_bytes(components.total() + facts.constant_bytes));
-    speeds.push_back(fmt::format("{:.0f} {}", components.speed,
-                                 facts.is_text ? "tokens/s" : "audio-s/s"));
+    speeds.push_back(
+        fmt::format("{:.0f} {}", components.speed, facts.is_text ? "tokens/s" : "audio-s/s"));
   }
   Table table(columns);
   for (const auto& [name, member] : kComponentNames) {
@@ -333,7 +331,8 @@ std::string components_text(const std::vector<plan::Components>& all, const Plan
 nlohmann::ordered_json components_json(const std::vector<plan::Components>& all) {
   nlohmann::ordered_json json;
   for (const plan::Components& components : all) {
-    nlohmann::ordered_json& entry = json[std::string(name_of(components.numerics, train::kNumerics))];
+    nlohmann::ordered_json& entry =
+        json[std::string(name_of(components.numerics, train::kNumerics))];
     for (const auto& [name, member] : kComponentNames) entry[name] = components.*member;
     entry["speed"] = components.speed;
   }

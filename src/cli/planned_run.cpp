@@ -17,9 +17,8 @@ namespace sotto::cli {
 
 std::shared_ptr<data::Source> source_to_plan(const plan::PlanRequest& request,
                                              train::RunData& data) {
-  return data.make_train([&](const data::Source& all) {
-    return plan::longest_fitting_s(request, all);
-  });
+  return data.make_train(
+      [&](const data::Source& all) { return plan::longest_fitting_s(request, all); });
 }
 
 DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
@@ -30,10 +29,9 @@ DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& 
   const std::shared_ptr<data::Source> source = source_to_plan(request, data);
   plan::Plan plan = plan::Planner(request, *source).plan();
   const std::vector<float> lengths = source->lengths();
-  const plan::HostChoices host =
-      plan::choose_on_host(plan.best, request, *source,
-                           std::accumulate(lengths.begin(), lengths.end(), 0.0),
-                           device::read_host());
+  const plan::HostChoices host = plan::choose_on_host(
+      plan.best, request, *source, std::accumulate(lengths.begin(), lengths.end(), 0.0),
+      device::read_host());
   for (const plan::Reason& reason : plan::reasons_of(plan, request, host))
     spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
   return {.config = plan.best.config,
@@ -42,8 +40,8 @@ DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& 
 
 std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
-  const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
-                                        .request(config, {}, data->shape());
+  const plan::PlanRequest request =
+      planned_device(config, opened.device, opened.budget_bytes).request(config, {}, data->shape());
   std::string text = "What to try, from what costs least; each with all before it:\n";
   for (const plan::Rung& rung : plan::ladder(request, *source_to_plan(request, *data)))
     text += fmt::format("  {}: needs {}\n", rung.change,

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "sotto/core/error.h"
 #include "sotto/core/atomic_folder.h"
+#include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/plan/training_arguments.h"
 #include "sotto/report/table.h"
@@ -23,9 +23,10 @@ using report::Table;
 plan::TransformersChoice choose(const MadePlan& made) {
   const train::RunConfig& config = made.plan.best.config;
   if (config.effective_batch.kind != data::EffectiveBatch::Kind::kUtterances) {
-    throw ConfigError({.attempted = "writing TrainingArguments",
-                       .found = fmt::format("effective_batch {}", config.effective_batch.to_string()),
-                       .expected = "a number of utterances, which is what transformers counts"});
+    throw ConfigError(
+        {.attempted = "writing TrainingArguments",
+         .found = fmt::format("effective_batch {}", config.effective_batch.to_string()),
+         .expected = "a number of utterances, which is what transformers counts"});
   }
   const std::vector<float> lengths = made.source->lengths();
   const train::Compute compute = config.arithmetic().compute;
@@ -41,15 +42,14 @@ plan::TransformersChoice choose(const MadePlan& made) {
                                    .is_half = request.is_half,
                                    .checkpoints = true,
                                    .has_8bit_moments = true};
-  const int64_t bytes =
-      plan::with_reserve(plan::estimate_transformers(config.model, least).peak);
-  throw ConfigError(
-      {.attempted = "planning the run for transformers",
-       .found = fmt::format("it needs about {} there, one utterance at a time with checkpointing and "
-                            "8-bit moments",
-                            format_bytes(bytes)),
-       .expected = fmt::format("at most {}", format_bytes(request.budget_bytes)),
-       .hint = "sotto itself fits: leave out --for."});
+  const int64_t bytes = plan::with_reserve(plan::estimate_transformers(config.model, least).peak);
+  throw ConfigError({.attempted = "planning the run for transformers",
+                     .found = fmt::format(
+                         "it needs about {} there, one utterance at a time with checkpointing and "
+                         "8-bit moments",
+                         format_bytes(bytes)),
+                     .expected = fmt::format("at most {}", format_bytes(request.budget_bytes)),
+                     .hint = "sotto itself fits: leave out --for."});
 }
 
 std::string to_text(const MadePlan& made, const plan::TransformersChoice& choice) {
@@ -65,10 +65,11 @@ std::string to_text(const MadePlan& made, const plan::TransformersChoice& choice
                  format_bytes(memory.micro_batch)});
   table.add_rule();
   table.add_row({"allocated at the peak", format_bytes(memory.peak)});
-  table.add_row({"with what the allocator and the driver take", format_bytes(plan::with_reserve(memory.peak))});
+  table.add_row({"with what the allocator and the driver take",
+                 format_bytes(plan::with_reserve(memory.peak))});
   table.add_row({"budget", format_bytes(made.facts.budget_bytes)});
-  table.add_row({"sotto takes, exactly", format_bytes(made.plan.best.fit.worst.high_water +
-                                                      made.facts.constant_bytes)});
+  table.add_row({"sotto takes, exactly",
+                 format_bytes(made.plan.best.fit.worst.high_water + made.facts.constant_bytes)});
   return table.to_string();
 }
 

@@ -36,10 +36,9 @@ struct Case {
   std::vector<float> lengths = {};
 };
 
-constexpr std::array kOnTheCpu = {Named{"fp32", train::Numerics::kFp32},
-                                  Named{"bf16-exact", train::Numerics::kBf16Exact},
-                                  Named{"bf16-lean", train::Numerics::kBf16Lean},
-                                  Named{"fp16", train::Numerics::kFp16}};
+constexpr std::array kOnTheCpu = {
+    Named{"fp32", train::Numerics::kFp32}, Named{"bf16-exact", train::Numerics::kBf16Exact},
+    Named{"bf16-lean", train::Numerics::kBf16Lean}, Named{"fp16", train::Numerics::kFp16}};
 
 void draw_sizes(Draws& draws, RunConfig& config) {
   const int64_t layers = draws.from(1, 5), heads = draws.from(1, 4);
@@ -103,8 +102,8 @@ void make_large(Draws& draws, RunConfig& config) {
 
 // Any sound; labels by length, so that the longest has the most of them.
 data::Example draw_utterance(Draws& draws, int64_t number, double seconds, int64_t rate) {
-  data::Example example = data::make_dry_example(
-      std::llround(seconds * static_cast<double>(rate)), /*feature_dim=*/0, 0);
+  data::Example example = data::make_dry_example(std::llround(seconds * static_cast<double>(rate)),
+                                                 /*feature_dim=*/0, 0);
   example.utterance = number;
   example.seconds = seconds;
   example.values.resize(static_cast<size_t>(example.rows));
@@ -160,10 +159,8 @@ void draw_choices(Draws& draws, int64_t longest_frames, plan::PlanRequest& reque
   RunConfig& config = request.config;
   config.numerics = draws.one_of(kOnTheCpu);
   if (draws.coin()) config.precision.small_below = 64;
-  request.open = {.numerics = false,
-                  .state = draws.coin(),
-                  .tier = draws.coin(),
-                  .max_frames = draws.coin()};
+  request.open = {
+      .numerics = false, .state = draws.coin(), .tier = draws.coin(), .max_frames = draws.coin()};
   if (!request.open.max_frames) config.max_frames = longest_frames;
   config.optimizer.state = draws.one_of(optim::kStatePlaces);
   config.tier = draw_tiers(draws);
@@ -191,8 +188,8 @@ const kernels::Rates& measured_rates(train::Compute compute) {
 
 // Of the encoder.
 int64_t longest_frames(const Case& random) {
-  const std::unique_ptr<models::Model> network = models::make_model(
-      random.request.config.model, random.request.shape, {.device = at::kMeta});
+  const std::unique_ptr<models::Model> network =
+      models::make_model(random.request.config.model, random.request.shape, {.device = at::kMeta});
   int64_t most = 0;
   for (const data::Example& example : random.examples)
     most = std::max(most, network->num_frames(example.rows));
@@ -223,8 +220,8 @@ void run_steps(const Case& random, const plan::Way& way, const data::ExampleList
   const RunConfig& config = way.config;
   const int64_t capacity = way.fit.worst.high_water;
   train::DryRun dry(config, random.request.shape, train::DryRun::Purpose::kTraining);
-  train::StepSettings settings{.reduction = config.reduction, .tier = config.tier,
-                               .limits = train::limits_of(config)};
+  train::StepSettings settings{
+      .reduction = config.reduction, .tier = config.tier, .limits = train::limits_of(config)};
   const data::EpochOrder epoch =
       data::Sampler({.seed = 1, .batch = config.effective_batch}, random.lengths).epoch(0);
   // As a run does it.
@@ -269,8 +266,8 @@ bool runs_out(const Case& random) {
   const device::ArenaGuard guard(at::kCPU, arena);
   try {
     train::Learner learner(config, random.request.shape, at::kCPU);
-    const std::vector<data::Example> examples(static_cast<size_t>(
-        config.adaptive_batching ? 1 : config.micro_batch), *longest);
+    const std::vector<data::Example> examples(
+        static_cast<size_t>(config.adaptive_batching ? 1 : config.micro_batch), *longest);
     train::run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
   } catch (const OutOfMemory&) {
     return true;

@@ -41,8 +41,8 @@ nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
           .num_layers = options.layers};
 }
 
-kernels::CrossEntropy::Options loss_options(const DecoderLmOptions& options,
-                                            const DataShape& shape, at::ScalarType compute) {
+kernels::CrossEntropy::Options loss_options(const DecoderLmOptions& options, const DataShape& shape,
+                                            at::ScalarType compute) {
   kernels::CrossEntropy::Options loss{.smoothing = options.label_smoothing};
   if (options.loss_rows > 0) {
     const auto entry_bytes = static_cast<int64_t>(c10::elementSize(compute));

@@ -86,9 +86,9 @@ Line line_through(const device::RunDevice& device, const std::function<void()>& 
   const double slope = (b.total.flops - a.total.flops) / std::max(1e-9, b.seconds - a.seconds);
   // Where noise turns the line, the large amount alone counts.
   if (slope < whole || slope > 2.0 * whole) return {.flops_per_s = whole};
-  return {.flops_per_s = slope,
-          .seconds_per_call =
-              (b.seconds - b.total.flops / slope) / static_cast<double>(b.num_calls)};
+  return {
+      .flops_per_s = slope,
+      .seconds_per_call = (b.seconds - b.total.flops / slope) / static_cast<double>(b.num_calls)};
 }
 
 class Calibration {
@@ -142,8 +142,8 @@ class Calibration {
   double elementwise() const {
     if (device_.target.is_cuda()) return 1e14;
     const at::Tensor x = random(1'000, 2'048, at::kFloat);
-    return line_through(device_, [&] { kernels::Gelu::forward(x); },
-                        [&] { kernels::Gelu::forward(x); })
+    return line_through(
+               device_, [&] { kernels::Gelu::forward(x); }, [&] { kernels::Gelu::forward(x); })
         .flops_per_s;
   }
 
@@ -207,7 +207,7 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   const auto arena = std::make_shared<device::Arena>(
       is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, kArenaBytes);
   const device::ArenaGuard guard(device.torch.type(), arena);
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
   const Calibration calibration(device);
   Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};
   const auto set = [&](Work work, const Line& line) {

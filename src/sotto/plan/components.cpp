@@ -47,14 +47,16 @@ std::vector<Components> components_of(const Way& way, const PlanRequest& request
     fixed.config = way.config;
     fixed.config.numerics = numerics;
     fixed.config.optimizer.state = optim::StatePlace::kDevice;
-    fixed.open = {.numerics = false, .state = false, .tier = false, .max_frames = false,
-                  .micro_batch = false, .loss_rows = false};
+    fixed.open = {.numerics = false,
+                  .state = false,
+                  .tier = false,
+                  .max_frames = false,
+                  .micro_batch = false,
+                  .loss_rows = false};
     fixed.budget = {.bytes = device::Arena::kUnlimited};
     const Way alone = Planner(fixed, source).plan().best;
     const device::MemoryReport& worst = alone.fit.worst;
-    const auto at = [&](Category category) {
-      return worst.at_peak[static_cast<size_t>(category)];
-    };
+    const auto at = [&](Category category) { return worst.at_peak[static_cast<size_t>(category)]; };
     const StateBytes state = state_bytes(fixed.config, request.shape);
     Components& components = all.emplace_back(Components{.numerics = numerics,
                                                          .weights = at(Category::kWeights),

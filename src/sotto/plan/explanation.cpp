@@ -31,7 +31,8 @@ std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
   const bool is_small = request.budget.bytes + request.constant_bytes <= kSmallCard;
   const bool is_bf16 = best.config.arithmetic().compute == train::Compute::kBf16;
   if (!is_small || !is_bf16 || !request.target.is_cuda()) return "";
-  return "; a rule of thumb takes fp16 on cards of 8 GB: bf16 takes as little, and needs no scaling "
+  return "; a rule of thumb takes fp16 on cards of 8 GB: bf16 takes as little, and needs no "
+         "scaling "
          "of the loss";
 }
 

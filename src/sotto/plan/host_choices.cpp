@@ -57,9 +57,10 @@ Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes)
   } else if (config.epochs == 1) {
     why = "in one epoch nothing comes again";
   } else {
-    why = fmt::format("all audio takes {} decoded, a quarter of the free RAM is {}: it is decoded "
-                      "as it is needed",
-                      size, format_bytes(room_bytes));
+    why = fmt::format(
+        "all audio takes {} decoded, a quarter of the free RAM is {}: it is decoded "
+        "as it is needed",
+        size, format_bytes(room_bytes));
     if (decoded_bytes < kStreamedAbove) why += "; guides stream above 50 GB";
   }
   return {.key = "data.cache",
@@ -123,8 +124,7 @@ HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Sou
   const int64_t room = std::max<int64_t>(0, host.free_bytes - taken) / kCachedPart;
   const double decoded_bytes =
       is_audio ? 4.0 * static_cast<double>(config.model.sample_rate()) * epoch_s : 0.0;
-  if (request.open.loader_threads)
-    choices.reasons.push_back(choose_threads(config, is_cuda, host));
+  if (request.open.loader_threads) choices.reasons.push_back(choose_threads(config, is_cuda, host));
   if (request.open.cache && is_audio)
     choices.reasons.push_back(choose_cache(config, decoded_bytes, room));
   if (request.open.checkpoint_seconds)

@@ -109,8 +109,9 @@ std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source)
   if (!config.model.is_language_model()) {
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source, limit_s);
-    climb(fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
-          shorter);
+    climb(
+        fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
+        shorter);
   }
   return rungs;
 }

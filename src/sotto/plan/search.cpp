@@ -97,9 +97,8 @@ const device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
   const auto found = memory_.find({limits, step});
   if (found != memory_.end()) return found->second;
   return memory_
-      .emplace(std::pair(limits, step),
-               fit_.worst_under(request_.config.effective_batch,
-                                settings(limits_[limits], tiers_at(step))))
+      .emplace(std::pair(limits, step), fit_.worst_under(request_.config.effective_batch,
+                                                         settings(limits_[limits], tiers_at(step))))
       .first->second;
 }
 

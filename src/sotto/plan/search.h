@@ -86,7 +86,9 @@ class Search {
     int64_t micro_batches = 0;
   };
   const Timed& time_of_step(size_t limits, int64_t step);
-  double seconds_of(size_t limits, int64_t step) { return time_of_step(limits, step).time.total_s(); }
+  double seconds_of(size_t limits, int64_t step) {
+    return time_of_step(limits, step).time.total_s();
+  }
   Way way_of(size_t limits, int64_t step);
   train::StepSettings settings(const MicroBatchLimits& limits, const nn::LayerTiers& tier) const;
   std::vector<MicroBatchLimits> limits_to_try() const;

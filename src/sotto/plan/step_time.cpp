@@ -53,9 +53,8 @@ StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& ra
   const auto num_batches = static_cast<double>(count.all);
   const double device_s = count.alike * batch.working_s + num_batches * batch.calling_s;
   const double forward_s = kForwardShare * device_s;
-  const double for_link_s =
-      std::max(0.0, count.alike * batch.to_host_s - forward_s) +
-      std::max(0.0, count.alike * batch.to_device_s - (device_s - forward_s));
+  const double for_link_s = std::max(0.0, count.alike * batch.to_host_s - forward_s) +
+                            std::max(0.0, count.alike * batch.to_device_s - (device_s - forward_s));
   time.launching_s = num_batches * static_cast<double>(batch.num_calls) * rates.launch_seconds;
   time.batches_s = std::max(device_s + for_link_s, time.launching_s);
   // Both directions at once, beside the update itself.

@@ -10,18 +10,12 @@ using optim::ScheduleKind;
 
 std::string scheduler_of(const optim::ScheduleOptions& schedule, std::vector<std::string>& notes) {
   switch (schedule.kind) {
-    case ScheduleKind::kConstant:
-      return "constant_with_warmup";
-    case ScheduleKind::kLinear:
-      return "linear";
-    case ScheduleKind::kCosine:
-      return "cosine";
-    case ScheduleKind::kInverseSqrt:
-      return "inverse_sqrt";
-    case ScheduleKind::kPlateau:
-      return "reduce_lr_on_plateau";
-    case ScheduleKind::kTriStage:
-      break;
+    case ScheduleKind::kConstant: return "constant_with_warmup";
+    case ScheduleKind::kLinear: return "linear";
+    case ScheduleKind::kCosine: return "cosine";
+    case ScheduleKind::kInverseSqrt: return "inverse_sqrt";
+    case ScheduleKind::kPlateau: return "reduce_lr_on_plateau";
+    case ScheduleKind::kTriStage: break;
   }
   notes.emplace_back("schedule tri_stage: transformers has none, linear stands for it");
   return "linear";
@@ -44,7 +38,8 @@ void add_optimizer(const optim::OptimizerOptions& optimizer, int64_t total,
   json["adam_epsilon"] = optimizer.epsilon;
   json["max_grad_norm"] = optimizer.clip_norm;
   if (!optimizer.rate_factors.empty())
-    arguments.notes.emplace_back("optimizer.rate_factors: give the Trainer an optimizer of its own");
+    arguments.notes.emplace_back(
+        "optimizer.rate_factors: give the Trainer an optimizer of its own");
 }
 
 }  // namespace

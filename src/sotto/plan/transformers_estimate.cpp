@@ -39,10 +39,11 @@ constexpr FrontBytes kLayerNormBytes = {.half = 14.2, .single = 16.2};
 
 const Wav2Vec2Options& known_network(const models::ModelOptions& model) {
   if (model.family == models::Family::kWav2Vec2) return model.wav2vec2;
-  throw ConfigError({.attempted = "estimating the memory of transformers",
-                     .found = fmt::format("a network of {}", name_of(model.family, models::kFamilies)),
-                     .expected = "one that transformers trains as well: wav2vec2 or XLS-R",
-                     .hint = "Choose one, such as --model wav2vec2-base."});
+  throw ConfigError(
+      {.attempted = "estimating the memory of transformers",
+       .found = fmt::format("a network of {}", name_of(model.family, models::kFamilies)),
+       .expected = "one that transformers trains as well: wav2vec2 or XLS-R",
+       .hint = "Choose one, such as --model wav2vec2-base."});
 }
 
 // Without padding inside the convolutions.
@@ -72,13 +73,13 @@ struct BlockBytes {
 BlockBytes block_bytes(const Wav2Vec2Options& network, const PaddedTraining& training) {
   const auto frames = static_cast<double>(frames_of(network, training.seconds));
   const double tokens = static_cast<double>(training.utterances) * frames;
-  const auto width = static_cast<double>(network.width), layers = static_cast<double>(network.layers);
+  const auto width = static_cast<double>(network.width),
+             layers = static_cast<double>(network.layers);
   double one = tokens * width * (training.is_half ? kHalfBytes : kSingleBytes);
   // Models with a norm over channels are given the mask of their padding.
   if (network.conv_norm == nn::WaveNormKind::kLayer && !training.is_eager)
     one += tokens * frames * kMaskHalves * (training.is_half ? 2.0 : 4.0);
-  if (training.is_eager)
-    one += tokens * frames * static_cast<double>(network.heads) * kScoreBytes;
+  if (training.is_eager) one += tokens * frames * static_cast<double>(network.heads) * kScoreBytes;
   if (!training.checkpoints) return {.all = layers * one, .one = one};
   return {.all = layers * tokens * width * kCheckpointBytes + one, .one = one};
 }
@@ -98,11 +99,10 @@ TransformersMemory estimate_transformers(const models::ModelOptions& model,
                             ? 2.0 * static_cast<double>(profile.trainable)
                             : 0.0;
   const double in_forward = std::max(front_bytes(network, training), blocks.all + copies);
-  TransformersMemory memory{
-      .weights = 4 * profile.parameters,
-      .gradients = 4 * profile.trainable,
-      .moments = (training.has_8bit_moments ? 2 : 8) * profile.trainable,
-      .micro_batch = std::llround(in_forward)};
+  TransformersMemory memory{.weights = 4 * profile.parameters,
+                            .gradients = 4 * profile.trainable,
+                            .moments = (training.has_8bit_moments ? 2 : 8) * profile.trainable,
+                            .micro_batch = std::llround(in_forward)};
   // Gradients of the micro-batches before are there from the beginning; else they come as
   // activations go.
   const auto gradients = static_cast<double>(memory.gradients);

@@ -214,18 +214,18 @@ void BudgetFit::refuse_step(const data::EpochOrder& epoch, const Candidate& cand
            fmt::format("checking step {} of an epoch before it starts", candidate.step + 1),
        .found = fmt::format("{} for a micro-batch of {}", format_bytes(needed.high_water), who),
        .expected = fmt::format("at most the budget of {}", format_bytes(budget_.bytes)),
-       .hint = fmt::format("--memory {}MiB would do; or lower micro_batch, or leave long utterances "
-                           "out: data.too_large: skip.",
-                           (needed.high_water >> 20) + 1)});
+       .hint =
+           fmt::format("--memory {}MiB would do; or lower micro_batch, or leave long utterances "
+                       "out: data.too_large: skip.",
+                       (needed.high_water >> 20) + 1)});
 }
 
 std::vector<std::vector<int64_t>> BudgetFit::split(std::span<const uint32_t> step,
                                                    const MicroBatchLimits& limits) const {
   std::vector<data::ExampleSize> sizes;
   for (const uint32_t place : step) sizes.push_back(source_.size_of(place));
-  return split_sizes(dry_.model(), sizes, limits, [&](size_t i) {
-    return source_.where(source_.utterance_at(step[i]));
-  });
+  return split_sizes(dry_.model(), sizes, limits,
+                     [&](size_t i) { return source_.where(source_.utterance_at(step[i])); });
 }
 
 std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,

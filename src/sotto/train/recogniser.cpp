@@ -78,12 +78,22 @@ void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) 
                        values + frame_at(window.kept_end) * width);
 }
 
+// A device without TF32 has the fp32 that it stands for.
+Checkpoint in_fp32_without_tf32(Checkpoint checkpoint, const device::Target& target) {
+  RunConfig& config = checkpoint.config;
+  const bool has_tf32 = target.is_cuda() && target.capability >= 80;
+  if (has_tf32 || config.arithmetic().compute != Compute::kTf32) return checkpoint;
+  config.numerics = Numerics::kFp32;
+  config.precision.compute.reset();
+  return checkpoint;
+}
+
 }  // namespace
 
 Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
                        const device::RunDevice& device)
     : folder_(checkpoint_at(checkpoint)),
-      checkpoint_(read_checkpoint(folder_)),
+      checkpoint_(in_fp32_without_tf32(read_checkpoint(folder_), device.target)),
       device_(device),
       arena_bytes_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)
                        .arena_bytes),

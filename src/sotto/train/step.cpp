@@ -159,7 +159,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
                     const StepSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   // There is no graph: ATen need not look for one at every call.
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);

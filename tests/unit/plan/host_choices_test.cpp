@@ -31,9 +31,8 @@ class HostChoicesTest : public ::testing::Test {
 
   PlanRequest request_;
   Way way_;
-  device::HostInfo host_{.num_cores = 6,
-                         .total_bytes = int64_t{64} << 30,
-                         .free_bytes = int64_t{60} << 30};
+  device::HostInfo host_{
+      .num_cores = 6, .total_bytes = int64_t{64} << 30, .free_bytes = int64_t{60} << 30};
 };
 
 TEST_F(HostChoicesTest, LeaveACoreToTheStep) {

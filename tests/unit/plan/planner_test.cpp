@@ -21,9 +21,7 @@ using train::Numerics;
 kernels::Rates some_rates(train::Compute compute) {
   const bool is_half = compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
   const double products = is_half ? 8e11 : 1e11;
-  kernels::Rates rates{.bytes_per_s = 1e11,
-                       .link_bytes_per_s = 1e10,
-                       .launch_seconds = 1e-6};
+  kernels::Rates rates{.bytes_per_s = 1e11, .link_bytes_per_s = 1e10, .launch_seconds = 1e-6};
   rates.flops_per_s.fill(products);
   rates.seconds_per_call.fill(1e-6);
   return rates;
@@ -141,11 +139,8 @@ TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {
 }
 
 TEST_F(PlannerTest, RespectsWhatIsFixed) {
-  request_.open = {.numerics = false,
-                   .state = false,
-                   .tier = false,
-                   .max_frames = false,
-                   .micro_batch = false};
+  request_.open = {
+      .numerics = false, .state = false, .tier = false, .max_frames = false, .micro_batch = false};
   request_.config.numerics = Numerics::kFp32;
   request_.config.tier = nn::LayerTiers::parse("1 qkv, ffn");
   request_.config.optimizer.state = optim::StatePlace::kHost;

@@ -28,8 +28,8 @@ TEST(TransformersEstimate, IsWithin15PercentOfWhatWasMeasured) {
                                   .is_half = precision == "bf16" || precision == "fp16",
                                   .checkpoints = row["checkpointing"],
                                   .is_eager = row["attention"] == "eager"};
-    const auto peak = static_cast<double>(
-        estimate_transformers(model_named(row["model"]), training).peak);
+    const auto peak =
+        static_cast<double>(estimate_transformers(model_named(row["model"]), training).peak);
     EXPECT_NEAR(peak / row["peak_bytes"].get<double>(), 1.0, 0.15) << row.dump();
   }
 }
@@ -43,11 +43,13 @@ TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
     bool checkpoints;
     double gib;
   };
-  for (const Row& row : {Row{"wav2vec2-base", false, false, 9.1}, {"wav2vec2-base", true, false, 6.6},
+  for (const Row& row : {Row{"wav2vec2-base", false, false, 9.1},
+                         {"wav2vec2-base", true, false, 6.6},
                          {"wav2vec2-base", true, true, 4.9},
                          {"wav2vec2-large-lv60", false, false, 24.3},
                          {"wav2vec2-large-lv60", true, false, 17.3},
-                         {"wav2vec2-large-lv60", true, true, 9.5}, {"xls-r-1b", true, false, 46.4},
+                         {"wav2vec2-large-lv60", true, true, 9.5},
+                         {"xls-r-1b", true, false, 46.4},
                          {"xls-r-1b", true, true, 19.0}}) {
     const PaddedTraining training{.utterances = 8,
                                   .seconds = 28.0,
@@ -90,8 +92,10 @@ TEST(TrainingArguments, SayWhatTheRunSays) {
   config.numerics = train::Numerics::kFp16;
   config.optimizer.schedule = {.kind = optim::ScheduleKind::kTriStage, .warmup_share = 0.1};
   config.epochs = 3;
-  const TransformersChoice choice{.training = {.utterances = 4, .accumulation = 8,
-                                               .checkpoints = true, .has_8bit_moments = true},
+  const TransformersChoice choice{.training = {.utterances = 4,
+                                               .accumulation = 8,
+                                               .checkpoints = true,
+                                               .has_8bit_moments = true},
                                   .memory = {}};
   const TrainingArguments arguments = training_arguments(config, choice, 100);
   EXPECT_EQ(arguments.json["per_device_train_batch_size"], 4);
