@@ -48,8 +48,7 @@ LayerTiers::Group parse_group(std::string_view part, std::string_view text) {
   const auto [stop, code] = std::from_chars(part.data(), part.data() + part.size(), count);
   if (stop == part.data()) return {.num_layers = 0, .tier = tier_named(part, text)};
   if (code != std::errc{} || count < 1) refuse(text, fmt::format("'{}'", part));
-  const std::string_view name =
-      trimmed(part.substr(static_cast<size_t>(std::distance(part.data(), stop))));
+  const std::string_view name = trimmed(part.substr(static_cast<size_t>(stop - part.data())));
   return {.num_layers = count, .tier = tier_named(name, text)};
 }
 
