@@ -14,9 +14,9 @@ constexpr double kOfMemory = 0.36;
 constexpr double kOfLink = 0.80;
 // Of a kernel, however small it is; of a product, which fills the device in waves; and for the host
 // to put one on its way.
-constexpr double kSmallest_s = 1.5e-6;
-constexpr double kSmallestProduct_s = 8e-6;
-constexpr double kLaunch_s = 6e-6;
+constexpr double kSmallestSeconds = 1.5e-6;
+constexpr double kSmallestProductSeconds = 8e-6;
+constexpr double kLaunchSeconds = 6e-6;
 
 }  // namespace
 
@@ -27,9 +27,9 @@ kernels::Rates rates_of(const device::KnownDevice& device, train::Compute comput
   const double half = 1e12 * published.half_tera;
   kernels::Rates rates{.bytes_per_s = kOfMemory * 1e9 * published.memory_giga,
                        .link_bytes_per_s = kOfLink * 1e9 * published.link_giga,
-                       .launch_seconds = kLaunch_s};
-  rates.seconds_per_call.fill(kSmallestProduct_s);
-  rates.seconds_per_call[static_cast<size_t>(Work::kElementwise)] = kSmallest_s;
+                       .launch_seconds = kLaunchSeconds};
+  rates.seconds_per_call.fill(kSmallestProductSeconds);
+  rates.seconds_per_call[static_cast<size_t>(Work::kElementwise)] = kSmallestSeconds;
   rates.seconds_per_call[static_cast<size_t>(Work::kLink)] = 0.0;
   const auto set = [&](Work work, double flops) {
     rates.flops_per_s[static_cast<size_t>(work)] = flops;

@@ -19,7 +19,7 @@ constexpr int64_t kCachedPart = 4;
 // A checkpoint is written in at most one part of so many of the time, on a disk of that speed.
 constexpr double kPartsBetweenCheckpoints = 50.0;
 constexpr double kDiskBytesPerS = 200e6;
-constexpr double kLeastInterval_s = 600.0;
+constexpr double kLeastIntervalSeconds = 600.0;
 // Guides have these limits.
 constexpr double kCachedBelow = 10e9, kStreamedAbove = 50e9;
 constexpr int64_t kWorkersAbove = 32'000'000'000;
@@ -83,7 +83,8 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
   const int64_t bytes = checkpoint_bytes(worst, config);
   const double writing_s = static_cast<double>(bytes) / kDiskBytesPerS;
   config.checkpoint_seconds =
-      60.0 * std::ceil(std::max(kLeastInterval_s, kPartsBetweenCheckpoints * writing_s) / 60.0);
+      60.0 *
+      std::ceil(std::max(kLeastIntervalSeconds, kPartsBetweenCheckpoints * writing_s) / 60.0);
   return {.key = "checkpoint_seconds",
           .value = format_duration(config.checkpoint_seconds),
           .why = fmt::format("a checkpoint has about {}: at 200 MB/s writing takes {:.1f} % of the "
