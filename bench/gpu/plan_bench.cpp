@@ -102,7 +102,7 @@ struct Row {
   double speed = 0.0;
   double launch_share = 0.0;
   // Of each step that was timed.
-  std::vector<double> step_s = {}, launch_s = {}, amounts = {};
+  std::vector<double> step_s = {}, launch_s = {}, amounts = {}, pieces = {};
 };
 
 data::ExampleList all_examples(const Workload& one, const Lengths& lengths, int64_t count) {
@@ -172,6 +172,7 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
     speeds.push_back(work.amount(examples) / seconds);
     row.step_s.push_back(seconds);
     row.launch_s.push_back(result.launch_seconds);
+    row.pieces.push_back(static_cast<double>(result.num_micro_batches));
     row.amounts.push_back(work.amount(examples));
     launch_shares.push_back(result.launch_seconds / seconds);
   }
@@ -204,7 +205,8 @@ void show(const std::vector<Row>& rows) {
     const auto planned = static_cast<double>(row.way.fit.worst.high_water + row.constant);
     table.add_row({row.of.model, row.of.numerics, row.of.budget,
                    std::string(name_of(row.way.config.optimizer.state, optim::kStatePlaces)),
-                   row.way.config.tier.to_string(), std::to_string(row.way.micro_batches),
+                   row.way.config.tier.to_string(),
+                   fmt::format("{}, {:.0f}", row.way.micro_batches, bench::median(row.pieces)),
                    fmt::format("{:.2f}", planned / kGib),
                    percent(static_cast<double>(row.shown) / planned - 1.0),
                    percent(static_cast<double>(row.measured) /
@@ -240,6 +242,7 @@ nlohmann::ordered_json to_json(const Row& row) {
       {"launch_share", row.launch_share},
       {"step_s", row.step_s},
       {"launch_s", row.launch_s},
+      {"pieces", row.pieces},
       {"amounts", row.amounts}};
   for (const auto& [kernel, seconds] : row.way.time.by_kernel_s)
     json["planned_by_kernel_s"][kernel] = seconds;

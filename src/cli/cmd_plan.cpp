@@ -12,6 +12,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "made_plan.h"
+#include "plan_details.h"
 #include "sotto/core/error.h"
 #include "transformers_view.h"
 
@@ -33,6 +34,7 @@ struct PlanOptions {
   std::string stack;
   double price = 0.0;
   bool components = false;
+  bool timeline = false;
   bool json = false;
 };
 
@@ -88,6 +90,8 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
     if (options.components)
       json["components"] =
           components_json(plan::components_of(made.plan.best, made.request, *made.source));
+    if (options.timeline)
+      json["timeline"] = timeline_json(made.planner->timeline_of(made.plan.best));
     if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
     std::cout << json.dump(2) << "\n";
     return;
@@ -98,6 +102,8 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
     std::cout << "\n"
               << components_text(plan::components_of(made.plan.best, made.request, *made.source),
                                  made.facts);
+  if (options.timeline)
+    std::cout << "\n" << timeline_text(made.planner->timeline_of(made.plan.best));
   if (shows_paper) std::cout << "\n" << paper_text(paper_view(made, options.paper));
   std::cout << fmt::format("\n{} is the run's configuration\n", file.string());
 }
@@ -129,7 +135,8 @@ void add_comparisons(CLI::App& command, PlanOptions& options) {
   memories->excludes(devices);
   // A table has no file of its own, and no second opinion.
   for (CLI::Option* comparison : {models, memories, devices}) {
-    for (const char* single : {"--out", "--format", "--estimator", "--for", "--components"})
+    for (const char* single :
+         {"--out", "--format", "--estimator", "--for", "--components", "--timeline"})
       comparison->excludes(command.get_option(single));
   }
 }
@@ -149,12 +156,14 @@ void add_estimates(CLI::App& command, PlanOptions& options) {
       ->check(CLI::Range(0.0, 100.0));
   command.add_flag("--components", options.components,
                    "Weights, gradients, moments and activations in each arithmetic");
+  command.add_flag("--timeline", options.timeline, "Memory over a step, drawn");
   command
       .add_option("--for", options.stack,
                   "transformers: TrainingArguments for Hugging Face, and what it would take")
       ->check(CLI::IsMember({"transformers"}))
       ->excludes(estimator)
-      ->excludes(command.get_option("--components"));
+      ->excludes(command.get_option("--components"))
+      ->excludes(command.get_option("--timeline"));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "planned_device.h"
 #include "planned_run.h"
-#include "sotto/device/host_info.h"
 #include "sotto/plan/usual_data.h"
 
 namespace sotto::cli {
@@ -58,7 +57,7 @@ MadePlan make_plan(const RunOptions& options) {
   made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
   made.plan = made.planner->plan();
   made.facts.host =
-      plan::choose_on_host(made.plan.best, made.request, *made.source, length, device::read_host());
+      choose_besides(made.plan.best, made.request, *made.source, length, made.data.get());
   return made;
 }
 

@@ -220,20 +220,21 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
                {"numerics"},
                {"state"},
                {"tier"},
+               {"a step in", Align::kRight},
                {"memory", Align::kRight},
                {"speed", Align::kRight},
                {"all epochs", Align::kRight}});
   std::string refusals;
   for (const ComparedPlan& row : plans) {
     if (!row.plan) {
-      table.add_row({row.name, "does not fit", "", "", "", "", ""});
+      table.add_row({row.name, "does not fit", "", "", "", "", "", ""});
       refusals += fmt::format("\n{}: {}\n", row.name, row.refused);
       continue;
     }
     const Way& way = row.plan->best;
     table.add_row({row.name, std::string(name_of(way.config.numerics, train::kNumerics)),
                    std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
-                   way.config.tier.to_string(),
+                   way.config.tier.to_string(), std::to_string(way.micro_batches),
                    format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
                    speed_text(way, row.facts), format_duration(run_seconds(way, row.facts))});
   }
@@ -250,91 +251,6 @@ nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans) {
       entry["refused"] = row.refused;
     }
     json["plans"].push_back(std::move(entry));
-  }
-  return json;
-}
-
-namespace {
-
-std::string percent_text(double share) {
-  return fmt::format("{:+.0f} %", 100.0 * share);
-}
-
-}  // namespace
-
-std::string paper_text(const PaperView& view) {
-  const plan::PaperEstimate& estimate = view.estimate;
-  Table table({{"estimated by alpha x T x d x layers"}, {"", Align::kRight}});
-  table.add_row({"weights, gradients, moments", format_bytes(estimate.state_bytes)});
-  table.add_row({fmt::format("activations: alpha {}, T {} frames (percentile {}), {} utterances",
-                             view.options.alpha, estimate.frames, view.options.percentile,
-                             estimate.utterances),
-                 format_bytes(estimate.activation_bytes)});
-  table.add_rule();
-  table.add_row({"the formula says", format_bytes(estimate.total())});
-  table.add_row({"the run takes", format_bytes(view.exact_bytes)});
-  table.add_row({"the formula misses by", percent_text(estimate.miss(view.exact_bytes))});
-  return table.to_string();
-}
-
-nlohmann::ordered_json paper_json(const PaperView& view) {
-  return {{"alpha_constant", view.options.alpha},
-          {"sequence_length_percentile", view.options.percentile},
-          {"frames", view.estimate.frames},
-          {"utterances", view.estimate.utterances},
-          {"state_bytes", view.estimate.state_bytes},
-          {"activation_bytes", view.estimate.activation_bytes},
-          {"estimated_bytes", view.estimate.total()},
-          {"exact_bytes", view.exact_bytes},
-          {"misses_by", view.estimate.miss(view.exact_bytes)}};
-}
-
-namespace {
-
-constexpr std::array kComponentNames = {
-    std::pair{"weights", &plan::Components::weights},
-    std::pair{"remainder of weights", &plan::Components::remainder},
-    std::pair{"gradients", &plan::Components::gradients},
-    std::pair{"momentum", &plan::Components::momentum},
-    std::pair{"variance", &plan::Components::variance},
-    std::pair{"activations", &plan::Components::activations},
-    std::pair{"other", &plan::Components::other}};
-
-}  // namespace
-
-std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts) {
-  std::vector<report::Column> columns = {{"state on the device"}};
-  std::vector<std::string> totals = {"in all"}, speeds = {"speed"};
-  for (const plan::Components& components : all) {
-    columns.push_back({std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
-    totals.push_back(format_bytes(components.total() + facts.constant_bytes));
-    speeds.push_back(
-        fmt::format("{:.0f} {}", components.speed, facts.is_text ? "tokens/s" : "audio-s/s"));
-  }
-  Table table(columns);
-  for (const auto& [name, member] : kComponentNames) {
-    std::vector<std::string> row = {name};
-    for (const plan::Components& components : all) row.push_back(format_bytes(components.*member));
-    table.add_row(row);
-  }
-  if (facts.constant_bytes > 0) {
-    std::vector<std::string> row = {"driver and libraries"};
-    row.resize(all.size() + 1, format_bytes(facts.constant_bytes));
-    table.add_row(row);
-  }
-  table.add_rule();
-  table.add_row(totals);
-  table.add_row(speeds);
-  return table.to_string();
-}
-
-nlohmann::ordered_json components_json(const std::vector<plan::Components>& all) {
-  nlohmann::ordered_json json;
-  for (const plan::Components& components : all) {
-    nlohmann::ordered_json& entry =
-        json[std::string(name_of(components.numerics, train::kNumerics))];
-    for (const auto& [name, member] : kComponentNames) entry[name] = components.*member;
-    entry["speed"] = components.speed;
   }
   return json;
 }

@@ -8,10 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sotto/plan/components.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
-#include "sotto/plan/paper_estimate.h"
 
 namespace sotto::cli {
 
@@ -55,19 +53,6 @@ struct ComparedPlan {
 // `what`: the title of the first column.
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans);
 nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans);
-
-// What the literature's formula says of a plan, beside what is exact.
-struct PaperView {
-  plan::PaperEstimate estimate;
-  plan::PaperOptions options;
-  int64_t exact_bytes = 0;
-};
-std::string paper_text(const PaperView& view);
-nlohmann::ordered_json paper_json(const PaperView& view);
-
-// Each arithmetic a column.
-std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts);
-nlohmann::ordered_json components_json(const std::vector<plan::Components>& all);
 
 // A run's configuration, with reasons: YAML, or JSON without them where the file's name ends so.
 void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,

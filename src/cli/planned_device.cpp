@@ -1,5 +1,7 @@
 #include "planned_device.h"
 
+#include <algorithm>
+
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/budget.h"
@@ -24,6 +26,14 @@ int64_t host_bytes_for(const MemorySize& budget) {
   return device::resolve_budget(budget,
                                 {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
                                 "the host", "--host-memory");
+}
+
+// The most that was measured in any arithmetic, which may be open; else what is allowed for.
+int64_t known_constant(const device::RunDevice& device) {
+  int64_t most = 0;
+  for (const train::Compute compute : plan::computes_of(device.target))
+    most = std::max(most, train::find_library_constant(device, compute).value_or(0));
+  return most > 0 ? most : device::KnownDevice::kLibraryAllowance;
 }
 
 PlannedDevice device_elsewhere(const train::RunConfig& config) {
@@ -77,8 +87,7 @@ PlannedDevice planned_device(const train::RunConfig& config, const device::RunDe
       .host_bytes = device::HostMemory::kUnlimited,
       .rates = [device](train::Compute of) { return plan::rates_at_hand(device, of); }};
   if (device.target.is_cuda()) {
-    planned.constant_bytes = train::find_library_constant(device, config.arithmetic().compute)
-                                 .value_or(device::KnownDevice::kLibraryAllowance);
+    planned.constant_bytes = known_constant(device);
     planned.host_bytes = host_bytes_for(config.host_memory);
   }
   return planned;

@@ -10,8 +10,10 @@
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/units.h"
 #include "sotto/device/host_info.h"
+#include "sotto/plan/evaluation_limits.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
+#include "sotto/train/library_constant.h"
 
 namespace sotto::cli {
 
@@ -21,17 +23,35 @@ std::shared_ptr<data::Source> source_to_plan(const plan::PlanRequest& request,
       [&](const data::Source& all) { return plan::longest_fitting_s(request, all); });
 }
 
+plan::HostChoices choose_besides(plan::Way& way, const plan::PlanRequest& request,
+                                 const data::Source& source, double length,
+                                 const train::RunData* data) {
+  plan::HostChoices choices =
+      plan::choose_on_host(way, request, source, length, device::read_host());
+  const std::unique_ptr<data::Source> dev = data != nullptr ? data->make_dev() : nullptr;
+  if (dev) choices.reasons.push_back(plan::tell_evaluation(way, request, *dev));
+  return choices;
+}
+
 DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& open,
                        const OpenedDevice& opened, train::RunData& data) {
   if (!open.any()) return {.config = config, .plan_yaml = ""};
-  const plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
-                                        .request(config, open, data.shape());
+  plan::PlanRequest request = planned_device(config, opened.device, opened.budget_bytes)
+                                  .request(config, open, data.shape());
   const std::shared_ptr<data::Source> source = source_to_plan(request, data);
   plan::Plan plan = plan::Planner(request, *source).plan();
+  // What libraries take was allowed for, where it was never measured: where that was too little,
+  // there is less room.
+  const train::BudgetParts parts =
+      train::divide_budget(plan.best.config, data.shape(), opened.device, opened.budget_bytes);
+  if (parts.arena_bytes < request.budget.bytes) {
+    request.budget.bytes = parts.arena_bytes;
+    request.constant_bytes = parts.constant_bytes;
+    plan = plan::Planner(request, *source).plan();
+  }
   const std::vector<float> lengths = source->lengths();
-  const plan::HostChoices host = plan::choose_on_host(
-      plan.best, request, *source, std::accumulate(lengths.begin(), lengths.end(), 0.0),
-      device::read_host());
+  const plan::HostChoices host = choose_besides(
+      plan.best, request, *source, std::accumulate(lengths.begin(), lengths.end(), 0.0), &data);
   for (const plan::Reason& reason : plan::reasons_of(plan, request, host))
     spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
   return {.config = plan.best.config,

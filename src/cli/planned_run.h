@@ -7,6 +7,7 @@
 
 #include "opened_device.h"
 #include "run_options.h"
+#include "sotto/plan/host_choices.h"
 #include "sotto/train/rehearsal.h"
 #include "sotto/train/run_data.h"
 
@@ -25,6 +26,12 @@ DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& 
 // What is planned with: what a policy leaves out where it does not fit is not among it.
 std::shared_ptr<data::Source> source_to_plan(const plan::PlanRequest& request,
                                              train::RunData& data);
+
+// What a run does besides its steps: decided in the way's configuration, and told.
+// `length`: of an epoch, in seconds.
+plan::HostChoices choose_besides(plan::Way& way, const plan::PlanRequest& request,
+                                 const data::Source& source, double length,
+                                 const train::RunData* data);
 
 // What could be given up for memory, and what the run would need then: for one that ran out of it.
 std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened);

@@ -47,6 +47,40 @@ TEST_F(Plans, NeverUseWhatACardDoesNotHave) {
   EXPECT_LE(plan["best"]["total_bytes"], plan["budget_bytes"]);
 }
 
+TEST_F(Plans, CountWhatAnHourCosts) {
+  const std::vector<std::string> words = {"--model", "wav2vec2-base", "--device", "l4"};
+  const nlohmann::json free = plan(words);
+  EXPECT_EQ(free["best"]["run_cost"], 0.0);
+  std::vector<std::string> priced = words;
+  priced.insert(priced.end(), {"--price", "3.6"});
+  const nlohmann::json best = plan(priced)["best"];
+  EXPECT_DOUBLE_EQ(best["run_cost"].get<double>(), best["run_seconds"].get<double>() / 1000.0);
+}
+
+TEST_F(Plans, ShowWhereTheBytesAre) {
+  const nlohmann::json plan = this->plan({"--model", "wav2vec2-base", "--device", "l4",
+                                          "--components", "--timeline", "--estimator", "paper"});
+  const nlohmann::json& components = plan["components"];
+  ASSERT_EQ(components.size(), 3);
+  // Of each parameter that trains 4 bytes a moment, or one and a scale.
+  EXPECT_EQ(components["fp32"]["momentum"], components["fp32"]["variance"]);
+  EXPECT_LT(4 * components["bf16-lean"]["momentum"].get<int64_t>(),
+            components["fp32"]["momentum"].get<int64_t>() * 21 / 20);
+  EXPECT_LT(components["bf16-exact"]["activations"], components["fp32"]["activations"]);
+  EXPECT_GT(plan["timeline"].size(), 20);
+  EXPECT_EQ(plan["timeline"].back()["phase"], "update");
+  EXPECT_EQ(plan["paper"]["exact_bytes"], plan["best"]["arena_bytes"]);
+  // More micro-batches than gradients of bf16 may be summed over.
+  EXPECT_EQ(this->plan({"--model", "xls-r-300m", "--device", "rtx4070", "--memory", "2300MiB",
+                        "--components"})["components"]
+                .size(),
+            3);
+  const CommandResult text = run_sotto({"plan", "--model", "wav2vec2-base", "--device", "l4",
+                                        "--components", "--timeline", "--out", run("x").string()});
+  for (const char* part : {"momentum", "variance", "memory over a step", "█", "update"})
+    EXPECT_PRED2(contains, text.out, part);
+}
+
 TEST_F(Plans, AreRefusedWithWhatWouldDo) {
   EXPECT_PRED2(contains, refusal({"--device", "rtx407", "--model", "wav2vec2-base"}),
                "Did you mean 'rtx4070'?");
@@ -80,6 +114,53 @@ TEST_F(Plans, AreTrainedWith) {
                  run("planned").string()});
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_EQ(weights("planned", 18), weights("itself", 18));
+}
+
+TEST_F(Plans, AreJsonToo) {
+  const std::string base = folder_.path().string() + "/";
+  ASSERT_EQ(run_sotto({"plan", "--config", base + "tiny.yaml", "--format", "json", "--out",
+                       base + "json"})
+                .exit_code,
+            0);
+  const nlohmann::json written = nlohmann::json::parse(content_of(run("json") / "plan.json"));
+  EXPECT_EQ(written["effective_batch"], 8);
+  ASSERT_EQ(train("itself").exit_code, 0);
+  const CommandResult planned =
+      run_sotto({"train", "--plan", base + "json/plan.json", "--out", run("planned").string()});
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_EQ(weights("planned", 18), weights("itself", 18));
+}
+
+TEST_F(Plans, SayHowMuchIsEvaluatedAtOnce) {
+  const nlohmann::json plan = this->plan({"--config", (folder_.path() / "tiny.yaml").string()});
+  const auto& reasons = plan["reasons"];
+  const auto found = std::ranges::find_if(
+      reasons, [](const nlohmann::json& reason) { return reason["key"] == "evaluation"; });
+  ASSERT_NE(found, reasons.end());
+  EXPECT_PRED2(contains, (*found)["why"].get<std::string>(), "of 100 MiB");
+}
+
+// By hand, and predicted anew.
+TEST_F(Plans, EditedOnesAreHonoured) {
+  const std::string base = folder_.path().string() + "/";
+  plan({"--config", base + "tiny.yaml"});
+  std::string yaml = content_of(run("plan") / "plan.yaml");
+  const size_t at = yaml.find("\ntier: none");
+  ASSERT_NE(at, std::string::npos);
+  yaml.replace(at, 11, "\ntier: block");
+  folder_.write("edited.yaml", yaml);
+  const nlohmann::json edited = plan({"--config", base + "edited.yaml"});
+  EXPECT_EQ(edited["best"]["tier"], "block");
+}
+
+TEST_F(Plans, AreAuditedBeforeAnEpoch) {
+  const CommandResult result =
+      run_sotto({"train", "--config", (folder_.path() / "tiny.yaml").string(), "--out",
+                 run("audited").string()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.err, "epoch 1: 6 steps, worst peak ");
+  EXPECT_PRED2(contains, result.err, " of 100 MiB at step ");
+  EXPECT_PRED2(contains, result.err, "epoch 3: 6 steps");
 }
 
 TEST_F(Plans, AreRehearsed) {

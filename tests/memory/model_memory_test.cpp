@@ -127,7 +127,7 @@ TEST(LanguageModelMemory, OfAnEvaluationFitsWhateverItsRows) {
   const data::ExampleList source(rows);
   // Enough for the rows as they lie there.
   const int64_t bytes = dry.recognise(rows).high_water;
-  const int64_t frames = train::fit_recognition(dry, source, {.bytes = bytes}).max_frames;
+  const int64_t frames = train::fit_recognition(dry, source, {.bytes = bytes}).limits.max_frames;
   for (const data::Example& row : rows) {
     std::vector<data::Example> others(static_cast<size_t>(frames / kRowTokens), rows.front());
     others.front() = row;

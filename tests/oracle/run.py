@@ -29,16 +29,20 @@ import speech_features
 ORACLE = Path(__file__).resolve().parent
 ROOT = ORACLE.parent.parent
 MAX_SHOWN = 5
-VECTOR_MATH = "vector_math"
-SAVED_MODELS = "saved_models"
-EVENT_FILES = "event_files"
-MODEL_CARDS = "model_cards"
-SPEECH_FEATURES = "speech_features"
+BINARIES = ROOT / "build" / "bin"
+SOTTO = BINARIES / "sotto"
 # Not a part of the repository; without it the check says so and passes.
 SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
 # Fixtures of CTC networks, written in two files each.
 SAVED = ["base", "base_bias", "stable", "stable_nobias"]
 SHARD_BYTES = "80KiB"
+# Plans whose settings transformers is to take, each with its effective batch.
+FOR_TRANSFORMERS = {
+    "--model wav2vec2-base --device t4": 32,
+    "--model wav2vec2-large-lv60 --device rtx4090 --set effective_batch=64": 64,
+    "--model xls-r-1b --device a100-80 --set numerics=tf32 --max-steps 500": 32,
+    "--model wav2vec2-base --device rtx3070 --set optimizer.schedule.kind=cosine --set evaluate_every=50": 32,
+}
 
 # The polynomials of simd_math.h, by the letter of their variable there.
 FITTED = {"f": "exp2", "t": "erfcx", "m": "log1p"}
@@ -119,12 +123,12 @@ def fitted_polynomials(text: str) -> dict[str, list[float]]:
     return found
 
 
-def check_vector_math() -> bool:
+def check_vector_math(_: Path) -> bool:
     command = [sys.executable, ROOT / "tools" / "fit_vector_math.py"]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         return report(
-            VECTOR_MATH, False, "tools/fit_vector_math.py failed", run.stderr.splitlines()[-MAX_SHOWN:]
+            "vector_math", False, "tools/fit_vector_math.py failed", run.stderr.splitlines()[-MAX_SHOWN:]
         )
     fitted = fitted_polynomials(run.stdout)
     header = header_polynomials((ROOT / "src/sotto/kernels/simd_math.h").read_text())
@@ -133,21 +137,16 @@ def check_vector_math() -> bool:
     if missing := set(FITTED.values()) - header.keys():
         result.differences.append(f"simd_math.h: no polynomial of {', '.join(sorted(missing))} was found")
     text = f"{result.num_values} coefficients, largest difference {result.largest:.1e}"
-    return report(VECTOR_MATH, not result.differences, text, result.differences)
+    return report("vector_math", not result.differences, text, result.differences)
 
 
 def check_saved_models(folder: Path) -> bool:
     """What `sotto export` wrote of each fixture's network, loaded and run by transformers."""
-    binary = ROOT / "build" / "bin" / "sotto"
-    if not binary.exists():
-        return report(
-            SAVED_MODELS, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
-        )
     wrong = []
     for name in SAVED:
         source, saved = fixture.FOLDER / "wav2vec2" / name, folder / f"saved_{name}"
         commands = [
-            [binary, "export", "--model", source, "--out", saved, "--max-shard", SHARD_BYTES],
+            [SOTTO, "export", "--model", source, "--out", saved, "--max-shard", SHARD_BYTES],
             [sys.executable, ORACLE / "check_saved.py", saved, source],
         ]
         for command in commands:
@@ -156,7 +155,7 @@ def check_saved_models(folder: Path) -> bool:
                 wrong.append(f"{name}: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
                 break
     text = f"{len(SAVED)} folders that sotto saved, loaded by transformers"
-    return report(SAVED_MODELS, not wrong, text, wrong)
+    return report("saved_models", not wrong, text, wrong)
 
 
 def write_sounds(folder: Path) -> Path:
@@ -174,11 +173,6 @@ def write_sounds(folder: Path) -> Path:
 
 def check_model_cards(folder: Path) -> bool:
     """Cards of a model without a run and with one, read by huggingface_hub; transformers runs their code."""
-    binary = ROOT / "build" / "bin" / "sotto"
-    if not binary.exists():
-        return report(
-            MODEL_CARDS, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
-        )
     source, run = fixture.FOLDER / "wav2vec2" / "stable", folder / "card_run"
     sounds = write_sounds(folder)
     wrong = []
@@ -190,71 +184,87 @@ def check_model_cards(folder: Path) -> bool:
         return done.returncode == 0
 
     check = [sys.executable, ORACLE / "check_card.py"]
-    if succeeds(binary, "export", "--model", source, "--out", folder / "card_plain"):
+    if succeeds(SOTTO, "export", "--model", source, "--out", folder / "card_plain"):
         succeeds(*check, folder / "card_plain")
-    train = [binary, "train", "--model", source, "--train", sounds, "--dev", sounds, "--out", run]
+    train = [SOTTO, "train", "--model", source, "--train", sounds, "--dev", sounds, "--out", run]
     said = ["--language", "no", "--license", "mit"]
     if succeeds(*train, "--memory", "150MiB", "--max-steps", "2") and succeeds(
-        binary, "export", "--model", run, "--out", folder / "card_trained", *said
+        SOTTO, "export", "--model", run, "--out", folder / "card_trained", *said
     ):
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         rates = [record["words"]["rate"] for record in records if record.get("kind") == "evaluation"]
         succeeds(*check, folder / "card_trained", str(100.0 * min(rates)))
-    return report(MODEL_CARDS, not wrong, "2 cards, read by huggingface_hub and run by transformers", wrong)
+    return report("model_cards", not wrong, "2 cards, read by huggingface_hub and run by transformers", wrong)
 
 
 def check_speech_features(folder: Path) -> bool:
     """Features of real speech, packed by us and one by one by others."""
     if not SPEECH.exists():
-        return report(SPEECH_FEATURES, True, f"skipped: no {SPEECH.parent.name} (SOTTO_TEST_DATA)", [])
-    binary = ROOT / "build" / "bin" / "dump_features"
-    if not binary.exists():
-        return report(
-            SPEECH_FEATURES, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
-        )
-    text, differences = speech_features.compare(binary, SPEECH, folder)
-    return report(SPEECH_FEATURES, not differences, text, differences)
+        return report("speech_features", True, f"skipped: no {SPEECH.parent.name} (SOTTO_TEST_DATA)", [])
+    text, differences = speech_features.compare(BINARIES / "dump_features", SPEECH, folder)
+    return report("speech_features", not differences, text, differences)
 
 
 def check_event_files(folder: Path) -> bool:
     """What `sotto train` wrote for TensorBoard, read by TensorBoard."""
-    binary = ROOT / "build" / "bin" / "sotto"
-    if not binary.exists():
-        return report(
-            EVENT_FILES, False, f"{binary.relative_to(ROOT)} is not there: run `make build` first", []
-        )
-    text, differences = check_events.check(binary, folder)
-    return report(EVENT_FILES, not differences, text, differences)
+    text, differences = check_events.check(SOTTO, folder)
+    return report("event_files", not differences, text, differences)
+
+
+def check_training_arguments(folder: Path) -> bool:
+    """What `sotto plan --for transformers` wrote, taken by transformers."""
+    wrong = []
+    for number, (words, batch) in enumerate(FOR_TRANSFORMERS.items()):
+        out = folder / f"arguments_{number}"
+        commands = [
+            [SOTTO, "plan", *words.split(), "--for", "transformers", "--out", out],
+            [sys.executable, ORACLE / "check_arguments.py", out / "training_arguments.json", str(batch)],
+        ]
+        for command in commands:
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode != 0:
+                wrong.append(f"{words}: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
+                break
+    text = f"{len(FOR_TRANSFORMERS)} plans for transformers, taken by its TrainingArguments"
+    return report("training_arguments", not wrong, text, wrong)
+
+
+# Checks that are not of a fixture, and the program that each runs.
+CHECKS = {
+    "event_files": (check_event_files, SOTTO),
+    "model_cards": (check_model_cards, SOTTO),
+    "saved_models": (check_saved_models, SOTTO),
+    "speech_features": (check_speech_features, BINARIES / "dump_features"),
+    "training_arguments": (check_training_arguments, SOTTO),
+    "vector_math": (check_vector_math, None),
+}
+
+
+def check(name: str, folder: Path, writes: bool) -> bool:
+    if name not in CHECKS:
+        if writes:
+            make_fixture(name, fixture.FOLDER)
+        return check_fixture(name, folder)
+    function, program = CHECKS[name]
+    if program is not None and not program.exists():
+        return report(name, False, f"{program.relative_to(ROOT)} is not there: run `make build` first", [])
+    return function(folder)
 
 
 def main() -> int:
-    known = [*fixture_names(), EVENT_FILES, MODEL_CARDS, SAVED_MODELS, SPEECH_FEATURES, VECTOR_MATH]
+    known = [*fixture_names(), *CHECKS]
     parser = argparse.ArgumentParser(description="Compares the committed fixtures with newly made ones.")
     parser.add_argument("--write", action="store_true", help="replace the committed fixtures")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(known):
         parser.error(f"unknown {', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
-    names = arguments.names or known
 
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
+        for name in arguments.names or known:
             try:
-                if name == VECTOR_MATH:
-                    outcomes.append(check_vector_math())
-                elif name == MODEL_CARDS:
-                    outcomes.append(check_model_cards(Path(folder)))
-                elif name == SAVED_MODELS:
-                    outcomes.append(check_saved_models(Path(folder)))
-                elif name == EVENT_FILES:
-                    outcomes.append(check_event_files(Path(folder)))
-                elif name == SPEECH_FEATURES:
-                    outcomes.append(check_speech_features(Path(folder)))
-                else:
-                    if arguments.write:
-                        make_fixture(name, fixture.FOLDER)
-                    outcomes.append(check_fixture(name, Path(folder)))
+                outcomes.append(check(name, Path(folder), arguments.write))
             except Exception as error:  # one that cannot be made or read must not hide the others
                 outcomes.append(report(name, False, f"{type(error).__name__}: {error}", []))
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")

@@ -141,7 +141,13 @@ void Arena::reset_peak() {
               .live_by_category = history_.live_by_category,
               .at_peak = history_.live_by_category,
               .peak_moment = current_moment(),
+              .timeline = {},
               .library_calls = {}};
+}
+
+void Arena::trace_moments(bool traces) {
+  const std::lock_guard lock(mutex_);
+  traces_ = traces;
 }
 
 Arena::Block Arena::place(int64_t bytes, Category category, std::string_view purpose) {
@@ -222,6 +228,11 @@ void Arena::count(const Block& block) {
     history_.at_peak = history_.live_by_category;
     history_.peak_moment = current_moment();
   }
+  if (!traces_) return;
+  std::vector<MomentPeak>& timeline = history_.timeline;
+  if (timeline.empty() || timeline.back().moment != current_moment())
+    timeline.push_back({.moment = current_moment()});
+  timeline.back().bytes = std::max(timeline.back().bytes, placement_.live());
 }
 
 void Arena::throw_out_of_memory(int64_t bytes, std::string_view purpose, bool injected) const {

@@ -40,6 +40,12 @@ struct LibraryUse {
   int64_t num_breaches = 0;
 };
 
+// The most that was alive in one moment.
+struct MomentPeak {
+  Moment moment;
+  int64_t bytes = 0;
+};
+
 struct MemoryReport {
   int64_t capacity = 0;
   int64_t live = 0;
@@ -52,6 +58,8 @@ struct MemoryReport {
   CategoryBytes live_by_category = {};
   CategoryBytes at_peak = {};
   Moment peak_moment;
+  // The moments one after the other, where Arena::trace_moments asked for them.
+  std::vector<MomentPeak> timeline;
   // Points at which memory was asked for, each of which can throw.
   int64_t num_reservations = 0;
   std::vector<LibraryUse> library_calls;
@@ -89,6 +97,8 @@ class Arena {
 
   // Begins a new history: peak, high-water mark and library calls of what happens from now on.
   void reset_peak();
+  // Whether the history has a timeline from now on. It grows with each moment: for one step.
+  void trace_moments(bool traces);
 
  private:
   struct Block {
@@ -130,6 +140,7 @@ class Arena {
   int64_t next_reservation_ = 0;
   int64_t fail_at_ = 0;  // value of num_reservations that throws; 0: none
   MemoryReport history_;
+  bool traces_ = false;
 };
 
 }  // namespace sotto::device

@@ -1,5 +1,6 @@
 // Stands in for cuda_device_cuda.cpp where CUDA is not built.
 #include "sotto/core/error.h"
+#include "sotto/device/blas_workspaces.h"
 #include "sotto/device/cuda_device.h"
 
 namespace sotto::device {
@@ -32,6 +33,10 @@ CudaMemory read_cuda_memory() {
 }
 
 void synchronize_cuda() {
+  throw_not_built();
+}
+
+void release_blas_workspaces() {
   throw_not_built();
 }
 

@@ -15,6 +15,7 @@
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/json_cache.h"
+#include "sotto/device/blas_workspaces.h"
 #include "sotto/device/copy_lane.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
@@ -197,6 +198,14 @@ bool uses_half(train::Compute compute) {
   return compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
 }
 
+// What a library keeps must not keep the arena.
+struct ReleasedWorkspaces {
+  bool is_cuda = false;
+  ~ReleasedWorkspaces() {
+    if (is_cuda) device::release_blas_workspaces();
+  }
+};
+
 }  // namespace
 
 Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
@@ -207,6 +216,7 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   const auto arena = std::make_shared<device::Arena>(
       is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, kArenaBytes);
   const device::ArenaGuard guard(device.torch.type(), arena);
+  const ReleasedWorkspaces released{.is_cuda = is_cuda};
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   const Calibration calibration(device);
   Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};

@@ -1,5 +1,6 @@
 #include "sotto/plan/components.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sotto/optim/state.h"
@@ -37,15 +38,27 @@ StateBytes state_bytes(const train::RunConfig& config, const models::DataShape& 
   return bytes;
 }
 
+// Those of the way, or larger ones: so that gradients of any type may be summed over a step.
+int64_t frames_for_all(const Way& way, const PlanRequest& request, const data::Source& source) {
+  constexpr int64_t kMostPieces = train::kMaxBf16Sums * 3 / 4;
+  if (way.config.max_frames == 0) return 0;
+  train::DryRun dry(way.config, request.shape, train::DryRun::Purpose::kTraining, request.target);
+  train::BudgetFit fit(dry, source, {.bytes = device::Arena::kUnlimited});
+  const int64_t frames = fit.measure_largest(way.config.effective_batch).frames;
+  return std::max(way.config.max_frames, frames / kMostPieces);
+}
+
 }  // namespace
 
 std::vector<Components> components_of(const Way& way, const PlanRequest& request,
                                       const data::Source& source) {
   std::vector<Components> all;
+  const int64_t max_frames = frames_for_all(way, request, source);
   for (const Numerics numerics : numerics_of(request.target)) {
     PlanRequest fixed = request;
     fixed.config = way.config;
     fixed.config.numerics = numerics;
+    fixed.config.max_frames = max_frames;
     fixed.config.optimizer.state = optim::StatePlace::kDevice;
     fixed.open = {.numerics = false,
                   .state = false,

@@ -91,6 +91,8 @@ std::string why_tier(const Way& best, const PlanRequest& request) {
 
 std::string why_frames(const Way& best) {
   if (best.config.max_frames == 0) return "a step fits in one micro-batch";
+  if (best.micro_batches == 1)
+    return "a step of median length fits in one micro-batch; longer ones are split";
   return fmt::format(
       "a step goes in {} micro-batches; larger ones would leave room for less that is "
       "kept, smaller ones would be slower",

@@ -1,6 +1,10 @@
 #include "sotto/plan/planner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <limits>
+#include <ranges>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -38,6 +42,23 @@ int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<f
   const auto middle = steps.begin() + std::ssize(steps) / 2;
   std::ranges::nth_element(steps, middle);
   return middle->second;
+}
+
+// What the user has fixed of what decides memory: "tier: none and numerics: fp32 are fixed".
+std::string fixed_text(const PlanRequest& request) {
+  const train::RunConfig& config = request.config;
+  std::vector<std::string> fixed;
+  if (!request.open.numerics)
+    fixed.push_back(fmt::format("numerics: {}", name_of(config.numerics, train::kNumerics)));
+  if (!request.open.state)
+    fixed.push_back(
+        fmt::format("optimizer.state: {}", name_of(config.optimizer.state, optim::kStatePlaces)));
+  if (!request.open.tier) fixed.push_back(fmt::format("tier: {}", config.tier.to_string()));
+  if (!request.open.max_frames) fixed.push_back(fmt::format("max_frames: {}", config.max_frames));
+  if (!config.adaptive_batching)
+    fixed.push_back(fmt::format("micro_batch: {} without adaptive_batching", config.micro_batch));
+  if (fixed.empty()) return "";
+  return fmt::format(" ({} {} fixed)", fmt::join(fixed, ", "), fixed.size() == 1 ? "is" : "are");
 }
 
 bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
@@ -86,6 +107,8 @@ Planner::Planner(PlanRequest request, const data::Source& source)
                        .found = fmt::format("{} has no utterances", source.name()),
                        .expected = "at least one to plan for"});
   }
+  if (!request_.open.numerics)
+    train::check_arithmetic(request_.config.arithmetic(), request_.target);
   const data::EffectiveBatch& batch = request_.config.effective_batch;
   if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
     request_.config.micro_batch = kMostUtterances;
@@ -131,6 +154,23 @@ std::vector<Way> Planner::ways_in(const train::StepBudget& budget) {
   return ways;
 }
 
+// From the coarsest arithmetic on, which is the fastest: what must be much slower is not searched.
+std::vector<Way> Planner::likely_ways_in(const train::StepBudget& budget) {
+  if (!request_.target.is_cuda()) return ways_in(budget);
+  std::vector<Way> ways;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (Branch& branch : std::views::reverse(branches_)) {
+    Search& search = search_of(branch);
+    if (search.least_seconds() > kMuchSlower * fastest) continue;
+    std::optional<Way> way = search.best(budget);
+    if (!way) continue;
+    fastest = std::min(fastest, seconds(*way));
+    ways.push_back(std::move(*way));
+  }
+  std::ranges::reverse(ways);
+  return ways;
+}
+
 Plan Planner::plan() {
   std::vector<Way> ways = ways_in(request_.budget);
   if (ways.empty()) refuse();
@@ -157,9 +197,21 @@ Plan Planner::plan() {
 
 std::optional<Way> Planner::best_in(int64_t arena_bytes) {
   const std::vector<Way> ways =
-      ways_in({.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes});
+      likely_ways_in({.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes});
   if (ways.empty()) return std::nullopt;
   return choose(ways);
+}
+
+std::vector<device::MomentPeak> Planner::timeline_of(const Way& way) const {
+  train::DryRun dry(way.config, request_.shape, train::DryRun::Purpose::kTraining, request_.target);
+  std::vector<data::Example> step;
+  for (const uint32_t place : epoch_.utterances(typical_)) step.push_back(source_.dry_at(place));
+  return dry
+      .trace_step(step, {.reduction = way.config.reduction,
+                         .tier = way.config.tier,
+                         .drops_layers = false,
+                         .limits = way.fit.limits})
+      .timeline;
 }
 
 // The most exact arithmetic that is not much slower than the fastest; of its ways the fastest.
@@ -193,7 +245,8 @@ void Planner::refuse() {
   if (least->host_peak > host_bytes) {
     throw ConfigError(
         {.attempted = "planning a run inside its budget",
-         .found = fmt::format("{} on the host, as {}", format_bytes(least->host_peak), least_name),
+         .found = fmt::format("{} on the host, as {}{}", format_bytes(least->host_peak), least_name,
+                              fixed_text(request_)),
          .expected = fmt::format("at most {}", format_bytes(host_bytes)),
          .hint = fmt::format("--host-memory {}MiB would do, if the machine has as much.",
                              (least->host_peak >> 20) + 1)});
@@ -209,8 +262,8 @@ void Planner::refuse() {
   }
   const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
   throw ConfigError({.attempted = "planning a run inside its budget",
-                     .found = fmt::format("the longest {} alone needs {}, as {}", what,
-                                          format_bytes(needed), least_name),
+                     .found = fmt::format("the longest {} alone needs {}, as {}{}", what,
+                                          format_bytes(needed), least_name, fixed_text(request_)),
                      .expected = fmt::format("at most the budget of {}",
                                              format_bytes(budget_for(request_.budget.bytes))),
                      .hint = hint});

@@ -71,6 +71,8 @@ class Planner {
   Plan plan();
   // The best way in another arena; nothing where none fits.
   std::optional<Way> best_in(int64_t arena_bytes);
+  // What is alive at each moment of a step of median length.
+  std::vector<device::MomentPeak> timeline_of(const Way& way) const;
 
  private:
   struct Branch;
@@ -79,6 +81,8 @@ class Planner {
   std::vector<int64_t> loss_rows_to_try() const;
   Search& search_of(Branch& branch);
   std::vector<Way> ways_in(const train::StepBudget& budget);
+  // Those of them that choose() may take.
+  std::vector<Way> likely_ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
   [[noreturn]] void refuse();
   // What a user would have to name for such an arena.

@@ -212,6 +212,13 @@ bool Search::can_be_faster(size_t limits, double seconds, const train::StepBudge
   return true;
 }
 
+double Search::least_seconds() {
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t limits = 0; limits < limits_.size(); ++limits)
+    least = std::min(least, seconds_of(limits, 0));
+  return least;
+}
+
 std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
   const auto place = std::ranges::find(tiers(), tier) - tiers().begin();
   const int64_t step = place * dry_.model().num_tapes();

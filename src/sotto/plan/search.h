@@ -58,6 +58,8 @@ class Search {
   std::optional<Way> best(const train::StepBudget& budget);
   // With one tier for all layers, in the largest micro-batches that fit.
   std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
+  // A step takes no less than that, whatever the budget.
+  double least_seconds();
   // Tiers that can be meant, from the one that keeps most.
   std::span<const nn::Tier> tiers() const;
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,9 @@ struct Renamed {
 constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_batch"},
                                  Renamed{"learning_rate", "optimizer.schedule.rate"},
                                  Renamed{"max_samples", "data.max_samples"}};
+
+// Of what is free: less is a budget to name in bytes, more leaves others nothing.
+constexpr double kLeastMargin = 0.70, kMostMargin = 0.95;
 
 // The tree, and the ways to move things in it.
 class Aliases {
@@ -83,16 +87,21 @@ class Aliases {
 
   // A whole number, which other tools also write as 3.0.
   static int64_t whole(const ConfigNode& node, int64_t least) {
-    const std::string expected = fmt::format("a whole number of at least {}", least);
-    const std::string& text = scalar(node, expected);
+    const double value = number(node);
+    const bool is_whole = std::abs(value) < 1e15 && std::floor(value) == value;
+    if (!is_whole || value < static_cast<double>(least))
+      refuse(node.place, {.found = fmt::format("{} is '{}'", node.key, node.text),
+                          .expected = fmt::format("a whole number of at least {}", least)});
+    return static_cast<int64_t>(value);
+  }
+
+  // Not a number where it is none.
+  static double number(const ConfigNode& node) {
+    const std::string& text = scalar(node, "a number");
     double value = 0.0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_whole = error == std::errc() && end == text.data() + text.size() &&
-                          std::abs(value) < 1e15 && std::floor(value) == value;
-    if (!is_whole || value < static_cast<double>(least))
-      refuse(node.place,
-             {.found = fmt::format("{} is '{}'", node.key, text), .expected = expected});
-    return static_cast<int64_t>(value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    return is_number ? value : std::numeric_limits<double>::quiet_NaN();
   }
 
   // Under our key, made where its groups are not there yet.
@@ -192,6 +201,14 @@ class Aliases {
   void take_memory() {
     if (const std::optional<ConfigNode> node = take("max_memory_gb"))
       put_text("memory", *node, scalar(*node, "a number of GB") + "GB");
+    const std::optional<ConfigNode> margin = take("safety_margin");
+    if (!margin) return;
+    const double share = number(*margin);
+    if (!(share >= kLeastMargin && share <= kMostMargin))
+      refuse(margin->place,
+             {.found = fmt::format("safety_margin is {}", margin->text),
+              .expected = fmt::format("{} to {} of what is free", kLeastMargin, kMostMargin)});
+    put_text("memory", *margin, fmt::format("{:g}%", 100.0 * share));
   }
 
   ConfigNode& root_;

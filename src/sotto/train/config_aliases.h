@@ -12,6 +12,7 @@
 //   max_samples: 100                    data: {max_samples: 100}
 //   dataloader_num_workers: 4           data: {loader_threads: 4}
 //   max_memory_gb: 12                   memory: 12GB
+//   safety_margin: 0.85                 memory: 85%
 //   max_steps: -1                       max_steps: 0
 //   resume_from_checkpoint: true, PATH  --resume
 #pragma once

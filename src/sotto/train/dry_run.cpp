@@ -37,6 +37,14 @@ device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
   return observe([&] { train::run_step(*learner_, examples, settings); });
 }
 
+device::MemoryReport DryRun::trace_step(std::span<const data::Example> examples,
+                                        const StepSettings& settings) {
+  arena_->trace_moments(true);
+  device::MemoryReport report = run_step(examples, settings);
+  arena_->trace_moments(false);
+  return report;
+}
+
 device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) {
   return observe([&] {
     std::vector<int64_t> places(examples.size());

@@ -35,6 +35,10 @@ class DryRun {
   device::MemoryReport run_step(std::span<const data::Example> examples,
                                 const StepSettings& settings);
 
+  // The same, with the timeline of it.
+  device::MemoryReport trace_step(std::span<const data::Example> examples,
+                                  const StepSettings& settings);
+
   // What recognising these examples in one micro-batch takes.
   device::MemoryReport recognise(std::span<const data::Example> examples);
 

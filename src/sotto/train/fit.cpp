@@ -181,7 +181,9 @@ BudgetFit::Worst BudgetFit::find_worst(const data::EpochOrder& epoch, const Step
   };
   choose_largest(&Candidate::frames);
   choose_largest(&Candidate::labels);
-  choose_largest(&Candidate::segments);
+  // Of speech there are none.
+  if (std::ranges::any_of(candidates, [](const Candidate& one) { return one.segments > 0; }))
+    choose_largest(&Candidate::segments);
   choose_largest(&Candidate::padded);
   Worst worst;
   std::set<std::pair<int64_t, size_t>> seen;
@@ -357,8 +359,7 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
        .hint = hint_for(least, needed.high_water, settings)});
 }
 
-MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
-                                 const RecognitionBudget& budget) {
+Fit fit_recognition(DryRun& dry, const data::Source& source, const RecognitionBudget& budget) {
   std::vector<int64_t> order(static_cast<size_t>(source.num_items()));
   std::iota(order.begin(), order.end(), int64_t{0});
   const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
@@ -372,8 +373,9 @@ MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
   int64_t frames =
       std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));
   while (true) {
-    const int64_t needed = dry.recognise(fill(dry.model(), source, examples, frames)).high_water;
-    if (needed <= budget.bytes) return {.max_frames = frames};
+    const device::MemoryReport report = dry.recognise(fill(dry.model(), source, examples, frames));
+    const int64_t needed = report.high_water;
+    if (needed <= budget.bytes) return {.limits = {.max_frames = frames}, .worst = report};
     if (frames == longest) {
       throw ConfigError(
           {.attempted = "fitting the recognition into the budget",

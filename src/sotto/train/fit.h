@@ -126,7 +126,6 @@ struct RecognitionBudget {
   int64_t bytes = 0;
   MicroBatchLimits limits = {};
 };
-MicroBatchLimits fit_recognition(DryRun& dry, const data::Source& source,
-                                 const RecognitionBudget& budget);
+Fit fit_recognition(DryRun& dry, const data::Source& source, const RecognitionBudget& budget);
 
 }  // namespace sotto::train

@@ -119,7 +119,7 @@ Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
     if (progress) progress(done, source->num_items());
   };
   return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
-                         {.limits = fit_recognition(dry_, *source, {.bytes = arena_bytes_}),
+                         {.limits = fit_recognition(dry_, *source, {.bytes = arena_bytes_}).limits,
                           .beam = beam,
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
@@ -147,7 +147,7 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
   std::vector<Window> windows =
       cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
   const data::ExampleList list(std::move(examples));
-  const MicroBatchLimits limits = fit_recognition(dry_, list, {.bytes = arena_bytes_});
+  const MicroBatchLimits limits = fit_recognition(dry_, list, {.bytes = arena_bytes_}).limits;
   for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
     const data::MicroBatch batch =
         data::make_micro_batch(list.examples(), places, device_.torch, staging_);

@@ -158,6 +158,15 @@ void RunConfig::validate() const {
                        .expected = "how many utterances a micro-batch has",
                        .hint = "Set micro_batch, or leave adaptive_batching on."});
   }
+  if (effective_batch.kind == data::EffectiveBatch::Kind::kUtterances &&
+      micro_batch > effective_batch.utterances) {
+    throw ConfigError(
+        {.attempted = "checking the micro-batches",
+         .found = fmt::format("micro_batch: {} with effective_batch: {}, of which it is a part",
+                              micro_batch, effective_batch.utterances),
+         .expected = fmt::format("a micro_batch of at most {}", effective_batch.utterances),
+         .hint = "Raise effective_batch, or leave micro_batch out."});
+  }
 }
 
 MicroBatchLimits limits_of(const RunConfig& config) {

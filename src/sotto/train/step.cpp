@@ -134,13 +134,15 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
   data::StepPacking packing = data::pack_step(items, limits);
   if (!packing.too_large.empty()) {
     const auto place = static_cast<size_t>(packing.too_large.front());
+    std::string expected = fmt::format("at most {} frames", limits.max_frames);
+    if (limits.max_labels != MicroBatchLimits::kUnlimited)
+      expected += fmt::format(" and {} labels", limits.max_labels);
     throw DataError({.attempted = "splitting a step into micro-batches",
                      .found = fmt::format("{} has {} frames and {} labels", name_of(place),
                                           items[place].frames, items[place].labels),
-                     .expected = fmt::format("at most {} frames and {} labels", limits.max_frames,
-                                             limits.max_labels),
-                     .hint = "Raise --memory, choose a tier that keeps less, or leave it out with "
-                             "data.max_seconds."});
+                     .expected = expected,
+                     .hint = "Raise max_frames where it is set, or --memory; choose a tier that "
+                             "keeps less, or leave it out with data.max_seconds."});
   }
   return std::move(packing.micro_batches);
 }

@@ -161,7 +161,7 @@ void Trainer::fit_to_budget() {
   plan_.fit.limits = state_.limits;
   if (dev_) {
     evaluation_limits_ =
-        fit_recognition(*dry_, *dev_, {.bytes = budget_.bytes, .limits = state_.limits});
+        fit_recognition(*dry_, *dev_, {.bytes = budget_.bytes, .limits = state_.limits}).limits;
   }
 }
 

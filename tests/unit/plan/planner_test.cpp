@@ -164,6 +164,72 @@ TEST_F(PlannerTest, NeverPicksWhatTheDeviceCannotDo) {
   }
 }
 
+// The budget that a refusal names, in MiB.
+int64_t named_budget(const std::string& refusal) {
+  const std::string before = "--memory ";
+  return std::stoll(refusal.substr(refusal.find(before) + before.size()));
+}
+
+TEST_F(PlannerTest, AMiBLessThanWhatWouldDoIsRefused) {
+  request_.config.model.transformer_ctc.width = 384;
+  request_.config.model.transformer_ctc.hidden = 1536;
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const int64_t enough = named_budget(message_of<ConfigError>([&] { plan_in(kMiB); })) * kMiB;
+  EXPECT_NO_THROW(plan_in(enough));
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan_in(enough - kMiB); }),
+               fmt::format("--memory {}MiB would do", enough / kMiB));
+}
+
+// What a plan says that it takes is enough for it, and a byte less is not enough for the same.
+TEST_F(PlannerTest, ItsOwnPeakIsEnough) {
+  request_.open.numerics = false;
+  const Way first = plan_in(2 * least()).best;
+  const Way again = plan_in(first.fit.worst.high_water).best;
+  EXPECT_EQ(again.config.tier, first.config.tier);
+  EXPECT_EQ(again.config.max_frames, first.config.max_frames);
+  EXPECT_GE(plan_in(first.fit.worst.high_water - 1).best.time.total_s(), first.time.total_s());
+}
+
+TEST_F(PlannerTest, RefusalsNameWhatIsFixed) {
+  const int64_t enough = least();
+  request_.open.tier = false;
+  request_.config.tier = Tier::kNone;
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan_in(enough); }),
+               "(tier: none is fixed)");
+  request_.open.numerics = false;
+  request_.config.numerics = Numerics::kFp32;
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan_in(enough); }),
+               "(numerics: fp32, tier: none are fixed)");
+}
+
+TEST_F(PlannerTest, ShowsMemoryOverAStep) {
+  Planner planner(request_, source_);
+  const Way best = planner.plan().best;
+  const std::vector<device::MomentPeak> timeline = planner.timeline_of(best);
+  std::vector<device::Phase> phases;
+  int64_t most = 0;
+  for (const device::MomentPeak& peak : timeline) {
+    if (phases.empty() || phases.back() != peak.moment.phase) phases.push_back(peak.moment.phase);
+    most = std::max(most, peak.bytes);
+  }
+  using device::Phase;
+  EXPECT_TRUE(std::ranges::is_sorted(phases));
+  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
+    EXPECT_EQ(std::ranges::count(phases, phase), 1);
+  EXPECT_GT(std::ssize(timeline), 2 * request_.config.model.transformer_ctc.layers);
+  // The largest step takes no less than this one.
+  EXPECT_LE(most, best.fit.worst.peak);
+  EXPECT_GT(most, best.fit.worst.peak / 2);
+}
+
+TEST_F(PlannerTest, RefusesAFixedArithmeticThatTheDeviceHasNot) {
+  request_.target.capability = 75;
+  request_.open.numerics = false;
+  request_.config.numerics = Numerics::kBf16Exact;
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan(); }),
+               "bf16 on a GPU of capability 7.5");
+}
+
 TEST_F(PlannerTest, SaysWhatWouldDoWhereNothingFits) {
   const int64_t enough = least();
   EXPECT_NO_THROW(plan_in(enough));

@@ -63,6 +63,10 @@ TEST(ConfigAliases, ArithmeticAndMemory) {
   EXPECT_PRED2(contains, refusal_of({"gradient_checkpointing=yes"}), "true or false");
   EXPECT_EQ(read({"learning_rate=0.003"}).optimizer.schedule.rate, 0.003);
   EXPECT_EQ(read({"max_memory_gb=12"}).memory.bytes, 12'000'000'000);
+  EXPECT_DOUBLE_EQ(read({"safety_margin=0.7"}).memory.share, 0.7);
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.99"}), "0.7 to 0.95");
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=most"}), "0.7 to 0.95");
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.9", "max_memory_gb=4"}), "they say the same");
 }
 
 TEST(ConfigAliases, OptimizersByName) {

@@ -1,0 +1,20 @@
+#include "sotto/plan/evaluation_limits.h"
+
+#include "sotto/core/units.h"
+
+namespace sotto::plan {
+
+Reason tell_evaluation(const Way& way, const PlanRequest& request, const data::Source& dev) {
+  train::DryRun dry(way.config, request.shape, train::DryRun::Purpose::kTraining, request.target);
+  const train::Fit fit =
+      train::fit_recognition(dry, dev, {.bytes = request.budget.bytes, .limits = way.fit.limits});
+  return {
+      .key = "evaluation",
+      .value = fmt::format("{} frames at once", fit.limits.max_frames),
+      .why = fmt::format("beside what training keeps that takes {} of {}: nothing is kept for "
+                         "a backward",
+                         format_bytes(fit.worst.high_water), format_bytes(request.budget.bytes)),
+      .is_setting = false};
+}
+
+}  // namespace sotto::plan

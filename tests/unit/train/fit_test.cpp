@@ -1,0 +1,75 @@
+#include "sotto/train/fit.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "sotto/data/example_list.h"
+#include "support/thrown.h"
+#include "support/tiny_corpus.h"
+
+namespace sotto::train {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+class EpochAudits : public ::testing::Test {
+ protected:
+  EpochAudits()
+      : source_(test::tiny_examples(kUtterances, 1)),
+        dry_(config_, test::kTinyShape, DryRun::Purpose::kTraining),
+        epoch_(data::Sampler({.seed = 7, .batch = config_.effective_batch},
+                             std::vector<float>(kUtterances, 1.0f))
+                   .epoch(0)) {}
+
+  EpochAudit audit_in(int64_t bytes) {
+    return BudgetFit(dry_, source_, {.bytes = bytes}).audit(epoch_, settings_);
+  }
+  int64_t step_bytes(int64_t step) {
+    std::vector<data::Example> examples;
+    for (const uint32_t place : epoch_.utterances(step)) examples.push_back(source_.dry_at(place));
+    return dry_.run_step(examples, settings_).high_water;
+  }
+
+  static constexpr int64_t kUtterances = 48;
+  RunConfig config_ = test::tiny_config();
+  data::ExampleList source_;
+  DryRun dry_;
+  data::EpochOrder epoch_;
+  StepSettings settings_{.drops_layers = false, .limits = {.is_adaptive = false}};
+};
+
+TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
+  const EpochAudit audit = audit_in(device::Arena::kUnlimited);
+  EXPECT_EQ(audit.num_steps, epoch_.num_steps());
+  int64_t worst = 0, worst_step = 0;
+  for (int64_t step = 0; step < epoch_.num_steps(); ++step) {
+    if (step_bytes(step) <= worst) continue;
+    worst = step_bytes(step);
+    worst_step = step + 1;
+  }
+  EXPECT_EQ(audit.fit.worst.high_water, worst);
+  EXPECT_EQ(audit.worst_step, worst_step);
+}
+
+TEST_F(EpochAudits, NameTheUtterancesOfABreach) {
+  const EpochAudit audit = audit_in(device::Arena::kUnlimited);
+  EXPECT_NO_THROW(audit_in(audit.fit.worst.high_water));
+  const std::string refusal =
+      message_of<ConfigError>([&] { audit_in(audit.fit.worst.high_water - 1); });
+  EXPECT_PRED2(contains, refusal, fmt::format("step {} of an epoch", audit.worst_step));
+  const int64_t first = epoch_.utterances(audit.worst_step - 1).front();
+  EXPECT_PRED2(contains, refusal, fmt::format(" {},", source_.utterance_at(first)));
+}
+
+TEST_F(EpochAudits, LowerLimitsThatMayBeLowered) {
+  settings_.limits.is_adaptive = true;
+  const EpochAudit whole = audit_in(device::Arena::kUnlimited);
+  const int64_t budget = whole.fit.worst.high_water - 1;
+  const EpochAudit lowered = audit_in(budget);
+  EXPECT_LE(lowered.fit.worst.high_water, budget);
+  EXPECT_LT(lowered.fit.limits.max_frames, whole.fit.limits.max_frames);
+}
+
+}  // namespace
+}  // namespace sotto::train
