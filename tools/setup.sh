@@ -19,7 +19,7 @@ readonly OLDEST_DRIVER=580 OLDEST_CAPABILITY=7.5
 readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
 readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
                        soundfile==0.14.0 transformers==5.17.0 librosa==0.11.0 kaldi-native-fbank==1.22.4
-                       sentencepiece==0.2.1 bitsandbytes==0.50.2 tensorboard==2.21.0)
+                       sentencepiece==0.2.1 bitsandbytes==0.50.2 tensorboard==2.21.0 accelerate==1.12.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
 readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev

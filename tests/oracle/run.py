@@ -40,7 +40,7 @@ SHARD_BYTES = "80KiB"
 FOR_TRANSFORMERS = {
     "--model wav2vec2-base --device t4": 32,
     "--model wav2vec2-large-lv60 --device rtx4090 --set effective_batch=64": 64,
-    "--model xls-r-1b --device a100-80 --set numerics=tf32 --max-steps 500": 32,
+    "--model xls-r-1b --device a100-80 --set numerics=tf32 --set max_steps=500": 32,
     "--model wav2vec2-base --device rtx3070 --set optimizer.schedule.kind=cosine --set evaluate_every=50": 32,
 }
 

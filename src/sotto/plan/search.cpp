@@ -212,11 +212,9 @@ bool Search::can_be_faster(size_t limits, double seconds, const train::StepBudge
   return true;
 }
 
+// In the largest micro-batches, of which there are fewest, and with nothing computed again.
 double Search::least_seconds() {
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t limits = 0; limits < limits_.size(); ++limits)
-    least = std::min(least, seconds_of(limits, 0));
-  return least;
+  return seconds_of(0, 0);
 }
 
 std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
