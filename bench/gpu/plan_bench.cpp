@@ -40,6 +40,7 @@ struct Arguments {
   std::string pretended;
   int64_t effective_batch = 32;
   int64_t warmup = 3;
+  double warmup_s = 4.0;
   int64_t steps = 5;
   std::string json;
 };
@@ -158,17 +159,19 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
   train::Learner learner(config, work.shape, device.torch);
   bench::Watch watch(device);
   std::vector<double> speeds, launch_shares;
-  for (int64_t step = 0; step < total; ++step) {
+  const double first_s = bench::now_s();
+  for (int64_t step = 0; std::ssize(speeds) < arguments.steps; ++step) {
     std::vector<data::Example> examples;
-    for (const uint32_t place : epoch.utterances(step))
+    for (const uint32_t place : epoch.utterances(step % epoch.num_steps()))
       examples.push_back(one.examples(lengths, place, /*with_values=*/true).front());
-    settings.step = step + 1;
+    settings.step = step % total + 1;
     device::synchronize_cuda();
     const double start = bench::now_s();
     const train::StepResult result = train::run_step(learner, examples, settings);
     device::synchronize_cuda();
     const double seconds = bench::now_s() - start;
-    if (step < arguments.warmup) continue;
+    // The first updates of an arithmetic in a process load kernels, shape by shape.
+    if (step < arguments.warmup || start - first_s < arguments.warmup_s) continue;
     speeds.push_back(work.amount(examples) / seconds);
     row.step_s.push_back(seconds);
     row.launch_s.push_back(result.launch_seconds);
@@ -258,6 +261,7 @@ int run_program(int argc, char** argv) {
   app.add_option("--pretend-device", arguments.pretended, "Memory and abilities of another card");
   app.add_option("--batch", arguments.effective_batch, "Utterances of an update");
   app.add_option("--warmup", arguments.warmup, "Updates before those");
+  app.add_option("--warmup-seconds", arguments.warmup_s, "And so long at least");
   app.add_option("--steps", arguments.steps, "Updates that are timed");
   app.add_option("--json", arguments.json, "File for the results");
   CLI11_PARSE(app, argc, argv);
