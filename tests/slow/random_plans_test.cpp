@@ -18,18 +18,20 @@ TEST(TwoHundredRandomPlans, TakeWhatTheySay) {
 }
 
 // Times are printed, not held: other work on the machine shows in them.
-TEST(TwoHundredRandomPlans, TwentyOfThemLarge) {
+class TwentyLargePlans : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(TwentyLargePlans, TakeWhatTheySay) {
   PlanProofs all;
-  for (uint64_t number = 0; number < 20; ++number) {
-    const PlanProof proof = prove_random_plan(number, /*is_large=*/true);
-    EXPECT_GT(proof.num_parameters, 90'000'000) << proof.name;
-    expect_holds(proof, all);
-    if (!proof.is_feasible) continue;
-    const PlanProof::Step& step = proof.steps[1];
-    std::printf("%-60s %6.2f s predicted, %6.2f s measured (%.2f)\n", proof.name.c_str(),
-                step.predicted_s, step.measured_s, step.predicted_s / step.measured_s);
-  }
+  const PlanProof proof = prove_random_plan(GetParam(), /*is_large=*/true);
+  EXPECT_GT(proof.num_parameters, 90'000'000) << proof.name;
+  expect_holds(proof, all);
+  if (!proof.is_feasible) return;
+  const PlanProof::Step& step = proof.steps[1];
+  std::printf("%-60s %6.2f s predicted, %6.2f s measured (%.2f)\n", proof.name.c_str(),
+              step.predicted_s, step.measured_s, step.predicted_s / step.measured_s);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, TwentyLargePlans, ::testing::Range<uint64_t>(0, 20));
 
 }  // namespace
 }  // namespace sotto::test

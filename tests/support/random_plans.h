@@ -12,6 +12,7 @@ struct PlanProof {
   int64_t num_parameters = 0;
   // Whether the planner found a way inside the budget.
   bool is_feasible = false;
+  std::string refusal = {};
   // Of the two steps, as the dry run has them and as they were, in the order of the steps.
   struct Step {
     int64_t predicted_peak = 0, measured_peak = 0;
