@@ -190,8 +190,8 @@ class Calibration {
   int64_t scale_;
 };
 
-at::ScalarType half_type(train::Compute compute) {
-  return compute == train::Compute::kFp16 ? at::kHalf : at::kBFloat16;
+at::ScalarType half_type(const device::Target& target) {
+  return target.has_bf16() ? at::kBFloat16 : at::kHalf;
 }
 
 bool uses_half(train::Compute compute) {
@@ -232,7 +232,7 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   set(Work::kProduct32, calibration.products(at::kFloat));
   set(Work::kAttention32, calibration.attention(at::kFloat));
   // Half-precision work is measured where the arithmetic uses it: on a CPU it is slow.
-  const at::ScalarType half = half_type(compute);
+  const at::ScalarType half = half_type(device.target);
   set(Work::kProduct16, uses_half(compute) ? calibration.products(half) : Line{});
   set(Work::kAttention16, uses_half(compute) ? calibration.attention(half) : Line{});
   set(Work::kLink, Line{});
