@@ -16,7 +16,6 @@ namespace {
 
 using device::Moment;
 using device::MomentPeak;
-using device::Phase;
 using report::Align;
 using report::Table;
 
@@ -33,19 +32,13 @@ constexpr std::array kComponentNames = {
     std::pair{"activations", &plan::Components::activations},
     std::pair{"other", &plan::Components::other}};
 
-std::string_view name_of_phase(Phase phase) {
-  switch (phase) {
-    case Phase::kSetUp: return "before";
-    case Phase::kForward: return "forward";
-    case Phase::kBackward: return "backward";
-    case Phase::kUpdate: return "update";
-  }
-  return "";
+std::string name_of_phase(const Moment& moment) {
+  return Moment{.phase = moment.phase}.to_string();
 }
 
 // Micro-batches by their numbers; of a single one its phases.
 std::string stretch_of(const Moment& moment, bool is_single) {
-  if (is_single || moment.micro_batch < 0) return std::string(name_of_phase(moment.phase));
+  if (is_single || moment.micro_batch < 0) return name_of_phase(moment);
   return std::to_string(moment.micro_batch + 1);
 }
 
@@ -138,8 +131,7 @@ std::string timeline_text(std::span<const MomentPeak> timeline) {
 nlohmann::ordered_json timeline_json(std::span<const MomentPeak> timeline) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const MomentPeak& peak : timeline) {
-    nlohmann::ordered_json entry = {{"phase", name_of_phase(peak.moment.phase)},
-                                    {"bytes", peak.bytes}};
+    nlohmann::ordered_json entry = {{"phase", name_of_phase(peak.moment)}, {"bytes", peak.bytes}};
     if (peak.moment.micro_batch >= 0) entry["micro_batch"] = peak.moment.micro_batch;
     if (peak.moment.layer >= 0) entry["layer"] = peak.moment.layer;
     json.push_back(std::move(entry));

@@ -43,6 +43,9 @@ constexpr int64_t kArenaBytes = int64_t{1} << 30;
 // Of the bandwidth of an addition, what norms, activations and dropout reach on a GPU: by whole
 // steps of 32 plans (gpu_plans in docs/results.md).
 constexpr double kOfAddition = 0.5;
+// A GPU's arithmetic value by value, so much that memory decides; and its pause between kernels.
+constexpr double kPlentyFlopsPerS = 1e14;
+constexpr double kPauseSeconds = 1.5e-6;
 
 // How long a call takes among others like it: the median of several rounds, behind one that does
 // not count.
@@ -141,7 +144,7 @@ class Calibration {
 
   // Of what is computed value by value. A GPU waits for its memory there.
   double elementwise() const {
-    if (device_.target.is_cuda()) return 1e14;
+    if (device_.target.is_cuda()) return kPlentyFlopsPerS;
     const at::Tensor x = random(1'000, 2'048, at::kFloat);
     return line_through(
                device_, [&] { kernels::Gelu::forward(x); }, [&] { kernels::Gelu::forward(x); })
@@ -227,8 +230,8 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
   const double call = calibration.call();
   // A CPU does its work where it is called; a GPU is told of it meanwhile.
   rates.launch_seconds = is_cuda ? call : 0.0;
-  set(Work::kElementwise,
-      {.flops_per_s = calibration.elementwise(), .seconds_per_call = is_cuda ? 1.5e-6 : call});
+  set(Work::kElementwise, {.flops_per_s = calibration.elementwise(),
+                           .seconds_per_call = is_cuda ? kPauseSeconds : call});
   set(Work::kProduct32, calibration.products(at::kFloat));
   set(Work::kAttention32, calibration.attention(at::kFloat));
   // Half-precision work is measured where the arithmetic uses it: on a CPU it is slow.
@@ -261,10 +264,6 @@ std::optional<Rates> rates_from_json(const nlohmann::json& json) {
     return std::nullopt;
   }
 }
-
-}  // namespace
-
-namespace {
 
 JsonCache cache() {
   return JsonCache::named("rates.json");
