@@ -45,7 +45,10 @@ PlannedDevice device_elsewhere(const train::RunConfig& config) {
           .is_elsewhere = true,
           .budget_bytes = device::resolve_budget(config.memory, memory, known.title),
           .constant_bytes = device::KnownDevice::kLibraryAllowance,
-          .host_bytes = host_bytes_for(config.host_memory),
+          // Of another host: what is free here says nothing of a size that is named.
+          .host_bytes = config.host_memory.kind == MemorySize::Kind::kBytes
+                            ? config.host_memory.bytes
+                            : host_bytes_for(config.host_memory),
           .rates = [&known](train::Compute compute) { return plan::rates_of(known, compute); }};
 }
 

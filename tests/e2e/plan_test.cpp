@@ -47,6 +47,12 @@ TEST_F(Plans, NeverUseWhatACardDoesNotHave) {
   EXPECT_LE(plan["best"]["total_bytes"], plan["budget_bytes"]);
 }
 
+TEST_F(Plans, AreForAnotherHostToo) {
+  const nlohmann::json plan =
+      this->plan({"--model", "wav2vec2-base", "--device", "rtx3070", "--host-memory", "4000GiB"});
+  EXPECT_EQ(plan["host_budget_bytes"], int64_t{4'000} << 30);
+}
+
 TEST_F(Plans, CountWhatAnHourCosts) {
   const std::vector<std::string> words = {"--model", "wav2vec2-base", "--device", "l4"};
   const nlohmann::json free = plan(words);
