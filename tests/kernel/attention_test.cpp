@@ -6,6 +6,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
+#include "sotto/device/target.h"
 #include "sotto/kernels/cost.h"
 #include "support/attention_reference.h"
 #include "support/tolerance.h"
@@ -222,6 +223,23 @@ TEST(Attention, CountsThePairsThatSeeEachOther) {
     EXPECT_EQ(recorder.by_kernel().at("attention.forward").total.flops, 4.0 * 32 * pairs);
     EXPECT_EQ(recorder.by_kernel().at("attention.backward").total.flops, 10.0 * 32 * pairs);
   }
+}
+
+// A library's kernels have heads of some sizes; others cost as much as the next larger.
+TEST(Attention, CostsTheHeadsThatAreComputed) {
+  const Packing packing({5, 7}, at::kMeta);
+  const auto pairs = static_cast<double>(Attention::num_pairs(packing, {}));
+  const auto cost_of = [&](at::ScalarType type, int64_t head_size) {
+    const device::TargetScope target({.processor = device::Processor::kCuda, .capability = 90});
+    const at::Tensor qkv =
+        at::empty({12, 3 * head_size}, at::TensorOptions(type).device(at::kMeta));
+    const CostRecorder recorder;
+    Attention::forward(qkv, packing, {.num_heads = 1});
+    return recorder.by_kernel().at("attention.forward").total.flops;
+  };
+  EXPECT_EQ(cost_of(at::kBFloat16, 64), 4.0 * 64 * pairs);
+  EXPECT_EQ(cost_of(at::kBFloat16, 80), 4.0 * 96 * pairs);
+  EXPECT_EQ(cost_of(at::kFloat, 80), 4.0 * 128 * pairs);
 }
 
 TEST(Attention, PlainCostsAllPairs) {

@@ -1,4 +1,3 @@
-#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -7,7 +6,6 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena_set.h"
-#include "sotto/device/blas_workspaces.h"
 #include "sotto/device/cuda_device.h"
 
 namespace sotto::device {
@@ -128,10 +126,6 @@ CudaMemory read_cuda_memory() {
 
 void synchronize_cuda() {
   check(cudaDeviceSynchronize(), "waiting for the GPU");
-}
-
-void release_blas_workspaces() {
-  at::cuda::clearCublasWorkspaces();
 }
 
 std::byte* allocate_cuda(int64_t bytes) {

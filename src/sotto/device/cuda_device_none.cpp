@@ -1,6 +1,5 @@
 // Stands in for cuda_device_cuda.cpp where CUDA is not built.
 #include "sotto/core/error.h"
-#include "sotto/device/blas_workspaces.h"
 #include "sotto/device/cuda_device.h"
 
 namespace sotto::device {
@@ -33,10 +32,6 @@ CudaMemory read_cuda_memory() {
 }
 
 void synchronize_cuda() {
-  throw_not_built();
-}
-
-void release_blas_workspaces() {
   throw_not_built();
 }
 

@@ -190,10 +190,19 @@ CudaAttentionTask cuda_task(const at::Tensor& qkv, const at::Tensor& y, const at
           .bias = shape.bias == nullptr ? CudaArray{} : cuda_array(shape.bias->values)};
 }
 
+// What a library computes for heads of a size that it has no kernel for, it computes in vain.
+double tiled_flops(const at::Tensor& qkv, const detail::AttentionShape& shape,
+                   double num_products) {
+  const double flops = flops_of(shape, Attention::Variant::kTiled, num_products);
+  if (!is_for_library(qkv, shape)) return flops;
+  return flops * static_cast<double>(in_library(qkv, shape).computed_head_size()) /
+         static_cast<double>(shape.head_size);
+}
+
 Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionShape& shape) {
   constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.forward",
-              {.flops = flops_of(shape, kVariant, 2.0),
+              {.flops = tiled_flops(qkv, shape, 2.0),
                .bytes = 4.0 / 3.0 * bytes_of(qkv) + bias_bytes(shape, kVariant),
                .work = work_of(qkv)});
   if (is_for_library(qkv, shape)) return forward_in_library(qkv, shape);
@@ -235,7 +244,7 @@ at::Tensor backward_tiled(const Attention::BackwardInputs& in,
   // The four products of the gradients, and the scores once more.
   constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.backward",
-              {.flops = flops_of(shape, kVariant, 5.0),
+              {.flops = tiled_flops(in.qkv, shape, 5.0),
                .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax) +
                         bias_bytes(shape, kVariant) + bias_gradient_bytes(shape),
                .work = work_of(in.qkv)});

@@ -55,6 +55,10 @@ bool is_flash(const AttentionShape& shape, at::ScalarType type, const device::Ta
   return type != at::kFloat && target.has_flash_attention() && shape.head_size % 8 == 0;
 }
 
+int64_t flash_head_size(int64_t size) {
+  return rounded_up(size, size <= 128 ? 32 : 64);
+}
+
 // Rows of 16 bytes, and no key behind the query unless all keys are seen.
 bool is_efficient(const AttentionShape& shape, at::ScalarType type) {
   if (shape.head_size % (type == at::kFloat ? 4 : 8) != 0) return false;
@@ -73,6 +77,13 @@ LibraryAttention::LibraryAttention(const AttentionShape& shape, at::ScalarType t
 bool LibraryAttention::has(const AttentionShape& shape, at::ScalarType type,
                            const device::Target& target) {
   return is_flash(shape, type, target) || is_efficient(shape, type);
+}
+
+// Efficient attention has kernels for 64 and 128, and one for all above.
+int64_t LibraryAttention::computed_head_size() const {
+  const int64_t size = shape_.head_size;
+  if (is_flash_) return flash_head_size(size);
+  return size <= 128 ? rounded_up(size, 64) : size;
 }
 
 std::vector<int64_t> LibraryAttention::softmax_sizes() const {
@@ -98,7 +109,7 @@ int64_t LibraryAttention::backward_bytes() const {
 int64_t LibraryAttention::flash_backward_bytes() const {
   const Packing& packing = shape_.packing;
   const int64_t rows = packing.num_frames() + 128 * packing.num_utterances();
-  const int64_t head_size = rounded_up(shape_.head_size, shape_.head_size <= 128 ? 32 : 64);
+  const int64_t head_size = flash_head_size(shape_.head_size);
   const int64_t blocks = packing.num_utterances() * shape_.num_heads;
   const int64_t splits =
       target_.is_deterministic ? (target_.num_sms + blocks - 1) / blocks : int64_t{1};

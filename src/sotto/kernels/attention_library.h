@@ -25,6 +25,9 @@ class LibraryAttention {
 
   std::string_view name() const { return is_flash_ ? "flash attention" : "efficient attention"; }
 
+  // Of the heads that the kernels have, the size that these are computed as.
+  int64_t computed_head_size() const;
+
   // Of the logsumexp, fp32: [H, N] of FlashAttention; [B, H, longest] of efficient attention, which
   // pads it.
   std::vector<int64_t> softmax_sizes() const;

@@ -162,7 +162,7 @@ std::vector<Way> Planner::likely_ways_in(const train::StepBudget& budget) {
   for (Branch& branch : std::views::reverse(branches_)) {
     Search& search = search_of(branch);
     if (search.least_seconds() > kMuchSlower * fastest) continue;
-    std::optional<Way> way = search.best(budget);
+    std::optional<Way> way = search.likely_best(budget);
     if (!way) continue;
     fastest = std::min(fastest, seconds(*way));
     ways.push_back(std::move(*way));
@@ -195,11 +195,24 @@ Plan Planner::plan() {
   return plan;
 }
 
+// Only what is chosen is confirmed: where that lowers it, another may be better.
 std::optional<Way> Planner::best_in(int64_t arena_bytes) {
-  const std::vector<Way> ways =
-      likely_ways_in({.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes});
-  if (ways.empty()) return std::nullopt;
-  return choose(ways);
+  const train::StepBudget budget{.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes};
+  while (true) {
+    const std::vector<Way> ways = likely_ways_in(budget);
+    if (ways.empty()) return std::nullopt;
+    const Way& likely = choose(ways);
+    std::optional<Way> way = search_of(branch_of(likely.config)).best(budget);
+    if (way && seconds(*way) <= seconds(likely)) return way;
+  }
+}
+
+Planner::Branch& Planner::branch_of(const train::RunConfig& config) {
+  return *std::ranges::find_if(branches_, [&](const Branch& branch) {
+    return branch.config.numerics == config.numerics &&
+           branch.config.optimizer.state == config.optimizer.state &&
+           branch.config.model.decoder_lm.loss_rows == config.model.decoder_lm.loss_rows;
+  });
 }
 
 std::vector<device::MomentPeak> Planner::timeline_of(const Way& way) const {

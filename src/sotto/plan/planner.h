@@ -80,8 +80,9 @@ class Planner {
   std::vector<optim::StatePlace> places_to_try() const;
   std::vector<int64_t> loss_rows_to_try() const;
   Search& search_of(Branch& branch);
+  Branch& branch_of(const train::RunConfig& config);
   std::vector<Way> ways_in(const train::StepBudget& budget);
-  // Those of them that choose() may take.
+  // Those of them that choose() may take, not confirmed.
   std::vector<Way> likely_ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
   [[noreturn]] void refuse();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 namespace sotto::plan {
 
@@ -147,15 +148,19 @@ Way Search::way_of(size_t limits, int64_t step) {
   return way;
 }
 
-// Of the steps from most to least kept, the first that fits: between two tiers for all layers,
-// where memory falls by about as much with each layer.
-std::optional<int64_t> Search::first_fitting(size_t limits, const train::StepBudget& budget) {
-  const int64_t layers = dry_.model().num_tapes();
-  int64_t good = 0;
-  while (good < num_steps() && !fits(limits, good, budget)) good += layers;
-  if (good >= num_steps()) return std::nullopt;
+// The first tier for all layers that fits, from that of `step` on.
+std::optional<int64_t> Search::first_tier(size_t limits, int64_t step,
+                                          const train::StepBudget& budget) {
+  for (; step < num_steps(); step += dry_.model().num_tapes())
+    if (fits(limits, step, budget)) return step;
+  return std::nullopt;
+}
+
+// The first step that fits, where the tier for all layers at `good` does, and the one before it
+// does not: memory falls by about as much with each layer.
+int64_t Search::first_fitting(size_t limits, int64_t good, const train::StepBudget& budget) {
   if (good == 0) return good;
-  int64_t bad = good - layers;
+  int64_t bad = good - dry_.model().num_tapes();
   for (bool halves = false; good - bad > 1; halves = !halves) {
     const auto above = static_cast<double>(memory_of(limits, bad).high_water - budget.bytes);
     const auto below = static_cast<double>(budget.bytes - memory_of(limits, good).high_water);
@@ -175,6 +180,12 @@ std::optional<Way> Search::best(const train::StepBudget& budget) {
   return std::nullopt;
 }
 
+std::optional<Way> Search::likely_best(const train::StepBudget& budget) {
+  const std::optional<std::pair<size_t, int64_t>> found = find_best(budget);
+  if (!found) return std::nullopt;
+  return way_of(found->first, found->second);
+}
+
 bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget) {
   if (!confirmed_.insert({limits, step}).second) return true;
   device::MemoryReport worst =
@@ -185,31 +196,29 @@ bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& 
 }
 
 // From the smallest micro-batches on, which need to compute least again: what they take is then the
-// bar for the larger ones.
+// bar for the larger ones, and the tier they need is the least that those do. What is slower than
+// the bar with the tier before it is slower with any that fits.
 std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBudget& budget) {
-  if (!can_fit(budget)) return std::nullopt;
   std::optional<std::pair<size_t, int64_t>> best;
   double best_s = std::numeric_limits<double>::infinity();
+  int64_t tier = 0;
+  const auto can_be_faster = [&](size_t limits) {
+    return !best ||
+           seconds_of(limits, std::max<int64_t>(0, tier - dry_.model().num_tapes())) < best_s;
+  };
   for (size_t limits = limits_.size(); limits-- > 0;) {
-    if (!can_be_faster(limits, best_s, budget)) continue;
-    const std::optional<int64_t> step = first_fitting(limits, budget);
-    if (!step) continue;
-    const double seconds = seconds_of(limits, *step);
+    if (!can_be_faster(limits)) continue;
+    const std::optional<int64_t> fitting = first_tier(limits, tier, budget);
+    if (!fitting) break;
+    tier = *fitting;
+    if (!can_be_faster(limits)) continue;
+    const int64_t step = first_fitting(limits, tier, budget);
+    const double seconds = seconds_of(limits, step);
     if (seconds >= best_s) continue;
-    best = {limits, *step};
+    best = {limits, step};
     best_s = seconds;
   }
   return best;
-}
-
-// Time rises along the tiers: where the first that is too slow does not fit, neither does any that
-// is fast enough.
-bool Search::can_be_faster(size_t limits, double seconds, const train::StepBudget& budget) {
-  for (int64_t step = 0; step < num_steps(); step += dry_.model().num_tapes()) {
-    if (seconds_of(limits, step) < seconds) continue;
-    return step > 0 && fits(limits, step, budget);
-  }
-  return true;
 }
 
 // In the largest micro-batches, of which there are fewest, and with nothing computed again.
@@ -220,17 +229,11 @@ double Search::least_seconds() {
 std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
   const auto place = std::ranges::find(tiers(), tier) - tiers().begin();
   const int64_t step = place * dry_.model().num_tapes();
-  if (!can_fit(budget)) return std::nullopt;
-  for (size_t limits = 0; limits < limits_.size(); ++limits)
-    if (fits(limits, step, budget)) return way_of(limits, step);
-  return std::nullopt;
-}
-
-// Whether the smallest micro-batches fit at any tier: where not, nothing does.
-bool Search::can_fit(const train::StepBudget& budget) {
-  for (int64_t step = 0; step < num_steps(); step += dry_.model().num_tapes())
-    if (fits(limits_.size() - 1, step, budget)) return true;
-  return false;
+  const auto all = std::views::iota(size_t{0}, limits_.size());
+  const auto largest =
+      std::ranges::partition_point(all, [&](size_t limits) { return !fits(limits, step, budget); });
+  if (largest == all.end()) return std::nullopt;
+  return way_of(*largest, step);
 }
 
 device::MemoryReport Search::least(int64_t host_bytes) {

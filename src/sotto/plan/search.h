@@ -56,6 +56,8 @@ class Search {
 
   // The fastest way; nothing where none fits.
   std::optional<Way> best(const train::StepBudget& budget);
+  // The fastest but for what best() may find when it looks at the epoch's own micro-batches.
+  std::optional<Way> likely_best(const train::StepBudget& budget);
   // With one tier for all layers, in the largest micro-batches that fit.
   std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
   // A step takes no less than that, whatever the budget.
@@ -73,14 +75,13 @@ class Search {
   // as good as any mix.
   nn::LayerTiers tiers_at(int64_t step) const;
   int64_t num_steps() const;
-  std::optional<int64_t> first_fitting(size_t limits, const train::StepBudget& budget);
+  std::optional<int64_t> first_tier(size_t limits, int64_t step, const train::StepBudget& budget);
+  int64_t first_fitting(size_t limits, int64_t good, const train::StepBudget& budget);
 
   std::optional<std::pair<size_t, int64_t>> find_best(const train::StepBudget& budget);
   // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
   // and may yet lie less well. What they take is remembered.
   bool is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget);
-  bool can_fit(const train::StepBudget& budget);
-  bool can_be_faster(size_t limits, double seconds, const train::StepBudget& budget);
   bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
   const device::MemoryReport& memory_of(size_t limits, int64_t step);
   struct Timed {
