@@ -22,9 +22,12 @@ using plan::Way;
 using report::Align;
 using report::Table;
 
+const char* speed_unit(bool is_text) {
+  return is_text ? "tokens/s" : "audio-s/s";
+}
+
 std::string speed_text(const Way& way, const PlanFacts& facts) {
-  return facts.is_text ? fmt::format("{:.0f} tokens/s", way.speed())
-                       : fmt::format("{:.0f} audio-s/s", way.speed());
+  return fmt::format("{:.0f} {}", way.speed(), speed_unit(facts.is_text));
 }
 
 double run_seconds(const Way& way, const PlanFacts& facts) {
@@ -216,13 +219,18 @@ nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
 }
 
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans) {
+  const auto has_any = [&](bool is_text) {
+    return std::ranges::any_of(
+        plans, [&](const ComparedPlan& row) { return row.plan && row.facts.is_text == is_text; });
+  };
+  const bool is_mixed = has_any(true) && has_any(false);
   Table table({{std::string(what)},
                {"numerics"},
                {"state"},
                {"tier"},
-               {"a step in", Align::kRight},
+               {"parts", Align::kRight},
                {"memory", Align::kRight},
-               {"speed", Align::kRight},
+               {is_mixed ? "speed" : speed_unit(has_any(true)), Align::kRight},
                {"all epochs", Align::kRight}});
   std::string refusals;
   for (const ComparedPlan& row : plans) {
@@ -236,7 +244,8 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
                    std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
                    way.config.tier.to_string(), std::to_string(way.micro_batches),
                    format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
-                   speed_text(way, row.facts), format_duration(run_seconds(way, row.facts))});
+                   is_mixed ? speed_text(way, row.facts) : fmt::format("{:.0f}", way.speed()),
+                   format_duration(run_seconds(way, row.facts))});
   }
   return table.to_string() + refusals;
 }
