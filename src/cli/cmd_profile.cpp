@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "calibration_view.h"
+#include "cards_view.h"
 #include "command_line.h"
 #include "commands.h"
 #include "corpus_view.h"
@@ -41,6 +42,7 @@ struct ProfileOptions {
   uint64_t seed = 1;
   bool calibrates = false;
   std::string device = "cpu";
+  bool lists_cards = false;
   bool json = false;
 };
 
@@ -200,6 +202,10 @@ void profile_data(const ProfileOptions& options) {
 
 void run_profile(const ProfileOptions& options) {
   if (options.calibrates) return calibrate(options.device, options.json);
+  if (options.lists_cards) {
+    std::cout << (options.json ? cards_json() : cards_text());
+    return;
+  }
   if (!options.data.empty() && !options.model.empty()) {
     throw ConfigError({.attempted = "describing something",
                        .found = "--data and --model",
@@ -251,7 +257,13 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   CLI::Option* calibrates =
       command->add_flag("--calibrate", options->calibrates,
                         "Measure how fast the device is, and keep it for plans: a few seconds");
-  for (const char* other : {"--model", "--data"}) calibrates->excludes(command->get_option(other));
+  CLI::Option* cards = command->add_flag("--cards", options->lists_cards,
+                                         "The cards that plans can be made for without one");
+  for (const char* other : {"--model", "--data", "--vocabulary", "--set", "--sample", "--seed"}) {
+    calibrates->excludes(command->get_option(other));
+    cards->excludes(command->get_option(other));
+  }
+  cards->excludes(calibrates);
   command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
       ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");

@@ -1,4 +1,5 @@
 // The command line as a user meets it: the real program, its output and its exit code.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,6 +107,27 @@ TEST(Profile, PrintsJsonWithSaneValues) {
   EXPECT_FALSE(host.at("cpu").get<std::string>().empty());
   EXPECT_TRUE(json.at("gpus").is_array());
   EXPECT_TRUE(!json.at("gpus").empty() || !json.at("notes").empty());
+}
+
+TEST(Profile, ListsTheCardsThatPlansKnow) {
+  const CommandResult table = run_sotto({"profile", "--cards"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  for (const char* part : {"\nt4 ", " 14.7 GiB ", "\nrtx5090 ", "\nh200 ", "data sheets"})
+    EXPECT_TRUE(contains(table.out, part)) << part << " in\n" << table.out;
+  const auto json = nlohmann::json::parse(run_sotto({"profile", "--cards", "--json"}).out);
+  std::string names;
+  for (const auto& card : json.at("cards")) {
+    names += card.at("name").get<std::string>() + " ";
+    EXPECT_LT(card.at("usable_bytes").get<double>(),
+              1e9 * card.at("nominal_gb").get<double>() * 1.08);
+    EXPECT_EQ(card.at("has_bf16").get<bool>(), card.at("capability").get<int>() >= 80);
+    EXPECT_EQ(card.at("is_measured").get<bool>(), card.at("name") == "h200");
+  }
+  for (const char* name : {"t4", "l4", "rtx3060", "rtx3070", "rtx4060ti", "rtx4070", "rtx3090",
+                           "rtx4090", "rtx5090", "a10", "a100-40", "a100-80", "h100-80", "h200"})
+    EXPECT_TRUE(contains(" " + names, fmt::format(" {} ", name))) << name << " in " << names;
+  expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--model", "xls-r-1b"}));
+  expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--calibrate"}));
 }
 
 TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {

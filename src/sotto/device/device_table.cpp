@@ -16,7 +16,7 @@ namespace sotto::device {
 namespace {
 
 // Multiprocessors, capabilities and rates are those of NVIDIA's data sheets and architecture
-// papers; usable memory is what an idle card of the kind reports as free. Measured by us: the H200.
+// papers; usable memory is what an idle card of the kind reports as free.
 constexpr std::array kDevices = {
     KnownDevice{"t4", "Tesla T4, 16 GB", 16, 14.7, 75, 40, {8.1, 0.0, 65.0, 320.0, 15.8}},
     KnownDevice{
@@ -50,7 +50,14 @@ constexpr std::array kDevices = {
     KnownDevice{"a100-40", "A100, 40 GB", 40, 39.1, 80, 108, {19.5, 156.0, 312.0, 1555.0, 31.5}},
     KnownDevice{"a100-80", "A100, 80 GB", 80, 78.9, 80, 108, {19.5, 156.0, 312.0, 2039.0, 31.5}},
     KnownDevice{"h100-80", "H100, 80 GB", 80, 78.9, 90, 132, {67.0, 494.0, 989.0, 3350.0, 63.0}},
-    KnownDevice{"h200", "H200, 141 GB", 141, 139.5, 90, 132, {67.0, 494.0, 989.0, 4800.0, 63.0}},
+    KnownDevice{"h200",
+                "H200, 141 GB",
+                141,
+                139.5,
+                90,
+                132,
+                {67.0, 494.0, 989.0, 4800.0, 63.0},
+                /*is_measured=*/true},
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ struct KnownDevice {
   int capability;
   int64_t num_sms;
   PublishedRates rates;
+  // Whether usable memory, capability and multiprocessors were read off such a card.
+  bool is_measured = false;
 
   // What the driver and its libraries take of it, as allowed for in plans without the card: 712 MiB
   // were measured on an H200 with every kernel loaded, and it has the most to load.
