@@ -13,7 +13,9 @@ thread_local CostRecorder* recorder_now = nullptr;
 double Rates::seconds_of(const Cost& cost) const {
   if (cost.work == Work::kLink) return cost.bytes / link_bytes_per_s;
   const double arithmetic = cost.flops / flops_per_s[static_cast<size_t>(cost.work)];
-  return std::max(arithmetic, cost.bytes / bytes_per_s) +
+  const double memory = cost.bytes / bytes_per_s;
+  const bool is_product = cost.work == Work::kProduct32 || cost.work == Work::kProduct16;
+  return (packs_operands && is_product ? arithmetic + memory : std::max(arithmetic, memory)) +
          seconds_per_call[static_cast<size_t>(cost.work)];
 }
 

@@ -36,7 +36,10 @@ struct Rates {
   // For the host to put a kernel on its way, while the device does those before it.
   double launch_seconds = 0.0;
 
-  // Arithmetic or memory, whichever takes longer.
+  // A CPU's products pack their operands first, and then compute.
+  bool packs_operands = false;
+
+  // Arithmetic or memory, whichever takes longer; or both, where operands are packed.
   double seconds_of(const Cost& cost) const;
 };
 
