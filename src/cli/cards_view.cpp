@@ -40,12 +40,16 @@ std::string cards_text() {
   }
   return table.to_string() +
          fmt::format(
-             "TFLOP/s of products without sparsity, GB/s of memory and of the link in one "
-             "direction, capability and\nmultiprocessors: NVIDIA's data sheets and architecture "
-             "papers. Usable: what an idle card reports as free.\nFlashAttention came with bf16. "
-             "Measured: the row was held against such a card. Plans take shares of these "
-             "rates\nthat "
-             "were measured on an H200, and allow {} for the driver and its libraries.\n",
+             "Rates: TFLOP/s of products without sparsity, GB/s of memory and of one direction of "
+             "the "
+             "link.\n"
+             "They, capability and multiprocessors are those of NVIDIA's data sheets; "
+             "FlashAttention "
+             "came\n"
+             "with bf16. Usable: what an idle card reports as free. Measured: held against such a "
+             "card.\n"
+             "Plans take shares of the rates that were measured on an H200, and allow {} for the\n"
+             "driver and its libraries.\n",
              format_bytes(KnownDevice::kLibraryAllowance));
 }
 
