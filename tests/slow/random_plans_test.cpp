@@ -25,7 +25,6 @@ TEST_P(TwentyLargePlans, TakeWhatTheySay) {
   const PlanProof proof = prove_random_plan(GetParam(), /*is_large=*/true);
   EXPECT_GT(proof.num_parameters, 90'000'000) << proof.name;
   expect_holds(proof, all);
-  if (!proof.is_feasible) return;
   const PlanProof::Step& step = proof.steps[1];
   std::printf("%-60s %6.2f s predicted, %6.2f s measured (%.2f)\n", proof.name.c_str(),
               step.predicted_s, step.measured_s, step.predicted_s / step.measured_s);

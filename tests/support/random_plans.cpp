@@ -212,9 +212,17 @@ Case draw_case(uint64_t number, bool is_large) {
   return random;
 }
 
-using Clock = std::chrono::steady_clock;
+// Of what is computed again and again, the fastest: other work on the machine only adds to it.
+constexpr int kTimed = 5;
 
-// Two steps of the first epoch, dry and real.
+double seconds_of_step(train::Learner& learner, const std::vector<data::Example>& examples,
+                       const train::StepSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  train::run_step(learner, examples, settings);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Two steps of the first epoch, dry and real; where it is timed, the second more than once.
 void run_steps(const Case& random, const plan::Way& way, const data::ExampleList& source,
                bool is_timed, PlanProof& proof) {
   const RunConfig& config = way.config;
@@ -247,11 +255,11 @@ void run_steps(const Case& random, const plan::Way& way, const data::ExampleList
       step.predicted_s = plan::time_of(recorded, own_rates, {}).total_s();
     }
     arena->reset_peak();
-    const auto start = Clock::now();
-    train::run_step(learner, examples, settings);
-    step.measured_s = std::chrono::duration<double>(Clock::now() - start).count();
+    step.measured_s = seconds_of_step(learner, examples, settings);
     step.measured_peak = arena->report().peak;
     step.measured_high_water = arena->report().high_water;
+    for (int again = 1; is_timed && i == 1 && again < kTimed; ++again)
+      step.measured_s = std::min(step.measured_s, seconds_of_step(learner, examples, settings));
   }
 }
 
@@ -283,8 +291,10 @@ PlanProof prove_random_plan(uint64_t number, bool is_large) {
   Case random = draw_case(number, is_large);
   const data::ExampleList source(random.examples, random.lengths);
   const plan::Plan whole = plan::Planner(random.request, source).plan();
-  PlanProof proof{.name = fmt::format("{} {}: {}, tier {}", is_large ? "large" : "random", number,
-                                      random.name, random.request.config.tier.to_string())};
+  PlanProof proof{.name = fmt::format("{} {}: {} {}, tier {}", is_large ? "large" : "random",
+                                      number, random.name,
+                                      name_of(random.request.config.numerics, train::kNumerics),
+                                      random.request.config.tier.to_string())};
   proof.num_parameters =
       models::make_model(random.request.config.model, random.request.shape, {.device = at::kMeta})
           ->parameters()
@@ -301,18 +311,21 @@ PlanProof prove_random_plan(uint64_t number, bool is_large) {
   } catch (const ConfigError& error) {
     proof.refusal = error.what();
     proof.ran_out = runs_out(random);
+    // Of a large one the time is of interest too, with the memory that it wants.
+    if (is_large) run_steps(random, whole.best, source, is_large, proof);
   }
   return proof;
 }
 
 void expect_holds(const PlanProof& proof, PlanProofs& all) {
-  if (!proof.is_feasible) {
+  if (proof.is_feasible) {
+    ++all.num_feasible;
+  } else {
     ++all.num_refused;
     EXPECT_TRUE(proof.ran_out) << proof.name << " was refused, and yet ran: " << proof.refusal;
-    return;
   }
-  ++all.num_feasible;
   for (const PlanProof::Step& step : proof.steps) {
+    if (step.measured_peak == 0) continue;  // it was refused
     EXPECT_EQ(step.measured_peak, step.predicted_peak) << proof.name;
     EXPECT_LE(step.measured_high_water, step.predicted_high_water) << proof.name;
     const double share = static_cast<double>(step.measured_high_water) /

@@ -13,7 +13,8 @@ struct PlanProof {
   // Whether the planner found a way inside the budget.
   bool is_feasible = false;
   std::string refusal = {};
-  // Of the two steps, as the dry run has them and as they were, in the order of the steps.
+  // Of the two steps, as the dry run has them and as they were, in the order of the steps; of what
+  // was refused, nothing, or with as much memory as it wants where it is large.
   struct Step {
     int64_t predicted_peak = 0, measured_peak = 0;
     int64_t predicted_high_water = 0, measured_high_water = 0;
