@@ -242,6 +242,28 @@ TEST(Attention, CostsTheHeadsThatAreComputed) {
   EXPECT_EQ(cost_of(at::kFloat, 80), 4.0 * 128 * pairs);
 }
 
+// One multiprocessor computes all of a head of an utterance in the backward of efficient attention.
+TEST(Attention, CostsTheWaitForTheLongest) {
+  const auto backward_of = [&](const std::vector<int64_t>& lengths, int64_t num_sms) {
+    const device::TargetScope target(
+        {.processor = device::Processor::kCuda, .capability = 90, .num_sms = num_sms});
+    const Packing packing(lengths, at::kMeta);
+    const auto options = at::device(at::kMeta);
+    const at::Tensor qkv = at::empty({packing.num_frames(), 3 * 128}, options);
+    const at::Tensor dy = at::empty({packing.num_frames(), 128}, options);
+    const CostRecorder recorder;
+    const auto [y, softmax] = Attention::forward(qkv, packing, {.num_heads = 2});
+    Attention::backward({.dy = dy, .qkv = qkv, .y = y, .softmax = softmax}, packing,
+                        {.num_heads = 2});
+    return recorder.by_kernel().at("attention.backward").total.flops;
+  };
+  const double one = backward_of({50}, 1);
+  EXPECT_EQ(backward_of({50, 50}, 4), 2 * one);
+  // Four of eight have nothing to do.
+  EXPECT_EQ(backward_of({50, 50}, 8), 4 * one);
+  EXPECT_EQ(backward_of({50, 10}, 8), 4 * one);
+}
+
 TEST(Attention, PlainCostsAllPairs) {
   const Packing packing({5, 7}, at::kCPU);
   const CostRecorder recorder;

@@ -199,6 +199,10 @@ double tiled_flops(const at::Tensor& qkv, const detail::AttentionShape& shape,
          static_cast<double>(shape.head_size);
 }
 
+double backward_slowdown(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+  return is_for_library(qkv, shape) ? in_library(qkv, shape).backward_slowdown() : 1.0;
+}
+
 Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionShape& shape) {
   constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.forward",
@@ -244,7 +248,7 @@ at::Tensor backward_tiled(const Attention::BackwardInputs& in,
   // The four products of the gradients, and the scores once more.
   constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
   report_cost("attention.backward",
-              {.flops = tiled_flops(in.qkv, shape, 5.0),
+              {.flops = backward_slowdown(in.qkv, shape) * tiled_flops(in.qkv, shape, 5.0),
                .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax) +
                         bias_bytes(shape, kVariant) + bias_gradient_bytes(shape),
                .work = work_of(in.qkv)});

@@ -86,6 +86,15 @@ int64_t LibraryAttention::computed_head_size() const {
   return size <= 128 ? rounded_up(size, 64) : size;
 }
 
+double LibraryAttention::backward_slowdown() const {
+  if (is_flash_) return 1.0;
+  double all = 0.0;
+  for (const int64_t length : shape_.packing.lengths())
+    all += static_cast<double>(shape_.num_heads * length * length);
+  const auto longest = static_cast<double>(shape_.packing.max_length());
+  return std::max(1.0, static_cast<double>(target_.num_sms) * longest * longest / all);
+}
+
 std::vector<int64_t> LibraryAttention::softmax_sizes() const {
   const Packing& packing = shape_.packing;
   if (is_flash_) return {shape_.num_heads, packing.num_frames()};

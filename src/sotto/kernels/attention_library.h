@@ -28,6 +28,10 @@ class LibraryAttention {
   // Of the heads that the kernels have, the size that these are computed as.
   int64_t computed_head_size() const;
 
+  // How many times as long as its arithmetic the backward takes. That of efficient attention gives
+  // a head of an utterance to one multiprocessor: where there are few, all wait for the longest.
+  double backward_slowdown() const;
+
   // Of the logsumexp, fp32: [H, N] of FlashAttention; [B, H, longest] of efficient attention, which
   // pads it.
   std::vector<int64_t> softmax_sizes() const;
