@@ -35,7 +35,9 @@ MemoryComparison compare(const RunConfig& asked, const RunConfig& built) {
   Learner learner(built, test::kTinyShape, at::kCPU);
   arena->reset_peak();
   run_step(learner, examples, {.tier = built.tier});
-  return compare_memory(std::move(planned), arena->report());
+  device::MemoryReport measured = arena->report();
+  measured.host_peak = learner.host.peak_bytes();
+  return compare_memory(std::move(planned), std::move(measured));
 }
 
 void expect_error(const RunConfig& built, const std::string& kind, const std::string& setting) {
@@ -95,6 +97,19 @@ TEST(Settings, ATierThatKeepsMore) {
     built.tier = tier;
     expect_error(built, "activations at the peak", "tier: block");
   }
+}
+
+TEST(Settings, LessOnTheHostThanPlanned) {
+  RunConfig asked = lean_config();
+  asked.optimizer.state = optim::StatePlace::kHost;
+  MemoryComparison comparison = compare(asked, asked);
+  EXPECT_GT(comparison.planned.host_peak, 0);
+  check_settings_took_effect(comparison, asked);
+  comparison.measured.host_peak /= 2;
+  EXPECT_PRED2(contains, test::message_of<InternalError>([&] {
+                 check_settings_took_effect(comparison, asked);
+               }),
+               "optimizer.state: host");
 }
 
 // What is less than planned did not take effect either.

@@ -21,7 +21,8 @@ std::string settings_of(Category category, const RunConfig& config) {
     case Category::kWeights:
       return fmt::format("precision.compute: {}", name_of(arithmetic.compute, kComputes));
     case Category::kGradients:
-      return fmt::format("precision.gradients: {}", name_of(arithmetic.gradients, kGradientTypes));
+      return fmt::format("precision.gradients: {}, and what of the model is frozen",
+                         name_of(arithmetic.gradients, kGradientTypes));
     case Category::kOptimizer:
       return fmt::format("precision.moments: {}, precision.remainder_bits: {}, optimizer.state: {}",
                          name_of(arithmetic.moments, optim::kMoments), arithmetic.remainder_bits,
@@ -31,6 +32,25 @@ std::string settings_of(Category category, const RunConfig& config) {
     case Category::kData: break;
   }
   return "the limits of micro-batches";
+}
+
+std::string settings_of_host(const RunConfig& config) {
+  return fmt::format("optimizer.state: {}, tier: {}",
+                     name_of(config.optimizer.state, optim::kStatePlaces), config.tier.to_string());
+}
+
+// Whether what was measured differs by more than a share of what was planned.
+bool differs(int64_t planned, int64_t measured, double tolerance) {
+  return static_cast<double>(std::abs(measured - planned)) >
+         tolerance * static_cast<double>(planned);
+}
+
+[[noreturn]] void refuse(const std::string& found, const std::string& settings) {
+  throw InternalError(
+      {.attempted = "checking by measurement that the settings took effect",
+       .found = found,
+       .expected = fmt::format("what was planned with {}", settings),
+       .hint = "This is a fault of sotto's own; the run's memory.json has both sides of it."});
 }
 
 // Bytes by category at one moment of both runs.
@@ -47,14 +67,10 @@ void check_moment(const Moment& moment, const RunConfig& config) {
     const auto category = static_cast<Category>(i);
     const int64_t planned = moment.planned[static_cast<size_t>(i)];
     const int64_t measured = moment.measured[static_cast<size_t>(i)];
-    const auto difference = static_cast<double>(std::abs(measured - planned));
-    if (difference <= moment.tolerance * static_cast<double>(planned)) continue;
-    throw InternalError(
-        {.attempted = "checking by measurement that the settings took effect",
-         .found = fmt::format("{} {}: {} bytes, where {} were planned", device::name_of(category),
-                              moment.name, measured, planned),
-         .expected = fmt::format("what was planned with {}", settings_of(category, config)),
-         .hint = "This is a fault of sotto's own; the run's memory.json has both sides of it."});
+    if (!differs(planned, measured, moment.tolerance)) continue;
+    refuse(fmt::format("{} {}: {} bytes, where {} were planned", device::name_of(category),
+                       moment.name, measured, planned),
+           settings_of(category, config));
   }
 }
 
@@ -78,6 +94,11 @@ void check_settings_took_effect(const MemoryComparison& comparison, const RunCon
                 .measured = comparison.measured.at_peak,
                 .tolerance = Monitor::kPlanTolerance},
                config);
+  const int64_t planned = comparison.planned.host_peak, measured = comparison.measured.host_peak;
+  if (differs(planned, measured, Monitor::kPlanTolerance))
+    refuse(fmt::format("the host's memory in the first step: {} bytes, where {} were planned",
+                       measured, planned),
+           settings_of_host(config));
 }
 
 }  // namespace sotto::train
