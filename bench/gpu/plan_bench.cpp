@@ -133,8 +133,9 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
       .open = {.numerics = false},
       .shape = work.shape,
       .target = device.target,
-      .budget = {.bytes = parse_bytes(of.budget) - constant, .host_bytes = int64_t{64} << 30},
-      .constant_bytes = constant,
+      .budget = {.bytes = parse_bytes(of.budget) - constant,
+                 .host_bytes = int64_t{64} << 30,
+                 .constant_bytes = constant},
       .rates = [&](train::Compute compute) { return plan::rates_at_hand(device, compute); }};
   Row row{.of = of, .way = plan::Planner(request, list).plan().best, .constant = constant};
   const train::RunConfig& config = row.way.config;

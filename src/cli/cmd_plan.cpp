@@ -41,7 +41,8 @@ struct PlanOptions {
 // Of the budget: what is looked at besides itself.
 constexpr std::array kShares = {0.5, 0.75, 1.5, 2.0};
 
-// One row for each thing to compare: its plan, or why there is none.
+// One row for each thing to compare: its plan, or why there is none. What is not known at all is an
+// error.
 void compare(const PlanOptions& options, std::string_view what,
              const std::vector<std::string>& names, std::string RunOptions::* option) {
   std::vector<ComparedPlan> rows;
@@ -54,7 +55,7 @@ void compare(const PlanOptions& options, std::string_view what,
       row.plan = std::move(made.plan);
       row.facts = std::move(made.facts);
       row.facts.price = options.price;
-    } catch (const ConfigError& error) {
+    } catch (const Infeasible& error) {
       row.refused = error.what();
     }
     rows.push_back(std::move(row));
@@ -133,6 +134,10 @@ void add_comparisons(CLI::App& command, PlanOptions& options) {
                                             "Devices side by side: t4 l4 rtx4090");
   models->excludes(memories)->excludes(devices);
   memories->excludes(devices);
+  // What is compared is not named besides.
+  models->excludes(command.get_option("--model"));
+  memories->excludes(command.get_option("--memory"));
+  devices->excludes(command.get_option("--device"));
   // A table has no file of its own, and no second opinion.
   for (CLI::Option* comparison : {models, memories, devices}) {
     for (const char* single :
@@ -163,7 +168,9 @@ void add_estimates(CLI::App& command, PlanOptions& options) {
       ->check(CLI::IsMember({"transformers"}))
       ->excludes(estimator)
       ->excludes(command.get_option("--components"))
-      ->excludes(command.get_option("--timeline"));
+      ->excludes(command.get_option("--timeline"))
+      ->excludes(command.get_option("--format"))
+      ->excludes(command.get_option("--price"));
 }
 
 }  // namespace

@@ -180,12 +180,32 @@ std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planne
   };
 }
 
-// Where memory does not suffice for good, the user is told what would help.
+// What would help where memory does not suffice. Whatever happens here, the reason of the end
+// stays.
+void advise(const train::RunConfig& config, const OpenedDevice& opened) {
+  try {
+    std::cerr << ladder_text(config, opened);
+  } catch (const std::exception& error) {
+    spdlog::warn("what would help could not be worked out: {}", error.what());
+  }
+}
+
+// A plan that finds no way says itself what would help.
+train::Trainer make_trainer(const train::RunRequest& request, train::RunEvents events,
+                            const OpenedDevice& opened) {
+  try {
+    return train::Trainer(request, std::move(events));
+  } catch (const Infeasible&) {
+    if (!request.decide) advise(request.config, opened);
+    throw;
+  }
+}
+
 train::RunSummary run_or_advise(train::Trainer& trainer, const OpenedDevice& opened) {
   try {
     return trainer.run();
   } catch (const OutOfMemory&) {
-    std::cerr << ladder_text(trainer.config(), opened);
+    advise(trainer.config(), opened);
     throw;
   }
 }
@@ -216,14 +236,15 @@ void run_train(const TrainOptions& options) {
   };
   events.should_stop = [] { return signals_received.load() > 0; };
   const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
-  train::Trainer trainer({.config = config,
-                          .folder = folder,
-                          .budget_bytes = opened.budget_bytes,
-                          .device = opened.device,
-                          .resume_from = checkpoint,
-                          .inits_whole_model = read.inits_whole_model,
-                          .decide = planner_for(read, opened, checkpoint, plan_yaml)},
-                         std::move(events));
+  train::Trainer trainer =
+      make_trainer({.config = config,
+                    .folder = folder,
+                    .budget_bytes = opened.budget_bytes,
+                    .device = opened.device,
+                    .resume_from = checkpoint,
+                    .inits_whole_model = read.inits_whole_model,
+                    .decide = planner_for(read, opened, checkpoint, plan_yaml)},
+                   std::move(events), opened);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   const train::RunSummary summary = run_or_advise(trainer, opened);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -21,6 +22,22 @@ std::string hours_text(double seconds) {
                      hours < 10.0 ? "small" : (hours > 100.0 ? "large" : "medium"));
 }
 
+struct RunLength {
+  double length = 0.0;
+  std::string name;
+};
+
+// Epochs, or fewer updates where so many are named.
+RunLength length_of_run(const train::RunConfig& config, double epoch_length,
+                        int64_t steps_an_epoch) {
+  const int64_t steps = train::total_steps(config, steps_an_epoch);
+  if (steps == config.epochs * steps_an_epoch)
+    return {.length = static_cast<double>(config.epochs) * epoch_length,
+            .name = fmt::format("{} epochs", config.epochs)};
+  return {.length = epoch_length * static_cast<double>(steps) / static_cast<double>(steps_an_epoch),
+          .name = fmt::format("{} updates", steps)};
+}
+
 }  // namespace
 
 MadePlan make_plan(const RunOptions& options) {
@@ -38,7 +55,8 @@ MadePlan make_plan(const RunOptions& options) {
     made.source = source_to_plan(made.request, *made.data);
   }
   const std::vector<float> lengths = made.source->lengths();
-  double length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  const double planned_length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  double length = planned_length;
   std::string name = made.source->name();
   if (!made.data) {
     if (!is_text) length = plan::kUsualSeconds;
@@ -46,18 +64,26 @@ MadePlan make_plan(const RunOptions& options) {
                    : "LibriSpeech train-clean-100, as no --train was named";
   }
   if (!is_text) name += " (" + hours_text(length) + ")";
+  made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
+  const RunLength run = length_of_run(
+      config, length,
+      std::llround(static_cast<double>(made.planner->steps_an_epoch()) * length / planned_length));
   made.facts = {.device_name = device.name,
                 .is_elsewhere = device.is_elsewhere,
                 .budget_bytes = device.budget_bytes,
                 .constant_bytes = device.constant_bytes,
                 .data_name = std::move(name),
-                .length = length,
-                .is_text = is_text,
-                .epochs = config.epochs};
-  made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
+                .run_length = run.length,
+                .run_name = run.name,
+                .is_text = is_text};
   made.plan = made.planner->plan();
   made.facts.host =
       choose_besides(made.plan.best, made.request, *made.source, length, made.data.get());
+  if (device.is_elsewhere)
+    made.facts.host.reasons.push_back(
+        {.key = "device",
+         .value = made.request.config.device,
+         .why = fmt::format("planned for {}, by its data sheet", device.name)});
   return made;
 }
 

@@ -19,7 +19,7 @@ struct MadePlan {
   plan::Plan plan;
 };
 
-// Throws ConfigError where nothing fits.
+// Throws Infeasible where nothing fits.
 MadePlan make_plan(const RunOptions& options);
 
 }  // namespace sotto::cli

@@ -31,13 +31,17 @@ std::string speed_text(const Way& way, const PlanFacts& facts) {
 }
 
 double run_seconds(const Way& way, const PlanFacts& facts) {
-  return static_cast<double>(facts.epochs) * facts.length / way.speed();
+  return facts.run_length / way.speed();
+}
+
+double run_cost(const Way& way, const PlanFacts& facts) {
+  return facts.price * run_seconds(way, facts) / 3600.0;
 }
 
 // ", which costs 12.30"
 std::string cost_text(const Way& way, const PlanFacts& facts) {
   if (facts.price == 0.0) return "";
-  return fmt::format(", which costs {:.2f}", facts.price * run_seconds(way, facts) / 3600.0);
+  return fmt::format(", which costs {:.2f}", run_cost(way, facts));
 }
 
 std::string bytes_table(const Way& way, const PlanFacts& facts) {
@@ -107,7 +111,7 @@ std::string ways_table(const plan::Plan& plan, const PlanFacts& facts) {
                {"tier"},
                {"memory", Align::kRight},
                {"speed", Align::kRight},
-               {"all epochs", Align::kRight}});
+               {"whole run", Align::kRight}});
   const auto add = [&](const Way& way) {
     table.add_row({std::string(name_of(way.config.numerics, train::kNumerics)),
                    std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
@@ -140,7 +144,7 @@ nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
           {"step_seconds", way.time.total_s()},
           {"speed", way.speed()},
           {"run_seconds", run_seconds(way, facts)},
-          {"run_cost", facts.price * run_seconds(way, facts) / 3600.0}};
+          {"run_cost", run_cost(way, facts)}};
 }
 
 }  // namespace
@@ -151,11 +155,11 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
   if (request.open.numerics)
     text += fmt::format("The arithmetic was left open: {}\n",
                         name_of(plan.best.config.numerics, train::kNumerics));
-  text += fmt::format("{}{}, {}: {}, {} for {} epochs of {}{}\n\n", facts.device_name,
+  text += fmt::format("{}{}, {}: {}, {} for {} of {}{}\n\n", facts.device_name,
                       facts.is_elsewhere ? " (by its data sheet)" : "",
                       format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
-                      format_duration(run_seconds(plan.best, facts)), facts.epochs, facts.data_name,
-                      cost_text(plan.best, facts));
+                      format_duration(run_seconds(plan.best, facts)), facts.run_name,
+                      facts.data_name, cost_text(plan.best, facts));
   text += bytes_table(plan.best, facts) + "\n" + host_table(facts.host.memory) + "\n" +
           time_table(plan.best) + "\n" + ways_table(plan, facts) + "\n";
   for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
@@ -173,6 +177,9 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
                                  {"host_budget_bytes", request.budget.host_bytes},
                                  {"data", facts.data_name},
                                  {"best", way_json(plan.best, facts)}};
+  for (const auto& [kernel, seconds] : plan.best.time.by_kernel_s)
+    json["best"]["kernel_seconds"][kernel] = seconds;
+  json["best"]["waiting_seconds"] = plan.best.time.waiting_s;
   for (const Way& way : plan.others) json["others"].push_back(way_json(way, facts));
   const plan::HostMemoryPlan& host = facts.host.memory;
   json["host_bytes"] = {{"kept", host.kept},
@@ -224,28 +231,39 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
         plans, [&](const ComparedPlan& row) { return row.plan && row.facts.is_text == is_text; });
   };
   const bool is_mixed = has_any(true) && has_any(false);
-  Table table({{std::string(what)},
-               {"numerics"},
-               {"state"},
-               {"tier"},
-               {"parts", Align::kRight},
-               {"memory", Align::kRight},
-               {is_mixed ? "speed" : speed_unit(has_any(true)), Align::kRight},
-               {"all epochs", Align::kRight}});
+  const bool has_price =
+      std::ranges::any_of(plans, [](const ComparedPlan& row) { return row.facts.price > 0.0; });
+  std::vector<report::Column> columns = {
+      {std::string(what)},
+      {"numerics"},
+      {"state"},
+      {"tier"},
+      {"parts", Align::kRight},
+      {"memory", Align::kRight},
+      {is_mixed ? "speed" : speed_unit(has_any(true)), Align::kRight},
+      {"whole run", Align::kRight}};
+  if (has_price) columns.push_back({"cost", Align::kRight});
+  const size_t num_columns = columns.size();
+  Table table(std::move(columns));
   std::string refusals;
   for (const ComparedPlan& row : plans) {
-    if (!row.plan) {
-      table.add_row({row.name, "does not fit", "", "", "", "", "", ""});
+    std::vector<std::string> cells = {row.name, "cannot run"};
+    if (row.plan) {
+      const Way& way = row.plan->best;
+      cells = {row.name,
+               std::string(name_of(way.config.numerics, train::kNumerics)),
+               std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
+               way.config.tier.to_string(),
+               std::to_string(way.micro_batches),
+               format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
+               is_mixed ? speed_text(way, row.facts) : fmt::format("{:.0f}", way.speed()),
+               format_duration(run_seconds(way, row.facts))};
+      if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(way, row.facts)));
+    } else {
       refusals += fmt::format("\n{}: {}\n", row.name, row.refused);
-      continue;
     }
-    const Way& way = row.plan->best;
-    table.add_row({row.name, std::string(name_of(way.config.numerics, train::kNumerics)),
-                   std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
-                   way.config.tier.to_string(), std::to_string(way.micro_batches),
-                   format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
-                   is_mixed ? speed_text(way, row.facts) : fmt::format("{:.0f}", way.speed()),
-                   format_duration(run_seconds(way, row.facts))});
+    cells.resize(num_columns);
+    table.add_row(std::move(cells));
   }
   return table.to_string() + refusals;
 }

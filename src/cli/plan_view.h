@@ -21,10 +21,10 @@ struct PlanFacts {
   int64_t budget_bytes = 0;
   int64_t constant_bytes = 0;
   std::string data_name;
-  // Of an epoch: seconds, or tokens.
-  double length = 0.0;
+  // Of the whole run: seconds, or tokens; and in words: "10 epochs".
+  double run_length = 0.0;
+  std::string run_name;
   bool is_text = false;
-  int64_t epochs = 0;
   // Of an hour on the device; 0: unknown.
   double price = 0.0;
   plan::HostChoices host = {};

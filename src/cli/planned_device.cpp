@@ -58,19 +58,24 @@ plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
                                          const plan::OpenChoices& open,
                                          const models::DataShape& shape) const {
   if (budget_bytes <= constant_bytes) {
-    throw ConfigError({.attempted = fmt::format("planning for a budget of {} on {}",
-                                                format_bytes(budget_bytes), name),
-                       .found = fmt::format("the driver and its libraries alone take {}",
-                                            format_bytes(constant_bytes)),
-                       .expected = "a budget above that",
-                       .hint = fmt::format("Try --memory {}MiB.", 2 * (constant_bytes >> 20))});
+    throw Infeasible(
+        {.attempted =
+             fmt::format("planning for a budget of {} on {}", format_bytes(budget_bytes), name),
+         .found = fmt::format("the driver and its libraries alone take {}",
+                              format_bytes(constant_bytes)),
+         .expected = "a budget above that",
+         .hint = fmt::format("Try --memory {}.", format_mebibytes(2 * constant_bytes))});
   }
-  return {.config = config,
+  train::RunConfig there = config;
+  // What the card will be called where it is.
+  if (is_elsewhere) there.device = "cuda";
+  return {.config = std::move(there),
           .open = open,
           .shape = shape,
           .target = target,
-          .budget = {.bytes = budget_bytes - constant_bytes, .host_bytes = host_bytes},
-          .constant_bytes = constant_bytes,
+          .budget = {.bytes = budget_bytes - constant_bytes,
+                     .host_bytes = host_bytes,
+                     .constant_bytes = constant_bytes},
           .rates = rates};
 }
 
@@ -92,6 +97,10 @@ PlannedDevice planned_device(const train::RunConfig& config, const device::RunDe
   if (device.target.is_cuda()) {
     planned.constant_bytes = known_constant(device);
     planned.host_bytes = host_bytes_for(config.host_memory);
+  } else if (config.host_memory.kind != MemorySize::Kind::kAuto) {
+    // As the run would have it, which refuses what could not take effect.
+    planned.host_bytes =
+        device::resolve_host_budget(config.host_memory, device, config.keeps_on_host());
   }
   return planned;
 }

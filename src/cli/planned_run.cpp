@@ -42,11 +42,11 @@ DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& 
   plan::Plan plan = plan::Planner(request, *source).plan();
   // What libraries take was allowed for, where it was never measured: where that was too little,
   // there is less room.
-  const train::BudgetParts parts =
+  const train::StepBudget divided =
       train::divide_budget(plan.best.config, data.shape(), opened.device, opened.budget_bytes);
-  if (parts.arena_bytes < request.budget.bytes) {
-    request.budget.bytes = parts.arena_bytes;
-    request.constant_bytes = parts.constant_bytes;
+  if (divided.bytes < request.budget.bytes) {
+    request.budget.bytes = divided.bytes;
+    request.budget.constant_bytes = divided.constant_bytes;
     plan = plan::Planner(request, *source).plan();
   }
   const std::vector<float> lengths = source->lengths();
@@ -65,7 +65,7 @@ std::string ladder_text(const train::RunConfig& config, const OpenedDevice& open
   std::string text = "What to try, from what costs least; each with all before it:\n";
   for (const plan::Rung& rung : plan::ladder(request, *source_to_plan(request, *data)))
     text += fmt::format("  {}: needs {}\n", rung.change,
-                        format_bytes(rung.least_bytes + request.constant_bytes));
+                        format_bytes(request.budget.named_for(rung.least_bytes)));
   return text;
 }
 

@@ -85,8 +85,9 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
   ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
   const train::AliasedRequest request = train::resolve_aliases(tree);
-  const plan::OpenChoices open = open_choices(tree);
+  plan::OpenChoices open = open_choices(tree);
   read_group(tree, as_group(config));
+  if (!config.model.is_language_model()) open.loss_rows = false;
   if (choice && choice->folder) {
     config.init_from = *choice->folder;
     if (config.data.tokenizer.empty())

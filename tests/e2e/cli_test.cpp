@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
 #include "sotto/core/build_info.h"
 #include "support/run_command.h"
+#include "support/temp_folder.h"
 #include "support/thrown.h"
 
 namespace sotto::test {
@@ -128,6 +130,22 @@ TEST(Profile, ListsTheCardsThatPlansKnow) {
     EXPECT_TRUE(contains(" " + names, fmt::format(" {} ", name))) << name << " in " << names;
   expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--model", "xls-r-1b"}));
   expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--calibrate"}));
+}
+
+// What was measured is kept, and plans take it from there.
+TEST(Profile, KeepsWhatItCalibrates) {
+  const TempFolder folder;
+  const std::vector<std::string> cache = {"XDG_CACHE_HOME=" + folder.path().string()};
+  const CommandResult table = run_sotto({"profile", "--calibrate"}, cache);
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  const std::filesystem::path kept = folder.path() / "sotto" / "rates.json";
+  ASSERT_TRUE(std::filesystem::exists(kept));
+  const std::string before = content_of(kept);
+  const CommandResult planned = run_sotto(
+      {"plan", "--model", "wav2vec2-base", "--memory", "6GiB", "--out", folder.path().string()},
+      cache);
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_EQ(content_of(kept), before);
 }
 
 TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {

@@ -108,7 +108,86 @@ TEST_F(Plans, StandSideBySide) {
   const CommandResult memories = run_sotto({"plan", "--model", "xls-r-1b", "--device", "h200",
                                             "--compare-memory", "2GiB", "8GiB", "40GiB"});
   ASSERT_EQ(memories.exit_code, 0) << memories.err;
-  EXPECT_PRED2(contains, memories.out, "does not fit");
+  EXPECT_PRED2(contains, memories.out, "cannot run");
+  EXPECT_PRED2(contains, memories.out, "would do");
+  const CommandResult models = run_sotto({"plan", "--device", "t4", "--price", "0.35", "--compare",
+                                          "wav2vec2-base", "wav2vec2-large-lv60"});
+  ASSERT_EQ(models.exit_code, 0) << models.err;
+  for (const char* part : {"model", "wav2vec2-base", "wav2vec2-large-lv60", "cost"})
+    EXPECT_PRED2(contains, models.out, part);
+}
+
+// What is not known is a mistake, not something that cannot run.
+TEST_F(Plans, ComparisonsRefuseUnknownNames) {
+  const std::vector<std::string> base = {"--model", "wav2vec2-base"};
+  EXPECT_PRED2(contains, refusal({"--model", "wav2vec2-base", "--compare-device", "t4", "rtx409"}),
+               "Did you mean");
+  EXPECT_PRED2(contains, refusal({"--device", "t4", "--compare", "wav2vec2-base", "wav2vec3"}),
+               "wav2vec3");
+  EXPECT_PRED2(contains,
+               refusal({"--model", "wav2vec2-base", "--device", "t4", "--compare-memory", "8"}),
+               "unit");
+}
+
+TEST_F(Plans, RefuseOptionsWithoutEffect) {
+  const std::vector<std::string> base = {"--model", "wav2vec2-base", "--device", "l4"};
+  const auto expect_refused = [&](const std::vector<std::string>& more, const char* part) {
+    std::vector<std::string> words = base;
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_PRED2(contains, refusal(words), part);
+  };
+  expect_refused({"--for", "transformers", "--price", "1"}, "--price");
+  expect_refused({"--for", "transformers", "--format", "json"}, "--format");
+  expect_refused({"--compare-device", "t4"}, "--device");
+  EXPECT_PRED2(
+      contains,
+      refusal({"--config", (folder_.path() / "tiny.yaml").string(), "--host-memory", "1GiB"}),
+      "on the CPU");
+}
+
+// On a machine with the card it is called cuda.
+TEST_F(Plans, ForACardElsewhereRunWhereItIs) {
+  plan({"--model", "wav2vec2-base", "--device", "rtx3070"});
+  const std::string yaml = content_of(run("plan") / "plan.yaml");
+  EXPECT_PRED2(contains, yaml, "\ndevice: cuda\n");
+  EXPECT_PRED2(contains, yaml, "planned for GeForce RTX 3070");
+  const CommandResult result =
+      run_sotto({"train", "--config", (folder_.path() / "tiny.yaml").string(), "--device",
+                 "rtx3070", "--out", run("x").string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_PRED2(contains, result.err, "--pretend-device rtx3070");
+}
+
+TEST_F(Plans, CountNoMoreUpdatesThanThereAre) {
+  const std::vector<std::string> words = {"--model", "wav2vec2-base", "--device", "l4"};
+  const double whole = plan(words)["best"]["run_seconds"];
+  std::vector<std::string> limited = words;
+  limited.insert(limited.end(), {"--set", "max_steps=89"});
+  const nlohmann::json plan = this->plan(limited);
+  // Of ten epochs of 892 updates.
+  EXPECT_NEAR(plan["best"]["run_seconds"].get<double>(), 0.01 * whole, 0.0005 * whole);
+  double kernels = 0.0;
+  for (const auto& [name, seconds] : plan["best"]["kernel_seconds"].items())
+    kernels += seconds.get<double>();
+  EXPECT_GT(kernels, 0.5 * plan["best"]["step_seconds"].get<double>());
+}
+
+TEST_F(Plans, NameAModelFileThatIsNone) {
+  folder_.write("model.bin", "no network");
+  EXPECT_PRED2(contains, refusal({"--model", (folder_.path() / "model.bin").string()}),
+               "model.bin");
+}
+
+TEST_F(Plans, WriteTrainingArguments) {
+  const CommandResult result = run_sotto({"plan", "--model", "wav2vec2-base", "--device", "rtx4090",
+                                          "--for", "transformers", "--out", run("hf").string()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.out, "transformers would take, estimated");
+  const nlohmann::json written =
+      nlohmann::json::parse(content_of(run("hf") / "training_arguments.json"));
+  EXPECT_EQ(written["per_device_train_batch_size"].get<int64_t>() *
+                written["gradient_accumulation_steps"].get<int64_t>(),
+            32);
 }
 
 // A plan is a configuration: trained with it, the run is the one that plans by itself.
@@ -157,6 +236,22 @@ TEST_F(Plans, EditedOnesAreHonoured) {
   folder_.write("edited.yaml", yaml);
   const nlohmann::json edited = plan({"--config", base + "edited.yaml"});
   EXPECT_EQ(edited["best"]["tier"], "block");
+  const CommandResult trained = run_sotto(
+      {"train", "--plan", base + "edited.yaml", "--out", run("edited").string(), "--json"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_PRED2(contains, content_of(run("edited") / "config.yaml"), "\ntier: block");
+}
+
+// A plan whose memory is gone says what would help, as one that was left open does.
+TEST_F(Plans, ThatDoNotFitAnyMoreSayWhatWouldHelp) {
+  const std::string base = folder_.path().string() + "/";
+  plan({"--config", base + "tiny.yaml", "--set", "model.width=256", "--set", "model.hidden=1024"});
+  const CommandResult result = run_sotto({"train", "--plan", base + "plan/plan.yaml", "--memory",
+                                          "8MiB", "--out", run("small").string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_PRED2(contains, result.err, "What to try, from what costs least");
+  EXPECT_PRED2(contains, result.err, "numerics: bf16-lean");
+  EXPECT_PRED2(contains, result.err, "would do");
 }
 
 TEST_F(Plans, AreAuditedBeforeAnEpoch) {
@@ -178,8 +273,13 @@ TEST_F(Plans, AreRehearsed) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json rehearsal = nlohmann::json::parse(result.out);
   ASSERT_EQ(rehearsal["steps"].size(), 4);
-  for (const nlohmann::json& step : rehearsal["steps"])
+  int64_t before = std::numeric_limits<int64_t>::max();
+  for (const nlohmann::json& step : rehearsal["steps"]) {
     EXPECT_EQ(step["measured_peak_bytes"], step["predicted_peak_bytes"]);
+    // The worst first.
+    EXPECT_LE(step["predicted_peak_bytes"].get<int64_t>(), before);
+    before = step["predicted_peak_bytes"];
+  }
 }
 
 TEST_F(Plans, FindTheLargestBatchAsPredicted) {

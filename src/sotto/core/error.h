@@ -31,6 +31,11 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
+// What the settings ask for is sound, and more than the budget or the device has. Exit code 2.
+class Infeasible : public ConfigError {
+  using ConfigError::ConfigError;
+};
+
 // The user's files are missing, broken or of another version. Exit code 2.
 class DataError : public Error {
   using Error::Error;

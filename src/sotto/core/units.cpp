@@ -123,6 +123,11 @@ double parse_duration(std::string_view text) {
   return seconds;
 }
 
+std::string format_mebibytes(int64_t bytes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB);
+}
+
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds)) return "unknown";
   if (seconds < 0) return "-" + format_duration(-seconds);

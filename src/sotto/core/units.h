@@ -14,6 +14,9 @@ int64_t parse_bytes(std::string_view text);
 // "7.38 GiB", "512 B": three significant digits, binary units.
 std::string format_bytes(int64_t bytes);
 
+// "3842MiB": as few whole ones as hold so many bytes, as options take them.
+std::string format_mebibytes(int64_t bytes);
+
 // Seconds from "90s", "15min", "2h", "250ms", "1h30min". Throws ConfigError for anything else.
 double parse_duration(std::string_view text);
 

@@ -15,14 +15,13 @@ int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& availabl
     case MemorySize::Kind::kBytes: break;
   }
   if (budget.bytes <= available.free_bytes) return budget.bytes;
-  constexpr int64_t kMiB = int64_t{1} << 20;
-  throw ConfigError(
+  throw Infeasible(
       {.attempted =
            fmt::format("taking a budget of {} on {}", format_bytes(budget.bytes), device_name),
        .found = fmt::format("{} of {} are free", format_bytes(available.free_bytes),
                             format_bytes(available.total_bytes)),
        .expected = "a budget of at most what is free",
-       .hint = fmt::format("Try {0} {1}MiB or {0} auto.", option, available.free_bytes / kMiB)});
+       .hint = fmt::format("Try {0} {1}MiB or {0} auto.", option, available.free_bytes >> 20)});
 }
 
 }  // namespace sotto::device

@@ -98,9 +98,17 @@ RunDevice open_device(std::string_view name, std::string_view pretended, bool is
   if (name == "cpu") return open_cpu(pretended, is_deterministic);
   if (const std::optional<int> index = cuda_index(name))
     return open_cuda(*index, pretended, is_deterministic);
-  throw ConfigError({.attempted = "choosing the device to run on",
-                     .found = fmt::format("'{}'", name),
-                     .expected = "cpu, cuda or cuda:N"});
+  const bool is_known =
+      std::ranges::find(known_devices(), name, &KnownDevice::name) != known_devices().end();
+  throw ConfigError(
+      {.attempted = "choosing the device to run on",
+       .found = fmt::format("'{}'", name),
+       .expected = "cpu, cuda or cuda:N",
+       .hint = is_known ? fmt::format("A card by name is what `sotto plan` plans for. On a machine "
+                                      "that has it: --device cuda; on one that has a larger one: "
+                                      "--device cuda --pretend-device {}.",
+                                      name)
+                        : ""});
 }
 
 int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, bool keeps) {

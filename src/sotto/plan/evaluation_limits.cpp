@@ -6,8 +6,7 @@ namespace sotto::plan {
 
 Reason tell_evaluation(const Way& way, const PlanRequest& request, const data::Source& dev) {
   train::DryRun dry(way.config, request.shape, train::DryRun::Purpose::kTraining, request.target);
-  const train::Fit fit =
-      train::fit_recognition(dry, dev, {.bytes = request.budget.bytes, .limits = way.fit.limits});
+  const train::Fit fit = train::fit_recognition(dry, dev, request.budget, way.fit.limits);
   return {
       .key = "evaluation",
       .value = fmt::format("{} frames at once", fit.limits.max_frames),

@@ -28,7 +28,7 @@ const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
 // What guides say, and why it is not so here.
 std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
   constexpr int64_t kSmallCard = 8'600'000'000;
-  const bool is_small = request.budget.bytes + request.constant_bytes <= kSmallCard;
+  const bool is_small = request.budget.named_for(request.budget.bytes) <= kSmallCard;
   const bool is_bf16 = best.config.arithmetic().compute == train::Compute::kBf16;
   if (!is_small || !is_bf16 || !request.target.is_cuda()) return "";
   return "; a rule of thumb takes fp16 on cards of 8 GB: bf16 takes as little, and needs no "

@@ -92,8 +92,23 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
                              format_bytes(bytes), 100.0 * writing_s / config.checkpoint_seconds)};
 }
 
-Reason tell_chunking(const RunConfig& config, double longest_s) {
-  std::string why = fmt::format("the longest utterance, {:.1f} s, fits whole", longest_s);
+// What cuts or leaves out utterances changes the result, so that it is never the budget's choice.
+Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
+  std::ranges::sort(lengths);
+  const auto at_share = [&](double share) {
+    const auto place = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
+    return double{lengths[place]};
+  };
+  const double longest_s = at_share(1.0);
+  std::string why = fmt::format(
+      "nothing need be cut: the longest utterance, {:.1f} s, fits whole (half are below {:.1f} s, "
+      "99 of 100 below {:.1f} s)",
+      longest_s, at_share(0.5), at_share(0.99));
+  if (config.data.too_large != data::Policy::kError)
+    why = fmt::format(
+        "what does not fit alone is dealt with so; the longest that is left has {:.1f} s (half are "
+        "below {:.1f} s, 99 of 100 below {:.1f} s)",
+        longest_s, at_share(0.5), at_share(0.99));
   if (longest_s > 30.0)
     why += "; guides cut above 30 s because a long one pads all others, and nothing is padded here";
   return {.key = "data.too_large",
@@ -131,8 +146,7 @@ HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Sou
   if (request.open.checkpoint_seconds)
     choices.reasons.push_back(choose_interval(config, way.fit.worst));
   if (!is_text) {
-    const std::vector<float> lengths = source.lengths();
-    Reason chunking = tell_chunking(config, double{*std::ranges::max_element(lengths)});
+    Reason chunking = tell_chunking(config, source.lengths());
     chunking.is_setting = false;
     choices.reasons.push_back(std::move(chunking));
   }

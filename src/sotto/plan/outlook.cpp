@@ -1,7 +1,6 @@
 #include "sotto/plan/outlook.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "sotto/data/example_list.h"
@@ -66,50 +65,70 @@ std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source)
   RunConfig config = request.config;
   std::vector<Rung> rungs = {
       {.change = "as it is", .least_bytes = least_bytes(config, request, source)}};
-  const auto climb = [&](const std::string& change, const data::Source& of) {
-    const int64_t least = least_bytes(config, request, of);
-    if (least < rungs.back().least_bytes) rungs.push_back({.change = change, .least_bytes = least});
+  // What saves nothing is not kept.
+  const auto climb_with = [&](const RunConfig& changed, const std::string& change,
+                              const data::Source& of) {
+    const int64_t least = least_bytes(changed, request, of);
+    if (least >= rungs.back().least_bytes) return;
+    rungs.push_back({.change = change, .least_bytes = least});
+    config = changed;
   };
-  config.tier = nn::Tier::kBlock;
-  climb("tier: block (slower, the same result)", source);
+  const auto climb = [&](const std::string& change, const auto& apply) {
+    RunConfig changed = config;
+    apply(changed);
+    climb_with(changed, change, source);
+  };
+  const auto take = [&](train::Numerics numerics) {
+    return [numerics](RunConfig& changed) {
+      changed.numerics = numerics;
+      const int64_t small_below = changed.precision.small_below;
+      changed.precision = {};
+      changed.precision.small_below = small_below;
+    };
+  };
+  climb("tier: block (slower, the same result)",
+        [](RunConfig& changed) { changed.tier = nn::Tier::kBlock; });
   if (request.target.is_cuda()) {
-    config.optimizer.state = optim::StatePlace::kHost;
-    climb("optimizer.state: host (slower, the same result)", source);
-    config.tier = nn::Tier::kHost;
-    climb("tier: host (slower, the same result)", source);
+    climb("optimizer.state: host (slower, the same result)",
+          [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
+    climb("tier: host (slower, the same result)",
+          [](RunConfig& changed) { changed.tier = nn::Tier::kHost; });
   }
   if (request.target.has_bf16()) {
-    const int64_t small_below = config.precision.small_below;
-    config.precision = {};
-    config.precision.small_below = small_below;
-    config.numerics = train::Numerics::kBf16Exact;
-    climb("numerics: bf16-exact (other rounding)", source);
-    config.numerics = train::Numerics::kBf16Lean;
-    climb("numerics: bf16-lean (coarser rounding of weights and moments)", source);
+    climb("numerics: bf16-exact (other rounding)", take(train::Numerics::kBf16Exact));
+    climb("numerics: bf16-lean (coarser rounding of weights and moments)",
+          take(train::Numerics::kBf16Lean));
+  } else {
+    climb("numerics: fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));
+    climb("precision.moments: 8bit (coarser rounding of moments)",
+          [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
   }
-  if (config.micro_batch > 1 && !config.adaptive_batching) {
-    config.micro_batch = 1;
-    climb("micro_batch: 1 (slower, the same result)", source);
-  }
+  if (config.micro_batch > 1 && !config.adaptive_batching)
+    climb("micro_batch: 1 (slower, the same result)",
+          [](RunConfig& changed) { changed.micro_batch = 1; });
   if (config.model.is_language_model()) {
-    config.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
-    climb("model.loss_rows: 64 (slower, the same result)", source);
-    config.data.row_tokens /= 2;
-    climb(fmt::format("data.row_tokens: {} (tokens see less before them)", config.data.row_tokens),
-          usual_data(config));
+    climb("model.loss_rows: 64 (slower, the same result)", [](RunConfig& changed) {
+      changed.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
+    });
+    RunConfig shorter = config;
+    shorter.data.row_tokens /= 2;
+    climb_with(
+        shorter,
+        fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
+        usual_data(shorter));
   }
   if (config.model.family == models::Family::kWav2Vec2) {
-    config.model.wav2vec2.freeze_feature_encoder = true;
-    climb("model.freeze_feature_encoder: true (the convolutions stay as they are)", source);
-    config.model.wav2vec2.freeze_layers = config.model.wav2vec2.layers / 2;
-    climb(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)",
-                      config.model.wav2vec2.freeze_layers),
-          source);
+    climb("model.freeze_feature_encoder: true (the convolutions stay as they are)",
+          [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
+    const int64_t half = config.model.wav2vec2.layers / 2;
+    climb(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)", half),
+          [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
   }
   if (!config.model.is_language_model()) {
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source, limit_s);
-    climb(
+    climb_with(
+        config,
         fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
         shorter);
   }

@@ -55,8 +55,11 @@ std::string fixed_text(const PlanRequest& request) {
         fmt::format("optimizer.state: {}", name_of(config.optimizer.state, optim::kStatePlaces)));
   if (!request.open.tier) fixed.push_back(fmt::format("tier: {}", config.tier.to_string()));
   if (!request.open.max_frames) fixed.push_back(fmt::format("max_frames: {}", config.max_frames));
-  if (!config.adaptive_batching)
+  if (!config.adaptive_batching) {
     fixed.push_back(fmt::format("micro_batch: {} without adaptive_batching", config.micro_batch));
+  } else if (!request.open.micro_batch) {
+    fixed.push_back(fmt::format("micro_batch: {}", config.micro_batch));
+  }
   if (fixed.empty()) return "";
   return fmt::format(" ({} {} fixed)", fmt::join(fixed, ", "), fixed.size() == 1 ? "is" : "are");
 }
@@ -161,6 +164,7 @@ std::vector<Way> Planner::likely_ways_in(const train::StepBudget& budget) {
   double fastest = std::numeric_limits<double>::infinity();
   for (Branch& branch : std::views::reverse(branches_)) {
     Search& search = search_of(branch);
+    if (!search.is_possible()) continue;
     if (search.least_seconds() > kMuchSlower * fastest) continue;
     std::optional<Way> way = search.likely_best(budget);
     if (!way) continue;
@@ -241,11 +245,24 @@ const Way& Planner::choose(const std::vector<Way>& ways) const {
   return *best;
 }
 
+void Planner::refuse_split() const {
+  throw Infeasible(
+      {.attempted = "planning a run",
+       .found = fmt::format("gradients in bf16, which every micro-batch rounds, and steps of more "
+                            "than {} micro-batches{}",
+                            train::kMaxBf16Sums, fixed_text(request_)),
+       .expected = fmt::format("at most {}, or gradients in fp32", train::kMaxBf16Sums),
+       .hint =
+           "Use numerics: bf16-exact; or raise micro_batch or max_frames where they are set, or "
+           "lower effective_batch."});
+}
+
 void Planner::refuse() {
   const int64_t host_bytes = request_.budget.host_bytes;
   std::optional<device::MemoryReport> least;
   std::string least_name;
   for (Branch& branch : branches_) {
+    if (!search_of(branch).is_possible()) continue;
     device::MemoryReport report = search_of(branch).least(host_bytes);
     // One that the host has room for comes before any other.
     const auto rank = [&](const device::MemoryReport& of) {
@@ -255,31 +272,32 @@ void Planner::refuse() {
     least = std::move(report);
     least_name = branch.name();
   }
+  if (!least) refuse_split();
   if (least->host_peak > host_bytes) {
-    throw ConfigError(
+    throw Infeasible(
         {.attempted = "planning a run inside its budget",
          .found = fmt::format("{} on the host, as {}{}", format_bytes(least->host_peak), least_name,
                               fixed_text(request_)),
          .expected = fmt::format("at most {}", format_bytes(host_bytes)),
-         .hint = fmt::format("--host-memory {}MiB would do, if the machine has as much.",
-                             (least->host_peak >> 20) + 1)});
+         .hint = fmt::format("--host-memory {} would do, if the machine has as much.",
+                             format_mebibytes(least->host_peak))});
   }
-  const int64_t needed = budget_for(least->high_water);
-  std::string hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1);
+  const int64_t needed = request_.budget.named_for(least->high_water);
+  std::string hint = fmt::format("--memory {} would do.", format_mebibytes(needed));
   const char* before = " Or, from what costs least, each with all before it:";
   for (const Rung& rung : ladder(request_, source_)) {
     if (rung.least_bytes >= least->high_water) continue;
     hint += fmt::format("{} {} needs {}", before, rung.change,
-                        format_bytes(budget_for(rung.least_bytes)));
+                        format_bytes(request_.budget.named_for(rung.least_bytes)));
     before = ";";
   }
   const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
-  throw ConfigError({.attempted = "planning a run inside its budget",
-                     .found = fmt::format("the longest {} alone needs {}, as {}{}", what,
-                                          format_bytes(needed), least_name, fixed_text(request_)),
-                     .expected = fmt::format("at most the budget of {}",
-                                             format_bytes(budget_for(request_.budget.bytes))),
-                     .hint = hint});
+  const int64_t budget = request_.budget.named_for(request_.budget.bytes);
+  throw Infeasible({.attempted = "planning a run inside its budget",
+                    .found = fmt::format("the longest {} alone needs {}, as {}{}", what,
+                                         format_bytes(needed), least_name, fixed_text(request_)),
+                    .expected = fmt::format("at most the budget of {}", format_bytes(budget)),
+                    .hint = hint});
 }
 
 }  // namespace sotto::plan

@@ -39,9 +39,7 @@ struct PlanRequest {
   OpenChoices open;
   models::DataShape shape;
   device::Target target;
-  // The arena's part of the budget, and the host's; what libraries take of it besides.
   train::StepBudget budget;
-  int64_t constant_bytes = 0;
   // How fast the device is in an arithmetic.
   std::function<kernels::Rates(train::Compute)> rates;
 };
@@ -67,10 +65,12 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // Throws ConfigError where nothing fits; the message names the smallest budget that would do.
+  // Throws Infeasible where nothing fits; the message names the smallest budget that would do.
   Plan plan();
   // The best way in another arena; nothing where none fits.
   std::optional<Way> best_in(int64_t arena_bytes);
+  // With the data that is planned for.
+  int64_t steps_an_epoch() const { return epoch_.num_steps(); }
   // What is alive at each moment of a step of median length.
   std::vector<device::MomentPeak> timeline_of(const Way& way) const;
 
@@ -86,8 +86,8 @@ class Planner {
   std::vector<Way> likely_ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
   [[noreturn]] void refuse();
-  // What a user would have to name for such an arena.
-  int64_t budget_for(int64_t arena_bytes) const { return arena_bytes + request_.constant_bytes; }
+  // Where what is fixed cuts a step into more parts than bf16 may sum.
+  [[noreturn]] void refuse_split() const;
 
   PlanRequest request_;
   const data::Source& source_;

@@ -13,8 +13,9 @@ namespace {
 using nn::LayerTiers;
 using nn::Tier;
 
-// Micro-batches that the largest step is cut into, for trial.
-constexpr std::array<int64_t, 12> kPieces = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+// Every number of micro-batches up to that is tried, and beyond it each that is so much larger.
+constexpr int64_t kAllPieces = 32;
+constexpr int64_t kMorePieces = 8;
 
 // The largest micro-batches of an epoch that a way is confirmed with, by each measure.
 constexpr size_t kConfirmed = 8;
@@ -32,12 +33,15 @@ Search::Search(const SearchRequest& request, const data::Source& source,
       fit_(dry_, source, {.bytes = device::Arena::kUnlimited}),
       epoch_(epoch),
       largest_(fit_.measure_largest(request.config.effective_batch)),
-      limits_(limits_to_try()) {
+      most_items_(fit_.most_items(request.config.effective_batch)) {
   const std::vector<float> lengths = source.lengths();
   for (const uint32_t place : epoch.utterances(typical)) {
     step_.push_back(source.dry_at(place));
     step_length_ += double{lengths[place]};
   }
+  std::ranges::stable_sort(step_, std::greater<>(), &data::Example::rows);
+  for (const data::Example& example : step_) step_frames_ += dry_.model().num_frames(example.rows);
+  limits_ = limits_to_try();
 }
 
 // What a CPU calls its host is the same memory.
@@ -63,28 +67,58 @@ LayerTiers Search::tiers_at(int64_t step) const {
 std::vector<MicroBatchLimits> Search::limits_to_try() const {
   const MicroBatchLimits fixed = train::limits_of(request_.config);
   const bool is_named = fixed.max_frames != MicroBatchLimits::kUnlimited;
-  if ((!request_.finds_max_frames && is_named) || !fixed.is_adaptive) return {fixed};
   std::vector<MicroBatchLimits> all;
-  for (const int64_t pieces : kPieces) {
-    MicroBatchLimits limits = fixed;
-    limits.max_frames = std::max((largest_.frames + pieces - 1) / pieces, largest_.longest);
-    if (pieces == 1) limits.max_frames = MicroBatchLimits::kUnlimited;
-    if (allows(limits)) all.push_back(limits);
-    if (limits.max_frames == largest_.longest) return all;
+  const auto add = [&](const MicroBatchLimits& limits) {
+    if (may_sum(num_pieces(limits))) all.push_back(limits);
+  };
+  if ((!request_.finds_max_frames && is_named) || !fixed.is_adaptive) {
+    add(fixed);
+    return all;
   }
-  MicroBatchLimits smallest = fixed;
-  smallest.max_frames = largest_.longest;
-  if (allows(smallest)) all.push_back(smallest);
+  MicroBatchLimits limits = fixed;
+  limits.max_frames = MicroBatchLimits::kUnlimited;
+  add(limits);
+  for (int64_t pieces = 1; limits.max_frames > largest_.longest;
+       pieces += pieces < kAllPieces ? 1 : pieces / kMorePieces) {
+    const int64_t before = limits.max_frames;
+    limits.max_frames = least_frames(limits, pieces);
+    if (limits.max_frames < before) add(limits);
+  }
   return all;
 }
 
-// Whether gradients may be summed over so many micro-batches.
-bool Search::allows(const MicroBatchLimits& limits) const {
-  if (dry_.gradient_type() == at::kFloat) return true;
-  if (limits.max_frames == MicroBatchLimits::kUnlimited) return true;
-  const int64_t pieces = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
+// Packing may by chance need fewer for less: so many values are looked at, then those before the
+// first that will do.
+int64_t Search::least_frames(MicroBatchLimits limits, int64_t pieces) const {
+  constexpr int64_t kLookedAt = 512;
+  const auto suffices = [&](int64_t max_frames) {
+    limits.max_frames = max_frames;
+    return std::ssize(train::split_step(dry_.model(), step_, limits)) <= pieces;
+  };
+  const int64_t most = std::max(largest_.longest, step_frames_);
+  const int64_t stride = std::max<int64_t>(1, (most - largest_.longest) / kLookedAt);
+  int64_t good = largest_.longest;
+  while (good < most && !suffices(good)) good = std::min(most, good + stride);
+  int64_t bad = std::max(largest_.longest - 1, good - stride);
+  while (good - bad > 1) {
+    const int64_t middle = bad + (good - bad) / 2;
+    (suffices(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+int64_t Search::num_pieces(const MicroBatchLimits& limits) const {
+  int64_t pieces = 1;
+  if (limits.max_utterances != MicroBatchLimits::kUnlimited)
+    pieces = (most_items_ + limits.max_utterances - 1) / limits.max_utterances;
+  if (!limits.is_adaptive || limits.max_frames == MicroBatchLimits::kUnlimited) return pieces;
+  const int64_t full = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
   // Some are not quite full.
-  return pieces * 5 / 4 <= train::kMaxBf16Sums;
+  return pieces - 1 + full * 5 / 4;
+}
+
+bool Search::may_sum(int64_t micro_batches) const {
+  return dry_.gradient_type() == at::kFloat || micro_batches <= train::kMaxBf16Sums;
 }
 
 train::StepSettings Search::settings(const MicroBatchLimits& limits, const LayerTiers& tier) const {
@@ -108,30 +142,30 @@ bool Search::fits(size_t limits, int64_t step, const train::StepBudget& budget) 
   return report.high_water <= budget.bytes && report.host_peak <= budget.host_bytes;
 }
 
-// How long a typical step takes: the largest of its micro-batches stands for the others.
+// Every so-many-th item of the typical step, from the middle of each group of them: a micro-batch
+// like those that the step has on average.
+std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) const {
+  std::vector<data::Example> examples;
+  for (int64_t place = micro_batches / 2; place < std::ssize(step_); place += micro_batches)
+    examples.push_back(step_[static_cast<size_t>(place)]);
+  if (examples.empty()) examples.push_back(step_[step_.size() / 2]);
+  return examples;
+}
+
+// How long a typical step takes: by the number of its micro-batches, whatever lies in them.
 const Search::Timed& Search::time_of_step(size_t limits, int64_t step) {
   const auto found = times_.find({limits, step});
   if (found != times_.end()) return found->second;
-  const auto micro_batches = train::split_step(dry_.model(), step_, limits_[limits]);
-  int64_t all_frames = 0, most_frames = 0;
-  const std::vector<int64_t>* most = nullptr;
-  for (const std::vector<int64_t>& places : micro_batches) {
-    int64_t frames = 0;
-    for (const int64_t i : places)
-      frames += dry_.model().num_frames(step_[static_cast<size_t>(i)].rows);
-    all_frames += frames;
-    if (frames <= most_frames) continue;
-    most_frames = frames;
-    most = &places;
-  }
-  std::vector<data::Example> examples;
-  for (const int64_t i : *most) examples.push_back(step_[static_cast<size_t>(i)]);
+  const int64_t micro_batches = std::ssize(train::split_step(dry_.model(), step_, limits_[limits]));
+  const std::vector<data::Example> examples = usual_micro_batch(micro_batches);
+  int64_t frames = 0;
+  for (const data::Example& example : examples) frames += dry_.model().num_frames(example.rows);
   const kernels::CostRecorder recorded(&request_.rates);
   dry_.run_step(examples, settings({}, tiers_at(step)));
-  const BatchCount count{
-      .all = std::ssize(micro_batches),
-      .alike = static_cast<double>(all_frames) / static_cast<double>(most_frames)};
-  const Timed timed{.time = time_of(recorded, request_.rates, count), .micro_batches = count.all};
+  const BatchCount count{.all = micro_batches,
+                         .alike = static_cast<double>(step_frames_) / static_cast<double>(frames)};
+  const Timed timed{.time = time_of(recorded, request_.rates, count),
+                    .micro_batches = micro_batches};
   return times_.emplace(std::pair(limits, step), timed).first->second;
 }
 
@@ -148,11 +182,15 @@ Way Search::way_of(size_t limits, int64_t step) {
   return way;
 }
 
-// The first tier for all layers that fits, from that of `step` on.
+// The first tier for all layers that fits, from that of `step` on; or for all but the last, of
+// which what is kept is needed at once: to compute it again, or to carry it away, may take more.
 std::optional<int64_t> Search::first_tier(size_t limits, int64_t step,
                                           const train::StepBudget& budget) {
-  for (; step < num_steps(); step += dry_.model().num_tapes())
-    if (fits(limits, step, budget)) return step;
+  const int64_t layers = dry_.model().num_tapes();
+  for (int64_t whole = step; whole < num_steps(); whole += layers)
+    if (fits(limits, whole, budget)) return whole;
+  for (int64_t mix = step + layers - 1; mix < num_steps(); mix += layers)
+    if (fits(limits, mix, budget)) return mix;
   return std::nullopt;
 }
 
@@ -188,8 +226,14 @@ std::optional<Way> Search::likely_best(const train::StepBudget& budget) {
 
 bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget) {
   if (!confirmed_.insert({limits, step}).second) return true;
-  device::MemoryReport worst =
-      fit_.measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed).fit.worst;
+  train::EpochAudit audit =
+      fit_.measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed);
+  if (!may_sum(audit.most_micro_batches)) {
+    // Nor may smaller ones, of which there are more.
+    limits_.resize(limits);
+    return false;
+  }
+  device::MemoryReport& worst = audit.fit.worst;
   device::MemoryReport& known = memory_.at({limits, step});
   if (worst.high_water > known.high_water) known = std::move(worst);
   return fits(limits, step, budget);
@@ -204,7 +248,7 @@ std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBud
   int64_t tier = 0;
   const auto can_be_faster = [&](size_t limits) {
     return !best ||
-           seconds_of(limits, std::max<int64_t>(0, tier - dry_.model().num_tapes())) < best_s;
+           seconds_of(limits, std::max<int64_t>(0, tier - dry_.model().num_tapes())) <= best_s;
   };
   for (size_t limits = limits_.size(); limits-- > 0;) {
     if (!can_be_faster(limits)) continue;
@@ -214,7 +258,8 @@ std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBud
     if (!can_be_faster(limits)) continue;
     const int64_t step = first_fitting(limits, tier, budget);
     const double seconds = seconds_of(limits, step);
-    if (seconds >= best_s) continue;
+    // Of equals the larger: other steps than the typical one have fewer parts then.
+    if (seconds > best_s) continue;
     best = {limits, step};
     best_s = seconds;
   }
@@ -240,9 +285,14 @@ device::MemoryReport Search::least(int64_t host_bytes) {
   const size_t smallest = limits_.size() - 1;
   device::MemoryReport least = memory_of(smallest, 0);
   if (!request_.finds_tier) return least;
-  for (size_t tier = 1; tier < tiers().size(); ++tier) {
-    const device::MemoryReport& report =
-        memory_of(smallest, static_cast<int64_t>(tier) * dry_.model().num_tapes());
+  const int64_t layers = dry_.model().num_tapes();
+  std::vector<int64_t> steps;
+  for (int64_t step = layers; step < num_steps(); step += layers) {
+    steps.push_back(step - 1);
+    steps.push_back(step);
+  }
+  for (const int64_t step : steps) {
+    const device::MemoryReport& report = memory_of(smallest, step);
     if (report.host_peak <= std::max(host_bytes, least.host_peak) &&
         report.high_water < least.high_water)
       least = report;

@@ -54,18 +54,22 @@ class Search {
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
+  // Gradients in bf16 are summed over so many micro-batches at most: a fixed split may have more.
+  bool is_possible() const { return !limits_.empty(); }
+
   // The fastest way; nothing where none fits.
   std::optional<Way> best(const train::StepBudget& budget);
   // The fastest but for what best() may find when it looks at the epoch's own micro-batches.
   std::optional<Way> likely_best(const train::StepBudget& budget);
   // With one tier for all layers, in the largest micro-batches that fit.
   std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
-  // A step takes no less than that, whatever the budget.
+  // A step takes no less than that, whatever the budget. Of what is possible.
   double least_seconds();
   // Tiers that can be meant, from the one that keeps most.
   std::span<const nn::Tier> tiers() const;
 
-  // The least that any way takes, whatever the budget of the device: the longest item alone.
+  // The least that any way takes, whatever the budget of the device: the longest item alone. Of
+  // what is possible.
   device::MemoryReport least(int64_t host_bytes);
 
  private:
@@ -80,7 +84,7 @@ class Search {
 
   std::optional<std::pair<size_t, int64_t>> find_best(const train::StepBudget& budget);
   // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
-  // and may yet lie less well. What they take is remembered.
+  // and may yet lie less well, or be too many. What they take is remembered.
   bool is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget);
   bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
   const device::MemoryReport& memory_of(size_t limits, int64_t step);
@@ -93,18 +97,27 @@ class Search {
     return time_of_step(limits, step).time.total_s();
   }
   Way way_of(size_t limits, int64_t step);
+  // About as many as the largest step is cut into.
+  int64_t num_pieces(const MicroBatchLimits& limits) const;
   train::StepSettings settings(const MicroBatchLimits& limits, const nn::LayerTiers& tier) const;
+  // From the largest on: for each number of micro-batches the least that has no more.
   std::vector<MicroBatchLimits> limits_to_try() const;
-  bool allows(const MicroBatchLimits& limits) const;
+  // The least that max_frames can be for the step to have so many micro-batches at most.
+  int64_t least_frames(MicroBatchLimits limits, int64_t pieces) const;
+  std::vector<data::Example> usual_micro_batch(int64_t micro_batches) const;
+  // Whether gradients may be summed over so many micro-batches.
+  bool may_sum(int64_t micro_batches) const;
 
   SearchRequest request_;
   train::DryRun dry_;
   train::BudgetFit fit_;
   const data::EpochOrder& epoch_;
   train::BudgetFit::LargestStep largest_;
-  // Of median length.
+  int64_t most_items_;
+  // Of median length, its items from the longest on.
   std::vector<data::Example> step_;
   double step_length_ = 0.0;
+  int64_t step_frames_ = 0;
   std::vector<MicroBatchLimits> limits_;
   // By limits and step.
   std::map<std::pair<size_t, int64_t>, device::MemoryReport> memory_;

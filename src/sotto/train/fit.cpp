@@ -73,6 +73,10 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   return filled;
 }
 
+std::string expected_text(const StepBudget& budget) {
+  return fmt::format("at most the budget of {}", format_bytes(budget.named_for(budget.bytes)));
+}
+
 // Where frames are limited, labels may lie denser in other utterances: their number is limited too,
 // to what the largest micro-batch has.
 MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimits limits) {
@@ -128,6 +132,18 @@ BudgetFit::LargestStep BudgetFit::measure_largest(const data::EffectiveBatch& ba
           .longest = frames_of(dry_.model(), {&step.front(), 1})};
 }
 
+int64_t BudgetFit::most_items(const data::EffectiveBatch& batch) {
+  if (batch.kind == data::EffectiveBatch::Kind::kUtterances)
+    return std::min(batch.utterances, source_.num_items());
+  sort_sizes();
+  int64_t count = 0;
+  double seconds = 0.0;
+  for (auto length = sorted_lengths_.rbegin();
+       length != sorted_lengths_.rend() && seconds <= batch.seconds; ++length, ++count)
+    seconds += double{*length};
+  return count;
+}
+
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
   std::vector<data::ExampleSize> sizes = sizes_of(source_);
   int64_t most_labels = 0;
@@ -149,17 +165,20 @@ EpochAudit BudgetFit::measure(const data::EpochOrder& epoch, const StepSettings&
   const Worst worst = find_worst(epoch, settings, count);
   return {.fit = {.limits = settings.limits, .worst = worst.report},
           .num_steps = epoch.num_steps(),
-          .worst_step = worst.candidate.step + 1};
+          .worst_step = worst.candidate.step + 1,
+          .most_micro_batches = worst.most_micro_batches};
 }
 
 EpochAudit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
   StepSettings lowered = settings;
   while (true) {
     const Worst worst = find_worst(epoch, lowered, kAudited);
+    check_micro_batches(dry_.gradient_type(), worst.most_micro_batches);
     if (worst.all_fit) {
       return {.fit = {.limits = lowered.limits, .worst = worst.report},
               .num_steps = epoch.num_steps(),
-              .worst_step = worst.candidate.step + 1};
+              .worst_step = worst.candidate.step + 1,
+              .most_micro_batches = worst.most_micro_batches};
     }
     if (!lowered.limits.is_adaptive || worst.candidate.utterances == 1)
       refuse_step(epoch, worst.candidate, lowered.limits, worst.report);
@@ -168,27 +187,52 @@ EpochAudit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& s
   }
 }
 
+std::vector<int64_t> BudgetFit::worst_steps(const data::EpochOrder& epoch,
+                                            const StepSettings& settings, size_t count) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // by what they take
+  for (const Candidate& candidate :
+       largest_of(candidates_of(epoch, settings.limits), count, /*is_one_a_step=*/true)) {
+    const auto examples = examples_of(epoch, candidate, settings.limits);
+    steps.emplace_back(run_one(examples, settings.tier).high_water, candidate.step);
+  }
+  std::ranges::stable_sort(steps, std::greater<>(), &std::pair<int64_t, int64_t>::first);
+  std::vector<int64_t> worst;
+  for (const auto& [bytes, step] : steps)
+    if (worst.size() < count && std::ranges::find(worst, step) == worst.end())
+      worst.push_back(step);
+  return worst;
+}
+
+std::vector<BudgetFit::Candidate> BudgetFit::largest_of(std::vector<Candidate> candidates,
+                                                        size_t count, bool is_one_a_step) {
+  std::vector<Candidate> chosen;
+  std::set<std::pair<int64_t, size_t>> seen;
+  for (int64_t Candidate::* const size :
+       {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
+    // Of speech there are no segments.
+    if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))
+      continue;
+    std::ranges::stable_sort(candidates, std::greater<>(), size);
+    std::set<int64_t> steps;
+    size_t num_taken = 0;
+    for (const Candidate& candidate : candidates) {
+      if (num_taken == count) break;
+      if (is_one_a_step && !steps.insert(candidate.step).second) continue;
+      ++num_taken;
+      if (seen.insert({candidate.step, candidate.number}).second) chosen.push_back(candidate);
+    }
+  }
+  return chosen;
+}
+
 BudgetFit::Worst BudgetFit::find_worst(const data::EpochOrder& epoch, const StepSettings& settings,
                                        size_t count) {
-  std::vector<Candidate> candidates = candidates_of(epoch, settings.limits);
-  std::vector<Candidate> chosen;
-  const auto choose_largest = [&](int64_t Candidate::* size) {
-    const auto end =
-        candidates.begin() + static_cast<std::ptrdiff_t>(std::min(count, candidates.size()));
-    std::partial_sort(candidates.begin(), end, candidates.end(),
-                      [&](const Candidate& a, const Candidate& b) { return a.*size > b.*size; });
-    chosen.insert(chosen.end(), candidates.begin(), end);
-  };
-  choose_largest(&Candidate::frames);
-  choose_largest(&Candidate::labels);
-  // Of speech there are none.
-  if (std::ranges::any_of(candidates, [](const Candidate& one) { return one.segments > 0; }))
-    choose_largest(&Candidate::segments);
-  choose_largest(&Candidate::padded);
+  const std::vector<Candidate> candidates = candidates_of(epoch, settings.limits);
   Worst worst;
-  std::set<std::pair<int64_t, size_t>> seen;
-  for (const Candidate& candidate : chosen) {
-    if (!seen.insert({candidate.step, candidate.number}).second) continue;
+  for (const Candidate& candidate : candidates)
+    worst.most_micro_batches =
+        std::max(worst.most_micro_batches, static_cast<int64_t>(candidate.number) + 1);
+  for (const Candidate& candidate : largest_of(candidates, count, /*is_one_a_step=*/false)) {
     device::MemoryReport report =
         run_one(examples_of(epoch, candidate, settings.limits), settings.tier);
     worst.all_fit = worst.all_fit && fits(report);
@@ -211,15 +255,15 @@ void BudgetFit::refuse_step(const data::EpochOrder& epoch, const Candidate& cand
     who += (i == 0 ? "" : ", ") + source_.where(source_.utterance_at(place));
   }
   if (places.size() > kNamed) who += fmt::format(" and {} more", places.size() - kNamed);
-  throw ConfigError(
+  const int64_t bytes = budget_.named_for(needed.high_water);
+  throw Infeasible(
       {.attempted =
            fmt::format("checking step {} of an epoch before it starts", candidate.step + 1),
-       .found = fmt::format("{} for a micro-batch of {}", format_bytes(needed.high_water), who),
-       .expected = fmt::format("at most the budget of {}", format_bytes(budget_.bytes)),
-       .hint =
-           fmt::format("--memory {}MiB would do; or lower micro_batch, or leave long utterances "
-                       "out: data.too_large: skip.",
-                       (needed.high_water >> 20) + 1)});
+       .found = fmt::format("{} for a micro-batch of {}", format_bytes(bytes), who),
+       .expected = expected_text(budget_),
+       .hint = fmt::format("--memory {} would do; or lower micro_batch, or leave long utterances "
+                           "out: data.too_large: skip.",
+                           format_mebibytes(bytes))});
 }
 
 std::vector<std::vector<int64_t>> BudgetFit::split(std::span<const uint32_t> step,
@@ -244,11 +288,9 @@ std::vector<Example> BudgetFit::examples_of(const data::EpochOrder& epoch,
 std::vector<BudgetFit::Candidate> BudgetFit::candidates_of(const data::EpochOrder& epoch,
                                                            const MicroBatchLimits& limits) const {
   std::vector<Candidate> candidates;
-  const at::ScalarType gradients = dry_.gradient_type();
   for (int64_t number = 0; number < epoch.num_steps(); ++number) {
     const std::span<const uint32_t> step = epoch.utterances(number);
     const std::vector<std::vector<int64_t>> micro_batches = split(step, limits);
-    check_micro_batches(gradients, std::ssize(micro_batches));
     size_t of_step = 0;
     for (const std::vector<int64_t>& micro_batch : micro_batches) {
       Candidate& candidate =
@@ -321,11 +363,13 @@ std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
 
 std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t needed_bytes,
                                 const StepSettings& settings) {
-  std::string hint = fmt::format("--memory {}MiB would do.", (needed_bytes >> 20) + 1);
+  std::string hint =
+      fmt::format("--memory {} would do.", format_mebibytes(budget_.named_for(needed_bytes)));
   if (settings.tier != nn::Tier::kBlock && !settings.tier.has(nn::Tier::kHost)) {
     const int64_t with_block = run_one(least, nn::Tier::kBlock).high_water;
     if (with_block < needed_bytes)
-      hint += fmt::format(" With tier: block it would be {}MiB.", (with_block >> 20) + 1);
+      hint += fmt::format(" With tier: block it would be {}.",
+                          format_mebibytes(budget_.named_for(with_block)));
   }
   if (!settings.limits.is_adaptive) {
     hint += " Or lower micro_batch, or let lengths decide: adaptive_batching: true.";
@@ -344,22 +388,23 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
                               ? fmt::format("the longest {} alone needs", what)
                               : fmt::format("the {} longest {}s need", least.size(), what);
   if (needed.high_water <= budget_.bytes) {
-    throw ConfigError(
+    throw Infeasible(
         {.attempted = "fitting the run into the host's memory",
          .found = fmt::format("{} {} there", who, format_bytes(needed.host_peak)),
          .expected = fmt::format("at most {}", format_bytes(budget_.host_bytes)),
-         .hint = fmt::format("--host-memory {}MiB would do, if the machine has as much; or keep "
+         .hint = fmt::format("--host-memory {} would do, if the machine has as much; or keep "
                              "more on the device: tier: block, optimizer.state: device.",
-                             (needed.host_peak >> 20) + 1)});
+                             format_mebibytes(needed.host_peak))});
   }
-  throw ConfigError(
+  throw Infeasible(
       {.attempted = "fitting the run into its budget",
-       .found = fmt::format("{} {}", who, format_bytes(needed.high_water)),
-       .expected = fmt::format("at most the budget of {}", format_bytes(budget_.bytes)),
+       .found = fmt::format("{} {}", who, format_bytes(budget_.named_for(needed.high_water))),
+       .expected = expected_text(budget_),
        .hint = hint_for(least, needed.high_water, settings)});
 }
 
-Fit fit_recognition(DryRun& dry, const data::Source& source, const RecognitionBudget& budget) {
+Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,
+                    const MicroBatchLimits& most) {
   std::vector<int64_t> order(static_cast<size_t>(source.num_items()));
   std::iota(order.begin(), order.end(), int64_t{0});
   const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
@@ -370,18 +415,18 @@ Fit fit_recognition(DryRun& dry, const data::Source& source, const RecognitionBu
   for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
   give_targets(examples);
   const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
-  int64_t frames =
-      std::max(longest, std::min(budget.limits.max_frames, frames_of(dry.model(), examples)));
+  int64_t frames = std::max(longest, std::min(most.max_frames, frames_of(dry.model(), examples)));
   while (true) {
     const device::MemoryReport report = dry.recognise(fill(dry.model(), source, examples, frames));
     const int64_t needed = report.high_water;
     if (needed <= budget.bytes) return {.limits = {.max_frames = frames}, .worst = report};
     if (frames == longest) {
-      throw ConfigError(
+      const int64_t bytes = budget.named_for(needed);
+      throw Infeasible(
           {.attempted = "fitting the recognition into the budget",
-           .found = fmt::format("the longest item alone needs {}", format_bytes(needed)),
-           .expected = fmt::format("at most the budget of {}", format_bytes(budget.bytes)),
-           .hint = fmt::format("--memory {}MiB would do.", (needed >> 20) + 1)});
+           .found = fmt::format("the longest item alone needs {}", format_bytes(bytes)),
+           .expected = expected_text(budget),
+           .hint = fmt::format("--memory {} would do.", format_mebibytes(bytes))});
     }
     frames = std::max(longest, frames / 2);
   }

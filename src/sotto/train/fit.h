@@ -13,6 +13,7 @@
 #include "sotto/data/source.h"
 #include "sotto/device/arena.h"
 #include "sotto/train/dry_run.h"
+#include "sotto/train/step_budget.h"
 
 namespace sotto::train {
 
@@ -22,18 +23,14 @@ struct Fit {
   device::MemoryReport worst;
 };
 
-// What a step may take: of the arena, and of the host besides.
-struct StepBudget {
-  int64_t bytes = 0;
-  int64_t host_bytes = device::HostMemory::kUnlimited;
-};
-
 // What an epoch will take, known before its first step.
 struct EpochAudit {
   Fit fit;
   int64_t num_steps = 0;
   // The one with the largest micro-batch, from 1.
   int64_t worst_step = 0;
+  // Of any step.
+  int64_t most_micro_batches = 0;
 };
 
 class BudgetFit {
@@ -42,7 +39,7 @@ class BudgetFit {
   BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& budget);
 
   // Limits under which every step of `batch` fits into the budget, within those of the settings.
-  // Throws ConfigError where the longest utterance does not fit alone, or not as many as each
+  // Throws Infeasible where the longest utterance does not fit alone, or not as many as each
   // micro-batch is to have; the message names the smallest budget that would do.
   Fit find_limits(const data::EffectiveBatch& batch, const StepSettings& settings);
 
@@ -55,6 +52,8 @@ class BudgetFit {
     int64_t longest = 0;
   };
   LargestStep measure_largest(const data::EffectiveBatch& batch);
+  // Most items that a step can have.
+  int64_t most_items(const data::EffectiveBatch& batch);
   bool fits(const device::MemoryReport& report) const {
     return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
   }
@@ -66,9 +65,12 @@ class BudgetFit {
   // Lays out every step of an epoch as it will be and dry-runs the largest micro-batches, so many
   // by each measure; they need not fit.
   EpochAudit measure(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
-  // The same, with limits lowered where one would not fit. Throws ConfigError that names the
+  // The same, with limits lowered where one would not fit. Throws Infeasible that names the
   // utterances where limits cannot be lowered.
   EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
+  // So many steps of an epoch, from 0, with the micro-batches that take most; the worst first.
+  std::vector<int64_t> worst_steps(const data::EpochOrder& epoch, const StepSettings& settings,
+                                   size_t count);
 
  private:
   // One micro-batch of an epoch as it will be: the so-many-th of a step.
@@ -88,10 +90,14 @@ class BudgetFit {
                                          const MicroBatchLimits& limits) const;
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
                                        const MicroBatchLimits& limits) const;
+  // The largest by each measure, so many of each, and where it is said at most one of a step.
+  static std::vector<Candidate> largest_of(std::vector<Candidate> candidates, size_t count,
+                                           bool is_one_a_step);
   struct Worst {
     Candidate candidate;
     device::MemoryReport report;
     bool all_fit = true;
+    int64_t most_micro_batches = 0;
   };
   Worst find_worst(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
   void sort_sizes();
@@ -120,12 +126,9 @@ class BudgetFit {
   std::vector<float> sorted_lengths_;
 };
 
-// Limits for recognising the items, at most those given; the dry run may be of either purpose.
-// Throws ConfigError where the longest does not fit into the budget alone.
-struct RecognitionBudget {
-  int64_t bytes = 0;
-  MicroBatchLimits limits = {};
-};
-Fit fit_recognition(DryRun& dry, const data::Source& source, const RecognitionBudget& budget);
+// Limits for recognising the items, at most `most`; the dry run may be of either purpose.
+// Throws Infeasible where the longest does not fit into the budget alone.
+Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,
+                    const MicroBatchLimits& most = {});
 
 }  // namespace sotto::train

@@ -87,22 +87,22 @@ int64_t measure_library_constant(const RunConfig& config, const models::DataShap
   return device::used_by_this_process(device) + kLaterBytes;
 }
 
-BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shape,
-                          const device::RunDevice& device, int64_t budget_bytes) {
+StepBudget divide_budget(const RunConfig& config, const models::DataShape& shape,
+                         const device::RunDevice& device, int64_t budget_bytes) {
   const Arithmetic arithmetic = config.arithmetic();
   check_arithmetic(arithmetic, device.target);
   apply_arithmetic(arithmetic);
-  if (!device.target.is_cuda()) return {.arena_bytes = budget_bytes};
+  if (!device.target.is_cuda()) return {.bytes = budget_bytes};
   const int64_t constant_bytes = measure_library_constant(config, shape, device);
   cache().store(key_of(device, arithmetic.compute), constant_bytes);
   if (constant_bytes < budget_bytes)
-    return {.constant_bytes = constant_bytes, .arena_bytes = budget_bytes - constant_bytes};
-  throw ConfigError({.attempted = fmt::format("taking a budget of {} on {}",
-                                              format_bytes(budget_bytes), device.name),
-                     .found = fmt::format("the driver and its libraries alone take {}",
-                                          format_bytes(constant_bytes)),
-                     .expected = "a budget above that",
-                     .hint = fmt::format("Try --memory {}MiB.", 2 * (constant_bytes >> 20))});
+    return {.bytes = budget_bytes - constant_bytes, .constant_bytes = constant_bytes};
+  throw Infeasible({.attempted = fmt::format("taking a budget of {} on {}",
+                                             format_bytes(budget_bytes), device.name),
+                    .found = fmt::format("the driver and its libraries alone take {}",
+                                         format_bytes(constant_bytes)),
+                    .expected = "a budget above that",
+                    .hint = fmt::format("Try --memory {}.", format_mebibytes(2 * constant_bytes))});
 }
 
 std::optional<int64_t> find_library_constant(const device::RunDevice& device, Compute compute) {

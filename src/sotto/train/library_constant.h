@@ -8,6 +8,7 @@
 
 #include "sotto/device/run_device.h"
 #include "sotto/train/run_config.h"
+#include "sotto/train/step_budget.h"
 
 namespace sotto::train {
 
@@ -17,17 +18,11 @@ namespace sotto::train {
 int64_t measure_library_constant(const RunConfig& config, const models::DataShape& shape,
                                  const device::RunDevice& device);
 
-// A budget on a device, divided.
-struct BudgetParts {
-  int64_t constant_bytes = 0;
-  int64_t arena_bytes = 0;
-};
-
 // Puts the run's arithmetic in force and divides its budget between what libraries take on the
-// device and the arena. Throws ConfigError where the device does not have the arithmetic, or
-// nothing is left for the arena.
-BudgetParts divide_budget(const RunConfig& config, const models::DataShape& shape,
-                          const device::RunDevice& device, int64_t budget_bytes);
+// device and the arena; the host's part is left as it is. Throws Infeasible where the device does
+// not have the arithmetic, or nothing is left for the arena.
+StepBudget divide_budget(const RunConfig& config, const models::DataShape& shape,
+                         const device::RunDevice& device, int64_t budget_bytes);
 
 // The same number as it was measured before by this binary, on this card with this driver: for
 // plans that do not touch the card.

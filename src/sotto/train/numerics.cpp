@@ -14,6 +14,13 @@ namespace {
 
 constexpr const char* kPreset = "preset";
 
+// What the device does not have.
+[[noreturn]] void refuse_on(std::string found, std::string hint) {
+  throw Infeasible({.attempted = "choosing the arithmetic of the run",
+                    .found = std::move(found),
+                    .hint = std::move(hint)});
+}
+
 [[noreturn]] void refuse(std::string found, std::string hint) {
   throw ConfigError({.attempted = "choosing the arithmetic of the run",
                      .found = std::move(found),
@@ -97,12 +104,12 @@ Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts) {
 
 void check_arithmetic(const Arithmetic& arithmetic, const device::Target& target) {
   if (arithmetic.compute == Compute::kTf32 && (!target.is_cuda() || target.capability < 80))
-    refuse("tf32, which GPUs of capability 8.0 and later have, and this device has not",
-           "Use numerics: fp32.");
+    refuse_on("tf32, which GPUs of capability 8.0 and later have, and this device has not",
+              "Use numerics: fp32.");
   if (arithmetic.compute == Compute::kBf16 && !target.has_bf16())
-    refuse(fmt::format("bf16 on a GPU of capability {}.{}, which has none", target.capability / 10,
-                       target.capability % 10),
-           "Use numerics: fp16.");
+    refuse_on(fmt::format("bf16 on a GPU of capability {}.{}, which has none",
+                          target.capability / 10, target.capability % 10),
+              "Use numerics: fp16.");
 }
 
 void check_micro_batches(at::ScalarType gradients, int64_t num_micro_batches) {
@@ -110,7 +117,8 @@ void check_micro_batches(at::ScalarType gradients, int64_t num_micro_batches) {
   refuse(fmt::format("gradients: bf16 with a step of {} micro-batches, each of which rounds them",
                      num_micro_batches),
          fmt::format("Use precision.gradients: fp32, or at most {} micro-batches: raise --memory, "
-                     "lower effective_batch, or choose a tier that keeps less.",
+                     "lower effective_batch, choose a tier that keeps less, or raise micro_batch "
+                     "and max_frames where they are set.",
                      kMaxBf16Sums));
 }
 

@@ -73,7 +73,7 @@ struct PrecisionOptions {
 // Throws ConfigError where parts do not go together.
 Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts);
 
-// Throws ConfigError where the target does not have the arithmetic.
+// Throws Infeasible where the target does not have the arithmetic.
 void check_arithmetic(const Arithmetic& arithmetic, const device::Target& target);
 
 // Gradients in bf16 are rounded at each micro-batch: sums of four were measured to be 0.3 % off, of

@@ -95,15 +95,14 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
     : folder_(checkpoint_at(checkpoint)),
       checkpoint_(in_fp32_without_tf32(read_checkpoint(folder_), device.target)),
       device_(device),
-      arena_bytes_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)
-                       .arena_bytes),
+      budget_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
       host_(device.torch.type(), device::resolve_host_budget({}, device)),
       staging_(host_),
       dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
            device.target),
       arena_(std::make_shared<device::Arena>(
           device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
-          arena_bytes_)),
+          budget_.bytes)),
       guard_(device.torch.type(), arena_),
       target_(device.target),
       model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
@@ -119,7 +118,7 @@ Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
     if (progress) progress(done, source->num_items());
   };
   return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
-                         {.limits = fit_recognition(dry_, *source, {.bytes = arena_bytes_}).limits,
+                         {.limits = fit_recognition(dry_, *source, budget_).limits,
                           .beam = beam,
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
@@ -147,7 +146,7 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
   std::vector<Window> windows =
       cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
   const data::ExampleList list(std::move(examples));
-  const MicroBatchLimits limits = fit_recognition(dry_, list, {.bytes = arena_bytes_}).limits;
+  const MicroBatchLimits limits = fit_recognition(dry_, list, budget_).limits;
   for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
     const data::MicroBatch batch =
         data::make_micro_batch(list.examples(), places, device_.torch, staging_);

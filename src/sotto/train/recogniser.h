@@ -15,6 +15,7 @@
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
 #include "sotto/train/evaluation.h"
+#include "sotto/train/step_budget.h"
 #include "sotto/train/transcript.h"
 
 namespace sotto::train {
@@ -39,7 +40,7 @@ class Recogniser {
   const std::filesystem::path& folder() const { return folder_; }
 
   // On a manifest, or a text for a language model. `progress` hears how many items are done of how
-  // many. Throws ConfigError where the longest does not fit into the budget.
+  // many. Throws Infeasible where the longest does not fit into the budget.
   Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
@@ -59,7 +60,7 @@ class Recogniser {
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
   device::RunDevice device_;
-  int64_t arena_bytes_;
+  StepBudget budget_;
   device::HostMemory host_;
   device::StagingBuffer staging_;
   DryRun dry_;

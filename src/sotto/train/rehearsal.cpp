@@ -39,11 +39,9 @@ Rehearsal::Rehearsal(RunConfig config, const device::RunDevice& device, int64_t 
       target_(device.target),
       data_(open_run_data(config_, std::nullopt, {})) {
   const models::DataShape shape = data_->shape();
-  const BudgetParts parts = divide_budget(config_, shape, device_, budget_bytes);
-  constant_bytes_ = parts.constant_bytes;
-  budget_ = {.bytes = parts.arena_bytes,
-             .host_bytes = device::resolve_host_budget(config_.host_memory, device_,
-                                                       config_.keeps_on_host())};
+  budget_ = divide_budget(config_, shape, device_, budget_bytes);
+  budget_.host_bytes =
+      device::resolve_host_budget(config_.host_memory, device_, config_.keeps_on_host());
   dry_ = std::make_unique<DryRun>(config_, shape, DryRun::Purpose::kTraining, device_.target);
   source_ = data_->make_train([&](const data::Source& source) {
     return BudgetFit(*dry_, source, budget_).longest_fitting_s(settings());
@@ -88,18 +86,10 @@ std::vector<data::Example> Rehearsal::load(int64_t step) const {
 
 std::vector<Rehearsal::Step> Rehearsal::run_worst(int64_t num_steps,
                                                   const std::function<void(const Step&)>& on_step) {
-  std::vector<std::pair<double, int64_t>> steps;
-  const std::vector<float> lengths = source_->lengths();
-  for (int64_t step = 0; step < epoch_.num_steps(); ++step) {
-    double length = 0.0;
-    for (const uint32_t place : epoch_.utterances(step)) length += double{lengths[place]};
-    steps.emplace_back(length, step);
-  }
-  std::ranges::sort(steps, std::greater<>());
-  if (std::ssize(steps) > num_steps) steps.resize(static_cast<size_t>(num_steps));
-
   std::vector<Step> done;
-  for (const auto& [length, number] : steps) {
+  for (const int64_t number :
+       BudgetFit(*dry_, *source_, budget_)
+           .worst_steps(epoch_, settings(), static_cast<size_t>(num_steps))) {
     const std::vector<data::Example> examples = load(number);
     if (examples.empty()) continue;
     StepSettings own = settings();

@@ -27,7 +27,7 @@ class Rehearsal {
   Rehearsal& operator=(const Rehearsal&) = delete;
 
   int64_t arena_bytes() const { return budget_.bytes; }
-  int64_t constant_bytes() const { return constant_bytes_; }
+  int64_t constant_bytes() const { return budget_.constant_bytes; }
   int64_t steps_an_epoch() const { return epoch_.num_steps(); }
 
   struct Step {
@@ -43,7 +43,7 @@ class Rehearsal {
     double seconds = 0.0;
   };
 
-  // The steps with the largest micro-batches, the largest first.
+  // The steps whose micro-batches take most memory, the worst first.
   std::vector<Step> run_worst(int64_t num_steps, const std::function<void(const Step&)>& on_step);
 
   struct Trial {
@@ -74,7 +74,6 @@ class Rehearsal {
   device::TargetScope target_;
   std::unique_ptr<RunData> data_;
   StepBudget budget_;
-  int64_t constant_bytes_ = 0;
   std::unique_ptr<DryRun> dry_;
   std::shared_ptr<data::Source> source_;
   data::EpochOrder epoch_;

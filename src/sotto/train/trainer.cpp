@@ -107,12 +107,10 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
 
 // What libraries take there is part of the budget, and is known before anything is fitted into it.
 void Trainer::open_device(const models::DataShape& shape) {
-  const BudgetParts parts =
-      divide_budget(request_.config, shape, request_.device, request_.budget_bytes);
-  budget_ = {.bytes = parts.arena_bytes,
-             .host_bytes = device::resolve_host_budget(request_.config.host_memory, request_.device,
-                                                       request_.config.keeps_on_host())};
-  plan_.constant_bytes = parts.constant_bytes;
+  budget_ = divide_budget(request_.config, shape, request_.device, request_.budget_bytes);
+  budget_.host_bytes = device::resolve_host_budget(request_.config.host_memory, request_.device,
+                                                   request_.config.keeps_on_host());
+  plan_.constant_bytes = budget_.constant_bytes;
   plan_.budget_bytes = request_.budget_bytes;
   plan_.device_name = request_.device.name;
   plan_.numerics = request_.config.numerics;
@@ -160,8 +158,7 @@ void Trainer::fit_to_budget() {
   state_.limits = narrower(plan_.fit.limits, learned);
   plan_.fit.limits = state_.limits;
   if (dev_) {
-    evaluation_limits_ =
-        fit_recognition(*dry_, *dev_, {.bytes = budget_.bytes, .limits = state_.limits}).limits;
+    evaluation_limits_ = fit_recognition(*dry_, *dev_, budget_, state_.limits).limits;
   }
 }
 

@@ -6,6 +6,7 @@
 #include "sotto/core/config_yaml.h"
 #include "sotto/data/example_list.h"
 #include "sotto/plan/explanation.h"
+#include "sotto/plan/outlook.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"
 
@@ -55,6 +56,14 @@ class PlannerTest : public ::testing::Test {
   Plan plan_in(int64_t bytes) {
     request_.budget.bytes = bytes;
     return plan();
+  }
+  int64_t longest_frames() const {
+    const auto network =
+        models::make_model(request_.config.model, request_.shape, {.device = at::kMeta});
+    int64_t most = 0;
+    for (const data::Example& example : source_.examples())
+      most = std::max(most, network->num_frames(example.rows));
+    return most;
   }
   // The smallest budget that is not refused.
   int64_t least() {
@@ -130,6 +139,108 @@ TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
       }
     }
   }
+}
+
+// Not next to the least budget: in so small a network some mixes just fit there that lie between
+// those that are tried.
+TEST_F(PlannerTest, AFixedSplitOrMixOfTiersIsNeverFaster) {
+  request_.config.numerics = Numerics::kBf16Exact;
+  for (const int64_t percent : {200, 400}) {
+    request_.open = {.numerics = false};
+    const double free = plan_in(least() * percent / 100).best.time.total_s();
+    const auto expect_no_faster = [&](const std::string& what) {
+      try {
+        EXPECT_GE(plan().best.time.total_s(), free) << what << " in " << percent << " %";
+      } catch (const Infeasible&) {
+        SUCCEED();  // it does not fit
+      }
+    };
+    request_.open = {.numerics = false, .max_frames = false};
+    for (int64_t frames = longest_frames(); frames < 16 * longest_frames(); frames += 9) {
+      request_.config.max_frames = frames;
+      expect_no_faster(fmt::format("max_frames: {}", frames));
+    }
+    request_.config.max_frames = 0;
+    request_.open = {.numerics = false, .tier = false};
+    for (const char* mix : {"2 block, none", "1 qkv, ffn", "3 norms, block", "1 host, none"}) {
+      request_.config.tier = nn::LayerTiers::parse(mix);
+      expect_no_faster(mix);
+    }
+  }
+}
+
+// Gradients in bf16 may not be summed over as many micro-batches as are asked for; in fp32 they
+// may.
+TEST_F(PlannerTest, LeavesOutArithmeticsThatTheSplitForbids) {
+  request_.config.effective_batch.utterances = 32;
+  const auto expect_not_lean = [&] {
+    const Plan plan = this->plan();
+    EXPECT_NE(plan.best.config.numerics, Numerics::kBf16Lean);
+    for (const Way& way : plan.others) EXPECT_NE(way.config.numerics, Numerics::kBf16Lean);
+    request_.open.numerics = false;
+    request_.config.numerics = Numerics::kBf16Lean;
+    EXPECT_PRED2(contains, message_of<Infeasible>([&] { this->plan(); }),
+                 "steps of more than 16 micro-batches (numerics: bf16-lean");
+    request_.open.numerics = true;
+  };
+  request_.open.micro_batch = false;
+  request_.config.micro_batch = 1;
+  expect_not_lean();
+  request_.open = {.max_frames = false};
+  request_.config.micro_batch = 0;
+  request_.config.max_frames = longest_frames();
+  expect_not_lean();
+}
+
+// What no estimate foresaw is seen in the epoch: pairs of utterances that do not fit together.
+TEST_F(PlannerTest, CountsTheMicroBatchesOfTheEpoch) {
+  request_.open = {.numerics = false, .max_frames = false};
+  request_.config.numerics = Numerics::kBf16Lean;
+  request_.config.effective_batch.utterances = 20;
+  const data::Example longest = *std::ranges::max_element(
+      source_.examples(), {}, [](const data::Example& example) { return example.rows; });
+  const data::ExampleList alike(std::vector<data::Example>(20, longest),
+                                std::vector<float>(20, 1.0f));
+  request_.config.max_frames = 2 * longest_frames() - 1;
+  EXPECT_PRED2(contains, message_of<Infeasible>([&] { Planner(request_, alike).plan(); }),
+               "more than 16 micro-batches");
+}
+
+TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
+  const data::ExampleList none(std::vector<data::Example>{});
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { Planner(request_, none); }),
+               "has no utterances");
+}
+
+// On a card without bf16 there is fp16.
+TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
+  const auto changes = [&] {
+    std::string all;
+    request_.config.numerics = Numerics::kFp32;
+    const data::ExampleList source({data::make_dry_example(4'000, test::kTinyShape.feature_dim, 9)},
+                                   {40.0f});
+    for (const Rung& rung : ladder(request_, source)) all += rung.change + "\n";
+    return all;
+  };
+  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
+  request_.target.capability = 75;
+  EXPECT_PRED2(contains, changes(), "numerics: fp16");
+  EXPECT_FALSE(contains(changes(), "bf16"));
+}
+
+TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
+  const auto why = [&](const std::string& key) {
+    for (const Reason& reason : reasons_of(plan(), request_))
+      if (reason.key == key) return reason.why;
+    return std::string();
+  };
+  request_.config.model.transformer_ctc.width = 1'536;
+  request_.config.model.transformer_ctc.heads = 24;
+  request_.config.model.transformer_ctc.hidden = 6'144;
+  request_.budget.bytes = int64_t{8} << 30;
+  EXPECT_PRED2(contains, why("numerics"), "a rule of thumb takes fp16 on cards of 8 GB");
+  EXPECT_PRED2(contains, why("tier"),
+               "a rule of thumb computes all blocks again above 100 million parameters");
 }
 
 TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {

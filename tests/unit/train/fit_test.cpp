@@ -22,6 +22,13 @@ class EpochAudits : public ::testing::Test {
                              std::vector<float>(kUtterances, 1.0f))
                    .epoch(0)) {}
 
+  // So few bytes that nothing fits; what libraries take of a budget besides is `constant_bytes`.
+  std::string refusal_with(int64_t constant_bytes) {
+    return message_of<Infeasible>([&] {
+      BudgetFit(dry_, source_, {.bytes = 1, .constant_bytes = constant_bytes})
+          .find_limits(config_.effective_batch, settings_);
+    });
+  }
   EpochAudit audit_in(int64_t bytes) {
     return BudgetFit(dry_, source_, {.bytes = bytes}).audit(epoch_, settings_);
   }
@@ -60,6 +67,32 @@ TEST_F(EpochAudits, NameTheUtterancesOfABreach) {
   EXPECT_PRED2(contains, refusal, fmt::format("step {} of an epoch", audit.worst_step));
   const int64_t first = epoch_.utterances(audit.worst_step - 1).front();
   EXPECT_PRED2(contains, refusal, fmt::format(" {},", source_.utterance_at(first)));
+}
+
+TEST_F(EpochAudits, KnowTheStepsThatTakeMost) {
+  constexpr size_t kSteps = 3;
+  const std::vector<int64_t> worst =
+      BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, kSteps);
+  std::vector<int64_t> all;
+  for (int64_t step = 0; step < epoch_.num_steps(); ++step) all.push_back(step_bytes(step));
+  std::ranges::sort(all, std::greater<>());
+  ASSERT_EQ(worst.size(), kSteps);
+  for (size_t i = 0; i < kSteps; ++i) EXPECT_EQ(step_bytes(worst[i]), all[i]) << i;
+  EXPECT_EQ(BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, 1'000).size(), all.size());
+}
+
+// A user names what libraries take with the rest.
+TEST_F(EpochAudits, RefusalsNameTheWholeBudget) {
+  const auto named = [](const std::string& refusal) {
+    const std::string before = "--memory ";
+    return std::stoll(refusal.substr(refusal.find(before) + before.size()));
+  };
+  EXPECT_EQ(named(refusal_with(int64_t{700} << 20)), named(refusal_with(0)) + 700);
+}
+
+TEST_F(EpochAudits, CountMicroBatches) {
+  settings_.limits.max_utterances = 3;
+  EXPECT_EQ(audit_in(device::Arena::kUnlimited).most_micro_batches, 3);
 }
 
 TEST_F(EpochAudits, LowerLimitsThatMayBeLowered) {

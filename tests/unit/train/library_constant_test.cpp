@@ -6,8 +6,8 @@ namespace sotto::train {
 namespace {
 
 TEST(DivideBudget, OnTheCpuTheBudgetIsTheArena) {
-  const BudgetParts parts = divide_budget({}, {}, {}, 1000);
-  EXPECT_EQ(parts.arena_bytes, 1000);
+  const StepBudget parts = divide_budget({}, {}, {}, 1000);
+  EXPECT_EQ(parts.bytes, 1000);
   EXPECT_EQ(parts.constant_bytes, 0);
 }
 

@@ -1,0 +1,22 @@
+// What the steps of a run may take.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/device/host_memory.h"
+
+namespace sotto::train {
+
+struct StepBudget {
+  // Of the arena.
+  int64_t bytes = 0;
+  // Of the host besides.
+  int64_t host_bytes = device::HostMemory::kUnlimited;
+  // What libraries take on the device beside the arena: the budget that a user names has both.
+  int64_t constant_bytes = 0;
+
+  // What a user would have to name for such an arena.
+  int64_t named_for(int64_t arena_bytes) const { return arena_bytes + constant_bytes; }
+};
+
+}  // namespace sotto::train
