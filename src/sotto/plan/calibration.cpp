@@ -110,13 +110,14 @@ class Calibration {
     return at::randn({rows, columns}, at::TensorOptions().device(device_.torch)).to(type);
   }
 
-  // Of the products of a block of width 512 (of 1,024 on a GPU), forward and its two gradients.
+  // Of the products of a block, forward and its two gradients, with weights that no cache holds.
   Line products(at::ScalarType type) const {
-    const int64_t width = scale_ == 1 ? 512 : 1'024;
-    const at::Tensor w = random(4 * width, width, type);
-    at::Tensor dw = at::zeros({4 * width, width}, w.options().dtype(at::kFloat));
-    const at::Tensor x = random(1'500 * scale_, width, type);
-    const at::Tensor dy = random(1'500 * scale_, 4 * width, type);
+    constexpr int64_t kWidth = 1'024;
+    const at::Tensor w = random(4 * kWidth, kWidth, type);
+    at::Tensor dw = at::zeros({4 * kWidth, kWidth}, w.options().dtype(at::kFloat));
+    const int64_t most = scale_ == 1 ? 750 : 1'500 * scale_;
+    const at::Tensor x = random(most, kWidth, type);
+    const at::Tensor dy = random(most, 4 * kWidth, type);
     const auto of_rows = [&](int64_t rows) {
       return [=, x = x.narrow(0, 0, rows), dy = dy.narrow(0, 0, rows)]() mutable {
         kernels::Gemm::multiply({.a = x, .b = w, .transpose_b = true});
@@ -124,7 +125,7 @@ class Calibration {
         kernels::Gemm::accumulate(dw, {.a = dy, .b = x, .transpose_a = true});
       };
     };
-    return line_through(device_, of_rows(125 * scale_), of_rows(1'500 * scale_));
+    return line_through(device_, of_rows(most / 12), of_rows(most));
   }
 
   // Sixteen heads of 64 over utterances of 12 s (eight on a CPU), forward and backward.

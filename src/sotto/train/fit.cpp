@@ -189,17 +189,20 @@ EpochAudit BudgetFit::audit(const data::EpochOrder& epoch, const StepSettings& s
 
 std::vector<int64_t> BudgetFit::worst_steps(const data::EpochOrder& epoch,
                                             const StepSettings& settings, size_t count) {
-  std::vector<std::pair<int64_t, int64_t>> steps;  // by what they take
+  std::set<int64_t> candidates;
   for (const Candidate& candidate :
-       largest_of(candidates_of(epoch, settings.limits), count, /*is_one_a_step=*/true)) {
-    const auto examples = examples_of(epoch, candidate, settings.limits);
-    steps.emplace_back(run_one(examples, settings.tier).high_water, candidate.step);
+       largest_of(candidates_of(epoch, settings.limits), count, /*is_one_a_step=*/true))
+    candidates.insert(candidate.step);
+  std::vector<std::pair<int64_t, int64_t>> steps;  // by what they take
+  for (const int64_t step : candidates) {
+    std::vector<Example> examples;
+    for (const uint32_t place : epoch.utterances(step)) examples.push_back(source_.dry_at(place));
+    steps.emplace_back(dry_.run_step(examples, settings).peak, step);
   }
   std::ranges::stable_sort(steps, std::greater<>(), &std::pair<int64_t, int64_t>::first);
+  if (steps.size() > count) steps.resize(count);
   std::vector<int64_t> worst;
-  for (const auto& [bytes, step] : steps)
-    if (worst.size() < count && std::ranges::find(worst, step) == worst.end())
-      worst.push_back(step);
+  for (const auto& [bytes, step] : steps) worst.push_back(step);
   return worst;
 }
 

@@ -68,7 +68,8 @@ class BudgetFit {
   // The same, with limits lowered where one would not fit. Throws Infeasible that names the
   // utterances where limits cannot be lowered.
   EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
-  // So many steps of an epoch, from 0, with the micro-batches that take most; the worst first.
+  // So many steps of an epoch, from 0, that take most, of those with the largest micro-batches; the
+  // worst first.
   std::vector<int64_t> worst_steps(const data::EpochOrder& epoch, const StepSettings& settings,
                                    size_t count);
 

@@ -32,10 +32,10 @@ class EpochAudits : public ::testing::Test {
   EpochAudit audit_in(int64_t bytes) {
     return BudgetFit(dry_, source_, {.bytes = bytes}).audit(epoch_, settings_);
   }
-  int64_t step_bytes(int64_t step) {
+  device::MemoryReport run(int64_t step) {
     std::vector<data::Example> examples;
     for (const uint32_t place : epoch_.utterances(step)) examples.push_back(source_.dry_at(place));
-    return dry_.run_step(examples, settings_).high_water;
+    return dry_.run_step(examples, settings_);
   }
 
   static constexpr int64_t kUtterances = 48;
@@ -51,8 +51,8 @@ TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
   EXPECT_EQ(audit.num_steps, epoch_.num_steps());
   int64_t worst = 0, worst_step = 0;
   for (int64_t step = 0; step < epoch_.num_steps(); ++step) {
-    if (step_bytes(step) <= worst) continue;
-    worst = step_bytes(step);
+    if (run(step).high_water <= worst) continue;
+    worst = run(step).high_water;
     worst_step = step + 1;
   }
   EXPECT_EQ(audit.fit.worst.high_water, worst);
@@ -74,10 +74,10 @@ TEST_F(EpochAudits, KnowTheStepsThatTakeMost) {
   const std::vector<int64_t> worst =
       BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, kSteps);
   std::vector<int64_t> all;
-  for (int64_t step = 0; step < epoch_.num_steps(); ++step) all.push_back(step_bytes(step));
+  for (int64_t step = 0; step < epoch_.num_steps(); ++step) all.push_back(run(step).peak);
   std::ranges::sort(all, std::greater<>());
   ASSERT_EQ(worst.size(), kSteps);
-  for (size_t i = 0; i < kSteps; ++i) EXPECT_EQ(step_bytes(worst[i]), all[i]) << i;
+  for (size_t i = 0; i < kSteps; ++i) EXPECT_EQ(run(worst[i]).peak, all[i]) << i;
   EXPECT_EQ(BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, 1'000).size(), all.size());
 }
 
