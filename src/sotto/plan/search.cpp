@@ -113,8 +113,8 @@ int64_t Search::num_pieces(const MicroBatchLimits& limits) const {
     pieces = (most_items_ + limits.max_utterances - 1) / limits.max_utterances;
   if (!limits.is_adaptive || limits.max_frames == MicroBatchLimits::kUnlimited) return pieces;
   const int64_t full = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
-  // Some are not quite full.
-  return pieces - 1 + full * 5 / 4;
+  // Some are not quite full; none is empty.
+  return std::min(most_items_, pieces - 1 + full * 5 / 4);
 }
 
 bool Search::may_sum(int64_t micro_batches) const {

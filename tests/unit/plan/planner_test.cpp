@@ -192,6 +192,15 @@ TEST_F(PlannerTest, LeavesOutArithmeticsThatTheSplitForbids) {
   expect_not_lean();
 }
 
+// As many as there are utterances is the most that there can be.
+TEST_F(PlannerTest, AllowsWhatMayBeSummed) {
+  request_.open = {.numerics = false, .max_frames = false, .micro_batch = false};
+  request_.config.numerics = Numerics::kBf16Lean;
+  request_.config.micro_batch = 1;
+  request_.config.max_frames = longest_frames();
+  EXPECT_EQ(plan().best.micro_batches, request_.config.effective_batch.utterances);
+}
+
 // What no estimate foresaw is seen in the epoch: pairs of utterances that do not fit together.
 TEST_F(PlannerTest, CountsTheMicroBatchesOfTheEpoch) {
   request_.open = {.numerics = false, .max_frames = false};
