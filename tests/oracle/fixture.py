@@ -54,14 +54,15 @@ class Comparison:
     largest: float = 0.0  # difference over the largest value of the tensor
     differences: list[str] = field(default_factory=list)  # path inside the fixture, and what stands there
     notes: list[str] = field(default_factory=list)
+    tolerance: float = TOLERANCE
 
     def fail(self, path: str, committed: Any, made: Any) -> None:
         self.differences.append(f"{path}: committed {_short(committed)}, made now {_short(made)}")
 
 
-def compare(committed: dict[str, Any], made: dict[str, Any]) -> Comparison:
-    """Structure, strings and whole numbers must be equal, fractions within TOLERANCE; versions are noted."""
-    result = Comparison()
+def compare(committed: dict[str, Any], made: dict[str, Any], tolerance: float = TOLERANCE) -> Comparison:
+    """Structure, strings and whole numbers are to be equal, fractions within the tolerance."""
+    result = Comparison(tolerance=tolerance)
     before, now = committed.pop("versions", None), made.pop("versions", None)
     if before != now:
         result.notes.append(f"committed with {_short(before)}, made now with {_short(now)}")
@@ -91,7 +92,7 @@ def _compare(committed: Any, made: Any, path: str, scale: float | None, result: 
         result.num_values += 1
         relative = abs(committed - made) / (scale or max(abs(committed), SMALLEST))
         result.largest = max(result.largest, relative)
-        if not relative <= TOLERANCE:
+        if not relative <= result.tolerance:
             result.fail(path, committed, made)
     else:
         result.num_values += 1

@@ -19,8 +19,8 @@ import fixture
 import torch
 from decoder_lm import IGNORED, DecoderLm, LmShape, row_loss
 from fixture_folder import save_tensors
-from oracle_steps import SETTINGS, Steps, take_steps
-from torch import Tensor, nn
+from oracle_steps import SETTINGS, Steps, draw_values, take_steps
+from torch import Tensor
 from twin import sinusoids
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read on import
@@ -69,18 +69,6 @@ VARIANTS = {
         learned_positions=True, tied=True, smoothing=0.1, ignored=((1, 0), (1, 3), (2, 4), (2, 8))
     ),
 }
-
-
-def draw_values(model: nn.Module, seed: int) -> None:
-    """Values of a size that matters, biases and norms too; such as fp32 holds."""
-    generator = torch.Generator().manual_seed(seed)
-    for name, value in sorted(model.named_parameters()):
-        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        if value.dim() == 1:
-            drawn = 0.25 * noise + (1.0 if "norm" in name and name.endswith("weight") else 0.0)
-        else:
-            drawn = 1.5 * WIDTH**-0.5 * noise
-        value.data.copy_(drawn.float())
 
 
 def make_rows(variant: Variant) -> tuple[list[Tensor], list[Tensor]]:
@@ -182,7 +170,7 @@ def make_model(variant: Variant) -> DecoderLm:
         tied=variant.tied,
     )
     model = DecoderLm(shape).double()
-    draw_values(model, seed=17)
+    draw_values(model, deviation=1.5 * WIDTH**-0.5, seed=17)
     return model
 
 

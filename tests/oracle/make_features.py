@@ -15,9 +15,10 @@ from extractors import PACKAGES, Settings, features_of
 from fixture_folder import save_tensors
 
 SCRIPT = "tests/oracle/make_features.py"
-# The extractors compute in single precision, where another processor's sums differ by more than a unit in the
-# last place. Relative to the largest of a tensor.
-TOLERANCE = 1e-5
+# The extractors compute in single precision: another processor's sums differ by rounding errors of the
+# loudest sounds, and in the quietest filters their logarithm by up to 5.2e-5 (aarch64 beside x86_64).
+# Relative to the largest of a tensor, and what the C++ test allows.
+TOLERANCE = 1e-4
 
 CASES = {
     "whisper": Settings("whisper"),

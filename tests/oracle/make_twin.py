@@ -5,6 +5,7 @@ ones. All in double precision, from values that fp32 holds.
 """
 
 import torch
+from oracle_steps import draw, draw_values
 from twin import Shape, Twin, ctc_mean, parameter_groups
 
 SHAPE = Shape(features=6, vocabulary=5, layers=2, width=16, heads=2, hidden=24, dropout=0.0)
@@ -16,11 +17,10 @@ RATE, BETAS, EPSILON, DECAY, CLIP = 3e-3, (0.9, 0.98), 1e-6, 0.01, 1.0
 
 
 def make() -> dict:
-    torch.manual_seed(11)
     model = Twin(SHAPE).double()
-    for parameter in model.parameters():
-        parameter.data = parameter.data.float().double()
-    features = [(torch.randn(length, SHAPE.features) * 2 + 1).double() for length in LENGTHS]
+    draw_values(model, deviation=SHAPE.width**-0.5, seed=11)
+    generator = torch.Generator().manual_seed(12)
+    features = [(2 * draw(generator, length, SHAPE.features) + 1).float().double() for length in LENGTHS]
     initial = {name: value.detach().clone() for name, value in model.named_parameters()}
     optimizer = torch.optim.AdamW(parameter_groups(model, DECAY), lr=RATE, betas=BETAS, eps=EPSILON)
     losses = []

@@ -30,7 +30,7 @@ import fixture
 import numpy
 import torch
 from fixture_folder import save_tensors
-from oracle_steps import SETTINGS, Steps, take_steps, zero_gradients
+from oracle_steps import SETTINGS, Steps, draw, take_steps, zero_gradients
 from torch import Tensor
 from twin import ctc_mean, ctc_sum
 
@@ -99,8 +99,7 @@ VARIANTS = {
 
 def drawn(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
     """A value for a parameter, of a size that matters: 1 is the size of what goes through the network."""
-    # In double precision: randn of fp32 has other last digits on other processors.
-    noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+    noise = draw(generator, *value.shape)
     if name.endswith("original0"):
         # The length of a tap of the positional convolution: 1.4 makes its weights 1 / sqrt(inputs).
         return 1.4 + 0.3 * noise.clamp(-3, 3)
@@ -120,7 +119,7 @@ def make_samples(length: int, number: int) -> Tensor:
     pitch = 110.0 + 35.0 * number
     tone = sum(torch.sin(2 * torch.pi * pitch * k * time + k) / k for k in range(1, 9))
     swell = 0.6 + 0.4 * torch.sin(2 * torch.pi * (6 + number) * time)
-    noise = torch.randn(length, generator=generator, dtype=torch.float64)
+    noise = draw(generator, length)
     samples = 0.012 + 0.08 * swell * tone + 0.01 * noise
     return (samples * 32768).round() / 32768
 

@@ -1,4 +1,4 @@
-"""Five steps of AdamW, the same for every network that is compared after training."""
+"""What networks that are compared after training share: how values are drawn, and five steps of AdamW."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +20,23 @@ SETTINGS = {
     "decay": DECAY,
     "clip": CLIP,
 }
+
+
+def draw(generator: torch.Generator, *shape: int) -> Tensor:
+    """Normal values, the same on every processor: randn of fp32 has other last digits on others."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def draw_values(model: nn.Module, deviation: float, seed: int) -> None:
+    """Values of a size that matters, biases and norms too; such as fp32 holds."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, value in sorted(model.named_parameters()):
+        if value.dim() == 1:
+            drawn = 0.25 * draw(generator, *value.shape)
+            drawn += 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        else:
+            drawn = deviation * draw(generator, *value.shape)
+        value.data.copy_(drawn.float())
 
 
 @dataclass
