@@ -13,10 +13,19 @@ thread_local CostRecorder* recorder_now = nullptr;
 double Rates::seconds_of(const Cost& cost) const {
   if (cost.work == Work::kLink) return cost.bytes / link_bytes_per_s;
   const double arithmetic = cost.flops / flops_per_s[static_cast<size_t>(cost.work)];
-  const double memory = cost.bytes / bytes_per_s;
-  const bool is_product = cost.work == Work::kProduct32 || cost.work == Work::kProduct16;
-  return (packs_operands && is_product ? arithmetic + memory : std::max(arithmetic, memory)) +
+  const double packed = packed_bytes_per_s[static_cast<size_t>(cost.work)];
+  return (packed > 0.0 ? arithmetic + cost.bytes / packed
+                       : std::max(arithmetic, cost.bytes / bytes_per_s)) +
          seconds_per_call[static_cast<size_t>(cost.work)];
+}
+
+PackedRates PackedRates::through(const KernelCost& small, const KernelCost& large) {
+  const Cost &a = small.total, &b = large.total;
+  const double determinant = a.flops * b.bytes - b.flops * a.bytes;
+  const double of_flops = (small.seconds * b.bytes - large.seconds * a.bytes) / determinant;
+  const double of_bytes = (a.flops * large.seconds - b.flops * small.seconds) / determinant;
+  if (!(of_flops > 0.0 && of_bytes > 0.0)) return {.flops_per_s = b.flops / large.seconds};
+  return {.flops_per_s = 1.0 / of_flops, .bytes_per_s = 1.0 / of_bytes};
 }
 
 CostRecorder::CostRecorder(const Rates* rates) : rates_(rates), outer_(recorder_now) {

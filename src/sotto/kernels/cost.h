@@ -36,8 +36,8 @@ struct Rates {
   // For the host to put a kernel on its way, while the device does those before it.
   double launch_seconds = 0.0;
 
-  // A CPU's products pack their operands first, and then compute.
-  bool packs_operands = false;
+  // Of work that packs its operands first and then computes, as products do on a CPU; else 0.
+  std::array<double, kNumWorks> packed_bytes_per_s = {};
 
   // Arithmetic or memory, whichever takes longer; or both, where operands are packed.
   double seconds_of(const Cost& cost) const;
@@ -48,6 +48,15 @@ struct KernelCost {
   Cost total;
   // By the recorder's rates.
   double seconds = 0.0;
+};
+
+// Of work that packs its operands: the speeds of arithmetic and packing with which two amounts of
+// it take what they took. Without packing, by the second amount alone, where noise denies both.
+struct PackedRates {
+  double flops_per_s = 0.0;
+  double bytes_per_s = 0.0;
+
+  static PackedRates through(const KernelCost& small, const KernelCost& large);
 };
 
 // Collects the costs of the kernels called on this thread while it lives; the innermost recorder

@@ -74,22 +74,23 @@ double seconds_of(const device::RunDevice& device, const std::function<void()>& 
 struct Line {
   double flops_per_s = 1.0;
   double seconds_per_call = 0.0;
+  double packed_bytes_per_s = 0.0;
 };
 
-// Through a small and a large amount of the same work, by what it reports of itself.
-Line line_through(const device::RunDevice& device, const std::function<void()>& small,
-                  const std::function<void()>& large) {
-  const auto measure = [&](const std::function<void()>& call) {
-    kernels::KernelCost cost;
-    {
-      const CostRecorder recorder;
-      call();
-      cost = recorder.total();
-    }
-    cost.seconds = seconds_of(device, call);
-    return cost;
-  };
-  const kernels::KernelCost a = measure(small), b = measure(large);
+// What a call reports of itself, and how long it takes.
+kernels::KernelCost measure(const device::RunDevice& device, const std::function<void()>& call) {
+  kernels::KernelCost cost;
+  {
+    const CostRecorder recorder;
+    call();
+    cost = recorder.total();
+  }
+  cost.seconds = seconds_of(device, call);
+  return cost;
+}
+
+// Through a small and a large amount of the same work.
+Line line_through(const kernels::KernelCost& a, const kernels::KernelCost& b) {
   const double whole = b.total.flops / b.seconds;
   const double slope = (b.total.flops - a.total.flops) / std::max(1e-9, b.seconds - a.seconds);
   // Where noise turns the line, the large amount alone counts.
@@ -125,7 +126,13 @@ class Calibration {
         kernels::Gemm::accumulate(dw, {.a = dy, .b = x, .transpose_a = true});
       };
     };
-    return line_through(device_, of_rows(most / 12), of_rows(most));
+    const kernels::KernelCost few = measure(device_, of_rows(most / 12));
+    const kernels::KernelCost many = measure(device_, of_rows(most));
+    if (device_.target.is_cuda()) return line_through(few, many);
+    const auto rates = kernels::PackedRates::through(few, many);
+    return {.flops_per_s = rates.flops_per_s,
+            .seconds_per_call = call(),
+            .packed_bytes_per_s = rates.bytes_per_s};
   }
 
   // Sixteen heads of 64 over utterances of 12 s (eight on a CPU), forward and backward.
@@ -144,16 +151,16 @@ class Calibration {
                                      options);
       };
     };
-    return line_through(device_, of_utterances(1), of_utterances(2 * scale_));
+    return line_through(measure(device_, of_utterances(1)),
+                        measure(device_, of_utterances(2 * scale_)));
   }
 
   // Of what is computed value by value. A GPU waits for its memory there.
   double elementwise() const {
     if (device_.target.is_cuda()) return kPlentyFlopsPerS;
     const at::Tensor x = random(1'000, 2'048, at::kFloat);
-    return line_through(
-               device_, [&] { kernels::Gelu::forward(x); }, [&] { kernels::Gelu::forward(x); })
-        .flops_per_s;
+    const kernels::KernelCost cost = measure(device_, [&] { kernels::Gelu::forward(x); });
+    return cost.total.flops / cost.seconds;
   }
 
   // Of tensors that no cache holds.
@@ -232,12 +239,11 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
       is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, kArenaBytes);
   const device::ArenaGuard guard(device.torch.type(), arena);
   const Calibration calibration(device);
-  Rates rates{.bytes_per_s = calibration.memory(),
-              .link_bytes_per_s = calibration.link(),
-              .packs_operands = !is_cuda};
+  Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};
   const auto set = [&](Work work, const Line& line) {
     rates.flops_per_s[static_cast<size_t>(work)] = line.flops_per_s;
     rates.seconds_per_call[static_cast<size_t>(work)] = line.seconds_per_call;
+    rates.packed_bytes_per_s[static_cast<size_t>(work)] = line.packed_bytes_per_s;
   };
   const double call = calibration.call();
   // A CPU does its work where it is called; a GPU is told of it meanwhile.
@@ -257,10 +263,12 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
 namespace {
 
 nlohmann::json to_json(const Rates& rates) {
-  return {
-      {"flops_per_s", rates.flops_per_s},           {"bytes_per_s", rates.bytes_per_s},
-      {"link_bytes_per_s", rates.link_bytes_per_s}, {"seconds_per_call", rates.seconds_per_call},
-      {"launch_seconds", rates.launch_seconds},     {"packs_operands", rates.packs_operands}};
+  return {{"flops_per_s", rates.flops_per_s},
+          {"bytes_per_s", rates.bytes_per_s},
+          {"link_bytes_per_s", rates.link_bytes_per_s},
+          {"seconds_per_call", rates.seconds_per_call},
+          {"launch_seconds", rates.launch_seconds},
+          {"packed_bytes_per_s", rates.packed_bytes_per_s}};
 }
 
 // Nothing where it is not what to_json() wrote.
@@ -271,7 +279,7 @@ std::optional<Rates> rates_from_json(const nlohmann::json& json) {
                  .link_bytes_per_s = json.at("link_bytes_per_s"),
                  .seconds_per_call = json.at("seconds_per_call"),
                  .launch_seconds = json.at("launch_seconds"),
-                 .packs_operands = json.at("packs_operands")};
+                 .packed_bytes_per_s = json.at("packed_bytes_per_s")};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
