@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "advice.h"
 #include "command_line.h"
 #include "commands.h"
 #include "opened_device.h"
@@ -178,36 +179,6 @@ std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planne
     plan_yaml = std::move(decided.plan_yaml);
     return decided.config;
   };
-}
-
-// What would help where memory does not suffice. Whatever happens here, the reason of the end
-// stays.
-void advise(const train::RunConfig& config, const OpenedDevice& opened) {
-  try {
-    std::cerr << ladder_text(config, opened);
-  } catch (const std::exception& error) {
-    spdlog::warn("what would help could not be worked out: {}", error.what());
-  }
-}
-
-// A plan that finds no way says itself what would help.
-train::Trainer make_trainer(const train::RunRequest& request, train::RunEvents events,
-                            const OpenedDevice& opened) {
-  try {
-    return train::Trainer(request, std::move(events));
-  } catch (const Infeasible&) {
-    if (!request.decide) advise(request.config, opened);
-    throw;
-  }
-}
-
-train::RunSummary run_or_advise(train::Trainer& trainer, const OpenedDevice& opened) {
-  try {
-    return trainer.run();
-  } catch (const OutOfMemory&) {
-    advise(trainer.config(), opened);
-    throw;
-  }
 }
 
 void run_train(const TrainOptions& options) {

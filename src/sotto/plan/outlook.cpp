@@ -14,14 +14,13 @@ namespace {
 using train::RunConfig;
 
 // What the longest item alone takes.
-int64_t least_bytes(const RunConfig& config, const PlanRequest& request,
-                    const data::Source& source) {
+device::MemoryReport least_of(const RunConfig& config, const PlanRequest& request,
+                              const data::Source& source) {
   train::DryRun dry(config, request.shape, train::DryRun::Purpose::kTraining, request.target);
   train::BudgetFit fit(dry, source, request.budget);
   MicroBatchLimits limits = train::limits_of(config);
   if (limits.is_adaptive) limits.max_frames = fit.measure_largest(config.effective_batch).longest;
-  return fit.worst_under(config.effective_batch, {.tier = config.tier, .limits = limits})
-      .high_water;
+  return fit.worst_under(config.effective_batch, {.tier = config.tier, .limits = limits});
 }
 
 // The items that are at most as long as 95 of 100.
@@ -64,13 +63,14 @@ std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& a
 std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source) {
   RunConfig config = request.config;
   std::vector<Rung> rungs = {
-      {.change = "as it is", .least_bytes = least_bytes(config, request, source)}};
-  // What saves nothing is not kept.
+      {.change = "as it is", .least_bytes = least_of(config, request, source).high_water}};
+  // What saves nothing, or what the host has no room for, is not kept.
   const auto climb_with = [&](const RunConfig& changed, const std::string& change,
                               const data::Source& of) {
-    const int64_t least = least_bytes(changed, request, of);
-    if (least >= rungs.back().least_bytes) return;
-    rungs.push_back({.change = change, .least_bytes = least});
+    const device::MemoryReport least = least_of(changed, request, of);
+    if (least.high_water >= rungs.back().least_bytes) return;
+    if (least.host_peak > request.budget.host_bytes) return;
+    rungs.push_back({.change = change, .least_bytes = least.high_water});
     config = changed;
   };
   const auto climb = [&](const std::string& change, const auto& apply) {

@@ -221,7 +221,7 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
                "has no utterances");
 }
 
-// On a card without bf16 there is fp16.
+// On a card without bf16 there is fp16; on a host with little memory nothing is laid there.
 TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
   const auto changes = [&] {
     std::string all;
@@ -231,6 +231,11 @@ TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
     for (const Rung& rung : ladder(request_, source)) all += rung.change + "\n";
     return all;
   };
+  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
+  EXPECT_PRED2(contains, changes(), "tier: host");
+  // For what is copied to the card, and not for inputs of layers.
+  request_.budget.host_bytes = int64_t{6} << 20;
+  EXPECT_FALSE(contains(changes(), "host"));
   EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
   request_.target.capability = 75;
   EXPECT_PRED2(contains, changes(), "numerics: fp16");

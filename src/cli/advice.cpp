@@ -1,0 +1,45 @@
+#include "advice.h"
+
+#include <spdlog/spdlog.h>
+
+#include <iostream>
+#include <utility>
+
+#include "planned_run.h"
+#include "sotto/core/error.h"
+
+namespace sotto::cli {
+
+namespace {
+
+// Whatever happens here, the reason of the run's end stays.
+void advise(const train::RunConfig& config, const OpenedDevice& opened) {
+  try {
+    std::cerr << ladder_text(config, opened);
+  } catch (const std::exception& error) {
+    spdlog::warn("what would help could not be worked out: {}", error.what());
+  }
+}
+
+}  // namespace
+
+train::Trainer make_trainer(const train::RunRequest& request, train::RunEvents events,
+                            const OpenedDevice& opened) {
+  try {
+    return train::Trainer(request, std::move(events));
+  } catch (const Infeasible&) {
+    if (!request.decide) advise(request.config, opened);
+    throw;
+  }
+}
+
+train::RunSummary run_or_advise(train::Trainer& trainer, const OpenedDevice& opened) {
+  try {
+    return trainer.run();
+  } catch (const OutOfMemory&) {
+    advise(trainer.config(), opened);
+    throw;
+  }
+}
+
+}  // namespace sotto::cli
