@@ -235,7 +235,8 @@ void run_steps(const Case& random, const plan::Way& way, const data::ExampleList
   // As a run does it.
   train::BudgetFit fit(dry, source, {.bytes = capacity});
   settings.limits = fit.find_limits(config.effective_batch, settings).limits;
-  settings.limits = fit.audit(epoch, settings).fit.limits;
+  settings.limits =
+      train::EpochAuditor(dry, source, {.bytes = capacity}).audit(epoch, settings).fit.limits;
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, capacity);
   const device::ArenaGuard guard(at::kCPU, arena);
   train::Learner learner(config, random.request.shape, at::kCPU);

@@ -292,11 +292,10 @@ void Planner::refuse() {
     before = ";";
   }
   const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
-  const int64_t budget = request_.budget.named_for(request_.budget.bytes);
   throw Infeasible({.attempted = "planning a run inside its budget",
                     .found = fmt::format("the longest {} alone needs {}, as {}{}", what,
                                          format_bytes(needed), least_name, fixed_text(request_)),
-                    .expected = fmt::format("at most the budget of {}", format_bytes(budget)),
+                    .expected = request_.budget.expected_text(),
                     .hint = hint});
 }
 

@@ -29,6 +29,7 @@ constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
 Search::Search(const SearchRequest& request, const data::Source& source,
                const data::EpochOrder& epoch, int64_t typical)
     : request_(request),
+      source_(source),
       dry_(request.config, request.shape, train::DryRun::Purpose::kTraining, request.target),
       fit_(dry_, source, {.bytes = device::Arena::kUnlimited}),
       epoch_(epoch),
@@ -138,8 +139,7 @@ const device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
 }
 
 bool Search::fits(size_t limits, int64_t step, const train::StepBudget& budget) {
-  const device::MemoryReport& report = memory_of(limits, step);
-  return report.high_water <= budget.bytes && report.host_peak <= budget.host_bytes;
+  return budget.holds(memory_of(limits, step));
 }
 
 // Every so-many-th item of the typical step, from the middle of each group of them: a micro-batch
@@ -225,9 +225,10 @@ std::optional<Way> Search::likely_best(const train::StepBudget& budget) {
 }
 
 bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget) {
-  if (!confirmed_.insert({limits, step}).second) return true;
+  if (confirmed_.contains({limits, step})) return true;
   train::EpochAudit audit =
-      fit_.measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed);
+      train::EpochAuditor(dry_, source_, budget)
+          .measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed);
   if (!may_sum(audit.most_micro_batches)) {
     // Nor may smaller ones, of which there are more.
     limits_.resize(limits);
@@ -235,8 +236,11 @@ bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& 
   }
   device::MemoryReport& worst = audit.fit.worst;
   device::MemoryReport& known = memory_.at({limits, step});
-  if (worst.high_water > known.high_water) known = std::move(worst);
-  return fits(limits, step, budget);
+  // In a larger budget others may be worse than the first that breaches this one.
+  const bool is_whole = budget.holds(worst);
+  if (is_whole) confirmed_.insert({limits, step});
+  if (!is_whole || worst.high_water > known.high_water) known = std::move(worst);
+  return is_whole;
 }
 
 // From the smallest micro-batches on, which need to compute least again: what they take is then the

@@ -15,6 +15,7 @@
 #include "sotto/kernels/cost.h"
 #include "sotto/plan/step_time.h"
 #include "sotto/train/dry_run.h"
+#include "sotto/train/epoch_audit.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/run_config.h"
 
@@ -109,6 +110,7 @@ class Search {
   bool may_sum(int64_t micro_batches) const;
 
   SearchRequest request_;
+  const data::Source& source_;
   train::DryRun dry_;
   train::BudgetFit fit_;
   const data::EpochOrder& epoch_;

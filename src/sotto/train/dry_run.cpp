@@ -37,6 +37,11 @@ device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
   return observe([&] { train::run_step(*learner_, examples, settings); });
 }
 
+device::MemoryReport DryRun::run_micro_batch(std::span<const data::Example> examples,
+                                             const nn::LayerTiers& tier) {
+  return run_step(examples, {.tier = tier, .drops_layers = false});
+}
+
 device::MemoryReport DryRun::trace_step(std::span<const data::Example> examples,
                                         const StepSettings& settings) {
   arena_->trace_moments(true);

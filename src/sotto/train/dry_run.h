@@ -35,7 +35,11 @@ class DryRun {
   device::MemoryReport run_step(std::span<const data::Example> examples,
                                 const StepSettings& settings);
 
-  // The same, with the timeline of it.
+  // What one micro-batch takes as a step of its own, with all of its layers.
+  device::MemoryReport run_micro_batch(std::span<const data::Example> examples,
+                                       const nn::LayerTiers& tier);
+
+  // As run_step(), with the timeline of it.
   device::MemoryReport trace_step(std::span<const data::Example> examples,
                                   const StepSettings& settings);
 

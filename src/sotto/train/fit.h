@@ -1,11 +1,9 @@
-// From a budget to limits of micro-batches, by dry runs of the worst that can come; and the audit
-// of an epoch before it starts. Nothing is estimated by a formula.
+// From a budget to limits of micro-batches, by dry runs of the worst that can come. Nothing is
+// estimated by a formula.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sotto/core/limits.h"
@@ -21,16 +19,6 @@ struct Fit {
   MicroBatchLimits limits;
   // Of the worst micro-batch under them, with everything that is there besides it.
   device::MemoryReport worst;
-};
-
-// What an epoch will take, known before its first step.
-struct EpochAudit {
-  Fit fit;
-  int64_t num_steps = 0;
-  // The one with the largest micro-batch, from 1.
-  int64_t worst_step = 0;
-  // Of any step.
-  int64_t most_micro_batches = 0;
 };
 
 class BudgetFit {
@@ -54,65 +42,18 @@ class BudgetFit {
   LargestStep measure_largest(const data::EffectiveBatch& batch);
   // Most items that a step can have.
   int64_t most_items(const data::EffectiveBatch& batch);
-  bool fits(const device::MemoryReport& report) const {
-    return report.high_water <= budget_.bytes && report.host_peak <= budget_.host_bytes;
-  }
-
   // Seconds of the longest utterance that fits alone, as Source::lengths() has them; 0 where none
   // does.
   double longest_fitting_s(const StepSettings& settings);
 
-  // Lays out every step of an epoch as it will be and dry-runs the largest micro-batches, so many
-  // by each measure; they need not fit.
-  EpochAudit measure(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
-  // The same, with limits lowered where one would not fit. Throws Infeasible that names the
-  // utterances where limits cannot be lowered.
-  EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
-  // So many steps of an epoch, from 0, that take most, of those with the largest micro-batches; the
-  // worst first.
-  std::vector<int64_t> worst_steps(const data::EpochOrder& epoch, const StepSettings& settings,
-                                   size_t count);
-
  private:
-  // One micro-batch of an epoch as it will be: the so-many-th of a step.
-  struct Candidate {
-    int64_t step = 0;
-    size_t number = 0;
-    int64_t utterances = 0;
-    int64_t frames = 0;
-    int64_t labels = 0;
-    int64_t segments = 0;
-    // As if all were as long as the longest: what some attention takes workspace by.
-    int64_t padded = 0;
-  };
-  std::vector<std::vector<int64_t>> split(std::span<const uint32_t> step,
-                                          const MicroBatchLimits& limits) const;
-  std::vector<data::Example> examples_of(const data::EpochOrder& epoch, const Candidate& candidate,
-                                         const MicroBatchLimits& limits) const;
-  std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
-                                       const MicroBatchLimits& limits) const;
-  // The largest by each measure, so many of each, and where it is said at most one of a step.
-  static std::vector<Candidate> largest_of(std::vector<Candidate> candidates, size_t count,
-                                           bool is_one_a_step);
-  struct Worst {
-    Candidate candidate;
-    device::MemoryReport report;
-    bool all_fit = true;
-    int64_t most_micro_batches = 0;
-  };
-  Worst find_worst(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
   void sort_sizes();
-  // One micro-batch as a step of its own.
-  device::MemoryReport run_one(const std::vector<data::Example>& examples,
-                               const nn::LayerTiers& tier);
   // As large in every respect as a step can be: the i-th longest has the i-th most labels and
   // segments.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch);
   // The part of it that limits allow in one micro-batch.
   std::vector<data::Example> largest_batch(const data::EffectiveBatch& batch,
                                            const MicroBatchLimits& limits);
-  [[noreturn]] void refuse_step(const data::EpochOrder& epoch, const Candidate& candidate,
-                                const MicroBatchLimits& limits, const device::MemoryReport& needed);
   [[noreturn]] void refuse(const std::vector<data::Example>& least,
                            const device::MemoryReport& needed, const StepSettings& settings);
   // What to try where the budget of the device is too small.

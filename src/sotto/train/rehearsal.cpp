@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/train/epoch_audit.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/recovery.h"
 
@@ -56,7 +57,7 @@ Rehearsal::Rehearsal(RunConfig config, const device::RunDevice& device, int64_t 
   first.limits = limits_of(config_);
   limits_ = fit.find_limits(config_.effective_batch, first).limits;
   first.limits = limits_;
-  limits_ = fit.audit(epoch_, first).fit.limits;
+  limits_ = EpochAuditor(*dry_, *source_, budget_).audit(epoch_, first).fit.limits;
   arena_ = std::make_shared<device::Arena>(
       device_.torch.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
       budget_.bytes);
@@ -88,7 +89,7 @@ std::vector<Rehearsal::Step> Rehearsal::run_worst(int64_t num_steps,
                                                   const std::function<void(const Step&)>& on_step) {
   std::vector<Step> done;
   for (const int64_t number :
-       BudgetFit(*dry_, *source_, budget_)
+       EpochAuditor(*dry_, *source_, budget_)
            .worst_steps(epoch_, settings(), static_cast<size_t>(num_steps))) {
     const std::vector<data::Example> examples = load(number);
     if (examples.empty()) continue;

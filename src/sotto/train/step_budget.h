@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "sotto/device/arena.h"
 #include "sotto/device/host_memory.h"
 
 namespace sotto::train {
@@ -15,8 +17,13 @@ struct StepBudget {
   // What libraries take on the device beside the arena: the budget that a user names has both.
   int64_t constant_bytes = 0;
 
+  bool holds(const device::MemoryReport& report) const {
+    return report.high_water <= bytes && report.host_peak <= host_bytes;
+  }
   // What a user would have to name for such an arena.
   int64_t named_for(int64_t arena_bytes) const { return arena_bytes + constant_bytes; }
+  // Of the device: "at most the budget of 8.00 GiB".
+  std::string expected_text() const;
 };
 
 }  // namespace sotto::train

@@ -210,8 +210,8 @@ RunSummary Trainer::run() {
 void Trainer::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   epoch_order_ = sampler_->epoch(epoch);
-  BudgetFit fit(*dry_, *train_, budget_);
-  const EpochAudit audit = fit.audit(epoch_order_, settings_for(state_.step + 1));
+  const EpochAudit audit =
+      EpochAuditor(*dry_, *train_, budget_).audit(epoch_order_, settings_for(state_.step + 1));
   tell(events_.audited, epoch, audit);
   if (!(audit.fit.limits == state_.limits)) {
     state_.limits = audit.fit.limits;

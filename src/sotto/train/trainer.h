@@ -20,6 +20,7 @@
 #include "sotto/train/caches.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/dry_run.h"
+#include "sotto/train/epoch_audit.h"
 #include "sotto/train/evaluation.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/memory_comparison.h"

@@ -1,4 +1,4 @@
-#include "sotto/train/fit.h"
+#include "sotto/train/epoch_audit.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class EpochAudits : public ::testing::Test {
     });
   }
   EpochAudit audit_in(int64_t bytes) {
-    return BudgetFit(dry_, source_, {.bytes = bytes}).audit(epoch_, settings_);
+    return EpochAuditor(dry_, source_, {.bytes = bytes}).audit(epoch_, settings_);
   }
   device::MemoryReport run(int64_t step) {
     std::vector<data::Example> examples;
@@ -72,13 +72,14 @@ TEST_F(EpochAudits, NameTheUtterancesOfABreach) {
 TEST_F(EpochAudits, KnowTheStepsThatTakeMost) {
   constexpr size_t kSteps = 3;
   const std::vector<int64_t> worst =
-      BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, kSteps);
+      EpochAuditor(dry_, source_, {}).worst_steps(epoch_, settings_, kSteps);
   std::vector<int64_t> all;
   for (int64_t step = 0; step < epoch_.num_steps(); ++step) all.push_back(run(step).peak);
   std::ranges::sort(all, std::greater<>());
   ASSERT_EQ(worst.size(), kSteps);
   for (size_t i = 0; i < kSteps; ++i) EXPECT_EQ(run(worst[i]).peak, all[i]) << i;
-  EXPECT_EQ(BudgetFit(dry_, source_, {}).worst_steps(epoch_, settings_, 1'000).size(), all.size());
+  EXPECT_EQ(EpochAuditor(dry_, source_, {}).worst_steps(epoch_, settings_, 1'000).size(),
+            all.size());
 }
 
 // A user names what libraries take with the rest.
