@@ -21,6 +21,7 @@
 #include "sotto/plan/device_rates.h"
 #include "sotto/plan/planner.h"
 #include "sotto/report/table.h"
+#include "sotto/train/epoch_audit.h"
 #include "sotto/train/library_constant.h"
 #include "watch.h"
 #include "workload.h"
@@ -151,9 +152,10 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
   {
     train::DryRun dry(config, work.shape, train::DryRun::Purpose::kTraining, device.target);
     settings.limits = train::limits_of(config);
-    train::BudgetFit fit(dry, list, {.bytes = arena_bytes});
-    settings.limits = fit.find_limits(config.effective_batch, settings).limits;
-    settings.limits = fit.audit(epoch, settings).fit.limits;
+    const train::StepBudget budget{.bytes = arena_bytes};
+    settings.limits =
+        train::BudgetFit(dry, list, budget).find_limits(config.effective_batch, settings).limits;
+    settings.limits = train::EpochAuditor(dry, list, budget).audit(epoch, settings).fit.limits;
   }
   const device::TargetScope target(device.target);
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, arena_bytes);
