@@ -1,6 +1,8 @@
 #include "sotto/plan/outlook.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "sotto/data/example_list.h"
@@ -13,14 +15,21 @@ namespace {
 
 using train::RunConfig;
 
-// What the longest item alone takes.
-device::MemoryReport least_of(const RunConfig& config, const PlanRequest& request,
-                              const data::Source& source) {
-  train::DryRun dry(config, request.shape, train::DryRun::Purpose::kTraining, request.target);
-  train::BudgetFit fit(dry, source, request.budget);
-  MicroBatchLimits limits = train::limits_of(config);
-  if (limits.is_adaptive) limits.max_frames = fit.measure_largest(config.effective_batch).longest;
-  return fit.worst_under(config.effective_batch, {.tier = config.tier, .limits = limits});
+// What such a run takes at least, with nothing open but how its steps are split; nothing where no
+// split is possible.
+std::optional<device::MemoryReport> least_of(const RunConfig& config, const PlanRequest& request,
+                                             const data::Source& source) {
+  PlanRequest fixed = request;
+  fixed.config = config;
+  fixed.open = {.numerics = false,
+                .state = false,
+                .tier = false,
+                .max_frames = request.open.max_frames,
+                .micro_batch = false,
+                .loss_rows = false};
+  // Times do not matter.
+  fixed.rates = [](train::Compute) { return kernels::Rates{}; };
+  return Planner(std::move(fixed), source).least();
 }
 
 // The items that are at most as long as 95 of 100.
@@ -62,15 +71,17 @@ std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& a
 
 std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source) {
   RunConfig config = request.config;
+  const std::optional<device::MemoryReport> now = least_of(config, request, source);
   std::vector<Rung> rungs = {
-      {.change = "as it is", .least_bytes = least_of(config, request, source).high_water}};
+      {.change = "as it is",
+       .least_bytes = now ? now->high_water : std::numeric_limits<int64_t>::max()}};
   // What saves nothing, or what the host has no room for, is not kept.
   const auto climb_with = [&](const RunConfig& changed, const std::string& change,
                               const data::Source& of) {
-    const device::MemoryReport least = least_of(changed, request, of);
-    if (least.high_water >= rungs.back().least_bytes) return;
-    if (least.host_peak > request.budget.host_bytes) return;
-    rungs.push_back({.change = change, .least_bytes = least.high_water});
+    const std::optional<device::MemoryReport> least = least_of(changed, request, of);
+    if (!least || least->high_water >= rungs.back().least_bytes) return;
+    if (least->host_peak > request.budget.host_bytes) return;
+    rungs.push_back({.change = change, .least_bytes = least->high_water});
     config = changed;
   };
   const auto climb = [&](const std::string& change, const auto& apply) {

@@ -257,44 +257,60 @@ void Planner::refuse_split() const {
            "lower effective_batch."});
 }
 
+Planner::Branch* Planner::nearest() {
+  const int64_t host_bytes = request_.budget.host_bytes;
+  Branch* nearest = nullptr;
+  std::pair<bool, int64_t> best;
+  for (Branch& branch : branches_) {
+    const std::optional<device::MemoryReport> least = search_of(branch).least(host_bytes);
+    if (!least) continue;
+    // One that the host has room for comes before any other.
+    const std::pair rank(least->host_peak > host_bytes, least->high_water);
+    if (nearest != nullptr && rank >= best) continue;
+    nearest = &branch;
+    best = rank;
+  }
+  return nearest;
+}
+
+std::optional<device::MemoryReport> Planner::least() {
+  Branch* branch = nearest();
+  if (branch == nullptr) return std::nullopt;
+  return search_of(*branch).least(request_.budget.host_bytes);
+}
+
 void Planner::refuse() {
   const int64_t host_bytes = request_.budget.host_bytes;
-  std::optional<device::MemoryReport> least;
-  std::string least_name;
-  for (Branch& branch : branches_) {
-    if (!search_of(branch).is_possible()) continue;
-    device::MemoryReport report = search_of(branch).least(host_bytes);
-    // One that the host has room for comes before any other.
-    const auto rank = [&](const device::MemoryReport& of) {
-      return std::pair(of.host_peak > host_bytes, of.high_water);
-    };
-    if (least && rank(report) >= rank(*least)) continue;
-    least = std::move(report);
-    least_name = branch.name();
+  Branch* const nearest = this->nearest();
+  if (nearest == nullptr) refuse_split();
+  const device::MemoryReport least = *search_of(*nearest).least(host_bytes);
+  if (least.host_peak > host_bytes) {
+    throw Infeasible({.attempted = "planning a run inside its budget",
+                      .found = fmt::format("{} on the host, as {}{}", format_bytes(least.host_peak),
+                                           nearest->name(), fixed_text(request_)),
+                      .expected = fmt::format("at most {}", format_bytes(host_bytes)),
+                      .hint = fmt::format("--host-memory {} would do, if the machine has as much.",
+                                          format_mebibytes(least.host_peak))});
   }
-  if (!least) refuse_split();
-  if (least->host_peak > host_bytes) {
-    throw Infeasible(
-        {.attempted = "planning a run inside its budget",
-         .found = fmt::format("{} on the host, as {}{}", format_bytes(least->host_peak), least_name,
-                              fixed_text(request_)),
-         .expected = fmt::format("at most {}", format_bytes(host_bytes)),
-         .hint = fmt::format("--host-memory {} would do, if the machine has as much.",
-                             format_mebibytes(least->host_peak))});
-  }
-  const int64_t needed = request_.budget.named_for(least->high_water);
+  const int64_t needed = request_.budget.named_for(least.high_water);
   std::string hint = fmt::format("--memory {} would do.", format_mebibytes(needed));
   const char* before = " Or, from what costs least, each with all before it:";
-  for (const Rung& rung : ladder(request_, source_)) {
-    if (rung.least_bytes >= least->high_water) continue;
+  PlanRequest from_there = request_;
+  from_there.config = nearest->config;
+  for (const Rung& rung : ladder(from_there, source_)) {
+    // What is open, a plan changes by itself.
+    if (rung.least_bytes >= least.high_water) continue;
     hint += fmt::format("{} {} needs {}", before, rung.change,
                         format_bytes(request_.budget.named_for(rung.least_bytes)));
     before = ";";
   }
   const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
+  const std::string who = search_of(*nearest).has_items_alone()
+                              ? fmt::format("the longest {} alone needs", what)
+                              : "the smallest micro-batches that a step may have need";
   throw Infeasible({.attempted = "planning a run inside its budget",
-                    .found = fmt::format("the longest {} alone needs {}, as {}{}", what,
-                                         format_bytes(needed), least_name, fixed_text(request_)),
+                    .found = fmt::format("{} {}, as {}{}", who, format_bytes(needed),
+                                         nearest->name(), fixed_text(request_)),
                     .expected = request_.budget.expected_text(),
                     .hint = hint});
 }

@@ -69,6 +69,9 @@ class Planner {
   Plan plan();
   // The best way in another arena; nothing where none fits.
   std::optional<Way> best_in(int64_t arena_bytes);
+  // The least that any way takes; one that the host has room for comes before any other. Nothing
+  // where no split of a step is possible.
+  std::optional<device::MemoryReport> least();
   // With the data that is planned for.
   int64_t steps_an_epoch() const { return epoch_.num_steps(); }
   // What is alive at each moment of a step of median length.
@@ -85,6 +88,8 @@ class Planner {
   // Those of them that choose() may take, not confirmed.
   std::vector<Way> likely_ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
+  // Whose least is the least of all; nothing where none is possible.
+  Branch* nearest();
   [[noreturn]] void refuse();
   // Where what is fixed cuts a step into more parts than bf16 may sum.
   [[noreturn]] void refuse_split() const;

@@ -129,7 +129,7 @@ train::StepSettings Search::settings(const MicroBatchLimits& limits, const Layer
           .limits = limits};
 }
 
-const device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
+device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
   const auto found = memory_.find({limits, step});
   if (found != memory_.end()) return found->second;
   return memory_
@@ -235,7 +235,7 @@ bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& 
     return false;
   }
   device::MemoryReport& worst = audit.fit.worst;
-  device::MemoryReport& known = memory_.at({limits, step});
+  device::MemoryReport& known = memory_of(limits, step);
   // In a larger budget others may be worse than the first that breaches this one.
   const bool is_whole = budget.holds(worst);
   if (is_whole) confirmed_.insert({limits, step});
@@ -285,23 +285,37 @@ std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
   return way_of(*largest, step);
 }
 
-device::MemoryReport Search::least(int64_t host_bytes) {
-  const size_t smallest = limits_.size() - 1;
-  device::MemoryReport least = memory_of(smallest, 0);
-  if (!request_.finds_tier) return least;
+bool Search::has_items_alone() const {
+  const MicroBatchLimits& smallest = limits_.back();
+  if (smallest.max_utterances == 1) return true;
+  return smallest.is_adaptive && smallest.max_frames <= largest_.longest;
+}
+
+int64_t Search::step_of_least(size_t limits, int64_t host_bytes) {
+  int64_t least = 0;
   const int64_t layers = dry_.model().num_tapes();
-  std::vector<int64_t> steps;
+  const auto look_at = [&](int64_t step) {
+    const device::MemoryReport &report = memory_of(limits, step), &best = memory_of(limits, least);
+    if (report.host_peak <= std::max(host_bytes, best.host_peak) &&
+        report.high_water < best.high_water)
+      least = step;
+  };
   for (int64_t step = layers; step < num_steps(); step += layers) {
-    steps.push_back(step - 1);
-    steps.push_back(step);
-  }
-  for (const int64_t step : steps) {
-    const device::MemoryReport& report = memory_of(smallest, step);
-    if (report.host_peak <= std::max(host_bytes, least.host_peak) &&
-        report.high_water < least.high_water)
-      least = report;
+    look_at(step - 1);
+    look_at(step);
   }
   return least;
+}
+
+// What is confirmed may be more than was known; then another may be less.
+std::optional<device::MemoryReport> Search::least(int64_t host_bytes) {
+  while (is_possible()) {
+    const size_t smallest = limits_.size() - 1;
+    const int64_t step = step_of_least(smallest, host_bytes);
+    if (confirmed_.contains({smallest, step})) return memory_of(smallest, step);
+    is_confirmed(smallest, step, {.bytes = device::Arena::kUnlimited});
+  }
+  return std::nullopt;
 }
 
 }  // namespace sotto::plan

@@ -69,9 +69,11 @@ class Search {
   // Tiers that can be meant, from the one that keeps most.
   std::span<const nn::Tier> tiers() const;
 
-  // The least that any way takes, whatever the budget of the device: the longest item alone. Of
-  // what is possible.
-  device::MemoryReport least(int64_t host_bytes);
+  // The least that any way takes, whatever the budget of the device: in the smallest micro-batches.
+  // Nothing where no way is possible.
+  std::optional<device::MemoryReport> least(int64_t host_bytes);
+  // Whether those are of one item each: gradients in bf16 are not summed over so many.
+  bool has_items_alone() const;
 
  private:
   // Tiers of all layers in one row, from the one that keeps most: at step k * L + j the first j of
@@ -87,8 +89,10 @@ class Search {
   // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
   // and may yet lie less well, or be too many. What they take is remembered.
   bool is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget);
+  // With that many micro-batches, and, where there is one, with room on the host.
+  int64_t step_of_least(size_t limits, int64_t host_bytes);
   bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
-  const device::MemoryReport& memory_of(size_t limits, int64_t step);
+  device::MemoryReport& memory_of(size_t limits, int64_t step);
   struct Timed {
     StepTime time;
     int64_t micro_batches = 0;

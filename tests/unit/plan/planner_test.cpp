@@ -327,6 +327,27 @@ TEST_F(PlannerTest, RefusalsNameWhatIsFixed) {
                "(numerics: fp32, tier: none are fixed)");
 }
 
+// No rung is hidden that another stands on: what is fixed has to be changed by the user.
+TEST_F(PlannerTest, RefusalsClimbFromTheWayThatNeedsLeast) {
+  request_.open.tier = request_.open.state = false;
+  request_.config.tier = Tier::kNone;
+  request_.config.model.transformer_ctc.width = 256;
+  EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(1'000'000); }),
+               "each with all before it: tier: block");
+}
+
+// Of steps in no more parts than gradients in bf16 may be summed over.
+TEST_F(PlannerTest, RungsAreWhatPlansNeed) {
+  request_.open.numerics = request_.open.tier = request_.open.state = false;
+  request_.config.numerics = Numerics::kBf16Lean;
+  request_.config.effective_batch.utterances = 48;
+  request_.config.model.transformer_ctc.width = 256;
+  const int64_t least = ladder(request_, source_).front().least_bytes;
+  EXPECT_NO_THROW(plan_in(least));
+  EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(least - (1 << 20)); }),
+               "the smallest micro-batches that a step may have need");
+}
+
 TEST_F(PlannerTest, ShowsMemoryOverAStep) {
   Planner planner(request_, source_);
   const Way best = planner.plan().best;
