@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "sotto/kernels/adamw.h"
@@ -255,6 +257,9 @@ struct CodedMoments {
       encode_unsigned(second_now, second_inverse, second_codes);
       return;
     }
+    // What lies behind the end may be larger than the largest, and no code is for that.
+    std::fill(first_now + count, std::end(first_now), 0.0f);
+    std::fill(second_now + count, std::end(second_now), 0.0f);
     uint8_t padded[kMomentBlock];
     encode_signed(first_now, first_inverse, padded);
     std::memcpy(first_codes, padded, static_cast<size_t>(count));

@@ -183,7 +183,9 @@ struct CodedMoments {
     Words<uint8_t, kSize> encoded;
     for (int i = 0; i < kSize / 4; ++i) {
       FourShares shares;
-      for (int j = 0; j < 4; ++j) shares.at[j] = values.values[4 * i + j] * inverse;
+      // What lies behind the range may be larger than the largest, and no cell is for that.
+      for (int j = 0; j < 4; ++j)
+        shares.at[j] = place.has(4 * i + j) ? values.values[4 * i + j] * inverse : 0.0f;
       encoded.in.values[i] = encode(shares);
     }
     write(codes, place, encoded);

@@ -173,6 +173,8 @@ template <size_t... kRegisterNumbers>
 [[gnu::always_inline]] inline void store(c10::Half* to, const Lanes& lanes, Full) {
   float values[kLanes];
   store(values, lanes, Full{});
+  // On aarch64 c10::Half is made of the processor's own fp16, to which the float is rounded here.
+  // NOLINTNEXTLINE(bugprone-narrowing-conversions)
   for (int64_t i = 0; i < kLanes; ++i) to[i] = c10::Half(values[i]);
 }
 

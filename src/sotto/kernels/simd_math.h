@@ -28,7 +28,8 @@ namespace sotto::kernels::simd {
   p = p * f + 0.24022646248340607f;
   p = p * f + 0.6931471824645996f;
   p = p * f + 1.0f;
-  const IntLanes exponent = (n.to<int32_t>() + 127) << 23;
+  // Without a sign: of what is not finite the sum wraps.
+  const UintLanes exponent = (n.to<int32_t>().bits_as<uint32_t>() + 127u) << 23;
   return p * exponent.bits_as<float>();
 }
 
