@@ -123,10 +123,14 @@ std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source)
     });
     RunConfig shorter = config;
     shorter.data.row_tokens /= 2;
-    climb_with(
-        shorter,
-        fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
-        usual_data(shorter));
+    // A row that is longer than a max_frames of the user's cannot be run.
+    const bool is_fixed = !request.open.max_frames && config.max_frames > 0;
+    if (!is_fixed || shorter.data.row_tokens <= config.max_frames) {
+      climb_with(
+          shorter,
+          fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
+          usual_data(shorter));
+    }
   }
   if (config.model.family == models::Family::kWav2Vec2) {
     climb("model.freeze_feature_encoder: true (the convolutions stay as they are)",
