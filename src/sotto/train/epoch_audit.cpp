@@ -24,11 +24,8 @@ EpochAuditor::EpochAuditor(DryRun& dry, const data::Source& source, const StepBu
 
 EpochAudit EpochAuditor::measure(const data::EpochOrder& epoch, const StepSettings& settings,
                                  size_t count) {
-  const Worst worst = find_worst(epoch, settings, count, /*stops_at_breach=*/true);
-  return {.fit = {.limits = settings.limits, .worst = worst.report},
-          .num_steps = epoch.num_steps(),
-          .worst_step = worst.candidate.step + 1,
-          .most_micro_batches = worst.most_micro_batches};
+  return audit_of(epoch, settings.limits,
+                  find_worst(epoch, settings, count, /*stops_at_breach=*/true));
 }
 
 EpochAudit EpochAuditor::audit(const data::EpochOrder& epoch, const StepSettings& settings) {
@@ -36,12 +33,7 @@ EpochAudit EpochAuditor::audit(const data::EpochOrder& epoch, const StepSettings
   while (true) {
     const Worst worst = find_worst(epoch, lowered, kAudited, /*stops_at_breach=*/false);
     check_micro_batches(dry_.gradient_type(), worst.most_micro_batches);
-    if (budget_.holds(worst.report)) {
-      return {.fit = {.limits = lowered.limits, .worst = worst.report},
-              .num_steps = epoch.num_steps(),
-              .worst_step = worst.candidate.step + 1,
-              .most_micro_batches = worst.most_micro_batches};
-    }
+    if (budget_.holds(worst.report)) return audit_of(epoch, lowered.limits, worst);
     if (!lowered.limits.is_adaptive || worst.candidate.utterances == 1)
       refuse_step(epoch, worst.candidate, lowered.limits, worst.report);
     int64_t& frames = lowered.limits.max_frames;
@@ -111,6 +103,14 @@ EpochAuditor::Worst EpochAuditor::find_worst(const data::EpochOrder& epoch,
     if (stops_at_breach && !budget_.holds(worst.report)) break;
   }
   return worst;
+}
+
+EpochAudit EpochAuditor::audit_of(const data::EpochOrder& epoch, const MicroBatchLimits& limits,
+                                  const Worst& worst) {
+  return {.fit = {.limits = limits, .worst = worst.report},
+          .num_steps = epoch.num_steps(),
+          .worst_step = worst.candidate.step + 1,
+          .most_micro_batches = worst.most_micro_batches};
 }
 
 // The utterances of a micro-batch that does not fit and cannot be split.

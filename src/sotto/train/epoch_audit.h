@@ -70,6 +70,8 @@ class EpochAuditor {
   };
   Worst find_worst(const data::EpochOrder& epoch, const StepSettings& settings, size_t count,
                    bool stops_at_breach);
+  static EpochAudit audit_of(const data::EpochOrder& epoch, const MicroBatchLimits& limits,
+                             const Worst& worst);
   [[noreturn]] void refuse_step(const data::EpochOrder& epoch, const Candidate& candidate,
                                 const MicroBatchLimits& limits, const device::MemoryReport& needed);
 
