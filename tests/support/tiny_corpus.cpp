@@ -1,6 +1,7 @@
 #include "support/tiny_corpus.h"
 
 #include <c10/util/Half.h>
+#include <c10/util/TypeCast.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -38,7 +39,7 @@ std::vector<data::Example> tiny_examples(int64_t num_utterances, uint64_t seed) 
         for (int64_t dim = 0; dim < kTinyFeatures; ++dim) {
           const bool is_on = frame >= pause && dim % kLetters == letter;
           const float value = (is_on ? 2.0f : 0.0f) + 0.3f * stream.normal(1000 + n++);
-          example.values.push_back(static_cast<float>(c10::Half(value)));
+          example.values.push_back(static_cast<float>(c10::convert<c10::Half>(value)));
         }
       }
       example.rows += pause + length;
@@ -56,7 +57,7 @@ std::filesystem::path write_tiny_corpus(const std::filesystem::path& folder,
   int64_t offset = 0;
   for (const data::Example& example : tiny_examples(num_utterances, seed)) {
     for (const float value : example.values) {
-      const c10::Half half(value);
+      const auto half = c10::convert<c10::Half>(value);
       features.write(reinterpret_cast<const char*>(&half.x), sizeof(half.x));
     }
     std::string text;

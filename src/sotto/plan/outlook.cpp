@@ -50,6 +50,117 @@ data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   return data::ExampleList(std::move(kept), std::move(kept_lengths));
 }
 
+// From rung to rung, each with those below it that save something; what changes the result least
+// comes first.
+class Climb {
+ public:
+  Climb(const PlanRequest& request, const data::Source& source)
+      : request_(request), source_(source), config_(request.config) {
+    const std::optional<device::MemoryReport> now = least_of(config_, request, source);
+    rungs_.push_back({.change = "as it is",
+                      .least_bytes = now ? now->high_water : std::numeric_limits<int64_t>::max()});
+  }
+
+  const std::vector<Rung>& rungs() const { return rungs_; }
+
+  // Where things lie, and what is kept.
+  void place() {
+    step("tier: block (slower, the same result)",
+         [](RunConfig& changed) { changed.tier = nn::Tier::kBlock; });
+    if (!request_.target.is_cuda()) return;
+    step("optimizer.state: host (slower, the same result)",
+         [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
+    step("tier: host (slower, the same result)",
+         [](RunConfig& changed) { changed.tier = nn::Tier::kHost; });
+  }
+
+  void round() {
+    const auto take = [](train::Numerics numerics) {
+      return [numerics](RunConfig& changed) {
+        changed.numerics = numerics;
+        const int64_t small_below = changed.precision.small_below;
+        changed.precision = {};
+        changed.precision.small_below = small_below;
+      };
+    };
+    if (request_.target.has_bf16()) {
+      step("numerics: bf16-exact (other rounding)", take(train::Numerics::kBf16Exact));
+      step("numerics: bf16-lean (coarser rounding of weights and moments)",
+           take(train::Numerics::kBf16Lean));
+    } else {
+      step("numerics: fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));
+      step("precision.moments: 8bit (coarser rounding of moments)",
+           [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
+    }
+  }
+
+  void split() {
+    if (config_.micro_batch > 1 && !config_.adaptive_batching)
+      step("micro_batch: 1 (slower, the same result)",
+           [](RunConfig& changed) { changed.micro_batch = 1; });
+    if (config_.model.is_language_model())
+      step("model.loss_rows: 64 (slower, the same result)", [](RunConfig& changed) {
+        changed.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
+      });
+  }
+
+  void freeze() {
+    if (config_.model.family != models::Family::kWav2Vec2) return;
+    step("model.freeze_feature_encoder: true (the convolutions stay as they are)",
+         [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
+    const int64_t half = config_.model.wav2vec2.layers / 2;
+    step(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)", half),
+         [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
+  }
+
+  void shorten() {
+    if (config_.model.is_language_model()) {
+      shorten_rows();
+      return;
+    }
+    double limit_s = 0.0;
+    const data::ExampleList shorter = without_longest(source_, limit_s);
+    step_with(
+        config_,
+        fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
+        shorter);
+  }
+
+ private:
+  void shorten_rows() {
+    RunConfig shorter = config_;
+    shorter.data.row_tokens /= 2;
+    // A row that is longer than a max_frames of the user's cannot be run.
+    const bool is_fixed = !request_.open.max_frames && config_.max_frames > 0;
+    if (is_fixed && shorter.data.row_tokens > config_.max_frames) return;
+    step_with(
+        shorter,
+        fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
+        usual_data(shorter));
+  }
+
+  void step(const std::string& change, const auto& apply) {
+    RunConfig changed = config_;
+    apply(changed);
+    step_with(changed, change, source_);
+  }
+
+  // What saves nothing, or what the host has no room for, is not kept.
+  void step_with(const RunConfig& changed, const std::string& change, const data::Source& source) {
+    const std::optional<device::MemoryReport> least = least_of(changed, request_, source);
+    if (!least || least->high_water >= rungs_.back().least_bytes) return;
+    if (least->host_peak > request_.budget.host_bytes) return;
+    rungs_.push_back({.change = change, .least_bytes = least->high_water});
+    config_ = changed;
+  }
+
+  const PlanRequest& request_;
+  const data::Source& source_;
+  // With what was kept.
+  RunConfig config_;
+  std::vector<Rung> rungs_;
+};
+
 }  // namespace
 
 double longest_fitting_s(const PlanRequest& request, const data::Source& source) {
@@ -70,84 +181,13 @@ std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& a
 }
 
 std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source) {
-  RunConfig config = request.config;
-  const std::optional<device::MemoryReport> now = least_of(config, request, source);
-  std::vector<Rung> rungs = {
-      {.change = "as it is",
-       .least_bytes = now ? now->high_water : std::numeric_limits<int64_t>::max()}};
-  // What saves nothing, or what the host has no room for, is not kept.
-  const auto climb_with = [&](const RunConfig& changed, const std::string& change,
-                              const data::Source& of) {
-    const std::optional<device::MemoryReport> least = least_of(changed, request, of);
-    if (!least || least->high_water >= rungs.back().least_bytes) return;
-    if (least->host_peak > request.budget.host_bytes) return;
-    rungs.push_back({.change = change, .least_bytes = least->high_water});
-    config = changed;
-  };
-  const auto climb = [&](const std::string& change, const auto& apply) {
-    RunConfig changed = config;
-    apply(changed);
-    climb_with(changed, change, source);
-  };
-  const auto take = [&](train::Numerics numerics) {
-    return [numerics](RunConfig& changed) {
-      changed.numerics = numerics;
-      const int64_t small_below = changed.precision.small_below;
-      changed.precision = {};
-      changed.precision.small_below = small_below;
-    };
-  };
-  climb("tier: block (slower, the same result)",
-        [](RunConfig& changed) { changed.tier = nn::Tier::kBlock; });
-  if (request.target.is_cuda()) {
-    climb("optimizer.state: host (slower, the same result)",
-          [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
-    climb("tier: host (slower, the same result)",
-          [](RunConfig& changed) { changed.tier = nn::Tier::kHost; });
-  }
-  if (request.target.has_bf16()) {
-    climb("numerics: bf16-exact (other rounding)", take(train::Numerics::kBf16Exact));
-    climb("numerics: bf16-lean (coarser rounding of weights and moments)",
-          take(train::Numerics::kBf16Lean));
-  } else {
-    climb("numerics: fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));
-    climb("precision.moments: 8bit (coarser rounding of moments)",
-          [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
-  }
-  if (config.micro_batch > 1 && !config.adaptive_batching)
-    climb("micro_batch: 1 (slower, the same result)",
-          [](RunConfig& changed) { changed.micro_batch = 1; });
-  if (config.model.is_language_model()) {
-    climb("model.loss_rows: 64 (slower, the same result)", [](RunConfig& changed) {
-      changed.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
-    });
-    RunConfig shorter = config;
-    shorter.data.row_tokens /= 2;
-    // A row that is longer than a max_frames of the user's cannot be run.
-    const bool is_fixed = !request.open.max_frames && config.max_frames > 0;
-    if (!is_fixed || shorter.data.row_tokens <= config.max_frames) {
-      climb_with(
-          shorter,
-          fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
-          usual_data(shorter));
-    }
-  }
-  if (config.model.family == models::Family::kWav2Vec2) {
-    climb("model.freeze_feature_encoder: true (the convolutions stay as they are)",
-          [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
-    const int64_t half = config.model.wav2vec2.layers / 2;
-    climb(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)", half),
-          [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
-  }
-  if (!config.model.is_language_model()) {
-    double limit_s = 0.0;
-    const data::ExampleList shorter = without_longest(source, limit_s);
-    climb_with(
-        config,
-        fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
-        shorter);
-  }
-  return rungs;
+  Climb climb(request, source);
+  climb.place();
+  climb.round();
+  climb.split();
+  climb.freeze();
+  climb.shorten();
+  return climb.rungs();
 }
 
 }  // namespace sotto::plan

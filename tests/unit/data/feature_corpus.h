@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/util/Half.h>
+#include <c10/util/TypeCast.h>
 
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace sotto::data {
 inline std::string half_bytes(const std::vector<float>& values) {
   std::string bytes;
   for (const float value : values) {
-    const c10::Half half(value);
+    const auto half = c10::convert<c10::Half>(value);
     bytes.append(reinterpret_cast<const char*>(&half.x), sizeof(half.x));
   }
   return bytes;
