@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/rng.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/manifest.h"
@@ -198,10 +199,5 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "sotto_audio_bench: {}\n", error.what());
-    return 1;
-  }
+  return sotto::bench::report_errors("sotto_audio_bench", [&] { return run_program(argc, argv); });
 }

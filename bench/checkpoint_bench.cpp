@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/run_program.h"
@@ -119,10 +120,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "sotto_checkpoint_bench: {}\n", error.what());
-    return 1;
-  }
+  return sotto::bench::report_errors("sotto_checkpoint_bench", [&] { return run(argc, argv); });
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "program.h"
 #include "sotto/core/rng.h"
 #include "sotto/core/units.h"
 #include "sotto/data/manifest.h"
@@ -117,10 +118,6 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "sotto_manifest_bench: {}\n", error.what());
-    return 1;
-  }
+  return sotto::bench::report_errors("sotto_manifest_bench",
+                                     [&] { return run_program(argc, argv); });
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/core/units.h"
@@ -284,10 +285,5 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "sotto_model_bench: {}\n", error.what());
-    return 1;
-  }
+  return bench::report_errors("sotto_model_bench", [&] { return run_program(argc, argv); });
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/error.h"
 #include "sotto/data/example.h"
 #include "sotto/device/torch_memory.h"
@@ -139,10 +140,5 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "sotto_monitor_bench: {}\n", error.what());
-    return 1;
-  }
+  return bench::report_errors("sotto_monitor_bench", [&] { return run_program(argc, argv); });
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/grouped_convolution.h"
@@ -112,7 +113,7 @@ void add_theirs(Bench& bench) {
 }  // namespace
 
 int main() {
-  try {
+  return sotto::bench::report_errors("gpu_convolution", [] {
     const device::RunDevice device = device::open_device("cuda");
     const device::TargetScope target(device.target);
     warm_up();
@@ -122,9 +123,6 @@ int main() {
     for (const int64_t block : {0, 8, 16, 32}) add_ours(bench, block);
     add_theirs(bench);
     fmt::print("{}\n{}", device.name, bench.to_string());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_convolution: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }

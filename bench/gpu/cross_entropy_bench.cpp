@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/units.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
@@ -142,7 +143,7 @@ void warm_up_products() {
 }  // namespace
 
 int main() {
-  try {
+  return sotto::bench::report_errors("gpu_cross_entropy", [] {
     const device::RunDevice device = device::open_device("cuda");
     warm_up_products();
     const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, int64_t{4} << 30);
@@ -152,9 +153,6 @@ int main() {
     bench.run();
     fmt::print("{}: bf16, {} rows, {} entries, width {}\n{}", device.name, kRows, kVocabulary,
                kWidth, bench.to_string());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_cross_entropy: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }

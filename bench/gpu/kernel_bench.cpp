@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/activation.h"
@@ -153,7 +154,7 @@ void add_rows(Bench& bench, int64_t width) {
 }  // namespace
 
 int main() {
-  try {
+  return sotto::bench::report_errors("gpu_kernel_bench", [] {
     const device::RunDevice device = device::open_device("cuda");
     // Blocks of an arena, as in a run: straight from the driver they would be timed too.
     const auto arena =
@@ -164,9 +165,6 @@ int main() {
     add_optimizer(bench);
     for (const int64_t width : {1024, 1280, 4096, 5120}) add_rows(bench, width);
     fmt::print("{}\n{}", device.name, bench.to_string());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_kernel_bench: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }

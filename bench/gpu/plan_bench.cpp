@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/example_list.h"
@@ -296,10 +297,5 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run_program(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_plans: {}\n", error.what());
-    return 1;
-  }
+  return bench::report_errors("gpu_plans", [&] { return run_program(argc, argv); });
 }
