@@ -105,7 +105,7 @@ def check_files_exist(tree: Tree) -> Iterator[str]:
             if include.quoted and tree.resolve(name, include) is None:
                 yield (
                     f'{name}:{include.line}: "{include.name}" is not there, expected a file of ours '
-                    f"below src/ or tests/, or beside this one"
+                    f"below src/ or tests/, or from the folder of this one"
                 )
 
 

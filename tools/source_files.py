@@ -1,5 +1,6 @@
 """What the check scripts share: the tree's files, C++ text without its comments, and who includes whom."""
 
+import posixpath
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -67,11 +68,11 @@ class Tree:
         return self._includes[name]
 
     def resolve(self, name: str, include: Include) -> str | None:
-        """The file of ours that `name` includes so: below src/, below tests/, or beside it."""
+        """The file of ours that `name` includes so: below src/, below tests/, or from its own folder."""
         if not include.quoted:
             return None
-        folder = name.rsplit("/", 1)[0]
-        for candidate in (f"src/{include.name}", f"tests/{include.name}", f"{folder}/{include.name}"):
+        beside = posixpath.normpath(f"{name.rsplit('/', 1)[0]}/{include.name}")
+        for candidate in (f"src/{include.name}", f"tests/{include.name}", beside):
             if candidate in self._known:
                 return candidate
         return None

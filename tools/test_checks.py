@@ -104,6 +104,12 @@ class Includes(TreeCase):
         self.assertIn("src/sotto/nn/x.cpp:1", errors[0])
         self.assertIn("src/sotto/util/x.h:1: of no known module", errors[1])
 
+    def test_file_of_the_folder_above(self) -> None:
+        files = {"bench/gpu/x.cpp": '#include "../program.h"\n', "bench/program.h": HEADER}
+        self.assertEqual(self.check(files), [])
+        errors = self.check({"src/sotto/nn/x.cpp": '#include "../core/x.h"\n', "src/sotto/core/x.h": HEADER})
+        self.expect(errors, 'src/sotto/nn/x.cpp:1: "../core/x.h", expected "sotto/<module>/x.h"')
+
     def test_missing_file(self) -> None:
         errors = self.check({"src/sotto/nn/x.cpp": '#include "sotto/core/none.h"\n'})
         self.expect(errors, 'src/sotto/nn/x.cpp:1: "sotto/core/none.h" is not there')

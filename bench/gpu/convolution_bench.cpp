@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "program.h"
+#include "../program.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/grouped_convolution.h"

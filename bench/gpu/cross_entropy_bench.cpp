@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "program.h"
+#include "../program.h"
 #include "sotto/core/units.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"

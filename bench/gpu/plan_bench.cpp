@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "program.h"
+#include "../program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/example_list.h"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "program.h"
+#include "../program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/example_list.h"
