@@ -9,6 +9,7 @@
 #include "sotto/plan/outlook.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"
+#include "support/tiny_models.h"
 
 namespace sotto::plan {
 namespace {
@@ -240,6 +241,22 @@ TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
   request_.target.capability = 75;
   EXPECT_PRED2(contains, changes(), "numerics: fp16");
   EXPECT_FALSE(contains(changes(), "bf16"));
+}
+
+// Half of a row may still be longer than the user lets a micro-batch be.
+TEST_F(PlannerTest, LaddersKeepToTheUsersMaxFrames) {
+  request_.config = test::tiny_lm(true);
+  request_.config.model.decoder_lm.max_tokens = 512;
+  request_.config.max_frames = 64;
+  request_.config.data.row_tokens = 256;
+  request_.shape = test::kTextShape;
+  const data::ExampleList rows(std::vector<data::Example>(64, data::make_dry_text(64)),
+                               std::vector<float>(64, 64.0f));
+  request_.open.max_frames = false;
+  EXPECT_FALSE(contains(ladder(request_, rows).back().change, "data.row_tokens"));
+  request_.open.max_frames = true;
+  request_.config.data.row_tokens = 64;
+  EXPECT_PRED2(contains, ladder(request_, rows).back().change, "data.row_tokens: 32");
 }
 
 TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
