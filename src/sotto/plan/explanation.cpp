@@ -36,8 +36,11 @@ std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
          "of the loss";
 }
 
-std::string why_numerics(const Plan& plan) {
+std::string why_numerics(const Plan& plan, const PlanRequest& request) {
   const Way& best = plan.best;
+  if (!request.target.is_cuda())
+    return "the most exact arithmetic with which the run fits; a CPU computes in fp32 whatever is "
+           "kept, so that others would save memory alone";
   const Way* const other = fastest_of(
       plan.others, [&](const Way& way) { return way.config.numerics != best.config.numerics; });
   if (other == nullptr) return "the only arithmetic with which the run fits";
@@ -49,16 +52,16 @@ std::string why_numerics(const Plan& plan) {
   return fmt::format("{:.2f} times as fast as {}, the next", times(*other, best), name);
 }
 
-std::string why_state(const Plan& plan) {
+std::string why_state(const Plan& plan, const PlanRequest& request) {
   const Way& best = plan.best;
+  if (!request.target.is_cuda()) return "what a CPU calls its host is the same memory";
   const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
   const Way* const other = fastest_of(plan.others, [&](const Way& way) {
     return way.config.numerics == best.config.numerics &&
            way.config.optimizer.state != best.config.optimizer.state;
   });
   if (other == nullptr)
-    return is_on_host ? "on the device the run would not fit"
-                      : "the host has no room for it, or is the same memory";
+    return is_on_host ? "on the device the run would not fit" : "the host has no room for it";
   return fmt::format(
       "{:.2f} times as fast as with it on the {}", times(*other, best),
       is_on_host ? "device, which leaves less room for activations" : "host, whose link is slower");
@@ -89,14 +92,15 @@ std::string why_tier(const Way& best, const PlanRequest& request) {
   return fmt::format("as much is kept for backward as there is room for: {}", taken);
 }
 
-std::string why_frames(const Way& best) {
+std::string why_frames(const Way& best, const PlanRequest& request) {
   if (best.config.max_frames == 0) return "a step fits in one micro-batch";
   if (best.micro_batches == 1)
     return "a step of median length fits in one micro-batch; longer ones are split";
-  return fmt::format(
-      "a step goes in {} micro-batches; larger ones would leave room for less that is "
-      "kept, smaller ones would be slower",
-      best.micro_batches);
+  const char* const others =
+      request.open.tier
+          ? "larger ones would leave room for less that is kept, smaller ones would be slower"
+          : "of the sizes that fit, that is the fastest";
+  return fmt::format("a step goes in {} micro-batches; {}", best.micro_batches, others);
 }
 
 // The node of "optimizer.state".
@@ -116,11 +120,11 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
   if (request.open.numerics)
     reasons.push_back({.key = "numerics",
                        .value = std::string(name_of(config.numerics, kNumerics)),
-                       .why = why_numerics(plan) + rule_of_numerics(plan.best, request)});
+                       .why = why_numerics(plan, request) + rule_of_numerics(plan.best, request)});
   if (request.open.state)
     reasons.push_back({.key = "optimizer.state",
                        .value = std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
-                       .why = why_state(plan)});
+                       .why = why_state(plan, request)});
   if (request.open.tier)
     reasons.push_back({.key = "tier",
                        .value = config.tier.to_string(),
@@ -128,7 +132,7 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
   if (request.open.max_frames)
     reasons.push_back({.key = "max_frames",
                        .value = std::to_string(config.max_frames),
-                       .why = why_frames(plan.best)});
+                       .why = why_frames(plan.best, request)});
   if (config.micro_batch != request.config.micro_batch)
     reasons.push_back({.key = "micro_batch",
                        .value = std::to_string(config.micro_batch),

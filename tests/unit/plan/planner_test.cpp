@@ -58,6 +58,11 @@ class PlannerTest : public ::testing::Test {
     request_.budget.bytes = bytes;
     return plan();
   }
+  std::string why(const std::string& key) const {
+    for (const Reason& reason : reasons_of(plan(), request_))
+      if (reason.key == key) return reason.why;
+    return "";
+  }
   int64_t longest_frames() const {
     const auto network =
         models::make_model(request_.config.model, request_.shape, {.device = at::kMeta});
@@ -260,11 +265,6 @@ TEST_F(PlannerTest, LaddersKeepToTheUsersMaxFrames) {
 }
 
 TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
-  const auto why = [&](const std::string& key) {
-    for (const Reason& reason : reasons_of(plan(), request_))
-      if (reason.key == key) return reason.why;
-    return std::string();
-  };
   request_.config.model.transformer_ctc.width = 1'536;
   request_.config.model.transformer_ctc.heads = 24;
   request_.config.model.transformer_ctc.hidden = 6'144;
@@ -272,6 +272,23 @@ TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
   EXPECT_PRED2(contains, why("numerics"), "a rule of thumb takes fp16 on cards of 8 GB");
   EXPECT_PRED2(contains, why("tier"),
                "a rule of thumb computes all blocks again above 100 million parameters");
+}
+
+// There coarser arithmetics are not searched, and there is one memory; with a tier that is fixed
+// nothing more could be kept.
+TEST_F(PlannerTest, SaysWhatDecidesOnACpu) {
+  request_.target = {};
+  request_.open.tier = false;
+  request_.config.tier = Tier::kNorms;
+  request_.budget.bytes = plan().best.fit.worst.high_water / 2;
+  EXPECT_PRED2(contains, why("numerics"), "the most exact arithmetic with which the run fits");
+  EXPECT_PRED2(contains, why("optimizer.state"), "the same memory");
+  EXPECT_PRED2(contains, why("max_frames"), "of the sizes that fit, that is the fastest");
+  request_.target = kCard;
+  request_.open.tier = true;
+  request_.budget.bytes = plan().best.fit.worst.high_water / 2;
+  EXPECT_FALSE(contains(why("optimizer.state"), "the same memory"));
+  EXPECT_FALSE(contains(why("max_frames"), "of the sizes that fit"));
 }
 
 TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {
