@@ -26,4 +26,6 @@ printf '%-10s %s s\n' setup "$(seconds_since "$start")"
 step "$folder" configure cmake --preset "$PRESET" "${options[@]}"
 build=(cmake --build "$folder" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(num_jobs)}")
 [ ${#TARGETS[@]} = 0 ] || build+=(--target "${TARGETS[@]}")
-step "$folder" build "${build[@]}"
+# Ninja's own count goes to the log; the terminal sees how far it is.
+export NINJA_STATUS='[%f/%t] '
+watched_step "$folder" build "${build[@]}"

@@ -40,7 +40,7 @@ sanitized asan "${SANITIZED[*]}"
 # The thread sanitizer takes every parallel loop of OpenMP for a race (tools/tsan.supp says why). With one thread a
 # loop it watches the threads we start ourselves. A long history lets it name both sides, so that the list applies.
 sanitized tsan "${THREADED[*]}" OMP_NUM_THREADS=1 TSAN_OPTIONS="history_size=7 suppressions=$PWD/tools/tsan.supp"
-if row "dev: build" build dev; then
+if row "dev: build" build dev all tests_slow sotto_manifest_bench; then
   row "dev: slow" tools/run_tests.sh build label slow
   row "dev: a manifest of 5.2 million lines" build/bin/sotto_manifest_bench --lines 5200000
 fi

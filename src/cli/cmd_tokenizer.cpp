@@ -30,7 +30,7 @@ using data::SentencePieceTraining;
 
 constexpr const char* kCharacters = "char";
 
-struct TrainOptions {
+struct TokenizerTrainOptions {
   std::vector<fs::path> inputs;
   std::string type = "bpe";
   std::optional<int64_t> size;
@@ -49,7 +49,7 @@ struct UseOptions {
   bool json = false;
 };
 
-void check_train_options(const TrainOptions& options) {
+void check_train_options(const TokenizerTrainOptions& options) {
   options.rules.validate();
   const bool is_characters = options.type == kCharacters;
   if (is_characters && (options.size || options.coverage || options.max_texts)) {
@@ -72,10 +72,11 @@ struct Trained {
 
 void write_bytes(const fs::path& path, const std::string& bytes) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  write_file_synced(path, std::as_bytes(std::span(bytes)));
+  write_text_synced(path, bytes);
 }
 
-Trained train_characters(const TrainOptions& options, const std::function<void(int64_t)>& show) {
+Trained train_characters(const TokenizerTrainOptions& options,
+                         const std::function<void(int64_t)>& show) {
   Trained trained;
   data::CharacterSet characters;
   data::visit_texts(
@@ -93,7 +94,8 @@ Trained train_characters(const TrainOptions& options, const std::function<void(i
   return trained;
 }
 
-Trained train_pieces(const TrainOptions& options, const std::function<void(int64_t)>& show) {
+Trained train_pieces(const TokenizerTrainOptions& options,
+                     const std::function<void(int64_t)>& show) {
   data::TextSampleOptions sampling{.seed = options.seed};
   sampling.max_texts = options.max_texts.value_or(sampling.max_texts);
   Trained trained{.sample = data::sample_texts(options.inputs, options.rules, sampling, show),
@@ -110,7 +112,7 @@ Trained train_pieces(const TrainOptions& options, const std::function<void(int64
   return trained;
 }
 
-void run_train(const TrainOptions& options) {
+void run_tokenizer_train(const TokenizerTrainOptions& options) {
   check_train_options(options);
   const auto start = std::chrono::steady_clock::now();
   Progress progress("reading");
@@ -197,7 +199,7 @@ void run_decode(const UseOptions& options) {
 void add_train_command(CLI::App& tokenizer) {
   CLI::App* command = tokenizer.add_subcommand("train", "A tokenizer of texts");
   // Shared, because the callback is copied and has to outlive this function.
-  auto options = std::make_shared<TrainOptions>();
+  auto options = std::make_shared<TokenizerTrainOptions>();
   command
       ->add_option("texts", options->inputs,
                    "Manifests or other JSON lines with a text (.jsonl), or plain text by lines")
@@ -220,7 +222,7 @@ void add_train_command(CLI::App& tokenizer) {
   command->footer(
       example("  sotto tokenizer train books.txt --type bpe --size 10000 --out books.model\n"
               "  sotto tokenizer train train.jsonl --type char --case lower --out vocab.json"));
-  command->callback([options] { run_train(*options); });
+  command->callback([options] { run_tokenizer_train(*options); });
 }
 
 void add_use_command(CLI::App& tokenizer, bool encodes) {

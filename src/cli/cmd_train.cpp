@@ -201,8 +201,7 @@ void run_train(const TrainOptions& options) {
   // The run's folder is there when the plan is told.
   events.planned = [&, show = events.planned](const train::RunPlan& plan) {
     keep_log_in(folder);
-    if (!plan_yaml.empty())
-      write_file_synced(folder / "plan.yaml", std::as_bytes(std::span(plan_yaml)));
+    if (!plan_yaml.empty()) write_text_synced(folder / "plan.yaml", plan_yaml);
     show(plan);
   };
   events.should_stop = [] { return signals_received.load() > 0; };

@@ -287,7 +287,7 @@ void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
   const ConfigNode tree = plan::write_plan(plan, request, host);
   const std::string text = path.extension() == ".json" ? format_json(tree) : format_yaml(tree);
-  write_file_synced(path, std::as_bytes(std::span(text)));
+  write_text_synced(path, text);
 }
 
 }  // namespace sotto::cli

@@ -85,7 +85,7 @@ void plan_for_transformers(const MadePlan& made, const std::filesystem::path& fo
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = folder / "training_arguments.json";
   const std::string text = arguments.json.dump(2) + "\n";
-  write_file_synced(path, std::as_bytes(std::span(text)));
+  write_text_synced(path, text);
   if (json) {
     const nlohmann::ordered_json result = {
         {"format_version", 1},

@@ -307,4 +307,8 @@ void write_file_synced(const fs::path& path, std::span<const std::byte> bytes) {
   file.commit();
 }
 
+void write_text_synced(const fs::path& path, std::string_view text) {
+  write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
 }  // namespace sotto

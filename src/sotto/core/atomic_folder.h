@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "sotto/core/file_system.h"
 
@@ -99,6 +100,7 @@ int64_t remove_leftovers(const std::filesystem::path& parent, const FolderCheck&
 // Writes one small file: aside, synced, renamed. Throws DataError; what was there before is then
 // there still.
 void write_file_synced(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_text_synced(const std::filesystem::path& path, std::string_view text);
 
 namespace detail {
 // How commit() replaces a folder where names cannot be exchanged. Here for the tests.

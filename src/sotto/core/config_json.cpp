@@ -9,7 +9,7 @@ namespace sotto {
 
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxJsonDepth = 32;
 
 // Walks a text that is known to be valid JSON: it only has to find where things begin and end.
 // nlohmann's reader would not say where they stand.
@@ -55,8 +55,8 @@ class JsonWalker {
   }
 
   void enter(const ConfigNode& node) {
-    if (++depth_ > kMaxDepth) {
-      refuse(node.place, {.found = fmt::format("it is nested more than {} deep", kMaxDepth)});
+    if (++depth_ > kMaxJsonDepth) {
+      refuse(node.place, {.found = fmt::format("it is nested more than {} deep", kMaxJsonDepth)});
     }
     ++at_;
   }

@@ -19,7 +19,7 @@ namespace sotto {
 
 namespace {
 
-constexpr size_t kMaxDepth = 32;
+constexpr size_t kMaxYamlDepth = 32;
 constexpr size_t kMaxColumns = 100;
 
 // Builds the tree from what yaml-cpp's parser meets.
@@ -117,8 +117,9 @@ class TreeBuilder : public YAML::EventHandler {
 
   void open(const YAML::Mark& mark, const std::string& tag, ConfigNode::Kind kind) {
     refuse_tag(mark, tag);
-    if (frames_.size() == kMaxDepth) {
-      refuse(place_of(mark), {.found = fmt::format("it is nested more than {} deep", kMaxDepth)});
+    if (frames_.size() == kMaxYamlDepth) {
+      refuse(place_of(mark),
+             {.found = fmt::format("it is nested more than {} deep", kMaxYamlDepth)});
     }
     frames_.push_back({.node = {.kind = kind, .place = place_of(mark)}, .key = std::nullopt});
   }

@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr const char* kKind = "a list of files with their checksums, as sotto writes it";
+constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr const char* kListExpected = "a list of files with their checksums, as sotto writes it";
 constexpr const char* kHint = "Use another checkpoint, or copy the folder again.";
 
 FileSum sum_of(const InputFile& file) {
-  std::vector<char> piece(kPieceBytes);
+  std::vector<char> piece(kReadBytes);
   Checksum checksum;
   int64_t offset = 0;
   while (const int64_t got = file.read(offset, piece)) {
@@ -63,7 +63,7 @@ FileSum sum_from(const nlohmann::json& entry, const fs::path& path) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, sum.checksum, 16);
   if (error != std::errc() || rest != end)
-    refuse_file(path, fmt::format("the checksum '{}'", text), kKind, kHint);
+    refuse_file(path, fmt::format("the checksum '{}'", text), kListExpected, kHint);
   return sum;
 }
 
@@ -73,9 +73,9 @@ FileList FileList::read(const fs::path& folder) {
   const fs::path path = folder / kFileListName;
   std::error_code ignored;
   if (!fs::exists(path, ignored))
-    refuse(folder, fmt::format("{} is missing", kFileListName), kKind);
-  const nlohmann::json json =
-      parse_json_object(read_text_file(path), {.path = path, .part = "it", .expected = kKind});
+    refuse(folder, fmt::format("{} is missing", kFileListName), kListExpected);
+  const nlohmann::json json = parse_json_object(
+      read_text_file(path), {.path = path, .part = "it", .expected = kListExpected});
   FileList list;
   try {
     if (json.at("format_version").get<int64_t>() > kFileListFormatVersion)
@@ -85,7 +85,7 @@ FileList FileList::read(const fs::path& folder) {
     for (const auto& [name, entry] : json.at("files").items())
       list.add(name, sum_from(entry, path));
   } catch (const nlohmann::json::exception& error) {
-    refuse_file(path, error.what(), kKind, kHint);
+    refuse_file(path, error.what(), kListExpected, kHint);
   }
   return list;
 }

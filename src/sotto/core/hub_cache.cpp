@@ -68,7 +68,7 @@ std::optional<fs::path> folder_of(const char* variable) {
   return fs::path(value);
 }
 
-fs::path cache_folder() {
+fs::path hub_folder() {
   if (const auto hub = folder_of("HF_HUB_CACHE")) return *hub;
   if (const auto home = folder_of("HF_HOME")) return *home / "hub";
   if (const auto cache = folder_of("XDG_CACHE_HOME")) return *cache / "huggingface" / "hub";
@@ -133,7 +133,7 @@ fs::path find_hub_folder(std::string_view id) {
                      .expected = "org/name or org/name@revision"});
   }
   const fs::path folder =
-      cache_folder() / fmt::format("models--{}--{}", parsed->organisation, parsed->name);
+      hub_folder() / fmt::format("models--{}--{}", parsed->organisation, parsed->name);
   if (!is_folder(folder)) {
     refuse_model(*parsed, fmt::format("there is no folder {}", folder.string()));
   }

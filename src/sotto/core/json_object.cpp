@@ -11,7 +11,7 @@
 namespace sotto {
 
 namespace {
-constexpr size_t kMaxDepth = 32;
+constexpr size_t kMaxObjectDepth = 32;
 }
 
 nlohmann::json parse_json_object(std::string_view text, const JsonSource& source) {
@@ -21,9 +21,9 @@ nlohmann::json parse_json_object(std::string_view text, const JsonSource& source
   const auto watch = [&](int, Event event, nlohmann::json& value) {
     if (event == Event::object_start || event == Event::array_start) keys.emplace_back();
     if (event == Event::object_end || event == Event::array_end) keys.pop_back();
-    if (keys.size() > kMaxDepth) {
+    if (keys.size() > kMaxObjectDepth) {
       refuse_file(source.path,
-                  fmt::format("{} is nested more than {} deep", source.part, kMaxDepth),
+                  fmt::format("{} is nested more than {} deep", source.part, kMaxObjectDepth),
                   source.expected);
     }
     if (event == Event::key && !keys.back().insert(value).second) {

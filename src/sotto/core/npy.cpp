@@ -19,14 +19,14 @@ namespace sotto {
 namespace {
 
 constexpr const char* kFile = "an array that numpy.save wrote";
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNumpyMagic = "\x93NUMPY";
 
-constexpr std::array kTypes = {Named<TensorType>{"<f2", TensorType::kFloat16},
-                               Named<TensorType>{"<f4", TensorType::kFloat32},
-                               Named<TensorType>{"<f8", TensorType::kFloat64}};
+constexpr std::array kNumpyTypes = {Named<TensorType>{"<f2", TensorType::kFloat16},
+                                    Named<TensorType>{"<f4", TensorType::kFloat32},
+                                    Named<TensorType>{"<f8", TensorType::kFloat64}};
 
 // For an error message: what the file says, cut where it is long, and without what is no text.
-std::string shown(std::string_view text) {
+std::string header_excerpt(std::string_view text) {
   constexpr size_t kLongest = 60;
   std::string result;
   for (const char c : text.substr(0, kLongest)) result += c >= ' ' && c <= '~' ? c : '?';
@@ -58,7 +58,7 @@ class HeaderReader {
       } else if (key == "shape" && !header.shape) {
         header.shape = read_shape();
       } else {
-        refuse(fmt::format("'{}' in its header", shown(key)));
+        refuse(fmt::format("'{}' in its header", header_excerpt(key)));
       }
       if (!skip(',') && !is_next('}')) refuse_here("a comma or the end of the header");
     }
@@ -72,7 +72,8 @@ class HeaderReader {
     refuse_file(path_, found, "a header with descr, fortran_order and shape, each once");
   }
   [[noreturn]] void refuse_here(const char* expected) const {
-    refuse_file(path_, fmt::format("'{}' in its header", shown(text_.substr(at_))), expected);
+    refuse_file(path_, fmt::format("'{}' in its header", header_excerpt(text_.substr(at_))),
+                expected);
   }
 
   void skip_space() {
@@ -154,10 +155,10 @@ std::string_view header_text(ByteReader& reader, const std::filesystem::path& pa
 }
 
 TensorType type_of(std::string_view name, const std::filesystem::path& path) {
-  for (const auto& [known, type] : kTypes) {
+  for (const auto& [known, type] : kNumpyTypes) {
     if (known == name) return type;
   }
-  refuse_file(path, fmt::format("values of type '{}'", shown(name)), "<f2, <f4 or <f8",
+  refuse_file(path, fmt::format("values of type '{}'", header_excerpt(name)), "<f2, <f4 or <f8",
               "Write it with numpy.save(path, array.astype('<f4')).");
 }
 
@@ -167,7 +168,7 @@ NpyFile NpyFile::open(const std::filesystem::path& path) {
   NpyFile file(MappedFile::open(path, kFile));
   const std::span<const std::byte> bytes = file.file_.bytes();
   ByteReader reader(bytes, path, "it");
-  if (bytes.size() < kMagic.size() || reader.take_text(kMagic.size()) != kMagic)
+  if (bytes.size() < kNumpyMagic.size() || reader.take_text(kNumpyMagic.size()) != kNumpyMagic)
     refuse_file(path, "it does not begin as such a file does", kFile);
   const HeaderReader::Header header = HeaderReader(header_text(reader, path), path).read();
   TensorView& array = file.array_;

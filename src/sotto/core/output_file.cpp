@@ -15,7 +15,7 @@ namespace sotto {
 namespace {
 
 // What is hashed and then written at a time: it is still in a cache when the system copies it.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kWriteBytes = size_t{1} << 20;
 
 Problem describe(int code) {
   switch (code) {
@@ -78,7 +78,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 void OutputFile::write(std::span<const std::byte> bytes) {
   SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");
   while (!bytes.empty()) {
-    std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kWriteBytes));
     bytes = bytes.subspan(piece.size());
     checksum_.add(piece);
     while (!piece.empty()) {

@@ -17,7 +17,7 @@ namespace {
 // A state dict takes about a dozen values a tensor.
 constexpr size_t kMaxValues = size_t{1} << 21;
 // Open brackets. State dicts have four.
-constexpr size_t kMaxDepth = 200;
+constexpr size_t kMaxMarks = 200;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
 // The opcodes that a state dict is made of, as Python's pickletools names them.
@@ -186,8 +186,8 @@ class PickleMachine {
   }
 
   void push_mark() {
-    if (marks_.size() >= kMaxDepth)
-      broken(fmt::format("it is nested more than {} deep", kMaxDepth));
+    if (marks_.size() >= kMaxMarks)
+      broken(fmt::format("it is nested more than {} deep", kMaxMarks));
     marks_.push_back(stack_.size());
   }
 

@@ -20,7 +20,7 @@ namespace sotto {
 
 namespace {
 
-constexpr const char* kKind = "run_record";
+constexpr const char* kRecordKind = "run_record";
 
 std::string describe_attempt(const char* doing, const std::filesystem::path& path) {
   return fmt::format("{} {}", doing, path.string());
@@ -33,13 +33,14 @@ std::string describe_attempt(const char* doing, const std::filesystem::path& pat
 }
 
 std::string header_line() {
-  const nlohmann::json header = {{"format_version", kRunRecordFormatVersion}, {"kind", kKind}};
+  const nlohmann::json header = {{"format_version", kRunRecordFormatVersion},
+                                 {"kind", kRecordKind}};
   return header.dump() + "\n";
 }
 
 void check_header(const std::string& line, const std::filesystem::path& path) {
   const nlohmann::json header = nlohmann::json::parse(line, nullptr, false);
-  const bool ours = header.is_object() && header.value("kind", nlohmann::json()) == kKind &&
+  const bool ours = header.is_object() && header.value("kind", nlohmann::json()) == kRecordKind &&
                     header.value("format_version", nlohmann::json()).is_number_integer();
   if (!ours) {
     throw DataError({.attempted = describe_attempt("reading", path),

@@ -34,7 +34,7 @@ struct TypeInfo {
 
 // In the order in which the reference implementation lays them out: wider ones first, so that each
 // is aligned.
-constexpr std::array kTypes = {
+constexpr std::array kTypeInfos = {
     TypeInfo{TensorType::kInt64, "I64"},     TypeInfo{TensorType::kFloat64, "F64"},
     TypeInfo{TensorType::kFloat32, "F32"},   TypeInfo{TensorType::kInt32, "I32"},
     TypeInfo{TensorType::kBFloat16, "BF16"}, TypeInfo{TensorType::kFloat16, "F16"},
@@ -43,9 +43,9 @@ constexpr std::array kTypes = {
 };
 
 const TypeInfo& info_of(TensorType type) {
-  const auto* found = std::find_if(kTypes.begin(), kTypes.end(),
+  const auto* found = std::find_if(kTypeInfos.begin(), kTypeInfos.end(),
                                    [&](const TypeInfo& info) { return info.type == type; });
-  SOTTO_ASSERT(found != kTypes.end(), "a type without a name");
+  SOTTO_ASSERT(found != kTypeInfos.end(), "a type without a name");
   return *found;
 }
 
@@ -172,7 +172,7 @@ class TensorReader {
 
   TensorType read_type(const std::string& name, const nlohmann::json& value) const {
     std::vector<std::string_view> names;
-    for (const TypeInfo& info : kTypes) {
+    for (const TypeInfo& info : kTypeInfos) {
       if (value == info.name) return info.type;
       names.push_back(info.name);
     }

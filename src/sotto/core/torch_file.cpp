@@ -80,7 +80,7 @@ Content read_archive(std::span<const std::byte> bytes, const std::filesystem::pa
 // Of protocol 2 and later.
 constexpr char kPickleStart = '\x80';
 // 0x1950a86a20f9469cfc6c, lowest byte first.
-constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr std::string_view kTorchMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr int64_t kProtocol = 1001;
 
 class OldFileReader {
@@ -123,7 +123,7 @@ class OldFileReader {
 
   void check_head() {
     const Pickle magic = next_pickle();
-    if (magic.root().kind != PickleKind::kBigInt || magic.root().text != kMagic) {
+    if (magic.root().kind != PickleKind::kBigInt || magic.root().text != kTorchMagic) {
       refuse_form("a pickle of something else");
     }
     const Pickle protocol = next_pickle();

@@ -9,16 +9,16 @@ namespace sotto::device {
 namespace {
 
 // Longer than a UUID, and than any text of NVML (96).
-constexpr unsigned int kTextBytes = 256;
+constexpr unsigned int kNameBytes = 256;
 
 nvml::Device find_device(const nvml::Functions& nvml, std::string_view uuid) {
   unsigned int count = 0;
   if (nvml.device_uuid == nullptr || nvml.device_count(&count) != nvml::kSuccess) return nullptr;
   for (unsigned int i = 0; i < count; ++i) {
     nvml::Device device = nullptr;
-    std::array<char, kTextBytes> text = {};
+    std::array<char, kNameBytes> text = {};
     if (nvml.device_by_index(i, &device) == nvml::kSuccess &&
-        nvml.device_uuid(device, text.data(), kTextBytes) == nvml::kSuccess && uuid == text.data())
+        nvml.device_uuid(device, text.data(), kNameBytes) == nvml::kSuccess && uuid == text.data())
       return device;
   }
   return nullptr;

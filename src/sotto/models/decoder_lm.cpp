@@ -25,7 +25,7 @@ constexpr std::string_view kPreset = "decoder-lm";
 // What tables of tokens begin with.
 constexpr double kTableDeviation = 0.02;
 
-constexpr int64_t kInputDropout = 0;
+constexpr int64_t kEmbeddingDropout = 0;
 
 nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
   return {.width = options.width,
@@ -125,7 +125,7 @@ void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& s
   at::Tensor dx = head_.backward(context, tape);
   dx = blocks_.backward(std::move(dx), context, tape);
   const MomentScope moment(context.moment(Phase::kBackward));
-  Dropout::apply(dx, batch.packing, context.dropout(kInputDropout, options_.dropout));
+  Dropout::apply(dx, batch.packing, context.dropout(kEmbeddingDropout, options_.dropout));
   positions_.accumulate(dx, batch.packing);
   nn::GradientSum gradient(table_);
   Embedding::backward(dx, batch.values, gradient.sum());
@@ -153,7 +153,7 @@ at::Tensor DecoderLm::decode(const data::MicroBatch& batch, const nn::StepContex
     x = Embedding::forward(batch.values, table_.value);
     if (x.scalar_type() != compute_) x = kernels::Cast::to(x, compute_);
     positions_.add(x, batch.packing);
-    Dropout::apply(x, batch.packing, context.dropout(kInputDropout, options_.dropout));
+    Dropout::apply(x, batch.packing, context.dropout(kEmbeddingDropout, options_.dropout));
   }
   return blocks_.forward(std::move(x), context, tape);
 }

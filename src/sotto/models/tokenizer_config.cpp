@@ -30,8 +30,7 @@ void write_tokenizer_config(const std::filesystem::path& folder) {
       {"replace_word_delimiter_char", " "},
       {"do_lower_case", false}};
   const std::string text = config.dump(2) + "\n";
-  write_file_synced(folder / "tokenizer_config.json",
-                    std::as_bytes(std::span(text.data(), text.size())));
+  write_text_synced(folder / "tokenizer_config.json", text);
 }
 
 }  // namespace sotto::models

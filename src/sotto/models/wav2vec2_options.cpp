@@ -11,20 +11,20 @@ namespace sotto::models {
 
 namespace {
 
-struct Preset {
+struct Wav2Vec2Preset {
   std::string_view name;
   int64_t layers, width, heads, hidden;
   // Norms first, a norm on every convolution, biases: what the newer models have together.
   bool is_stable;
 };
 
-constexpr std::array kPresets = {
-    Preset{"wav2vec2-base", 12, 768, 12, 3072, false},
-    Preset{"wav2vec2-large", 24, 1024, 16, 4096, false},
-    Preset{"wav2vec2-large-lv60", 24, 1024, 16, 4096, true},
-    Preset{"xls-r-300m", 24, 1024, 16, 4096, true},
-    Preset{"xls-r-1b", 48, 1280, 16, 5120, true},
-    Preset{"xls-r-2b", 48, 1920, 16, 7680, true},
+constexpr std::array kWav2Vec2Presets = {
+    Wav2Vec2Preset{"wav2vec2-base", 12, 768, 12, 3072, false},
+    Wav2Vec2Preset{"wav2vec2-large", 24, 1024, 16, 4096, false},
+    Wav2Vec2Preset{"wav2vec2-large-lv60", 24, 1024, 16, 4096, true},
+    Wav2Vec2Preset{"xls-r-300m", 24, 1024, 16, 4096, true},
+    Wav2Vec2Preset{"xls-r-1b", 48, 1280, 16, 5120, true},
+    Wav2Vec2Preset{"xls-r-2b", 48, 1920, 16, 7680, true},
 };
 
 constexpr RealRange kShare{.min = 0, .below = 1};
@@ -32,8 +32,8 @@ constexpr RealRange kShare{.min = 0, .below = 1};
 }  // namespace
 
 Wav2Vec2Options wav2vec2_preset(std::string_view name) {
-  const auto* found = std::ranges::find(kPresets, name, &Preset::name);
-  SOTTO_ASSERT(found != kPresets.end(), "no preset '{}'", name);
+  const auto* found = std::ranges::find(kWav2Vec2Presets, name, &Wav2Vec2Preset::name);
+  SOTTO_ASSERT(found != kWav2Vec2Presets.end(), "no preset '{}'", name);
   Wav2Vec2Options options;
   options.layers = found->layers;
   options.width = found->width;
@@ -47,7 +47,7 @@ Wav2Vec2Options wav2vec2_preset(std::string_view name) {
 
 std::vector<std::string> wav2vec2_presets() {
   std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  for (const Wav2Vec2Preset& preset : kWav2Vec2Presets) names.emplace_back(preset.name);
   return names;
 }
 

@@ -27,7 +27,6 @@ using models::NamedTensor;
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kConfig = "config.yaml";
-constexpr const char* kState = "state.json";
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kRemainder = ".remainder";
 
@@ -130,14 +129,14 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint,
   models::write_hugging_face_config(aside.path(), checkpoint.config.model, checkpoint.state.shape);
   checkpoint.tokenizer.write(aside.path());
   write_file(aside.path() / kConfig, bytes_of(format_yaml(write_options(checkpoint.config))));
-  write_file(aside.path() / kState, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
+  write_file(aside.path() / kStateFile, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
   list.add_rest(aside.path());
   list.write(aside.path());
   aside.commit([](const fs::path& path) { check_files(path, {.is_from_disk = true}); });
 }
 
 Checkpoint read_checkpoint(const fs::path& folder) {
-  const fs::path state_path = folder / kState;
+  const fs::path state_path = folder / kStateFile;
   const nlohmann::json json = nlohmann::json::parse(read_text_file(state_path), nullptr,
                                                     /*allow_exceptions=*/false);
   const RunState state = state_from(json, state_path);
@@ -148,7 +147,7 @@ Checkpoint read_checkpoint(const fs::path& folder) {
 
 bool is_checkpoint(const fs::path& folder) {
   std::error_code ignored;
-  return fs::exists(folder / kState, ignored) || fs::exists(folder / kFileListName, ignored);
+  return fs::exists(folder / kStateFile, ignored) || fs::exists(folder / kFileListName, ignored);
 }
 
 void check_checkpoint(const fs::path& folder, CheckpointPart part) {

@@ -28,6 +28,9 @@
 
 namespace sotto::train {
 
+// The file that makes a folder a checkpoint: counters, limits, position in the data.
+inline constexpr const char* kStateFile = "state.json";
+
 inline constexpr int64_t kCheckpointFormatVersion = 1;
 // Of a run, beside its checkpoints.
 inline constexpr const char* kBestFolder = "best";

@@ -31,15 +31,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kState = "state.json";
 constexpr const char* kVocabulary = "vocab.json";
 // What folders of Hugging Face have besides a vocabulary.
 constexpr std::array kTokenizerFiles = {"tokenizer_config.json", "special_tokens_map.json",
                                         "added_tokens.json"};
-
-void write_text(const fs::path& path, const std::string& text) {
-  write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
-}
 
 // What an export is made of, whichever folder it comes from.
 struct Source {
@@ -85,8 +80,9 @@ RunConfig without_paths(RunConfig config) {
 void write_checkpoint_files(const fs::path& from, const Checkpoint& checkpoint,
                             const fs::path& folder) {
   checkpoint.tokenizer.write(folder);
-  write_text(folder / "config.yaml", format_yaml(write_options(without_paths(checkpoint.config))));
-  fs::copy_file(from / kState, folder / kState);
+  write_text_synced(folder / "config.yaml",
+                    format_yaml(write_options(without_paths(checkpoint.config))));
+  fs::copy_file(from / kStateFile, folder / kStateFile);
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& folder) {
@@ -107,18 +103,19 @@ CardTokenizer tokenizer_in(const fs::path& folder) {
 ModelFacts facts_of(const ExportRequest& request, Source& source, const fs::path& folder) {
   const fs::path name =
       request.repository.empty() ? fs::weakly_canonical(request.out) : fs::path(request.repository);
-  return {.title = name.filename().string(),
-          .repository = request.repository,
-          .model = source.options,
-          .profile = models::profile_model(source.options, source.shape),
-          .feature_dim = source.shape.feature_dim,
-          .tokenizer = tokenizer_in(folder),
-          // Recognition takes weights in one file.
-          .is_checkpoint = fs::exists(folder / kState) && fs::exists(folder / "model.safetensors"),
-          .languages = request.languages,
-          .license = request.license,
-          .base_model = source.base_model,
-          .run = std::move(source.run)};
+  return {
+      .title = name.filename().string(),
+      .repository = request.repository,
+      .model = source.options,
+      .profile = models::profile_model(source.options, source.shape),
+      .feature_dim = source.shape.feature_dim,
+      .tokenizer = tokenizer_in(folder),
+      // Recognition takes weights in one file.
+      .is_checkpoint = fs::exists(folder / kStateFile) && fs::exists(folder / "model.safetensors"),
+      .languages = request.languages,
+      .license = request.license,
+      .base_model = source.base_model,
+      .run = std::move(source.run)};
 }
 
 std::string last_line(std::string text) {
@@ -161,7 +158,7 @@ std::vector<std::string> export_model(const ExportRequest& request) {
     list.write(folder);
   }
   std::vector<std::string> notes = std::move(source.notes);
-  write_text(folder / "README.md", model_card(facts_of(request, source, folder)));
+  write_text_synced(folder / "README.md", model_card(facts_of(request, source, folder)));
   aside.commit();
   return notes;
 }

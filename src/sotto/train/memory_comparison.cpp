@@ -45,7 +45,7 @@ bool differs(int64_t planned, int64_t measured, double tolerance) {
          tolerance * static_cast<double>(planned);
 }
 
-[[noreturn]] void refuse(const std::string& found, const std::string& settings) {
+[[noreturn]] void refuse_memory(const std::string& found, const std::string& settings) {
   throw InternalError(
       {.attempted = "checking by measurement that the settings took effect",
        .found = found,
@@ -68,9 +68,9 @@ void check_moment(const Moment& moment, const RunConfig& config) {
     const int64_t planned = moment.planned[static_cast<size_t>(i)];
     const int64_t measured = moment.measured[static_cast<size_t>(i)];
     if (!differs(planned, measured, moment.tolerance)) continue;
-    refuse(fmt::format("{} {}: {} bytes, where {} were planned", device::name_of(category),
-                       moment.name, measured, planned),
-           settings_of(category, config));
+    refuse_memory(fmt::format("{} {}: {} bytes, where {} were planned", device::name_of(category),
+                              moment.name, measured, planned),
+                  settings_of(category, config));
   }
 }
 
@@ -96,9 +96,10 @@ void check_settings_took_effect(const MemoryComparison& comparison, const RunCon
                config);
   const int64_t planned = comparison.planned.host_peak, measured = comparison.measured.host_peak;
   if (differs(planned, measured, Monitor::kPlanTolerance))
-    refuse(fmt::format("the host's memory in the first step: {} bytes, where {} were planned",
-                       measured, planned),
-           settings_of_host(config));
+    refuse_memory(
+        fmt::format("the host's memory in the first step: {} bytes, where {} were planned",
+                    measured, planned),
+        settings_of_host(config));
 }
 
 }  // namespace sotto::train

@@ -21,7 +21,7 @@ constexpr const char* kPreset = "preset";
                     .hint = std::move(hint)});
 }
 
-[[noreturn]] void refuse(std::string found, std::string hint) {
+[[noreturn]] void refuse_precision(std::string found, std::string hint) {
   throw ConfigError({.attempted = "choosing the arithmetic of the run",
                      .found = std::move(found),
                      .hint = std::move(hint)});
@@ -90,14 +90,16 @@ Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts) {
   if (result.compute == Compute::kBf16) return result;
   const std::string_view name = name_of(result.compute, kComputes);
   if (parts.remainder_bits)
-    refuse(fmt::format("remainder_bits: {} with {}, whose weights are fp32 and leave none out",
-                       *parts.remainder_bits, name),
-           "Leave it out, or use numerics: bf16-exact.");
+    refuse_precision(
+        fmt::format("remainder_bits: {} with {}, whose weights are fp32 and leave none out",
+                    *parts.remainder_bits, name),
+        "Leave it out, or use numerics: bf16-exact.");
   if (result.gradients == at::kBFloat16)
-    refuse(fmt::format("gradients: bf16 with {}: products add to gradients of their own type or to "
-                       "fp32",
-                       name),
-           "Use precision.gradients: fp32, or numerics: bf16-lean.");
+    refuse_precision(
+        fmt::format("gradients: bf16 with {}: products add to gradients of their own type or to "
+                    "fp32",
+                    name),
+        "Use precision.gradients: fp32, or numerics: bf16-lean.");
   result.remainder_bits = Arithmetic{}.remainder_bits;  // of no weights
   return result;
 }
@@ -114,12 +116,13 @@ void check_arithmetic(const Arithmetic& arithmetic, const device::Target& target
 
 void check_micro_batches(at::ScalarType gradients, int64_t num_micro_batches) {
   if (gradients == at::kFloat || num_micro_batches <= kMaxBf16Sums) return;
-  refuse(fmt::format("gradients: bf16 with a step of {} micro-batches, each of which rounds them",
-                     num_micro_batches),
-         fmt::format("Use precision.gradients: fp32, or at most {} micro-batches: raise --memory, "
-                     "lower effective_batch, choose a tier that keeps less, or raise micro_batch "
-                     "and max_frames where they are set.",
-                     kMaxBf16Sums));
+  refuse_precision(
+      fmt::format("gradients: bf16 with a step of {} micro-batches, each of which rounds them",
+                  num_micro_batches),
+      fmt::format("Use precision.gradients: fp32, or at most {} micro-batches: raise --memory, "
+                  "lower effective_batch, choose a tier that keeps less, or raise micro_batch "
+                  "and max_frames where they are set.",
+                  kMaxBf16Sums));
 }
 
 void apply_arithmetic(const Arithmetic& arithmetic) {

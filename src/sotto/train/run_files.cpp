@@ -20,10 +20,6 @@ namespace fs = std::filesystem;
 constexpr const char* kLimitsFile = "limits.json";
 constexpr int64_t kFormatVersion = 1;
 
-void write_text(const fs::path& path, const std::string& text) {
-  write_file_synced(path, std::as_bytes(std::span(text.data(), text.size())));
-}
-
 }  // namespace
 
 void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
@@ -39,7 +35,7 @@ void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
   const auto check = [](const fs::path& path) { check_checkpoint(path, CheckpointPart::kAll); };
   remove_leftovers(folder, check);
   remove_leftovers(folder / "checkpoints", check);
-  write_text(folder / "config.yaml", format_yaml(write_options(config)));
+  write_text_synced(folder / "config.yaml", format_yaml(write_options(config)));
 }
 
 nlohmann::json step_record(const StepReport& report) {
@@ -148,12 +144,12 @@ void write_memory_file(const fs::path& folder, const device::MemoryReport& plann
   const nlohmann::json json = {{"format_version", kFormatVersion},
                                {"planned", memory_json(planned)},
                                {"measured", memory_json(measured)}};
-  write_text(folder / "memory.json", json.dump(2) + "\n");
+  write_text_synced(folder / "memory.json", json.dump(2) + "\n");
 }
 
 void write_learned_limits(const fs::path& folder, const MicroBatchLimits& limits) {
   const nlohmann::json json = {{"format_version", kFormatVersion}, {"limits", to_json(limits)}};
-  write_text(folder / kLimitsFile, json.dump(2) + "\n");
+  write_text_synced(folder / kLimitsFile, json.dump(2) + "\n");
 }
 
 MicroBatchLimits read_learned_limits(const fs::path& folder) {

@@ -25,7 +25,7 @@ namespace {
 using test::Mutator;
 using test::TempFolder;
 
-constexpr int64_t kAll = int64_t{1} << 40;
+constexpr int64_t kEverything = int64_t{1} << 40;
 
 struct Form {
   int channels = 1;
@@ -106,7 +106,7 @@ TEST(DecodeFlac, GivesTheSamplesOfLibsndfile) {
           const Form form{.channels = channels, .format = format, .level = level / 8.0};
           const std::string bytes =
               write_flac_bytes(folder, make_signal(signal, 9'001, channels), form);
-          const auto ours = decode_flac(bytes_of(bytes), kAll);
+          const auto ours = decode_flac(bytes_of(bytes), kEverything);
           ASSERT_TRUE(ours.has_value()) << channels << " channels, level " << level;
           ASSERT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"))
               << "signal " << static_cast<int>(signal) << ", format " << format << ", " << channels
@@ -122,7 +122,7 @@ TEST(DecodeFlac, OfAnyLength) {
   for (const int64_t frames : {1, 2, 15, 16, 17, 31, 4'095, 4'096, 4'097, 20'000}) {
     const std::string bytes =
         write_flac_bytes(folder, make_signal(Signal::kSpeechLike, frames, 1), {});
-    const auto all = decode_flac(bytes_of(bytes), kAll);
+    const auto all = decode_flac(bytes_of(bytes), kEverything);
     ASSERT_TRUE(all.has_value()) << frames;
     EXPECT_EQ(*all, by_libsndfile(folder.path() / "a.flac")) << frames;
     // The first so many.
@@ -140,7 +140,7 @@ TEST(DecodeFlac, KnowsTheFilesThatWeWrite) {
   const TempFolder folder;
   const auto path = folder.path() / "a.flac";
   write_flac(path, make_signal(Signal::kSpeechLike, 16'000, 1), 16'000);
-  const auto ours = decode_flac(bytes_of(test::content_of(path)), kAll);
+  const auto ours = decode_flac(bytes_of(test::content_of(path)), kEverything);
   ASSERT_TRUE(ours.has_value());
   EXPECT_EQ(*ours, read_audio({.path = path}, 16'000));
 }
@@ -160,31 +160,31 @@ TEST(DecodeFlac, GivesUpOnEveryBrokenBitAndEveryCut) {
   const std::string bytes =
       write_flac_bytes(folder, make_signal(Signal::kSpeechLike, 5'000, 1), {});
   const size_t first = metadata_size(bytes);
-  ASSERT_TRUE(decode_flac(bytes_of(bytes), kAll).has_value());
+  ASSERT_TRUE(decode_flac(bytes_of(bytes), kEverything).has_value());
   for (size_t i = first; i < bytes.size(); ++i) {
     std::string broken = bytes;
     broken[i] = static_cast<char>(broken[i] ^ (1 << i % 8));
-    ASSERT_FALSE(decode_flac(bytes_of(broken), kAll).has_value()) << "byte " << i;
+    ASSERT_FALSE(decode_flac(bytes_of(broken), kEverything).has_value()) << "byte " << i;
   }
   for (size_t size = 0; size < bytes.size(); size += size < first ? 1 : 13)
-    ASSERT_FALSE(decode_flac(bytes_of(bytes.substr(0, size)), kAll).has_value()) << size;
+    ASSERT_FALSE(decode_flac(bytes_of(bytes.substr(0, size)), kEverything).has_value()) << size;
 }
 
 TEST(DecodeFlac, GivesUpOnWhatIsUnusual) {
   const TempFolder folder;
   const std::string bytes = write_flac_bytes(folder, make_signal(Signal::kNoise, 5'000, 1), {});
-  EXPECT_FALSE(decode_flac(bytes_of("ID3" + bytes), kAll).has_value());
+  EXPECT_FALSE(decode_flac(bytes_of("ID3" + bytes), kEverything).has_value());
   // Total samples: 36 bits that end 18 bytes behind the beginning of STREAMINFO.
   std::string unknown = bytes;
   for (size_t i = 22; i < 26; ++i) unknown[i] = 0;
-  EXPECT_FALSE(decode_flac(bytes_of(unknown), kAll).has_value());
+  EXPECT_FALSE(decode_flac(bytes_of(unknown), kEverything).has_value());
   std::string more = bytes;
   more[24] = static_cast<char>(more[24] + 1);
-  EXPECT_FALSE(decode_flac(bytes_of(more), kAll).has_value());
+  EXPECT_FALSE(decode_flac(bytes_of(more), kEverything).has_value());
   // A frame out of its place.
   const size_t first = metadata_size(bytes);
-  EXPECT_FALSE(
-      decode_flac(bytes_of(bytes.substr(0, first) + bytes.substr(first + 40)), kAll).has_value());
+  EXPECT_FALSE(decode_flac(bytes_of(bytes.substr(0, first) + bytes.substr(first + 40)), kEverything)
+                   .has_value());
 }
 
 // --- what no encoder at hand writes
@@ -197,7 +197,7 @@ TEST(DecodeFlac, ReadsNumbersWithoutRiceCode) {
   const std::string stream = whole_stream(test::flac_subframe_without_rice());
   const TempFolder folder;
   folder.write("a.flac", stream);
-  const auto ours = decode_flac(bytes_of(stream), kAll);
+  const auto ours = decode_flac(bytes_of(stream), kEverything);
   ASSERT_TRUE(ours.has_value());
   const std::vector<int> expected = {1000, 984,  983,  983,  984,  986,  989,  1004,
                                      1004, 1004, 1004, 1004, 1004, 1004, 1004, 1004};
@@ -209,7 +209,7 @@ TEST(DecodeFlac, ReadsALinearPredictor) {
   const std::string stream = whole_stream(test::flac_subframe_linear());
   const TempFolder folder;
   folder.write("a.flac", stream);
-  const auto ours = decode_flac(bytes_of(stream), kAll);
+  const auto ours = decode_flac(bytes_of(stream), kEverything);
   ASSERT_TRUE(ours.has_value());
   EXPECT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"));
 }
@@ -224,7 +224,7 @@ TEST(DecodeFlac, TakesNoMemoryForAPromise) {
   const std::string noise(40'000, '\x55');
   const std::string stream = test::flac_stream(noise, {.samples = 200'000'000});
   const long before = most_kib();
-  EXPECT_FALSE(decode_flac(bytes_of(stream), kAll).has_value());
+  EXPECT_FALSE(decode_flac(bytes_of(stream), kEverything).has_value());
   EXPECT_LT(most_kib() - before, 64 << 10);
 }
 
@@ -251,7 +251,7 @@ TEST(DecodeFlac, BrokenBytesNeverCrashIt) {
   }
   const auto decode = [&](Mutator& mutator) {
     const std::string bytes = mutator.mutate(files[mutator.below(files.size())]);
-    if (!decode_flac(bytes_of(bytes), kAll))
+    if (!decode_flac(bytes_of(bytes), kEverything))
       throw DataError({.attempted = "decoding FLAC", .found = "nothing"});
   };
   test::run_rounds(decode, "decoding FLAC");

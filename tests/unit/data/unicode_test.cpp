@@ -8,7 +8,7 @@
 namespace sotto::data {
 namespace {
 
-const TextRules kLower{.letter_case = LetterCase::kLower};
+const TextRules kLowered{.letter_case = LetterCase::kLower};
 const TextRules kUpper{.letter_case = LetterCase::kUpper};
 const TextRules kNoMarks{.punctuation = Punctuation::kRemove};
 const TextRules kAll{.unicode = UnicodeForm::kNfkc,
@@ -24,7 +24,7 @@ TEST(Unicode, ComposesCharacters) {
 }
 
 TEST(Unicode, ChangesCase) {
-  EXPECT_EQ(kLower.apply("ZAŻÓŁĆ ГОРОД ΟΔΟΣ"), "zażółć город οδοσ");
+  EXPECT_EQ(kLowered.apply("ZAŻÓŁĆ ГОРОД ΟΔΟΣ"), "zażółć город οδοσ");
   EXPECT_EQ(kUpper.apply("zażółć город"), "ZAŻÓŁĆ ГОРОД");
 }
 
@@ -39,7 +39,7 @@ TEST(Unicode, TakesAnyScript) {
   const std::string arabic = "مرحبا بالعالم";
   const std::string hebrew = "שָׁלוֹם עולם";
   const std::string unassigned = "\U000E0FFF \U000F0000";
-  for (const TextRules& rules : {TextRules{}, kLower, kUpper, kNoMarks}) {
+  for (const TextRules& rules : {TextRules{}, kLowered, kUpper, kNoMarks}) {
     EXPECT_EQ(rules.apply(arabic), arabic);
     // Hebrew points have an order in NFC.
     EXPECT_EQ(rules.apply(rules.apply(hebrew)), rules.apply(hebrew));
@@ -51,7 +51,7 @@ TEST(Unicode, TakesAnyScript) {
 TEST(Unicode, ASecondTimeChangesNothing) {
   for (const char* text :
        {"a!\u0301 b", "\u00A8 x", "İstanbul ǅ", "Ａ．Ｂ", "½ ﷺ", "e\u0301\u0327"}) {
-    for (const TextRules& rules : {TextRules{}, kLower, kUpper, kNoMarks, kAll}) {
+    for (const TextRules& rules : {TextRules{}, kLowered, kUpper, kNoMarks, kAll}) {
       const std::string once = rules.apply(text);
       EXPECT_EQ(rules.apply(once), once) << text;
     }

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/thrown.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+using test::kGiB;
 constexpr MemoryAvailable kSome{.total_bytes = 16 * kGiB, .free_bytes = 10 * kGiB};
 
 TEST(Budget, BytesAreTakenWhole) {

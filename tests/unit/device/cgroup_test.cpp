@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "support/bytes.h"
 #include "support/temp_folder.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+using test::kGiB;
 
 class Cgroup : public testing::Test {
  protected:

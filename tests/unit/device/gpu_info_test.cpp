@@ -4,12 +4,13 @@
 
 #include <cstdlib>
 
+#include "support/bytes.h"
 #include "support/temp_folder.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+using test::kGiB;
 
 TEST(Gpus, AreReadWithTheirAbilities) {
   const GpuProfile profile = read_gpus({.library = SOTTO_FAKE_NVML});

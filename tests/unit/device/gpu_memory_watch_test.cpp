@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "sotto/device/run_device.h"
+#include "support/bytes.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+using test::kGiB;
 
 TEST(GpuMemoryWatch, ReadsTheOneOfTheUuidAgainAndAgain) {
   const GpuMemoryWatch watch("GPU-22222222", SOTTO_FAKE_NVML);

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/temp_folder.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
+using test::kGiB;
 
 constexpr const char* kX86Cpu =
     "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel\t\t: 85\n"

@@ -6,11 +6,12 @@
 #include <optional>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 
 namespace sotto::device {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
+using test::kMiB;
 
 TEST(ArenaGuard, TensorsOfItsDeviceLieInTheArena) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 8 * kMiB);

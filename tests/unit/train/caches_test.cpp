@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"
@@ -15,7 +16,7 @@ namespace {
 using data::AudioCache;
 using test::contains;
 
-constexpr int64_t kMiB = int64_t{1} << 20;
+using test::kMiB;
 
 // Much enough to be seen in the RAM of the process, whatever else goes on there.
 TEST(Caches, GiveBackAudioAndTellHowMuch) {

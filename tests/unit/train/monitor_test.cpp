@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/bytes.h"
 #include "support/thrown.h"
 
 namespace sotto::train {
@@ -10,7 +11,7 @@ namespace {
 using device::MemoryAvailable;
 using test::contains;
 
-constexpr int64_t kMiB = int64_t{1} << 20;
+using test::kMiB;
 
 // A device of 1000 MiB whose use the test sets.
 class MonitorTest : public ::testing::Test {

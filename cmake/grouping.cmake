@@ -1,0 +1,28 @@
+# How sources are compiled: in groups, and after headers that were compiled once. Reading LibTorch's and nlohmann's headers
+# takes most of a small file's time. The preset `tidy` compiles each file by itself, so that an include that is missing
+# is still found.
+
+# sotto_compile_in_groups(TARGET SIZE): compiles SIZE files of TARGET at a time. Names in anonymous namespaces must then
+# differ within a namespace. A file with compile options of its own is left out by CMake.
+function(sotto_compile_in_groups target size)
+  if(SOTTO_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  endif()
+endfunction()
+
+# sotto_precompile(TARGET HEADER...): headers, written as <ATen/ATen.h>, that are compiled once for TARGET.
+function(sotto_precompile target)
+  if(SOTTO_PCH)
+    foreach(header ${ARGN})
+      string(REPLACE ">" "$<ANGLE-R>" header ${header})
+      target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${header}>)
+    endforeach()
+  endif()
+endfunction()
+
+# sotto_precompiled_as(TARGET OTHER): TARGET has the compile options of OTHER and uses its precompiled headers.
+function(sotto_precompiled_as target other)
+  if(SOTTO_PCH)
+    target_precompile_headers(${target} REUSE_FROM ${other})
+  endif()
+endfunction()

@@ -1,0 +1,1 @@
+// Empty: its target precompiles the headers that the tests share.
