@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "sotto/device/cpu_features.h"
+
 namespace sotto::device {
 
 enum class Processor { kCpu, kCuda };
@@ -13,12 +15,15 @@ struct Target {
   // Of a GPU: its compute capability as major * 10 + minor, and its multiprocessors.
   int capability = 0;
   int64_t num_sms = 0;
+  // Of a CPU. A plan for a CPU is a plan for this one.
+  CpuFeatures cpu = cpu_features();
   // Results must be the same to the bit each time: some kernels of libraries are then slower, or
   // take more memory.
   bool is_deterministic = false;
 
   bool is_cuda() const { return processor == Processor::kCuda; }
-  // bf16 products and FlashAttention came with the same generation.
+  // bf16 products and FlashAttention came with the same generation of GPUs. A CPU can always
+  // compute in bf16, at the speed of fp32 where it has no instructions for it.
   bool has_bf16() const { return !is_cuda() || capability >= 80; }
   bool has_flash_attention() const { return is_cuda() && capability >= 80; }
 

@@ -5,25 +5,25 @@
 #include <algorithm>
 
 #include "sotto/device/torch_memory.h"
+#include "sotto/kernels/gemm_operands.h"
 #include "sotto/kernels/kernel.h"
 
 namespace sotto::kernels {
 
 namespace detail {
-void gemm_multiply(const Gemm::Operands& operands, const at::Tensor& bias, at::Tensor& result);
-void gemm_accumulate(at::Tensor& sum, const Gemm::Operands& operands);
-void gemm_convert_bias_cpu(const at::Tensor& bias, const at::Tensor& converted);
-// With workspace for kInnerRowsAtOnce inner rows of both operands.
-void gemm_accumulate_mixed_cpu(at::Tensor& sum, const Gemm::Operands& operands,
-                               const at::Tensor& a_rows, const at::Tensor& b_rows);
-void gemm_accumulate_mixed_cuda(at::Tensor& sum, const Gemm::Operands& operands);
+void gemm_cuda(at::Tensor& result, const Gemm::Operands& operands, const at::Tensor& bias);
+void gemm_accumulate_cuda(at::Tensor& sum, const Gemm::Operands& operands);
+// result = op(a) op(b) + beta result
+void gemm_blas_cpu(at::Tensor& result, const Gemm::Operands& operands, float beta);
+void gemm_onednn_cpu(at::Tensor& result, const Gemm::Operands& operands, float beta);
+void gemm_converted_cpu(at::Tensor& result, const Gemm::Operands& operands,
+                        const ConvertedBlocks& blocks, float beta);
 }  // namespace detail
 
 namespace {
 
-struct Shape {
-  int64_t m, n, k;
-};
+using detail::CpuProduct;
+using Shape = detail::GemmShape;
 
 // Elements of a row lie side by side; rows do not overlap within one product's operand as BLAS sees
 // it.
@@ -60,27 +60,13 @@ void report(const Gemm::Operands& operands, const Shape& shape, double result_by
                .work = is_float ? Work::kProduct32 : Work::kProduct16});
 }
 
-// The bias in the operands' type, as ATen's product wants it; a workspace copy where it has
-// another.
-at::Tensor bias_of(const Gemm::Operands& operands, int64_t n) {
+// The bias in the operands' type, as cuBLAS wants it; a workspace copy where it has another.
+at::Tensor bias_for_cuda(const Gemm::Operands& operands) {
   if (operands.bias == nullptr) return {};
-  const at::Tensor& bias = *operands.bias;
-  SOTTO_ASSERT(bias.dim() == 1 && bias.size(0) == n && bias.is_contiguous(),
-               "a bias of {} for {} columns", bias.numel(), n);
-  if (bias.scalar_type() == operands.a.scalar_type()) return bias;
-  at::Tensor converted = make_workspace({n}, operands.a.options());
-  if (is_dry(converted)) return converted;
-  if (converted.is_cpu()) {
-    detail::gemm_convert_bias_cpu(bias, converted);
-  } else {
-    converted.copy_(bias);
-  }
+  if (operands.bias->scalar_type() == operands.a.scalar_type()) return *operands.bias;
+  at::Tensor converted = make_workspace({operands.bias->size(0)}, operands.a.options());
+  if (!is_dry(converted)) converted.copy_(*operands.bias);
   return converted;
-}
-
-int64_t library_bytes_for(const at::Tensor& result, const Shape& shape) {
-  if (is_for_cuda(result)) return Gemm::kCudaLibraryBytes;
-  return Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type());
 }
 
 void check_result(const at::Tensor& result, const Shape& shape) {
@@ -89,19 +75,75 @@ void check_result(const at::Tensor& result, const Shape& shape) {
                "a result of [{}] for [{}, {}]", fmt::join(result.sizes(), ", "), shape.m, shape.n);
 }
 
-void accumulate_mixed(at::Tensor& sum, const Gemm::Operands& operands, const Shape& shape) {
-  if (is_for_cuda(sum)) {
-    const device::LibraryCall call("gemm to fp32", sum.device().type(), Gemm::kCudaLibraryBytes);
-    if (!is_dry(sum)) detail::gemm_accumulate_mixed_cuda(sum, operands);
+void check_bias(const Gemm::Operands& operands, int64_t n) {
+  if (operands.bias == nullptr) return;
+  const at::Tensor& bias = *operands.bias;
+  SOTTO_ASSERT(bias.dim() == 1 && bias.size(0) == n && bias.is_contiguous(),
+               "a bias of {} for {} columns", bias.numel(), n);
+}
+
+detail::ConvertedBlocks make_blocks(const at::Tensor& result, const Shape& shape) {
+  const at::TensorOptions options = result.options().dtype(at::kFloat);
+  const int64_t rows = std::min(shape.m, Gemm::kBlockRows);
+  const int64_t inner = std::min(shape.k, Gemm::kInnerRowsAtOnce);
+  detail::ConvertedBlocks blocks{.a = make_workspace({rows, inner}, options),
+                                 .b = make_workspace({inner, shape.n}, options),
+                                 .sum = {}};
+  if (result.scalar_type() != at::kFloat) blocks.sum = make_workspace({rows, shape.n}, options);
+  return blocks;
+}
+
+void accumulate_on_cuda(at::Tensor& sum, const Gemm::Operands& operands) {
+  const device::LibraryCall call("gemm", sum.device().type(), Gemm::kCudaLibraryBytes);
+  if (!is_dry(sum)) detail::gemm_accumulate_cuda(sum, operands);
+}
+
+// result = op(a) op(b) + beta result on the CPU, or dry.
+void multiply_on_cpu(at::Tensor& result, const Gemm::Operands& operands, const Shape& shape,
+                     float beta) {
+  const bool is_mixed = result.scalar_type() != operands.a.scalar_type();
+  const CpuProduct product =
+      is_mixed ? CpuProduct::kConverted
+               : detail::choose_cpu_product(operands, shape, target_of(result).cpu);
+  if (product == CpuProduct::kConverted) {
+    const detail::ConvertedBlocks blocks = make_blocks(result, shape);
+    if (!is_dry(result)) detail::gemm_converted_cpu(result, operands, blocks, beta);
     return;
   }
-  const int64_t rows = std::min(shape.k, Gemm::kInnerRowsAtOnce);
-  const at::Tensor a_rows = make_workspace({rows, shape.m}, sum.options());
-  const at::Tensor b_rows = make_workspace({rows, shape.n}, sum.options());
-  const device::LibraryCall call("gemm to fp32", sum.device().type(),
-                                 Gemm::library_bytes(shape.m, shape.n, rows, at::kFloat));
-  if (is_dry(sum)) return;
-  detail::gemm_accumulate_mixed_cpu(sum, operands, a_rows, b_rows);
+  const bool is_onednn = product == CpuProduct::kOneDnn;
+  const int64_t bound =
+      is_onednn ? Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type()) : 0;
+  const device::LibraryCall call("gemm", result.device().type(), bound);
+  if (is_dry(result)) return;
+  if (is_onednn) {
+    detail::gemm_onednn_cpu(result, operands, beta);
+  } else {
+    detail::gemm_blas_cpu(result, operands, beta);
+  }
+}
+
+// result = op(a) op(b) + bias
+void multiply_checked(at::Tensor& result, const Gemm::Operands& operands, const Shape& shape) {
+  check_bias(operands, shape.n);
+  report(operands, shape, bytes_of(result));
+  if (is_for_cuda(result) && result.scalar_type() == operands.a.scalar_type()) {
+    const at::Tensor bias = bias_for_cuda(operands);
+    const device::LibraryCall call("gemm", result.device().type(), Gemm::kCudaLibraryBytes);
+    if (!is_dry(result)) detail::gemm_cuda(result, operands, bias);
+    return;
+  }
+  if (!is_dry(result)) {
+    if (operands.bias != nullptr) {
+      result.copy_(*operands.bias);
+    } else if (is_for_cuda(result)) {
+      result.zero_();
+    }
+  }
+  if (is_for_cuda(result)) {
+    accumulate_on_cuda(result, operands);
+  } else {
+    multiply_on_cpu(result, operands, shape, operands.bias == nullptr ? 0.0f : 1.0f);
+  }
 }
 
 }  // namespace
@@ -116,22 +158,15 @@ at::Tensor Gemm::multiply(const Operands& operands) {
 void Gemm::multiply_into(at::Tensor& result, const Operands& operands) {
   const Shape shape = checked_shape(operands);
   check_result(result, shape);
-  report(operands, shape, bytes_of(result));
-  const at::Tensor bias = bias_of(operands, shape.n);
-  const device::LibraryCall call("gemm", result.device().type(), library_bytes_for(result, shape));
-  if (!is_dry(result)) detail::gemm_multiply(operands, bias, result);
+  SOTTO_ASSERT(result.scalar_type() == operands.a.scalar_type(), "a result of type {}",
+               c10::toString(result.scalar_type()));
+  multiply_checked(result, operands, shape);
 }
 
 at::Tensor Gemm::multiply_to_float(const Operands& operands) {
-  if (operands.a.scalar_type() == at::kFloat) return multiply(operands);
   const Shape shape = checked_shape(operands);
   at::Tensor result = make_float_result({shape.m, shape.n}, operands.a);
-  report(operands, shape, bytes_of(result));
-  if (!is_dry(result)) {
-    result.zero_();
-    if (operands.bias != nullptr) result.add_(*operands.bias);
-  }
-  accumulate_mixed(result, operands, shape);
+  multiply_checked(result, operands, shape);
   return result;
 }
 
@@ -139,16 +174,14 @@ void Gemm::accumulate(at::Tensor& sum, const Operands& operands) {
   const Shape shape = checked_shape(operands);
   SOTTO_ASSERT(operands.bias == nullptr, "an accumulated product takes no bias");
   check_result(sum, shape);
+  SOTTO_ASSERT(sum.scalar_type() == at::kFloat || sum.scalar_type() == operands.a.scalar_type(),
+               "a sum of type {}", c10::toString(sum.scalar_type()));
   report(operands, shape, 2.0 * bytes_of(sum));
-  if (sum.scalar_type() != operands.a.scalar_type()) {
-    SOTTO_ASSERT(sum.scalar_type() == at::kFloat, "a sum of type {}",
-                 c10::toString(sum.scalar_type()));
-    accumulate_mixed(sum, operands, shape);
-    return;
+  if (is_for_cuda(sum)) {
+    accumulate_on_cuda(sum, operands);
+  } else {
+    multiply_on_cpu(sum, operands, shape, 1.0f);
   }
-  const device::LibraryCall call("gemm", sum.device().type(), library_bytes_for(sum, shape));
-  if (is_dry(sum)) return;
-  detail::gemm_accumulate(sum, operands);
 }
 
 }  // namespace sotto::kernels

@@ -2,10 +2,11 @@
 // operands and of given results may be further apart than they are wide: parts of wider matrices,
 // and the windows of a strided convolution.
 //
-// Allocates: the result; with a 16-bit type and an fp32 bias, the bias once more in that type; on
-// the CPU, for an fp32 result of 16-bit operands, fp32 copies of kInnerRowsAtOnce rows of both (a
-// GPU adds in fp32 as it is). The product itself is ATen's: what it takes inside is bounded by
-// library_bytes and reserved first.
+// Allocates: the result; on a GPU, with a 16-bit type and an fp32 bias, the bias once more in that
+// type. On the CPU which product is run depends on type, shape and the CPU's instructions
+// (gemm_operands.h): what oneDNN takes inside is bounded by library_bytes and reserved first;
+// 16-bit operands that the CPU cannot multiply, or into an fp32 result, are converted to fp32 in
+// blocks of workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +25,9 @@ struct Gemm {
     const at::Tensor* bias = nullptr;
   };
 
-  // Rows of the inner axis that are converted at a time for an fp32 result of 16-bit operands on
-  // the CPU.
+  // Sizes of the blocks in which the CPU converts 16-bit operands: rows of the result, and of the
+  // inner axis.
+  static constexpr int64_t kBlockRows = 512;
   static constexpr int64_t kInnerRowsAtOnce = 512;
 
   // op(a) op(b) + bias [M, N], of the operands' type.
@@ -40,8 +42,8 @@ struct Gemm {
   // sum [M, N] += op(a) op(b); sum is fp32 or of the operands' type. Takes no bias.
   static void accumulate(at::Tensor& sum, const Operands& operands);
 
-  // Bound of what ATen's product [M, K] x [K, N] of a type allocates inside, on the CPU of this
-  // architecture.
+  // Bound of what oneDNN's product [M, K] x [K, N] of a type, fp32 or bf16, allocates inside on
+  // this architecture.
   static int64_t library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type);
   // The same on a GPU: cuBLAS works in a space that it keeps, a part of the library constant.
   static constexpr int64_t kCudaLibraryBytes = 0;

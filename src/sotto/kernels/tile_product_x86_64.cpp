@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "sotto/device/cpu_features.h"
 #include "sotto/kernels/tile_product.h"
 
 namespace sotto::kernels {
@@ -87,8 +88,7 @@ const TileProduct& TileProduct::best() {
   static constexpr TileProduct kProduct{.assign = multiply<Left::kAsIs, false>,
                                         .add = multiply<Left::kAsIs, true>,
                                         .add_transposed = multiply<Left::kTransposed, true>};
-  static const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
-  return has_avx512 ? kProduct : portable();
+  return device::cpu_features().avx512 ? kProduct : portable();
 }
 
 }  // namespace sotto::kernels
