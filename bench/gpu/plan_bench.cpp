@@ -130,7 +130,8 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
   one.batch = 1;
   const data::ExampleList list = all_examples(one, lengths, 2 * total * work.batch);
   train::apply_arithmetic(work.config.arithmetic());
-  const int64_t constant = train::measure_library_constant(work.config, work.shape, device);
+  const int64_t constant =
+      train::measure_library_constant(work.config, work.shape, device, device.memory.total_bytes);
   const plan::PlanRequest request{
       .config = work.config,
       .open = {.numerics = false},

@@ -187,7 +187,8 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
   const Workload work = workload_of(arguments);
   const train::RunConfig& config = work.config;
   train::apply_arithmetic(config.arithmetic());
-  const int64_t constant = train::measure_library_constant(config, work.shape, device);
+  const int64_t constant =
+      train::measure_library_constant(config, work.shape, device, device.memory.total_bytes);
   report::Table table({{work.name + " " + arguments.numerics},
                        {work.unit, report::Align::kRight},
                        {"predicted GiB", report::Align::kRight},
@@ -229,7 +230,8 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
   const Workload work = workload_of(arguments);
   const train::RunConfig& config = work.config;
   train::apply_arithmetic(config.arithmetic());
-  const int64_t constant = train::measure_library_constant(config, work.shape, device);
+  const int64_t constant =
+      train::measure_library_constant(config, work.shape, device, device.memory.total_bytes);
   report::Table table({{work.name + " in a budget"},
                        {"tier"},
                        {work.unit, report::Align::kRight},

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "sotto/core/error.h"
+#include "sotto/train/recovery.h"
 
 namespace sotto::cli {
 
@@ -32,10 +34,11 @@ Failure describe_current_exception() {
     return {kBadInput, one_line(error.what())};
   } catch (const OutOfMemory& error) {
     return {kOutOfMemory, one_line(error.what())};
-  } catch (const c10::Error& error) {
-    return {kOwnFault, one_line(error.what_without_backtrace())};
   } catch (const std::exception& error) {
-    return {kOwnFault, one_line(error.what())};
+    if (const std::optional<std::string> reason = train::out_of_memory_reason(error))
+      return {kOutOfMemory, one_line("out of memory: " + *reason)};
+    const auto* torch = dynamic_cast<const c10::Error*>(&error);
+    return {kOwnFault, one_line(torch == nullptr ? error.what() : torch->what_without_backtrace())};
   } catch (...) {
     return {kOwnFault, "something was thrown that is no exception"};
   }

@@ -88,12 +88,13 @@ PlannedDevice planned_device(const train::RunConfig& config) {
 
 PlannedDevice planned_device(const train::RunConfig& config, const device::RunDevice& device,
                              int64_t budget_bytes) {
-  PlannedDevice planned{
-      .target = device.target,
-      .name = device.name,
-      .budget_bytes = budget_bytes,
-      .host_bytes = device::HostMemory::kUnlimited,
-      .rates = [device](train::Compute of) { return plan::rates_at_hand(device, of); }};
+  PlannedDevice planned{.target = device.target,
+                        .name = device.name,
+                        .budget_bytes = budget_bytes,
+                        .host_bytes = device::HostMemory::kUnlimited,
+                        .rates = [device, budget_bytes](train::Compute of) {
+                          return plan::rates_at_hand(device, of, budget_bytes);
+                        }};
   if (device.target.is_cuda()) {
     planned.constant_bytes = known_constant(device);
     planned.host_bytes = host_bytes_for(config.host_memory);

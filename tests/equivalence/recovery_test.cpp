@@ -120,13 +120,49 @@ TEST(OutOfMemoryReason, IsFoundWhoeverSaysIt) {
 TEST_F(Recovery, HalvesNoUtterance) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
-  MicroBatchLimits limits;
-  for (int i = 0; i < 10; ++i) limits = halved(*learner.model, examples, limits);
+  StepSettings settings;
+  for (int i = 0; i < 10; ++i) settings.limits = halved(*learner.model, examples, settings);
+  const MicroBatchLimits& limits = settings.limits;
   int64_t longest = 0;
   for (const data::Example& example : examples)
     longest = std::max(longest, learner.model->num_frames(example.rows));
   EXPECT_EQ(limits.max_frames, longest);
   EXPECT_GE(split_step(*learner.model, examples, limits).size(), 2u);
+}
+
+// Limits stay for all later steps: one with the longest utterance of the run must fit into them.
+TEST_F(Recovery, HalvedLimitsHoldTheLargestItemOfTheRun) {
+  Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
+  const std::vector<data::Example> examples = test::step_examples(1, kBatch);
+  int64_t all = 0;
+  for (const data::Example& example : examples) all += learner.model->num_frames(example.rows);
+  // Longer than any utterance of this step, and shorter than all of them together.
+  StepSettings settings{.largest_item = {.frames = all - 1, .labels = 1}};
+  settings.limits = halved(*learner.model, examples, settings);
+  EXPECT_EQ(settings.limits.max_frames, all - 1);
+  settings.limits = halved(*learner.model, examples, settings);
+  EXPECT_EQ(settings.limits.max_frames, all - 1);
+  EXPECT_LT(settings.limits.max_utterances, kBatch);
+}
+
+// Gradients in bf16 may be added to 16 times: a step is not split into more parts.
+TEST_F(Recovery, KeepsToTheSumsThatGradientsInBf16Allow) {
+  RunConfig config = test::tiny_config();
+  config.numerics = Numerics::kBf16Lean;
+  Learner learner(config, test::kTinyShape, at::kCPU);
+  constexpr int64_t kMany = 2 * kMaxBf16Sums + 2;
+  StepSettings settings{.limits = {.max_utterances = 3}};
+  int64_t num_restarts = 0;
+  const auto fail_again = [&](const Restart&) {
+    ++num_restarts;
+    arena_->inject_failure(40);
+  };
+  arena_->inject_failure(40);
+  EXPECT_THROW(
+      run_step_with_retries(learner, test::step_examples(1, kMany), settings, *arena_, fail_again),
+      OutOfMemory);
+  EXPECT_EQ(num_restarts, 1);
+  EXPECT_EQ(settings.limits.max_utterances, 3);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "sotto/core/limits.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -26,6 +27,28 @@ constexpr const char* kAdaptive = "adaptive";
 }
 
 }  // namespace
+
+MicroBatchLimits raised_to(MicroBatchLimits limits, const LargestItem& item) {
+  limits.max_frames = std::max(limits.max_frames, item.frames);
+  limits.max_labels = std::max(limits.max_labels, item.labels);
+  return limits;
+}
+
+MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b) {
+  return {.max_frames = std::min(a.max_frames, b.max_frames),
+          .max_labels = std::min(a.max_labels, b.max_labels),
+          .max_utterances = std::min(a.max_utterances, b.max_utterances),
+          .is_adaptive = a.is_adaptive && b.is_adaptive};
+}
+
+std::string describe(const MicroBatchLimits& limits) {
+  std::string text;
+  if (limits.is_adaptive && limits.max_frames != MicroBatchLimits::kUnlimited)
+    text = fmt::format("{} frames", limits.max_frames);
+  if (limits.max_utterances != MicroBatchLimits::kUnlimited)
+    text += fmt::format("{}{} utterances", text.empty() ? "" : " and ", limits.max_utterances);
+  return text.empty() ? "the whole step" : text;
+}
 
 nlohmann::json to_json(const MicroBatchLimits& limits) {
   nlohmann::json json = nlohmann::json::object();

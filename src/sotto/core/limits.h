@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace sotto {
 
@@ -22,6 +23,21 @@ struct MicroBatchLimits {
 
   friend bool operator==(const MicroBatchLimits&, const MicroBatchLimits&) = default;
 };
+
+// The most frames and the most labels that any item of a run has.
+struct LargestItem {
+  int64_t frames = 0;
+  int64_t labels = 0;
+};
+
+// The limits, raised where an item of the run alone would exceed them.
+MicroBatchLimits raised_to(MicroBatchLimits limits, const LargestItem& item);
+
+// The smaller of both in each respect.
+MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b);
+
+// "12000 frames and 8 utterances"; "the whole step".
+std::string describe(const MicroBatchLimits& limits);
 
 // {"max_frames": 12000, "max_labels": null, "max_utterances": 8, "adaptive": true}; null: no limit.
 nlohmann::json to_json(const MicroBatchLimits& limits);

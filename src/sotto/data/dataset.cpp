@@ -257,6 +257,11 @@ void Dataset::look_at_texts() {
   });
 }
 
+// The longest file that is accepted for a line of that duration; resampling may round up by one.
+int64_t Dataset::most_samples(double seconds) const {
+  return num_samples(seconds + duration_tolerance_s(seconds)) + 1;
+}
+
 int64_t Dataset::num_samples(double seconds) const {
   const double slowest =
       treatment_.augmentation != nullptr ? treatment_.augmentation->slowest() : 1.0;
@@ -268,12 +273,12 @@ ExampleSize Dataset::size_of(int64_t place) const {
   const bool is_audio = manifest_.feature_dim() == 0;
   if (place >= std::ssize(utterances_)) {
     const Piece& piece = pieces_[static_cast<size_t>(place - std::ssize(utterances_))];
-    return {.rows = is_audio ? num_samples(double{piece.seconds}) : int64_t{piece.num_frames},
+    return {.rows = is_audio ? num_samples(double{piece.seconds}) + 1 : int64_t{piece.num_frames},
             .labels = piece.num_labels};
   }
   const size_t utterance = utterances_[static_cast<size_t>(place)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
-  return {.rows = is_audio ? num_samples(double{columns.durations_s[utterance]})
+  return {.rows = is_audio ? most_samples(double{columns.durations_s[utterance]})
                            : int64_t{columns.num_frames[utterance]},
           .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
                                         : int64_t{num_labels_[utterance]}};

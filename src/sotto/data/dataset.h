@@ -92,7 +92,7 @@ class Dataset : public Source {
   int64_t utterance_at(int64_t place) const override;
   int64_t num_skipped() const override { return num_skipped_; }
   std::vector<float> lengths() const override;
-  // As the manifest says, and at the slowest tempo.
+  // As long as a file may be for the manifest's duration, and at the slowest tempo.
   ExampleSize size_of(int64_t place) const override;
   int64_t bytes_a_row() const override;
   Example dry_example(const ExampleSize& size) const override {
@@ -144,6 +144,7 @@ class Dataset : public Source {
   void add_pieces(const Utterance& utterance, int64_t place);
   Item item_at(int64_t place) const;
   int64_t num_samples(double seconds) const;
+  int64_t most_samples(double seconds) const;
   void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;

@@ -135,10 +135,12 @@ int64_t used_by_this_process(const RunDevice& device) {
       if (process.pid == getpid() && process.used_bytes) return *process.used_bytes;
     }
     // Inside a container processes have other numbers: what was added since the start is ours.
-    if (gpu->memory) return gpu->memory->used_bytes - device.used_before_bytes;
+    // Not below 0 where another process ended since.
+    if (gpu->memory)
+      return std::max<int64_t>(0, gpu->memory->used_bytes - device.used_before_bytes);
   }
   const CudaMemory memory = read_cuda_memory();
-  return memory.total_bytes - memory.free_bytes - device.used_before_bytes;
+  return std::max<int64_t>(0, memory.total_bytes - memory.free_bytes - device.used_before_bytes);
 }
 
 MemoryReading watch_memory(const RunDevice& device) {

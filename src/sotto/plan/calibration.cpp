@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "sotto/core/build_info.h"
+#include "sotto/core/error.h"
 #include "sotto/core/json_cache.h"
+#include "sotto/core/units.h"
 #include "sotto/device/copy_lane.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
@@ -24,6 +26,7 @@
 #include "sotto/kernels/attention.h"
 #include "sotto/kernels/gemm.h"
 #include "sotto/kernels/residual_add.h"
+#include "sotto/train/library_constant.h"
 
 namespace sotto::plan {
 
@@ -40,8 +43,9 @@ constexpr int kMostCalls = 400;
 // A call that takes longer counts by itself: fp16 on a CPU, which has no products of its own for
 // it.
 constexpr double kLongSeconds = 0.5;
-// For the tensors that are measured with.
-constexpr int64_t kArenaBytes = int64_t{1} << 30;
+// For the tensors that are measured with: as many of these as the budget has room for.
+constexpr int64_t kBytesPerScale = int64_t{64} << 20;
+constexpr int64_t kFullScale = 16;
 // Of the bandwidth of an addition, what norms, activations and dropout reach on a GPU: by whole
 // steps of 32 plans (gpu_plans in docs/results.md).
 constexpr double kOfAddition = 0.5;
@@ -102,10 +106,9 @@ Line line_through(const kernels::KernelCost& a, const kernels::KernelCost& b) {
 
 class Calibration {
  public:
-  explicit Calibration(const device::RunDevice& device)
-      : device_(device),
-        // A GPU is faster, and needs more to do to show it.
-        scale_(device.target.is_cuda() ? 8 : 1) {}
+  // A GPU is faster, and needs more to do to show it: `scale` says how much of it.
+  Calibration(const device::RunDevice& device, int64_t scale)
+      : device_(device), is_cuda_(device.target.is_cuda()), scale_(scale) {}
 
   at::Tensor random(int64_t rows, int64_t columns, at::ScalarType type) const {
     return at::randn({rows, columns}, at::TensorOptions().device(device_.torch)).to(type);
@@ -116,7 +119,7 @@ class Calibration {
     constexpr int64_t kWidth = 1'024;
     const at::Tensor w = random(4 * kWidth, kWidth, type);
     at::Tensor dw = at::zeros({4 * kWidth, kWidth}, w.options().dtype(at::kFloat));
-    const int64_t most = scale_ == 1 ? 750 : 1'500 * scale_;
+    const int64_t most = is_cuda_ ? 750 * scale_ : 750;
     const at::Tensor x = random(most, kWidth, type);
     const at::Tensor dy = random(most, 4 * kWidth, type);
     const auto of_rows = [&](int64_t rows) {
@@ -138,7 +141,7 @@ class Calibration {
   // Sixteen heads of 64 over utterances of 12 s (eight on a CPU), forward and backward.
   Line attention(at::ScalarType type) const {
     constexpr int64_t kFrames = 600;
-    const int64_t heads = scale_ == 1 ? 8 : 16;
+    const int64_t heads = is_cuda_ ? 16 : 8;
     const auto of_utterances = [&](int64_t count) {
       const kernels::Packing packing(std::vector<int64_t>(static_cast<size_t>(count), kFrames),
                                      device_.torch);
@@ -151,8 +154,9 @@ class Calibration {
                                      options);
       };
     };
-    return line_through(measure(device_, of_utterances(1)),
-                        measure(device_, of_utterances(2 * scale_)));
+    return line_through(
+        measure(device_, of_utterances(1)),
+        measure(device_, of_utterances(is_cuda_ ? std::max<int64_t>(2, scale_) : 2)));
   }
 
   // Of what is computed value by value. A GPU waits for its memory there.
@@ -165,7 +169,7 @@ class Calibration {
 
   // Of tensors that no cache holds.
   double memory() const {
-    at::Tensor x = random(scale_ == 1 ? 4'000 : 8'000, 4'096, at::kFloat);
+    at::Tensor x = random(is_cuda_ ? 500 * scale_ : 4'000, 4'096, at::kFloat);
     const at::Tensor y = at::zeros_like(x);
     const double bytes = 3.0 * static_cast<double>(x.nbytes());
     const double addition =
@@ -189,20 +193,21 @@ class Calibration {
 
   // Of the copies that carry state and inputs of layers.
   double link() const {
-    constexpr int64_t kBytes = int64_t{64} << 20;
-    const at::Tensor here = random(kBytes / 4'096, 1'024, at::kFloat);
+    const int64_t bytes = (is_cuda_ ? scale_ : kFullScale) * (int64_t{4} << 20);
+    const at::Tensor here = random(bytes / 4'096, 1'024, at::kFloat);
     device::HostMemory host(device_.torch.type());
-    const device::HostBlock there = host.allocate(kBytes, "to measure the link");
+    const device::HostBlock there = host.allocate(bytes, "to measure the link");
     device::CopyLane lane(device_.torch.type());
-    return static_cast<double>(kBytes) / seconds_of(device_, [&] {
+    return static_cast<double>(bytes) / seconds_of(device_, [&] {
              lane.follow_device();
-             lane.copy(there.data(), here.const_data_ptr(), kBytes);
+             lane.copy(there.data(), here.const_data_ptr(), bytes);
              lane.device_follows();
            });
   }
 
  private:
   const device::RunDevice& device_;
+  bool is_cuda_;
   int64_t scale_;
 };
 
@@ -214,31 +219,34 @@ bool uses_half(train::Compute compute) {
   return compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
 }
 
-// What cuBLAS keeps to work in is allocated with the first product of a kind, and stays: it would
-// keep the arena that it lies in.
-void allocate_blas_workspaces(const device::RunDevice& device, train::Compute compute) {
-  for (const at::ScalarType type : {at::kFloat, half_type(compute)}) {
-    if (type != at::kFloat && !uses_half(compute)) continue;
-    const at::Tensor one = at::ones({16, 16}, at::TensorOptions(type).device(device.torch));
-    at::Tensor sum = at::zeros({16, 16}, one.options().dtype(at::kFloat));
-    kernels::Gemm::multiply({.a = one, .b = one});
-    kernels::Gemm::accumulate(sum, {.a = one, .b = one});
-  }
+// The scale that a budget has room for; kFullScale on the CPU, where it does not count.
+int64_t scale_for(const device::RunDevice& device, int64_t budget_bytes) {
+  if (!device.target.is_cuda() || budget_bytes == kNoBudget) return kFullScale;
+  const int64_t room = train::room_for_trials(device, budget_bytes);
+  if (room >= kBytesPerScale) return std::min(kFullScale, room / kBytesPerScale);
+  throw Infeasible(
+      {.attempted = fmt::format("measuring how fast {} is", device.name),
+       .found = fmt::format("{} left of a budget of {}", format_bytes(std::max<int64_t>(0, room)),
+                            format_bytes(budget_bytes)),
+       .expected = fmt::format("at least {}", format_bytes(kBytesPerScale)),
+       .hint = fmt::format("Try --memory {}.",
+                           format_mebibytes(budget_bytes - room + 2 * kBytesPerScale))});
 }
 
 }  // namespace
 
-Rates measure_rates(const device::RunDevice& device, train::Compute compute) {
+Rates measure_rates(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
   const device::TargetScope target(device.target);
   train::apply_arithmetic({.compute = compute});
   const bool is_cuda = device.target.is_cuda();
   const at::AutoDispatchBelowADInplaceOrView no_graph;
-  if (is_cuda) allocate_blas_workspaces(device, compute);
+  if (is_cuda) train::allocate_blas_workspaces(device, compute);
+  const int64_t scale = scale_for(device, budget_bytes);
   // As in a run, where memory costs no call to the driver.
   const auto arena = std::make_shared<device::Arena>(
-      is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, kArenaBytes);
+      is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, scale * kBytesPerScale);
   const device::ArenaGuard guard(device.torch.type(), arena);
-  const Calibration calibration(device);
+  const Calibration calibration(device, scale);
   Rates rates{.bytes_per_s = calibration.memory(), .link_bytes_per_s = calibration.link()};
   const auto set = [&](Work work, const Line& line) {
     rates.flops_per_s[static_cast<size_t>(work)] = line.flops_per_s;
@@ -289,25 +297,29 @@ JsonCache cache() {
   return JsonCache::named("rates.json");
 }
 
-std::string key_of(const device::RunDevice& device, train::Compute compute) {
-  return fmt::format("{} | driver {} | {} threads | {} | {}", device.name,
-                     device::read_gpus().driver_version, at::get_num_threads(), build_info().commit,
-                     name_of(compute, train::kComputes));
+std::string key_of(const device::RunDevice& device, train::Compute compute, int64_t scale) {
+  std::string key = fmt::format("{} | driver {} | {} threads | {} | {}", device.name,
+                                device::read_gpus().driver_version, at::get_num_threads(),
+                                build_info().commit, name_of(compute, train::kComputes));
+  return scale == kFullScale ? key : fmt::format("{} | {}/{}", key, scale, kFullScale);
 }
 
 }  // namespace
 
-Rates calibrate(const device::RunDevice& device, train::Compute compute) {
-  const Rates rates = measure_rates(device, compute);
-  cache().store(key_of(device, compute), to_json(rates));
+Rates calibrate(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
+  const Rates rates = measure_rates(device, compute, budget_bytes);
+  cache().store(key_of(device, compute, scale_for(device, budget_bytes)), to_json(rates));
   return rates;
 }
 
-Rates rates_at_hand(const device::RunDevice& device, train::Compute compute) {
-  if (const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute))) {
+Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
+  // What was measured with the whole is better than what this budget has room for.
+  for (const int64_t scale : {kFullScale, scale_for(device, budget_bytes)}) {
+    const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute, scale));
+    if (!kept) continue;
     if (const std::optional<Rates> rates = rates_from_json(*kept)) return *rates;
   }
-  return calibrate(device, compute);
+  return calibrate(device, compute, budget_bytes);
 }
 
 std::vector<train::Compute> computes_of(const device::Target& target) {

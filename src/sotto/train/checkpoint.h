@@ -41,6 +41,8 @@ struct RunState {
   int64_t step = 0;
   data::StepPosition next;
   MicroBatchLimits limits;
+  // The device that they were found for; empty in checkpoints of earlier versions.
+  std::string device_name = {};
   // Of the best evaluation so far, of what they are compared by.
   double best_metric = std::numeric_limits<double>::infinity();
   int64_t best_step = 0;

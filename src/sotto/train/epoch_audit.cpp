@@ -36,9 +36,18 @@ EpochAudit EpochAuditor::audit(const data::EpochOrder& epoch, const StepSettings
     if (budget_.holds(worst.report)) return audit_of(epoch, lowered.limits, worst);
     if (!lowered.limits.is_adaptive || worst.candidate.utterances == 1)
       refuse_step(epoch, worst.candidate, lowered.limits, worst.report);
-    int64_t& frames = lowered.limits.max_frames;
-    frames = std::min(frames, worst.candidate.frames) * 19 / 20;
+    lowered.limits = lower(lowered.limits, worst.candidate, settings.largest_item);
   }
+}
+
+MicroBatchLimits EpochAuditor::lower(MicroBatchLimits limits, const Candidate& worst,
+                                     const LargestItem& item) {
+  if (limits.max_frames > item.frames) {
+    limits.max_frames = std::max(std::min(limits.max_frames, worst.frames) * 19 / 20, item.frames);
+  } else {
+    limits.max_utterances = std::max<int64_t>(1, worst.utterances * 19 / 20);
+  }
+  return limits;
 }
 
 std::vector<int64_t> EpochAuditor::worst_steps(const data::EpochOrder& epoch,

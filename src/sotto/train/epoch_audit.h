@@ -63,6 +63,9 @@ class EpochAuditor {
   // The largest by each measure, so many of each, and where it is said at most one of a step.
   static std::vector<Candidate> largest_of(std::vector<Candidate> candidates, size_t count,
                                            bool is_one_a_step);
+  // Frames by a twentieth, down to the largest item of the run; there, utterances.
+  static MicroBatchLimits lower(MicroBatchLimits limits, const Candidate& worst,
+                                const LargestItem& item);
   struct Worst {
     Candidate candidate;
     device::MemoryReport report;

@@ -237,6 +237,18 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
        .hint = hint_for(least, needed.high_water, settings)});
 }
 
+LargestItem find_largest_item(const models::Model& model, const data::Source& source) {
+  LargestItem largest;
+  int64_t rows = 0;
+  for (int64_t place = 0; place < source.num_items(); ++place) {
+    const data::ExampleSize size = source.size_of(place);
+    rows = std::max(rows, size.rows);
+    largest.labels = std::max(largest.labels, size.labels);
+  }
+  largest.frames = model.num_frames(rows);
+  return largest;
+}
+
 Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,
                     const MicroBatchLimits& most) {
   std::vector<int64_t> order(static_cast<size_t>(source.num_items()));

@@ -68,6 +68,9 @@ class BudgetFit {
   std::vector<float> sorted_lengths_;
 };
 
+// Of the source, as large as its items may be.
+LargestItem find_largest_item(const models::Model& model, const data::Source& source);
+
 // Limits for recognising the items, at most `most`; the dry run may be of either purpose.
 // Throws Infeasible where the longest does not fit into the budget alone.
 Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,

@@ -42,10 +42,11 @@ constexpr std::array<std::string_view, 6> kPhrases = {
     "can't allocate memory",  // ATen's allocator of host memory
 };
 
-std::string limits_text(const MicroBatchLimits& limits) {
-  if (!limits.is_adaptive) return fmt::format("{} utterances", limits.max_utterances);
-  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "the whole step";
-  return fmt::format("{} frames", limits.max_frames);
+// Whether the step may be split under the limits: gradients in bf16 may be added to only so often.
+bool may_split(const Learner& learner, std::span<const data::Example> examples,
+               const MicroBatchLimits& limits) {
+  return learner.gradient_type == at::kFloat ||
+         std::ssize(split_step(*learner.model, examples, limits)) <= kMaxBf16Sums;
 }
 
 }  // namespace
@@ -62,25 +63,26 @@ std::optional<std::string> out_of_memory_reason(const std::exception& error) {
 }
 
 MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
-                        const MicroBatchLimits& limits) {
-  MicroBatchLimits half = limits;
-  if (!limits.is_adaptive) {
-    const int64_t most = std::min(limits.max_utterances, std::ssize(examples));
-    half.max_utterances = std::max<int64_t>(1, most / 2);
-    return half;
-  }
-  int64_t longest = 0;
-  int64_t largest = 0;
-  for (const std::vector<int64_t>& places : split_step(model, examples, limits)) {
+                        const StepSettings& settings) {
+  MicroBatchLimits half = settings.limits;
+  int64_t longest = settings.largest_item.frames;
+  int64_t most_frames = 0;
+  int64_t most_utterances = 0;
+  for (const std::vector<int64_t>& places : split_step(model, examples, settings.limits)) {
     int64_t frames = 0;
     for (const int64_t place : places) {
       const int64_t of_one = model.num_frames(examples[static_cast<size_t>(place)].rows);
       longest = std::max(longest, of_one);
       frames += of_one;
     }
-    largest = std::max(largest, frames);
+    most_frames = std::max(most_frames, frames);
+    most_utterances = std::max(most_utterances, std::ssize(places));
   }
-  half.max_frames = std::max(longest, largest / 2);
+  if (settings.limits.is_adaptive && most_frames > longest) {
+    half.max_frames = std::max(longest, most_frames / 2);
+  } else {
+    half.max_utterances = std::max<int64_t>(1, most_utterances / 2);
+  }
   return half;
 }
 
@@ -93,18 +95,21 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
     Attempt attempt = attempt_step(learner, examples, settings);
     if (attempt.result) return std::move(*attempt.result);
     const int64_t peak_bytes = arena.report().peak;
-    tried.push_back(fmt::format("{}: {}", limits_text(settings.limits), format_bytes(peak_bytes)));
-    if (retry == kMaxRetries) {
+    tried.push_back(fmt::format("{}: {}", describe(settings.limits), format_bytes(peak_bytes)));
+    const MicroBatchLimits half = halved(*learner.model, examples, settings);
+    // Smaller micro-batches than these would not help, or round gradients too often.
+    const bool is_last = retry == kMaxRetries || (retry > 0 && !may_split(learner, examples, half));
+    if (is_last) {
       throw OutOfMemory(
           {.attempted = fmt::format("step {}", settings.step),
            .found = fmt::format("no memory after {} retries: {} Tried, a micro-batch and what it "
                                 "reached: {}",
-                                kMaxRetries, attempt.reason, fmt::join(tried, "; ")),
+                                retry, attempt.reason, fmt::join(tried, "; ")),
            .hint =
                "Raise --memory, or choose a tier that keeps less; --resume goes on from here."});
     }
     learner.release_caches();
-    if (retry > 0) settings.limits = halved(*learner.model, examples, settings.limits);
+    if (retry > 0) settings.limits = half;
     on_restart({.step = settings.step,
                 .attempt = retry + 1,
                 .limits = settings.limits,

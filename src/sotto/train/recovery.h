@@ -39,9 +39,9 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
 // library. None where the error is another.
 std::optional<std::string> out_of_memory_reason(const std::exception& error);
 
-// Limits under which the largest micro-batch of the step is half as large, as far as utterances can
-// be divided.
+// Limits under which the largest micro-batch of the step is half as large: in frames, down to the
+// largest item of the run; there, in utterances.
 MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
-                        const MicroBatchLimits& limits);
+                        const StepSettings& settings);
 
 }  // namespace sotto::train

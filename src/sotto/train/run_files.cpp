@@ -166,11 +166,4 @@ MicroBatchLimits read_learned_limits(const fs::path& folder) {
   return limits_from_json(json.at("limits"));
 }
 
-MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b) {
-  return {.max_frames = std::min(a.max_frames, b.max_frames),
-          .max_labels = std::min(a.max_labels, b.max_labels),
-          .max_utterances = std::min(a.max_utterances, b.max_utterances),
-          .is_adaptive = a.is_adaptive && b.is_adaptive};
-}
-
 }  // namespace sotto::train

@@ -45,7 +45,4 @@ void write_learned_limits(const std::filesystem::path& folder, const MicroBatchL
 // No limits where nothing was learned.
 MicroBatchLimits read_learned_limits(const std::filesystem::path& folder);
 
-// The smaller of both in each respect.
-MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b);
-
 }  // namespace sotto::train

@@ -109,6 +109,7 @@ std::unique_ptr<models::Model> make_model(const RunConfig& config, const models:
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
                  const at::Device& on_device, int64_t host_bytes)
     : device(on_device),
+      gradient_type(config.arithmetic().gradients),
       host(on_device.type(), host_bytes),
       staging(host),
       host_tape(host),

@@ -32,6 +32,7 @@ struct Learner {
   int64_t release_caches();
 
   at::Device device;
+  at::ScalarType gradient_type;
   // For copies to a GPU, what tier `host` keeps, and state of the optimizer.
   device::HostMemory host;
   device::StagingBuffer staging;
@@ -59,6 +60,8 @@ struct StepSettings {
   // Off for the worst that a step can take.
   bool drops_layers = true;
   MicroBatchLimits limits = {};
+  // Of the whole run: limits that are lowered stay above it, so that no later step exceeds them.
+  LargestItem largest_item = {};
 };
 
 struct StepResult {

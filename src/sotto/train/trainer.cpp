@@ -70,11 +70,12 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   state_.data_fingerprint = data_->fingerprint();
   const models::DataShape shape = data_->shape();
   state_.shape = shape;
+  state_.device_name = request_.device.name;
   open_device(shape);
   dry_ =
       std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining, request_.device.target);
   make_sources();
-  fit_to_budget();
+  fit_to_budget(earlier_limits(checkpoint));
   check_release_interval(config.release_caches_every, plan_.total_steps);
 
   const at::Device& torch_device = request_.device.torch;
@@ -137,7 +138,7 @@ void Trainer::make_sources() {
       train_->lengths());
 }
 
-void Trainer::fit_to_budget() {
+void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   const RunConfig& config = request_.config;
   plan_.num_utterances = train_->num_items();
   const std::vector<float> lengths = train_->lengths();
@@ -150,16 +151,29 @@ void Trainer::fit_to_budget() {
   plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
   plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.num_skipped = train_->num_skipped();
+  largest_item_ = find_largest_item(dry_->model(), *train_);
   BudgetFit fit(*dry_, *train_, budget_);
-  StepSettings settings = settings_for(1);
-  settings.limits = limits_of(config);
-  plan_.fit = fit.find_limits(config.effective_batch, settings);
-  const MicroBatchLimits learned = narrower(state_.limits, read_learned_limits(request_.folder));
-  state_.limits = narrower(plan_.fit.limits, learned);
-  plan_.fit.limits = state_.limits;
+  RunLimits found = find_run_limits(fit, budget_, config, settings_for(1), earlier);
+  if (!found.note.empty()) tell(events_.warned, found.note);
+  plan_.fit = std::move(found.fit);
+  state_.limits = plan_.fit.limits;
   if (dev_) {
     evaluation_limits_ = fit_recognition(*dry_, *dev_, budget_, state_.limits).limits;
   }
+}
+
+// Those of the checkpoint, and what was learned since.
+std::optional<EarlierLimits> Trainer::earlier_limits(
+    const std::optional<Checkpoint>& checkpoint) const {
+  if (!checkpoint) return std::nullopt;
+  const RunConfig& before = checkpoint->config;
+  const RunConfig& now = request_.config;
+  const bool is_same_device = checkpoint->state.device_name.empty() ||
+                              checkpoint->state.device_name == request_.device.name;
+  return EarlierLimits{
+      .limits = narrower(checkpoint->state.limits, read_learned_limits(request_.folder)),
+      .is_same_budget =
+          is_same_device && before.memory == now.memory && limits_of(before) == limits_of(now)};
 }
 
 StepSettings Trainer::settings_for(int64_t step) const {
@@ -170,7 +184,8 @@ StepSettings Trainer::settings_for(int64_t step) const {
           .total_steps = plan_.total_steps,
           .rate_factor = state_.plateau.factor,
           .loss_scale = loss_scale_.value(),
-          .limits = state_.limits};
+          .limits = state_.limits,
+          .largest_item = largest_item_};
 }
 
 RunSummary Trainer::run() {
@@ -215,8 +230,8 @@ void Trainer::begin_epoch(int64_t epoch) {
   tell(events_.audited, epoch, audit);
   if (!(audit.fit.limits == state_.limits)) {
     state_.limits = audit.fit.limits;
-    tell(events_.warned, fmt::format("epoch {}: the limit is now {} frames a micro-batch",
-                                     epoch + 1, state_.limits.max_frames));
+    tell(events_.warned, fmt::format("epoch {}: at most {} per micro-batch now", epoch + 1,
+                                     describe(state_.limits)));
   }
 }
 

@@ -28,6 +28,7 @@
 #include "sotto/train/monitor.h"
 #include "sotto/train/recovery.h"
 #include "sotto/train/run_data.h"
+#include "sotto/train/run_limits.h"
 #include "sotto/train/step.h"
 
 namespace sotto::train {
@@ -142,7 +143,8 @@ class Trainer {
   void open_device(const models::DataShape& shape);
   void load_first_weights(const std::optional<Checkpoint>& checkpoint);
   void make_sources();
-  void fit_to_budget();
+  void fit_to_budget(const std::optional<EarlierLimits>& earlier);
+  std::optional<EarlierLimits> earlier_limits(const std::optional<Checkpoint>& checkpoint) const;
   void begin_epoch(int64_t epoch);
   data::LoadedStep next_step(data::Loader& loader);
   StepReport train_one(const data::LoadedStep& loaded);
@@ -176,6 +178,7 @@ class Trainer {
   RunPlan plan_;
   RunState state_;
   RunSummary summary_;
+  LargestItem largest_item_;
   MicroBatchLimits evaluation_limits_;
   StepBudget budget_;  // of the arena, and of the host
   LossScale loss_scale_;

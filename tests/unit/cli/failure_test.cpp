@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <stdexcept>
 
 #include "sotto/core/error.h"
@@ -28,6 +29,16 @@ TEST(Failure, EachErrorHasItsExitCode) {
   EXPECT_EQ(failure_of(InternalError(kProblem)).exit_code, 70);
   EXPECT_EQ(failure_of(std::runtime_error("x")).exit_code, 70);
   EXPECT_EQ(failure_of(7).exit_code, 70);
+}
+
+TEST(Failure, WantOfHostMemoryIsOutOfMemoryWhereverItIsMet) {
+  const Failure failure = failure_of(std::bad_alloc());
+  EXPECT_EQ(failure.exit_code, 3);
+  EXPECT_EQ(failure.message, "out of memory: the host has no more memory");
+  const c10::Error torch(
+      {"function", "file.cpp", 1},
+      "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
+  EXPECT_EQ(failure_of(torch).exit_code, 3);
 }
 
 TEST(Failure, TheMessageIsOneLine) {

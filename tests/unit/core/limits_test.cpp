@@ -29,6 +29,22 @@ TEST(MicroBatchLimits, ComeBackFromJson) {
   EXPECT_EQ(limits_from_json(nlohmann::json::object()), MicroBatchLimits{});
 }
 
+TEST(MicroBatchLimits, AreRaisedToTheLargestItemAlone) {
+  const LargestItem item{.frames = 100, .labels = 20};
+  const MicroBatchLimits low{.max_frames = 60, .max_labels = 10, .max_utterances = 3};
+  EXPECT_EQ(raised_to(low, item),
+            (MicroBatchLimits{.max_frames = 100, .max_labels = 20, .max_utterances = 3}));
+  const MicroBatchLimits high{.max_frames = 160, .max_labels = 30};
+  EXPECT_EQ(raised_to(high, item), high);
+}
+
+TEST(MicroBatchLimits, AreDescribedByWhatLimits) {
+  EXPECT_EQ(describe({}), "the whole step");
+  EXPECT_EQ(describe({.max_frames = 9}), "9 frames");
+  EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2}), "9 frames and 2 utterances");
+  EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2, .is_adaptive = false}), "2 utterances");
+}
+
 TEST(MicroBatchLimits, RefuseOtherJson) {
   const auto refusal = [](const char* text) {
     return message_of<DataError>([&] { limits_from_json(nlohmann::json::parse(text)); });

@@ -10,6 +10,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/dataset.h"
 #include "sotto/data/loader.h"
+#include "sotto/data/manifest_writer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "unit/data/sound_file.h"
@@ -51,6 +52,29 @@ TEST(ReadAudio, ReadsEveryFormat) {
     const std::vector<float> samples = read_audio({.path = path, .duration_s = 1.25}, 16'000);
     EXPECT_NEAR(static_cast<double>(samples.size()), 20'000.0, 1.0) << format.name;
     EXPECT_LE(noise_of(samples, sound.samples), format.noise) << format.name;
+  }
+}
+
+// Manifests round durations. What is planned with is the longest file that is accepted for one.
+TEST(ReadAudio, GivesNoMoreThanIsPlannedForARoundedDuration) {
+  const TempFolder folder;
+  for (const int rate : {8'000, 16'000, 22'050, 44'100}) {
+    for (const double duration_s : {0.2, 1.0, 2.345678}) {
+      const double longest_s = duration_s + duration_tolerance_s(duration_s);
+      write_sound(folder.path() / "a.wav",
+                  tone(std::floor(longest_s * rate) / rate, /*channels=*/1, rate));
+      {
+        ManifestWriter writer(folder.path() / "m.jsonl");
+        writer.add({.file = "a.wav", .duration_s = duration_s, .text = "a"});
+        writer.finish();
+      }
+      const Dataset dataset(Manifest::read(folder.path() / "m.jsonl"),
+                            Tokenizer(Vocabulary::from_texts({"a"}), {}), {});
+      const auto example = std::get<Example>(dataset.load(0, 0));
+      EXPECT_GT(example.rows, static_cast<int64_t>(duration_s * 16'000.0));
+      EXPECT_LE(example.rows, dataset.size_of(0).rows) << rate << " Hz, " << duration_s << " s";
+      EXPECT_EQ(dataset.lengths().front(), static_cast<float>(duration_s));
+    }
   }
 }
 

@@ -59,6 +59,26 @@ TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
   EXPECT_EQ(audit.worst_step, worst_step);
 }
 
+// What fits into a budget fits into every larger one: limits never fall below the longest
+// utterance.
+TEST_F(EpochAudits, PassInEveryLargerBudget) {
+  settings_.limits = {};
+  settings_.largest_item = find_largest_item(dry_.model(), source_);
+  const int64_t most = audit_in(device::Arena::kUnlimited).fit.worst.high_water;
+  int64_t least = 0;
+  for (int64_t bytes = most / 8; bytes < most; bytes += most / 200) {
+    try {
+      const EpochAudit audit = audit_in(bytes);
+      if (least == 0) least = bytes;
+      EXPECT_GE(audit.fit.limits.max_frames, settings_.largest_item.frames) << bytes;
+      EXPECT_LE(audit.fit.worst.high_water, bytes);
+    } catch (const Infeasible&) {
+      EXPECT_EQ(least, 0) << bytes << " is refused, " << least << " was not";
+    }
+  }
+  EXPECT_GT(least, 0);
+}
+
 TEST_F(EpochAudits, NameTheUtterancesOfABreach) {
   const EpochAudit audit = audit_in(device::Arena::kUnlimited);
   EXPECT_NO_THROW(audit_in(audit.fit.worst.high_water));

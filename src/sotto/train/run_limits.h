@@ -1,0 +1,32 @@
+// The limits of micro-batches that a run starts or goes on with.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sotto/train/fit.h"
+#include "sotto/train/run_config.h"
+
+namespace sotto::train {
+
+// What a run that goes on had.
+struct EarlierLimits {
+  MicroBatchLimits limits;
+  // On the same device, under the same settings of memory and of limits.
+  bool is_same_budget = true;
+};
+
+struct RunLimits {
+  Fit fit;
+  // What became of the earlier limits, for the user; empty where they hold.
+  std::string note = {};
+};
+
+// Earlier limits hold at the same budget, where they still fit into it, since a run goes on to the
+// bit only with them; they are raised to the largest item of the run. Otherwise limits are found
+// by the budget.
+RunLimits find_run_limits(BudgetFit& fit, const StepBudget& budget, const RunConfig& config,
+                          const StepSettings& settings,
+                          const std::optional<EarlierLimits>& earlier);
+
+}  // namespace sotto::train

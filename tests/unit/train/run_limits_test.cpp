@@ -1,0 +1,62 @@
+#include "sotto/train/run_limits.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/error.h"
+#include "sotto/data/example_list.h"
+#include "support/thrown.h"
+#include "support/tiny_corpus.h"
+
+namespace sotto::train {
+namespace {
+
+class RunLimitsTest : public ::testing::Test {
+ protected:
+  RunLimits find(int64_t bytes, const std::optional<EarlierLimits>& earlier) {
+    const StepBudget budget{.bytes = bytes};
+    BudgetFit fit(dry_, source_, budget);
+    return find_run_limits(fit, budget, config_, settings_, earlier);
+  }
+
+  RunConfig config_ = test::tiny_config();
+  data::ExampleList source_{test::tiny_examples(48, 1)};
+  DryRun dry_{config_, test::kTinyShape, DryRun::Purpose::kTraining};
+  StepSettings settings_{.tier = config_.tier,
+                         .largest_item = find_largest_item(dry_.model(), source_)};
+  int64_t whole_ = find(device::Arena::kUnlimited, std::nullopt).fit.worst.high_water;
+  MicroBatchLimits half_ = find(whole_ * 2 / 3, std::nullopt).fit.limits;
+};
+
+TEST_F(RunLimitsTest, OfTheSameBudgetHold) {
+  ASSERT_LT(half_.max_frames, MicroBatchLimits::kUnlimited);
+  const RunLimits kept = find(device::Arena::kUnlimited, EarlierLimits{.limits = half_});
+  EXPECT_EQ(kept.fit.limits, half_);
+  EXPECT_EQ(kept.note, "");
+  EXPECT_LE(kept.fit.worst.high_water, whole_ * 2 / 3);
+}
+
+TEST_F(RunLimitsTest, AreRaisedToTheLargestItem) {
+  MicroBatchLimits low = half_;
+  low.max_frames = settings_.largest_item.frames / 2;
+  EXPECT_EQ(find(whole_, EarlierLimits{.limits = low}).fit.limits.max_frames,
+            settings_.largest_item.frames);
+}
+
+TEST_F(RunLimitsTest, OfAnotherBudgetAreFoundAnewUpAndDown) {
+  const RunLimits up =
+      find(device::Arena::kUnlimited, EarlierLimits{.limits = half_, .is_same_budget = false});
+  EXPECT_EQ(up.fit.limits.max_frames, MicroBatchLimits::kUnlimited);
+  EXPECT_PRED2(test::contains, up.note, "the whole step per micro-batch now");
+  EXPECT_PRED2(test::contains, up.note, fmt::format("{} frames before", half_.max_frames));
+  const RunLimits down = find(whole_ / 2, EarlierLimits{.limits = half_, .is_same_budget = false});
+  EXPECT_LT(down.fit.limits.max_frames, half_.max_frames);
+}
+
+TEST_F(RunLimitsTest, ThatDoNotFitAreFoundAnew) {
+  const RunLimits found = find(whole_ / 2, EarlierLimits{.limits = half_});
+  EXPECT_LT(found.fit.limits.max_frames, half_.max_frames);
+  EXPECT_PRED2(test::contains, found.note, "do not fit into the budget");
+}
+
+}  // namespace
+}  // namespace sotto::train
