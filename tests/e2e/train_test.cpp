@@ -72,7 +72,7 @@ TEST_F(Train, CutsWhatDoesNotFit) {
   double seconds = 0.0;
   nlohmann::json segments = nlohmann::json::array();
   int64_t frames = 0;
-  for (std::istringstream stream(lines); frames < 1500;) {
+  for (std::istringstream stream(lines); frames < 3000;) {
     std::string line;
     std::getline(stream, line);
     const auto utterance = nlohmann::json::parse(line);
