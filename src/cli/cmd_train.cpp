@@ -26,6 +26,7 @@
 #include "sotto/core/units.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
+#include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
 
@@ -88,6 +89,25 @@ std::optional<fs::path> checkpoint_for(const TrainOptions& options, const fs::pa
   const std::optional<fs::path> newest = newest_checkpoint(folder);
   if (!newest) spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
   return newest;
+}
+
+// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+fs::path numbered_folder(const std::string& model, bool resumes) {
+  if (resumes) {
+    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
+      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
+      return *newest;
+    }
+  }
+  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
+  spdlog::info("files of this run go to {}", folder.string());
+  return folder;
+}
+
+fs::path folder_for(const TrainOptions& options, const ReadConfig& read) {
+  if (!options.out.empty()) return options.out;
+  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
+  return numbered_folder(read.model_name, options.resume || read.request.resumes);
 }
 
 nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
@@ -190,8 +210,7 @@ void run_train(const TrainOptions& options) {
   if (options.max_steps > 0) read.config.max_steps = options.max_steps;
   const train::RunConfig& config = read.config;
   check_has_data(config);
-  const fs::path folder =
-      options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
+  const fs::path folder = folder_for(options, read);
   const std::optional<fs::path> checkpoint =
       described ? described : checkpoint_for(options, folder, read.request);
 
@@ -235,12 +254,12 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->excludes(command->get_option("--config"));
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
-  command->add_option("--out", options->out, "Folder of the run (runs/NAME)");
+  command->add_option("--out", options->out, "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command->add_option("--max-steps", options->max_steps, "Updates at most")
       ->check(CLI::PositiveNumber);
   command->add_option("--log-every", options->log_every, "Updates between lines of the log")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint");
+  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
   command->footer(example("  sotto train --config configs/digits.yaml --memory 300MiB"));
   command->callback([options] { run_train(*options); });

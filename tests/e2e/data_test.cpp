@@ -178,10 +178,14 @@ TEST_F(DataCommand, FromATableToParts) {
   const json line = lines("parts/dev.jsonl").at(0);
   EXPECT_TRUE(fs::exists(at("parts") / fs::path(line.at("audio_filepath").get<std::string>())));
   const std::string dev = content_of(at("parts/dev.jsonl"));
+  const CommandResult refused = run_sotto(words);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "parts/train.jsonl and ");
   std::vector<std::string> again = words;
+  again.back() = at("again");
   again.emplace_back("--json");
   const json summary = json::parse(run_sotto(again).out);
-  EXPECT_EQ(content_of(at("parts/dev.jsonl")), dev);
+  EXPECT_EQ(content_of(at("again/dev.jsonl")), dev);
   EXPECT_EQ(summary.at("parts").at(2).at("speakers"), 2);
   EXPECT_EQ(summary.at("by"), "speaker");
   const CommandResult alone =

@@ -11,6 +11,7 @@
 #include "sotto/train/init_from.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
+#include "sotto/train/run_name.h"
 #include "sotto/train/state_conversion.h"
 
 namespace sotto::train {
@@ -50,6 +51,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       events_(std::move(events)),
       loss_scale_(request_.config.arithmetic()),
       target_(request_.device.target) {
+  if (request_.config.name.empty()) request_.config.name = run_name_from(request_.folder);
   const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
   if (request_.resume_from) checkpoint = read_checkpoint(*request_.resume_from);
