@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/corpus_check.h"
+#include "sotto/device/host_info.h"
 #include "sotto/report/table.h"
 #include "text_options.h"
 
@@ -72,6 +74,13 @@ nlohmann::ordered_json to_json(const CorpusCheck& check, const std::string& mani
   return json;
 }
 
+// All cores decode at once, each with a share of half the free RAM. No utterance needs more than 2
+// GiB: that is over an hour.
+int64_t most_bytes_per_file() {
+  const device::HostInfo host = device::read_host();
+  return std::min(int64_t{2} << 30, host.free_bytes / 2 / host.num_cores);
+}
+
 CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   std::optional<data::Tokenizer> tokenizer;
   if (!command.tokenizer.empty())
@@ -82,6 +91,7 @@ CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   options.on_progress = [&](int64_t done, int64_t total) {
     progress.show(done, total, "utterances");
   };
+  options.max_audio_bytes = most_bytes_per_file();
   if (tokenizer) options.tokenizer = &*tokenizer;
   if (!command.model.empty()) {
     const models::ModelOptions chosen = choose_model(command.model).options;

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -56,9 +57,8 @@ std::string problem_table(const std::vector<data::ImportProblem>& problems) {
   report::Table table({{}, {}});
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
     table.add_row({problems[i].place, problems[i].found});
-  // Not cut: what to type stands at the end of a line.
-  constexpr int64_t kAnyWidth = 2'000;
-  std::string text = table.to_string(kAnyWidth);
+  // Not cut on a terminal either: what to type stands at the end of a line.
+  std::string text = table.to_string(std::numeric_limits<int64_t>::max());
   if (problems.size() > kShown)
     text += fmt::format("and {} more; --json lists all\n", problems.size() - kShown);
   return text;
@@ -88,9 +88,10 @@ void run_import(const ImportCommand& command) {
   if (result.num_resumed > 0)
     std::cout << fmt::format("{} durations were known from an import that did not end\n",
                              result.num_resumed);
-  if (result.problems.empty()) return;
-  std::cout << fmt::format("{} left out:\n\n", result.problems.size())
-            << problem_table(result.problems);
+  if (!result.problems.empty())
+    std::cout << fmt::format("{} left out:\n\n", result.problems.size())
+              << problem_table(result.problems);
+  std::cout << fmt::format("Next: sotto data check {}\n", result.manifest.string());
 }
 
 }  // namespace

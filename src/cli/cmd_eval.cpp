@@ -141,7 +141,7 @@ void run_eval(const EvalOptions& options) {
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
-      options.beam.open(recogniser.checkpoint().tokenizer);
+      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
   if (is_text && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
     throw ConfigError({.attempted = "evaluating a language model",
                        .found = "--show, --worst, --by, --beam or --lm",

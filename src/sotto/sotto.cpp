@@ -228,8 +228,8 @@ Scores Recogniser::evaluate(const fs::path& data) {
 
 std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {
   std::vector<std::string> texts;
-  for (train::Transcript& transcript : state_->recogniser.transcribe(files))
-    texts.push_back(std::move(transcript.text));
+  for (const fs::path& file : files)
+    texts.push_back(state_->recogniser.transcribe(file).text);
   return texts;
 }
 

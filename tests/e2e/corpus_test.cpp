@@ -11,6 +11,7 @@
 
 #include "support/run_command.h"
 #include "support/temp_folder.h"
+#include "support/wav_bytes.h"
 #include "support/thrown.h"
 #include "unit/data/sound_file.h"
 
@@ -150,6 +151,46 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   expect_refusal({"--lm-weight", "1"}, "without --lm");
   expect_refusal({"--lm", at("long.wav")}, "long.wav");
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
+}
+
+// Those that can be read are printed, whatever the others are.
+TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  std::vector<std::string> words = {"transcribe",    "--checkpoint", at("run"),       at("good0.wav"),
+                                    at("gone.wav"), at("good1.wav"), "--memory", "500MiB"};
+  const CommandResult text = run_sotto(words);
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_PRED2(contains, text.out, at("good0.wav") + ": ");
+  EXPECT_PRED2(contains, text.out, at("good1.wav") + ": ");
+  EXPECT_PRED2(contains, text.err, "gone.wav: No such file or directory");
+  EXPECT_PRED2(contains, text.err, "transcribing 3 files: 1 could not be transcribed: ");
+  words.emplace_back("--json");
+  const CommandResult result = run_sotto(words);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(json::parse(result.out).size(), 2u);
+}
+
+// What the budget has no room for is refused before it is taken.
+TEST_F(Corpus, IsTranscribedInsideTheBudget) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  std::string slow = test::wav_bytes(120'000, 0.1);
+  slow[24] = 1;  // Hz
+  slow[25] = 0;
+  folder_.write("slow.wav", slow);
+  sound("hour.flac", {.samples = std::vector<float>(60 * 60 * 8'000), .sample_rate = 8'000});
+  const auto refusal = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"transcribe", "--checkpoint", at("run"), "--memory",
+                                      "500MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = run_sotto(words);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_PRED2(contains, refusal({at("slow.wav")}), "its header claims 1 samples per second");
+  EXPECT_PRED2(contains, refusal({at("hour.flac")}), "1 h 00 min of audio. Expected at most ");
+  EXPECT_PRED2(contains, refusal({at("good0.wav"), "--beam", "1000000000"}), "--beam");
 }
 
 TEST_F(Corpus, IsEvaluatedBySpeakerWithItsWorst) {

@@ -195,6 +195,15 @@ TEST_F(DataCommand, FromATableToParts) {
                "1 speaker for 3 parts. Expected at least one for each part. --by random");
 }
 
+TEST_F(DataCommand, ImportNamesTheNextStep) {
+  recordings("rec", 2);
+  const CommandResult result =
+      run_sotto({"data", "import", at("rec"), "--out", at("some/where/all.jsonl")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(result.out.ends_with("\nNext: sotto data check " + at("some/where/all.jsonl") + "\n"))
+      << result.out;
+}
+
 TEST_F(DataCommand, HelpHasExamples) {
   for (const char* command : {"import", "split"}) {
     const CommandResult result = run_sotto({"data", command, "--help"});

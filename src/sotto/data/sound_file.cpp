@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "sotto/core/error.h"
+#include "sotto/data/audio.h"
 
 namespace sotto::data {
 
@@ -112,6 +113,11 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
     const std::unique_lock alone(opening);
     file_ = open_once();
     if (file_ == nullptr) refuse_format(sf_strerror(nullptr));
+  }
+  if (info_.samplerate < kLowestSampleRate || info_.samplerate > kHighestSampleRate) {
+    refuse(fmt::format("its header claims {} samples per second", info_.samplerate),
+           fmt::format("from {} to {}", kLowestSampleRate, kHighestSampleRate),
+           "The header is wrong; write the file again with the rate it was recorded at.");
   }
   promised_frames_ = frames_of_header(file_.get(), info_);
 }

@@ -44,9 +44,13 @@ class Recogniser {
   Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
-  // What is said in audio files, in their order.
-  std::vector<Transcript> transcribe(const std::vector<std::filesystem::path>& files,
-                                     const TranscribeOptions& options = {});
+  // What is said in an audio file. Throws DataError where it cannot be read, or decoded takes more
+  // memory than the budget.
+  Transcript transcribe(const std::filesystem::path& file, const TranscribeOptions& options = {});
+
+  // Memory of the host for what lies there: audio, logits and prefixes of a beam search. On a CPU
+  // that is the budget.
+  int64_t host_bytes() const;
 
   // Most bytes that were taken so far.
   int64_t peak_bytes() const { return arena_->report().peak; }
@@ -60,6 +64,7 @@ class Recogniser {
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
   device::RunDevice device_;
+  int64_t budget_bytes_;
   StepBudget budget_;
   device::HostMemory host_;
   device::StagingBuffer staging_;
