@@ -10,6 +10,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/demo_corpus.h"
@@ -36,7 +37,7 @@ void run_demo(const DemoOptions& options) {
         {"format_version", 1},        {"train", corpus.train.string()},
         {"dev", corpus.dev.string()}, {"test", corpus.test.string()},
         {"utterances", total},        {"audio_seconds", corpus.audio_seconds}};
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
     return;
   }
   std::cout << fmt::format("{} utterances, {} of speech: {}, {}, {}\n", total,

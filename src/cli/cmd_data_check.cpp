@@ -18,6 +18,7 @@
 #include "sotto/data/corpus_check.h"
 #include "sotto/device/host_info.h"
 #include "sotto/report/table.h"
+#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {
@@ -118,7 +119,7 @@ void run_check(const CheckCommand& command) {
   command.rules.validate();
   const data::Manifest manifest = data::Manifest::read(command.manifest);
   const CorpusCheck found = check(command, manifest);
-  std::cout << (command.json ? to_json(found, command.manifest).dump(2) + "\n" : render(found));
+  std::cout << (command.json ? json_text(to_json(found, command.manifest)) : render(found));
   if (!command.write_clean.empty()) {
     data::write_clean(manifest, found, command.write_clean);
     if (!command.json)

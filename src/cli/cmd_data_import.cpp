@@ -11,6 +11,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/import.h"
@@ -76,10 +77,7 @@ void run_import(const ImportCommand& command) {
       [&](int64_t done, int64_t total) { progress.show(done, total, "utterances"); });
   progress.clear();
   if (command.json) {
-    // The name of a file need not be UTF-8.
-    std::cout << to_json(result).dump(2, ' ', false,
-                                      nlohmann::ordered_json::error_handler_t::replace)
-              << '\n';
+    std::cout << json_text(to_json(result));
     return;
   }
   std::cout << fmt::format("{}: {} utterances, {} of audio, from {}\n", result.manifest.string(),

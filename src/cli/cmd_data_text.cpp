@@ -15,6 +15,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/text_corpus.h"
 #include "sotto/report/table.h"
+#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {
@@ -68,7 +69,7 @@ void print(const data::TextSplit& split, bool as_json) {
                    part.path.string()});
   }
   if (as_json) {
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
   } else {
     std::cout << table.to_string();
   }

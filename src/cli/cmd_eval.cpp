@@ -18,6 +18,7 @@
 #include "sotto/report/table.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/run_files.h"
+#include "json_text.h"
 #include "train_view.h"
 
 namespace sotto::cli {
@@ -154,7 +155,7 @@ void run_eval(const EvalOptions& options) {
       });
   progress.clear();
   if (options.json) {
-    std::cout << to_json(evaluation, recogniser.folder().string()).dump(2) << '\n';
+    std::cout << json_text(to_json(evaluation, recogniser.folder().string()));
   } else {
     std::cout << (is_text ? render_text(evaluation, recogniser.peak_bytes())
                           : render(evaluation, options, recogniser.peak_bytes()));

@@ -10,6 +10,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "planned_run.h"
 #include "sotto/core/units.h"
 #include "sotto/report/table.h"
@@ -58,7 +59,7 @@ void add_find_batch(CLI::App& app, const GlobalOptions&) {
     const std::unique_ptr<Rehearsal> rehearsal = make_rehearsal(*options);
     const Rehearsal::LargestBatch largest = rehearsal->find_largest({});
     const int64_t arena = rehearsal->arena_bytes();
-    std::cout << (options->json ? to_json(largest, arena).dump(2) + "\n" : to_text(largest, arena));
+    std::cout << (options->json ? json_text(to_json(largest, arena)) : to_text(largest, arena));
   });
 }
 

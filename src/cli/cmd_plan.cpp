@@ -15,6 +15,7 @@
 #include "plan_details.h"
 #include "sotto/core/error.h"
 #include "sotto/train/run_name.h"
+#include "json_text.h"
 #include "transformers_view.h"
 
 namespace sotto::cli {
@@ -61,7 +62,7 @@ void compare(const PlanOptions& options, std::string_view what,
     }
     rows.push_back(std::move(row));
   }
-  std::cout << (options.json ? comparison_json(rows).dump(2) + "\n" : comparison_text(what, rows));
+  std::cout << (options.json ? json_text(comparison_json(rows)) : comparison_text(what, rows));
 }
 
 PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
@@ -95,7 +96,7 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
     if (options.timeline)
       json["timeline"] = timeline_json(made.planner->timeline_of(made.plan.best));
     if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
-    std::cout << json.dump(2) << "\n";
+    std::cout << json_text(json);
     return;
   }
   std::cout << plan_text(made.plan, made.request, made.facts) << "\n"

@@ -12,6 +12,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "progress.h"
 #include "sotto/core/config.h"
@@ -165,7 +166,7 @@ void run_prove_memory(const ProveOptions& options) {
   const int64_t budget = OpenedDevice(settings.memory).budget_bytes;
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
-    std::cout << to_json(rows, budget).dump(2) << '\n';
+    std::cout << json_text(to_json(rows, budget));
   } else {
     std::cout << proof_table(rows)
               << "\nPeaks in bytes; weights, gradients, activations and workspace in MiB at "

@@ -19,6 +19,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/text_sample.h"
 #include "sotto/data/tokenizer.h"
+#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {
@@ -130,7 +131,7 @@ void run_tokenizer_train(const TokenizerTrainOptions& options) {
                                          {"texts", trained.sample.num_texts},
                                          {"bytes", trained.sample.num_bytes},
                                          {"seconds", elapsed.count()}};
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
     return;
   }
   std::cout << fmt::format("{}: {} entries ({}), of {} texts, {:.1f} MB, in {:.1f} s\n",
@@ -155,7 +156,7 @@ void run_encode(const UseOptions& options) {
     if (options.json) {
       const nlohmann::ordered_json json = {
           {"text", encoded.text}, {"labels", encoded.labels}, {"unknown", encoded.unknown}};
-      std::cout << json.dump() << '\n';
+      std::cout << json_text(json, -1);
       return;
     }
     std::cout << fmt::format("{}\n", fmt::join(encoded.labels, " "));
@@ -189,7 +190,7 @@ void run_decode(const UseOptions& options) {
   for_each_line(options.words, [&](const std::string& line) {
     const std::string text = tokenizer.decode(parse_labels(line, tokenizer));
     if (options.json) {
-      std::cout << nlohmann::ordered_json{{"text", text}}.dump() << '\n';
+      std::cout << json_text({{"text", text}}, -1);
     } else {
       std::cout << text << '\n';
     }

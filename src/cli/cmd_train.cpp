@@ -28,6 +28,7 @@
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
+#include "json_text.h"
 #include "train_view.h"
 
 namespace sotto::cli {
@@ -239,7 +240,7 @@ void run_train(const TrainOptions& options) {
   const train::RunSummary summary = run_or_advise(trainer, opened);
   const std::string text = summary_text(summary, folder);
   add_to_kept_log(text);
-  std::cout << (options.json ? to_json(summary, folder).dump(2) + "\n" : text);
+  std::cout << (options.json ? json_text(to_json(summary, folder)) : text);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "beam_choice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -88,7 +89,7 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
       failed.push_back(file);
     }
   }
-  if (options.json) std::cout << json.dump(2) << std::endl;
+  if (options.json) std::cout << json_text(json);
   if (failed.empty()) return;
   throw DataError(
       {.attempted = fmt::format("transcribing {} files", options.files.size()),

@@ -145,7 +145,8 @@ void RunConfig::validate() const {
   } else {
     check_data_of(data, kOfText, "speech");
   }
-  const bool is_plain = name != "." && name != ".." && name.find('/') == std::string::npos;
+  const bool is_plain = name != "." && name != ".." && name.find('/') == std::string::npos &&
+                        name.find('\0') == std::string::npos;
   if (!is_plain) {
     throw ConfigError({.attempted = "checking the run's name",
                        .found = fmt::format("'{}'", name),

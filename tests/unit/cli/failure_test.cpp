@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "sotto/core/error.h"
@@ -28,6 +29,20 @@ TEST(Failure, EachErrorHasItsExitCode) {
   EXPECT_EQ(failure_of(InternalError(kProblem)).exit_code, 70);
   EXPECT_EQ(failure_of(std::runtime_error("x")).exit_code, 70);
   EXPECT_EQ(failure_of(7).exit_code, 70);
+}
+
+TEST(Failure, APathThatCannotBeUsedIsBadInput) {
+  std::string message;
+  try {
+    std::filesystem::create_directories(std::filesystem::path("/tmp") / std::string(300, 'x'));
+  } catch (...) {
+    const Failure failure = describe_current_exception();
+    EXPECT_EQ(failure.exit_code, 2);
+    message = failure.message;
+  }
+  EXPECT_TRUE(message.starts_with("using /tmp/xxx")) << message;
+  EXPECT_TRUE(message.ends_with("...: File name too long. Expected a path that this machine can use."))
+      << message;
 }
 
 TEST(Failure, TheMessageIsOneLine) {
