@@ -51,7 +51,9 @@ void add_data(CLI::App& app, const GlobalOptions&) {
   CLI::App* data = app.add_subcommand("data", "Make and prepare corpora");
   data->footer(
       example("  sotto data import recordings/ --out all.jsonl\n"
-              "  sotto data split all.jsonl --dev 5% --test 5% --out manifests"));
+              "  sotto data check all.jsonl\n"
+              "  sotto data split all.jsonl --dev 5% --test 5% --out manifests",
+              "a folder recordings/ with audio files and a .txt beside each"));
   add_data_import(*data);
   add_data_split(*data);
   add_data_check(*data);
@@ -66,7 +68,8 @@ void add_data(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::PositiveNumber);
   demo->add_option("--seed", options->corpus.seed, "Of what is said, voices and noise");
   demo->add_flag("--json", options->json, "Print JSON");
-  demo->footer(example("  sotto data demo --out demo_data --utterances 400"));
+  demo->footer(example("  sotto data demo --out demo_data --utterances 400",
+                       "espeak-ng: apt-get install espeak-ng"));
   demo->callback([options] { run_demo(*options); });
 }
 

@@ -149,8 +149,10 @@ void add_data_check(CLI::App& data) {
   command->add_flag("--strict", options->strict, "Exit with 2 where anything is found");
   command->add_flag("--json", options->json, "Print JSON, with every finding");
   command->footer(
-      example("  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base "
-              "--write-clean clean.jsonl"));
+      example("  sotto data check all.jsonl --write-clean clean.jsonl\n"
+              "  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base",
+              "a manifest all.jsonl, as sotto data import writes it; the second line a vocab.json, "
+              "as sotto tokenizer train writes it"));
   command->callback([options] { run_check(*options); });
 }
 

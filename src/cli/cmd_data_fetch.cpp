@@ -144,7 +144,8 @@ void add_data_fetch(CLI::App& data) {
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data fetch --list\n"
-              "  sotto data fetch mini-librispeech --out corpora --unpack"));
+              "  sotto data fetch mini-librispeech --out corpora --unpack",
+              "the network, for all but --list"));
   command->callback([options] { run_fetch(*options); });
 }
 

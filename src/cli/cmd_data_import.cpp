@@ -123,7 +123,8 @@ void add_data_import(CLI::App& data) {
   command->footer(
       example("  sotto data import recordings/ --out all.jsonl\n"
               "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
-              "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl"));
+              "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
+              "one of these corpora of yours: a folder with audio and texts, a table, Common Voice"));
   command->callback([options] { run_import(*options); });
 }
 

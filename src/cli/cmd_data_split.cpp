@@ -92,7 +92,8 @@ void add_data_split(CLI::App& data) {
   command->add_option("--seed", options->seed, "Of the draw");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      example("  sotto data split all.jsonl --dev 5% --test 5% --by speaker --out manifests"));
+      example("  sotto data split all.jsonl --dev 5% --test 5% --by speaker --out manifests",
+              "a manifest all.jsonl, as sotto data import writes it"));
   command->callback([options] { run_split(*options); });
 }
 

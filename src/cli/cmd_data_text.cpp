@@ -106,7 +106,8 @@ void add_data_text(CLI::App& data) {
   command->add_option("--seed", options->seed, "Of which document goes where")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON");
-  command->footer(example("  sotto data text books.txt --documents line --out corpus"));
+  command->footer(example("  sotto data text books.txt --documents line --out corpus",
+                          "a text, books.txt"));
   command->callback([options] { run_text(*options); });
 }
 

@@ -265,7 +265,7 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
       ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  command->footer(example("  sotto profile --model xls-r-1b\n  sotto profile --data train.jsonl"));
+  command->footer(example("  sotto profile\n  sotto profile --model xls-r-1b"));
   command->callback([options] { run_profile(*options); });
 }
 

@@ -188,7 +188,7 @@ void run_prove_memory(const ProveOptions& options) {
 
 void add_prove(CLI::App& app, const GlobalOptions&) {
   CLI::App* prove = app.add_subcommand("prove", "Show that a promise is kept on this machine");
-  prove->footer(example("  sotto prove memory"));
+  prove->footer(example("  sotto prove memory --set 'stacks=[2x64x300, 4x128x600]'"));
   CLI::App* memory = prove->add_subcommand(
       "memory", "Predict the peak of training steps, run them, and compare to the byte");
   // Shared, because the callback is copied and has to outlive this function.
@@ -200,7 +200,7 @@ void add_prove(CLI::App& app, const GlobalOptions&) {
   memory->add_option("--memory", options->memory,
                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   memory->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  memory->footer(example("  sotto prove memory --memory 500MiB --set stacks=[4x256x1000]"));
+  memory->footer(example("  sotto prove memory --memory 500MiB --set 'stacks=[4x128x600]'"));
   memory->callback([options] { run_prove_memory(*options); });
 }
 

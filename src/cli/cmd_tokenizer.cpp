@@ -222,7 +222,8 @@ void add_train_command(CLI::App& tokenizer) {
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto tokenizer train books.txt --type bpe --size 10000 --out books.model\n"
-              "  sotto tokenizer train train.jsonl --type char --case lower --out vocab.json"));
+              "  sotto tokenizer train train.jsonl --type char --case lower --out vocab.json",
+              "a text or a manifest of your own"));
   command->callback([options] { run_tokenizer_train(*options); });
 }
 
@@ -242,7 +243,8 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
   command->add_flag("--json", options->json, "Print JSON, an object a line");
   command->footer(
       example(encodes ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
-                      : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\""));
+                      : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\"",
+              "books.model: sotto tokenizer train makes it"));
   command->callback([options, encodes] { encodes ? run_encode(*options) : run_decode(*options); });
 }
 
@@ -251,7 +253,8 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
 void add_tokenizer(CLI::App& app, const GlobalOptions&) {
   CLI::App* tokenizer =
       app.add_subcommand("tokenizer", "Tokenizers: of characters, or SentencePiece");
-  tokenizer->footer(example("  sotto tokenizer train train.jsonl --out tokenizer.model"));
+  tokenizer->footer(example("  sotto tokenizer train train.jsonl --out tokenizer.model",
+                            "a manifest train.jsonl, as sotto data import writes it"));
   add_train_command(*tokenizer);
   add_use_command(*tokenizer, /*encodes=*/true);
   add_use_command(*tokenizer, /*encodes=*/false);

@@ -262,7 +262,10 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
-  command->footer(example("  sotto train --config configs/digits.yaml --memory 300MiB"));
+  command->footer(example("  sotto data demo --out demo_data\n"
+                          "  sotto train --model tiny --train demo_data/train.jsonl --dev "
+                          "demo_data/dev.jsonl --memory 300MiB",
+                          "espeak-ng, which speaks the demo corpus; or manifests of your own"));
   command->callback([options] { run_train(*options); });
 }
 

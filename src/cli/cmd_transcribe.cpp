@@ -135,7 +135,8 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");
   command->add_flag("--json", options->json, "Print JSON, with the time of each word");
-  command->footer(example("  sotto transcribe --checkpoint runs/digits a.flac b.mp3"));
+  command->footer(example("  sotto transcribe --checkpoint runs/tiny-1 a.flac b.mp3",
+                          "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
   command->callback([options] { run_transcribe(*options); });
 }
 

@@ -11,6 +11,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/tokenizer.h"
 #include "sotto/train/checkpoint.h"
+#include "sotto/train/model_keys.h"
 #include "sotto/train/run_name.h"
 
 namespace sotto::cli {
@@ -86,6 +87,7 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
   ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
   const train::AliasedRequest request = train::resolve_aliases(tree);
+  train::check_model_keys(tree, options.model, config.model.family);
   plan::OpenChoices open = open_choices(tree);
   read_group(tree, as_group(config));
   if (!config.model.is_language_model()) open.loss_rows = false;

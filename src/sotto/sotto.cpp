@@ -10,6 +10,7 @@
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
 #include "sotto/device/run_device.h"
+#include "sotto/train/model_keys.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/recogniser.h"
@@ -32,6 +33,7 @@ ReadConfig read(const Config& config) {
                                         : load_config(config.file, config.settings);
   ReadConfig result;
   result.request = train::resolve_aliases(tree);
+  train::check_model_keys(tree, /*named=*/{}, result.config.model.family);
   read_group(tree, as_group(result.config));
   return result;
 }

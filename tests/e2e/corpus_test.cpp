@@ -153,6 +153,23 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
 }
 
+// Who names a released model may expect its weights.
+TEST_F(Corpus, IsTrainedOnFromRandomWeightsWithAWord) {
+  good_utterances();
+  const std::vector<std::string> settings = {"model.preset=wav2vec2-base",
+                                             "model.conv_widths=[8, 8, 8, 8, 8, 8, 8]"};
+  const CommandResult random = train(settings);
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_PRED2(contains, random.err,
+               "wav2vec2-base starts from random weights. For the pretrained model type: hf "
+               "download facebook/wav2vec2-base and then --model facebook/wav2vec2-base\n");
+  fs::rename(at("run"), at("first"));
+  std::vector<std::string> begun = settings;
+  begun.push_back("init_from=" + at("first"));
+  EXPECT_FALSE(contains(train(begun).err, "random weights"));
+  EXPECT_FALSE(contains(train({}).err, "random weights"));
+}
+
 // Those that can be read are printed, whatever the others are.
 TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
   good_utterances();

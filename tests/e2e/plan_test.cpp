@@ -90,6 +90,11 @@ TEST_F(Plans, ShowWhereTheBytesAre) {
 TEST_F(Plans, AreRefusedWithWhatWouldDo) {
   EXPECT_PRED2(contains, refusal({"--device", "rtx407", "--model", "wav2vec2-base"}),
                "Did you mean 'rtx4070'?");
+  EXPECT_PRED2(contains, refusal({"--device", "h100", "--model", "wav2vec2-base"}),
+               "Did you mean 'h100-80'?");
+  for (const char* other : {"gtx1080", "rtx4080", "v100"})
+    EXPECT_FALSE(contains(refusal({"--device", other, "--model", "wav2vec2-base"}), "Did you mean"))
+        << other;
   const std::string small =
       refusal({"--model", "xls-r-1b", "--device", "rtx4070", "--memory", "2GiB"});
   EXPECT_PRED2(contains, small, "would do");
@@ -250,7 +255,7 @@ TEST_F(Plans, ThatDoNotFitAnyMoreSayWhatWouldHelp) {
                                           "8MiB", "--out", run("small").string()});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_PRED2(contains, result.err, "What to try, from what costs least");
-  EXPECT_PRED2(contains, result.err, "numerics: bf16-lean");
+  EXPECT_PRED2(contains, result.err, "--set numerics=bf16-lean (");
   EXPECT_PRED2(contains, result.err, "would do");
 }
 

@@ -104,6 +104,10 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
          init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
                       data_->tokenizer(), *learner_))
       tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
+  } else if (const std::optional<std::string> id = pretrained_id_of(config.model.preset)) {
+    tell(events_.warned, fmt::format("{} starts from random weights. For the pretrained model type: "
+                                     "hf download {} and then --model {}",
+                                     config.model.preset, *id, *id));
   }
 }
 
@@ -127,11 +131,11 @@ void Trainer::make_sources() {
   if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
     throw ConfigError({.attempted = "setting up the schedule",
                        .found = "kind: plateau without anything to evaluate on",
-                       .hint = "Set data.dev, or choose another schedule."});
+                       .hint = "Name a manifest with --dev, or choose another schedule."});
   if (!dev_ && config.early_stopping.patience > 0)
     throw ConfigError({.attempted = "setting up early stopping",
                        .found = "early_stopping without anything to evaluate on",
-                       .hint = "Set data.dev, or leave early_stopping out."});
+                       .hint = "Name a manifest with --dev, or leave early_stopping out."});
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,

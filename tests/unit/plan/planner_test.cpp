@@ -237,14 +237,14 @@ TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
     for (const Rung& rung : ladder(request_, source)) all += rung.change + "\n";
     return all;
   };
-  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
-  EXPECT_PRED2(contains, changes(), "tier: host");
+  EXPECT_PRED2(contains, changes(), "--set numerics=bf16-lean (");
+  EXPECT_PRED2(contains, changes(), "--set tier=host (");
   // For what is copied to the card, and not for inputs of layers.
   request_.budget.host_bytes = int64_t{6} << 20;
   EXPECT_FALSE(contains(changes(), "host"));
-  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
+  EXPECT_PRED2(contains, changes(), "--set numerics=bf16-lean (");
   request_.target.capability = 75;
-  EXPECT_PRED2(contains, changes(), "numerics: fp16");
+  EXPECT_PRED2(contains, changes(), "--set numerics=fp16 (");
   EXPECT_FALSE(contains(changes(), "bf16"));
 }
 
@@ -261,7 +261,7 @@ TEST_F(PlannerTest, LaddersKeepToTheUsersMaxFrames) {
   EXPECT_FALSE(contains(ladder(request_, rows).back().change, "data.row_tokens"));
   request_.open.max_frames = true;
   request_.config.data.row_tokens = 64;
-  EXPECT_PRED2(contains, ladder(request_, rows).back().change, "data.row_tokens: 32");
+  EXPECT_PRED2(contains, ladder(request_, rows).back().change, "--set data.row_tokens=32 (");
 }
 
 TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
