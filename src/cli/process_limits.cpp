@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <string_view>
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -35,10 +37,20 @@ void set_thread_stacks(rlim_t bytes) {
   pthread_attr_destroy(&attributes);
 }
 
+// What is read again and again in a run is not mapped: this is for what is read once.
+void on_bus_error(int) {
+  constexpr std::string_view kMessage =
+      "sotto: reading a mapped file: it was cut while it was used, or its disk cannot be read. "
+      "Expected files of weights and indices that stay as they are. Try again.\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  _exit(2);
+}
+
 }  // namespace
 
 void prepare_process() {
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, on_bus_error);
   const rlim_t stack = raise_stack_limit();
   if (stack < static_cast<rlim_t>(kLeastStackBytes)) {
     throw ConfigError({.attempted = "starting",
