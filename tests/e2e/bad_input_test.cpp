@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/thrown.h"
 #include "support/train_runs.h"
@@ -113,6 +115,31 @@ TEST_F(BadInput, AStackThatIsTooSmall) {
   const CommandResult raised =
       in_shell("ulimit -S -s 512", "train --config tiny.yaml --max-steps 2 --out raised");
   EXPECT_EQ(raised.exit_code, 0) << raised.err;
+}
+
+// Nothing is said in it: the limit of labels is not 0, and its checkpoint can be read.
+TEST_F(BadInput, ACorpusWithoutAnyLabel) {
+  std::string lines;
+  std::istringstream all(content_of(folder_.path() / "train.jsonl"));
+  for (std::string line; std::getline(all, line);) {
+    nlohmann::json utterance = nlohmann::json::parse(line);
+    utterance["text"] = "";
+    lines += utterance.dump() + "\n";
+  }
+  folder_.write("train.jsonl", lines);
+  folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2})");
+  const std::vector<std::string> settings = {
+      "--set", "data.tokenizer=" + (folder_.path() / "vocab.json").string(), "--set",
+      "max_frames=100", "--set", "data.dev="};
+  std::vector<std::string> first = settings;
+  first.insert(first.end(), {"--max-steps", "2"});
+  const CommandResult result = train("silent", first);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::vector<std::string> resumed = settings;
+  resumed.insert(resumed.end(), {"--max-steps", "4", "--resume"});
+  const CommandResult again = train("silent", resumed);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(std::filesystem::exists(run("silent") / "checkpoints/step-4"));
 }
 
 }  // namespace

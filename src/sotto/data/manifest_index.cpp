@@ -140,9 +140,11 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
       header.checksum != header.own_checksum() || header.manifest_bytes != manifest_bytes ||
       header.changed_ns != changed_ns)
     return false;
-  // The checksum holds: these are numbers that we wrote.
+  // Anybody can make a checksum: the numbers may be such that their product overflows.
+  const uint64_t present = bytes.size() - sizeof(Header);
+  if (header.num_utterances > present / kEntryBytes) return false;
   const size_t columns_bytes = header.num_utterances * kEntryBytes;
-  if (bytes.size() != sizeof(Header) + columns_bytes + header.tail_bytes) return false;
+  if (header.tail_bytes != present - columns_bytes) return false;
   ColumnReader reader(bytes, header.num_utterances);
   reader.take(columns_.offsets);
   reader.take(columns_.num_bytes);

@@ -71,7 +71,8 @@ MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimi
   if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
   int64_t labels = 0;
   for (const Example& example : largest) labels += num_labels(example);
-  limits.max_labels = std::max(labels, num_labels(largest.front()));
+  // A corpus without any label needs no room for them; a limit is at least 1 all the same.
+  limits.max_labels = std::max({int64_t{1}, labels, num_labels(largest.front())});
   return limits;
 }
 
