@@ -27,9 +27,10 @@ std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& optio
     return places;
   }
   places = RandomStream({.seed = options.seed, .purpose = Purpose::kShuffle}).permutation(size);
-  places.resize(static_cast<size_t>(options.sample));
-  std::ranges::sort(places);
-  return places;
+  // A vector of its own: the one of all places would stay as large as it was.
+  std::vector<int64_t> sample(places.begin(), places.begin() + options.sample);
+  std::ranges::sort(sample);
+  return sample;
 }
 
 // What one file says.
@@ -124,26 +125,42 @@ double round_width(double least) {
 
 }  // namespace
 
-Distribution Distribution::of(std::vector<double> values) {
+namespace {
+
+template <class T>
+Distribution distribution_of(std::vector<T>& values) {
   SOTTO_ASSERT(!values.empty(), "a distribution of nothing");
   std::ranges::sort(values);
   Distribution result;
-  result.min = values.front();
-  result.max = values.back();
+  result.min = static_cast<double>(values.front());
+  result.max = static_cast<double>(values.back());
   result.mean =
       std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  for (size_t i = 0; i < kPercentiles.size(); ++i) {
-    const double place = kPercentiles[i] / 100.0 * static_cast<double>(values.size() - 1);
+  for (size_t i = 0; i < Distribution::kPercentiles.size(); ++i) {
+    const double place =
+        Distribution::kPercentiles[i] / 100.0 * static_cast<double>(values.size() - 1);
     const auto below = static_cast<size_t>(place);
     const size_t above = std::min(below + 1, values.size() - 1);
     const double share = place - static_cast<double>(below);
-    result.percentiles[i] = values[below] + share * (values[above] - values[below]);
+    const auto low = static_cast<double>(values[below]);
+    result.percentiles[i] = low + share * (static_cast<double>(values[above]) - low);
   }
   return result;
 }
 
-Histogram Histogram::of(const std::vector<double>& values, int64_t num_bins) {
-  const auto [least, most] = std::ranges::minmax(values);
+}  // namespace
+
+Distribution Distribution::of(std::vector<float> values) {
+  return distribution_of(values);
+}
+Distribution Distribution::of(std::vector<uint32_t> values) {
+  return distribution_of(values);
+}
+
+Histogram Histogram::of(std::span<const float> values, int64_t num_bins) {
+  const auto [lowest, highest] = std::ranges::minmax(values);
+  const double least = double{lowest};
+  const double most = double{highest};
   Histogram histogram;
   histogram.width = round_width(std::max((most - least) / static_cast<double>(num_bins - 1), 1e-3));
   histogram.begin = std::floor(least / histogram.width) * histogram.width;
@@ -151,7 +168,7 @@ Histogram Histogram::of(const std::vector<double>& values, int64_t num_bins) {
     return static_cast<size_t>((value - histogram.begin) / histogram.width);
   };
   histogram.counts.assign(bin_of(most) + 1, 0);
-  for (const double value : values) ++histogram.counts[bin_of(value)];
+  for (const float value : values) ++histogram.counts[bin_of(double{value})];
   return histogram;
 }
 
@@ -170,11 +187,12 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   profile.feature_dim = manifest.feature_dim();
   profile.num_characters = std::ssize(index.characters());
   profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
-  const std::vector<double> durations(columns.durations_s.begin(), columns.durations_s.end());
+  const std::span<const float> durations = columns.durations_s;
   profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
-  profile.durations_s = Distribution::of(durations);
-  profile.characters =
-      Distribution::of({columns.num_characters.begin(), columns.num_characters.end()});
+  profile.durations_s =
+      Distribution::of(std::vector<float>(durations.begin(), durations.end()));
+  profile.characters = Distribution::of(
+      std::vector<uint32_t>(columns.num_characters.begin(), columns.num_characters.end()));
   constexpr int64_t kBins = 16;
   profile.histogram = Histogram::of(durations, kBins);
   add_sample(profile, look_at_sample(manifest, options));
