@@ -135,10 +135,11 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   if (!options.by.empty()) text += render_groups(evaluation, options.by);
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
-  text += fmt::format("{} utterances, {} of audio in {} ({:.0f} a second), peak {}\n",
+  text += fmt::format("{} utterances, {} of audio in {} ({} a second), peak {}\n",
                       evaluation.num_utterances, format_duration(evaluation.audio_seconds),
                       format_duration(evaluation.seconds),
-                      evaluation.audio_seconds / evaluation.seconds, format_bytes(peak_bytes));
+                      format_digits(evaluation.audio_seconds / evaluation.seconds),
+                      format_bytes(peak_bytes));
   for (const data::SkippedUtterance& skipped : evaluation.skipped)
     text += fmt::format("left out: {}\n", skipped.reason);
   return text;

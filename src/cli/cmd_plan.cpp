@@ -112,7 +112,7 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
 }
 
 // A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
-fs::path folder_for(const PlanOptions& options, const MadePlan& made) {
+fs::path plan_folder_for(const PlanOptions& options, const MadePlan& made) {
   const fs::path runs = train::kRunsFolder;
   const std::string& name = made.request.config.name;
   if (options.out.empty()) {
@@ -134,7 +134,7 @@ void run_plan(const PlanOptions& options) {
     return compare(options, "device", options.devices, &RunOptions::device);
   MadePlan made = make_plan(options.run);
   made.facts.price = options.price;
-  const fs::path folder = folder_for(options, made);
+  const fs::path folder = plan_folder_for(options, made);
   // A run of this plan goes to the folder that the plan is in.
   for (train::RunConfig* config : {&made.request.config, &made.plan.best.config})
     if (options.out.empty() || config->name.empty()) config->name = train::run_name_from(folder);

@@ -105,7 +105,7 @@ fs::path numbered_folder(const std::string& model, bool resumes) {
   return folder;
 }
 
-fs::path folder_for(const TrainOptions& options, const ReadConfig& read) {
+fs::path run_folder_for(const TrainOptions& options, const ReadConfig& read) {
   if (!options.out.empty()) return options.out;
   if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
   return numbered_folder(read.model_name, options.resume || read.request.resumes);
@@ -211,7 +211,7 @@ void run_train(const TrainOptions& options) {
   if (options.max_steps > 0) read.config.max_steps = options.max_steps;
   const train::RunConfig& config = read.config;
   check_has_data(config);
-  const fs::path folder = folder_for(options, read);
+  const fs::path folder = run_folder_for(options, read);
   const std::optional<fs::path> checkpoint =
       described ? described : checkpoint_for(options, folder, read.request);
 

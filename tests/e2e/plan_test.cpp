@@ -1,6 +1,7 @@
 // Plans as a user makes them, without a GPU for one, and what is tried before a run.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "support/thrown.h"
@@ -45,6 +46,26 @@ TEST_F(Plans, NeverUseWhatACardDoesNotHave) {
   const nlohmann::json plan = this->plan({"--model", "wav2vec2-base", "--device", "t4"});
   EXPECT_EQ(plan["best"]["numerics"], "fp16");
   EXPECT_LE(plan["best"]["total_bytes"], plan["budget_bytes"]);
+}
+
+// As slow as it is on a processor: nothing is 0, the host has no 16 TiB, and nobody waits.
+TEST_F(Plans, AreMadeForAProcessorInSeconds) {
+  const TempFolder cache;
+  const auto start = std::chrono::steady_clock::now();
+  const CommandResult result =
+      run_sotto({"plan", "--model", "xls-r-300m", "--device", "cpu", "--memory", "10GiB", "--out",
+                 run("cpu").string()},
+                {"XDG_CACHE_HOME=" + cache.path().string()});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  // Others use the machine too.
+  EXPECT_LT(taken.count(), 20.0);
+  EXPECT_FALSE(contains(result.out, " 0 audio-s/s")) << result.out;
+  EXPECT_FALSE(contains(result.out, " 0.0\n")) << result.out;
+  const nlohmann::json plan =
+      this->plan({"--config", (folder_.path() / "tiny.yaml").string(), "--device", "cpu"});
+  EXPECT_TRUE(plan["host_budget_bytes"].is_null());
+  EXPECT_LT(plan["best"]["host_bytes"], int64_t{1} << 40);
 }
 
 TEST_F(Plans, AreForAnotherHostToo) {

@@ -84,8 +84,11 @@ class Climb {
       };
     };
     if (request_.target.has_bf16()) {
-      step("--set numerics=bf16-exact (other rounding)", take(train::Numerics::kBf16Exact));
-      step("--set numerics=bf16-lean (coarser rounding of weights and moments)",
+      const bool is_slow = !request_.target.is_cuda() && !request_.has_cpu_bf16;
+      const char* slow = is_slow ? ", and slow: this processor has no bf16" : "";
+      step(fmt::format("--set numerics=bf16-exact (other rounding{})", slow),
+           take(train::Numerics::kBf16Exact));
+      step(fmt::format("--set numerics=bf16-lean (coarser rounding of weights and moments{})", slow),
            take(train::Numerics::kBf16Lean));
     } else {
       step("--set numerics=fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));

@@ -227,6 +227,31 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
                "has no utterances");
 }
 
+// A product in bf16 takes hundreds of times as long there: it is neither chosen nor measured.
+TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
+  request_.target = {};
+  const auto least_of = [&](Numerics numerics) {
+    PlanRequest fixed = request_;
+    fixed.open.numerics = false;
+    fixed.config.numerics = numerics;
+    return Planner(fixed, source_).least()->high_water;
+  };
+  const int64_t between =
+      (least_of(Numerics::kFp32) + least_of(Numerics::kBf16Lean)) / 2;
+  EXPECT_NE(plan_in(between).best.config.numerics, Numerics::kFp32);
+  request_.has_cpu_bf16 = false;
+  request_.rates = [](train::Compute compute) {
+    EXPECT_EQ(compute, train::Compute::kFp32);
+    return some_rates(compute);
+  };
+  const std::string refusal = message_of<Infeasible>([&] { plan(); });
+  EXPECT_PRED2(contains, refusal, "as fp32 with");
+  EXPECT_PRED2(contains, refusal, "this processor has no bf16");
+  Planner planner(request_, source_);
+  EXPECT_FALSE(planner.best_in(between));
+  EXPECT_TRUE(planner.best_in(int64_t{1} << 30));
+}
+
 // On a card without bf16 there is fp16; on a host with little memory nothing is laid there.
 TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
   const auto changes = [&] {
