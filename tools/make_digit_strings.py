@@ -2,7 +2,8 @@
 """Joins the recordings of the Free Spoken Digit Dataset into strings of digits with pauses.
 
     tools/setup.sh data
-    tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1] [--features 40] [--strings 1200]
+    tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
+                                         [--features 40] [--strings 1200]
 
 FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and
 the same three manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings

@@ -21,7 +21,7 @@ void BeamChoice::add_to(CLI::App& command) {
 }
 
 std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
-                                                         int64_t max_bytes) const {
+                                                    int64_t max_bytes) const {
   const bool has_model = !language_model.empty();
   if (!has_model && (lm_weight || word_bonus)) {
     throw ConfigError({.attempted = "choosing a beam search",

@@ -11,6 +11,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "model_choice.h"
 #include "progress.h"
 #include "sotto/core/error.h"
@@ -18,7 +19,6 @@
 #include "sotto/data/corpus_check.h"
 #include "sotto/device/host_info.h"
 #include "sotto/report/table.h"
-#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {

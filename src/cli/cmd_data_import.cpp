@@ -120,11 +120,11 @@ void add_data_import(CLI::App& data) {
   command->add_option("--tar", options->options.tar,
                       "NeMo's archives: 'shards/audio_{0..7}.tar', or one file");
   command->add_flag("--json", options->json, "Print JSON, with everything that was left out");
-  command->footer(
-      example("  sotto data import recordings/ --out all.jsonl\n"
-              "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
-              "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
-              "one of these corpora of yours: a folder with audio and texts, a table, Common Voice"));
+  command->footer(example(
+      "  sotto data import recordings/ --out all.jsonl\n"
+      "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
+      "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
+      "one of these corpora of yours: a folder with audio and texts, a table, Common Voice"));
   command->callback([options] { run_import(*options); });
 }
 

@@ -10,12 +10,12 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/text_corpus.h"
 #include "sotto/report/table.h"
-#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {
@@ -106,8 +106,8 @@ void add_data_text(CLI::App& data) {
   command->add_option("--seed", options->seed, "Of which document goes where")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON");
-  command->footer(example("  sotto data text books.txt --documents line --out corpus",
-                          "a text, books.txt"));
+  command->footer(
+      example("  sotto data text books.txt --documents line --out corpus", "a text, books.txt"));
   command->callback([options] { run_text(*options); });
 }
 

@@ -16,6 +16,7 @@
 #include "beam_choice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "progress.h"
 #include "sotto/core/config.h"
@@ -24,7 +25,6 @@
 #include "sotto/report/table.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/run_files.h"
-#include "json_text.h"
 #include "train_view.h"
 
 namespace sotto::cli {
@@ -135,11 +135,10 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   if (!options.by.empty()) text += render_groups(evaluation, options.by);
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
-  text += fmt::format("{} utterances, {} of audio in {} ({} a second), peak {}\n",
-                      evaluation.num_utterances, format_duration(evaluation.audio_seconds),
-                      format_duration(evaluation.seconds),
-                      format_digits(evaluation.audio_seconds / evaluation.seconds),
-                      format_bytes(peak_bytes));
+  text += fmt::format(
+      "{} utterances, {} of audio in {} ({} a second), peak {}\n", evaluation.num_utterances,
+      format_duration(evaluation.audio_seconds), format_duration(evaluation.seconds),
+      format_digits(evaluation.audio_seconds / evaluation.seconds), format_bytes(peak_bytes));
   for (const data::SkippedUtterance& skipped : evaluation.skipped)
     text += fmt::format("left out: {}\n", skipped.reason);
   return text;
@@ -147,10 +146,10 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
 
 // Settings of the data that say something of an evaluation.
 constexpr std::array kSettings = {
-    std::string_view("data.min_seconds"), std::string_view("data.max_seconds"),
-    std::string_view("data.max_samples"), std::string_view("data.too_short"),
-    std::string_view("data.too_long"),    std::string_view("data.broken"),
-    std::string_view("data.unknown_text"), std::string_view("data.empty_text"),
+    std::string_view("data.min_seconds"),   std::string_view("data.max_seconds"),
+    std::string_view("data.max_samples"),   std::string_view("data.too_short"),
+    std::string_view("data.too_long"),      std::string_view("data.broken"),
+    std::string_view("data.unknown_text"),  std::string_view("data.empty_text"),
     std::string_view("data.loader_threads")};
 
 // The run's settings with those of --set; others could not take effect.
@@ -170,8 +169,7 @@ train::DataOptions change_data(const train::RunConfig& run, const std::vector<st
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
-  recogniser.set_data_options(
-      change_data(recogniser.checkpoint().config, options.overrides));
+  recogniser.set_data_options(change_data(recogniser.checkpoint().config, options.overrides));
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
@@ -224,8 +222,9 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
       ->allow_extra_args(false);
   options->beam.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
-  command->footer(example("  sotto eval --checkpoint runs/tiny-1 --data demo_data/test.jsonl --show 3",
-                          "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));
+  command->footer(
+      example("  sotto eval --checkpoint runs/tiny-1 --data demo_data/test.jsonl --show 3",
+              "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));
   command->callback([options] { run_eval(*options); });
 }
 

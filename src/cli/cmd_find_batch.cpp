@@ -54,8 +54,9 @@ void add_find_batch(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand("find-batch", "The largest batch that fits, by trying");
   auto options = std::make_shared<TrialOptions>();
   add_trial_options(*command, *options);
-  command->footer(example("  sotto find-batch --model tiny --train demo_data/train.jsonl --memory 300MiB",
-                          "demo_data: sotto data demo makes it"));
+  command->footer(
+      example("  sotto find-batch --model tiny --train demo_data/train.jsonl --memory 300MiB",
+              "demo_data: sotto data demo makes it"));
   command->callback([options] {
     const std::unique_ptr<Rehearsal> rehearsal = make_rehearsal(*options);
     const Rehearsal::LargestBatch largest = rehearsal->find_largest({});

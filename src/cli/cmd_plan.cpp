@@ -11,11 +11,11 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "made_plan.h"
 #include "plan_details.h"
 #include "sotto/core/error.h"
 #include "sotto/train/run_name.h"
-#include "json_text.h"
 #include "transformers_view.h"
 
 namespace sotto::cli {
@@ -201,7 +201,8 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
   add_run_options(*command, options->run);
   command->get_option("--device")
       ->description("What to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
-  command->add_option("--out", options->out, "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
+  command->add_option("--out", options->out,
+                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
   command->add_option("--format", options->format, "Of the plan's file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
   command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")

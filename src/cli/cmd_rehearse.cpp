@@ -114,8 +114,9 @@ void add_rehearse(CLI::App& app, const GlobalOptions&) {
   add_trial_options(*command, options->trial);
   command->add_option("--steps", options->steps, "Steps to take, the worst first")
       ->check(CLI::PositiveNumber);
-  command->footer(example("  sotto rehearse --model tiny --train demo_data/train.jsonl --memory 300MiB --steps 5",
-                          "demo_data: sotto data demo makes it"));
+  command->footer(example(
+      "  sotto rehearse --model tiny --train demo_data/train.jsonl --memory 300MiB --steps 5",
+      "demo_data: sotto data demo makes it"));
   command->callback([options] { run_rehearse(*options); });
 }
 

@@ -14,12 +14,12 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
 #include "sotto/data/text_sample.h"
 #include "sotto/data/tokenizer.h"
-#include "json_text.h"
 #include "text_options.h"
 
 namespace sotto::cli {
@@ -241,10 +241,10 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
                           : "Labels of a text, as one word; without any, lines of standard input");
   if (encodes) add_text_rules(*command, options->rules);
   command->add_flag("--json", options->json, "Print JSON, an object a line");
-  command->footer(
-      example(encodes ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
-                      : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\"",
-              "books.model: sotto tokenizer train makes it"));
+  command->footer(example(encodes
+                              ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
+                              : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\"",
+                          "books.model: sotto tokenizer train makes it"));
   command->callback([options, encodes] { encodes ? run_encode(*options) : run_decode(*options); });
 }
 

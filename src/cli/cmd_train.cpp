@@ -16,6 +16,7 @@
 #include "advice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "planned_run.h"
 #include "run_options.h"
@@ -28,7 +29,6 @@
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
-#include "json_text.h"
 #include "train_view.h"
 
 namespace sotto::cli {
@@ -255,17 +255,21 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->excludes(command->get_option("--config"));
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
-  command->add_option("--out", options->out, "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
+  command->add_option("--out", options->out,
+                      "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command->add_option("--max-steps", options->max_steps, "Updates at most")
       ->check(CLI::PositiveNumber);
   command->add_option("--log-every", options->log_every, "Updates between lines of the log")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
+  command->add_flag(
+      "--resume", options->resume,
+      "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
-  command->footer(example("  sotto data demo --out demo_data\n"
-                          "  sotto train --model tiny --train demo_data/train.jsonl --dev "
-                          "demo_data/dev.jsonl --memory 300MiB",
-                          "espeak-ng, which speaks the demo corpus; or manifests of your own"));
+  command->footer(
+      example("  sotto data demo --out demo_data\n"
+              "  sotto train --model tiny --train demo_data/train.jsonl --dev "
+              "demo_data/dev.jsonl --memory 300MiB",
+              "espeak-ng, which speaks the demo corpus; or manifests of your own"));
   command->callback([options] { run_train(*options); });
 }
 

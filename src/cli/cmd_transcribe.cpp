@@ -91,11 +91,10 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
   }
   if (options.json) std::cout << json_text(json);
   if (failed.empty()) return;
-  throw DataError(
-      {.attempted = fmt::format("transcribing {} files", options.files.size()),
-       .found = fmt::format("{} could not be transcribed: {}", failed.size(),
-                            fmt::join(failed, ", ")),
-       .hint = "The transcripts of the others were printed; the reasons stand above."});
+  throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
+                   .found = fmt::format("{} could not be transcribed: {}", failed.size(),
+                                        fmt::join(failed, ", ")),
+                   .hint = "The transcripts of the others were printed; the reasons stand above."});
 }
 
 void run_transcribe(const Options& options) {

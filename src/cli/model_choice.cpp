@@ -24,12 +24,12 @@ struct OtherKind {
 
 // Speech models that people ask for and that would not load once they were downloaded.
 constexpr std::array kOtherKinds = {
-    OtherKind{"whisper", "Whisper"},   OtherKind{"hubert", "HuBERT"},
-    OtherKind{"wavlm", "WavLM"},       OtherKind{"data2vec", "data2vec"},
-    OtherKind{"w2v-bert", "W2V-BERT"}, OtherKind{"w2v2-bert", "W2V-BERT"},
-    OtherKind{"parakeet", "Parakeet"}, OtherKind{"canary", "Canary"},
+    OtherKind{"whisper", "Whisper"},     OtherKind{"hubert", "HuBERT"},
+    OtherKind{"wavlm", "WavLM"},         OtherKind{"data2vec", "data2vec"},
+    OtherKind{"w2v-bert", "W2V-BERT"},   OtherKind{"w2v2-bert", "W2V-BERT"},
+    OtherKind{"parakeet", "Parakeet"},   OtherKind{"canary", "Canary"},
     OtherKind{"conformer", "Conformer"}, OtherKind{"moonshine", "Moonshine"},
-    OtherKind{"seamless", "Seamless"}, OtherKind{"speecht5", "SpeechT5"}};
+    OtherKind{"seamless", "Seamless"},   OtherKind{"speecht5", "SpeechT5"}};
 
 // Whether it is an id of a model that was downloaded; what it is then stands in its folder.
 bool is_cached(const std::string& name) {

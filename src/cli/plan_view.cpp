@@ -104,8 +104,7 @@ std::string time_table(const Way& way) {
   }
   table.add_row({"other kernels", milliseconds(rest)});
   if (way.time.waiting_s > 0.0)
-    table.add_row(
-        {"waiting for the host or its link", milliseconds(way.time.waiting_s)});
+    table.add_row({"waiting for the host or its link", milliseconds(way.time.waiting_s)});
   table.add_rule();
   table.add_row({fmt::format("in all, {} micro-batches", way.micro_batches),
                  milliseconds(way.time.total_s())});
@@ -154,7 +153,8 @@ nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
           {"run_cost", run_cost(way, facts)}};
 }
 
-// On a CPU the host's memory is the budget's own: null, unless one was named for what is kept there.
+// On a CPU the host's memory is the budget's own: null, unless one was named for what is kept
+// there.
 nlohmann::ordered_json host_budget_json(const plan::PlanRequest& request) {
   const int64_t bytes = request.budget.host_bytes;
   if (bytes == device::HostMemory::kUnlimited) return nullptr;

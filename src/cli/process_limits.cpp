@@ -32,8 +32,7 @@ rlim_t raise_stack_limit() {
 void set_thread_stacks(rlim_t bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
-  if (pthread_attr_setstacksize(&attributes, bytes) == 0)
-    pthread_setattr_default_np(&attributes);
+  if (pthread_attr_setstacksize(&attributes, bytes) == 0) pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
 }
 

@@ -10,9 +10,9 @@
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
 #include "sotto/device/run_device.h"
-#include "sotto/train/model_keys.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
+#include "sotto/train/model_keys.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/trainer.h"
 
@@ -230,8 +230,7 @@ Scores Recogniser::evaluate(const fs::path& data) {
 
 std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {
   std::vector<std::string> texts;
-  for (const fs::path& file : files)
-    texts.push_back(state_->recogniser.transcribe(file).text);
+  for (const fs::path& file : files) texts.push_back(state_->recogniser.transcribe(file).text);
   return texts;
 }
 

@@ -86,8 +86,8 @@ TEST_F(BadInput, FoldersThatCannotBeMade) {
       EXPECT_EQ(result.exit_code, 2) << words[0] << " " << words[1] << " " << result.err;
     }
   }
-  const CommandResult named = in_shell("true", "train --config tiny.yaml --set name=" +
-                                                   std::string(300, 'n'));
+  const CommandResult named =
+      in_shell("true", "train --config tiny.yaml --set name=" + std::string(300, 'n'));
   EXPECT_EQ(named.exit_code, 2) << named.err;
 }
 
@@ -129,8 +129,9 @@ TEST_F(BadInput, ACorpusWithoutAnyLabel) {
   folder_.write("train.jsonl", lines);
   folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2})");
   const std::vector<std::string> settings = {
-      "--set", "data.tokenizer=" + (folder_.path() / "vocab.json").string(), "--set",
-      "max_frames=100", "--set", "data.dev="};
+      "--set", "data.tokenizer=" + (folder_.path() / "vocab.json").string(),
+      "--set", "max_frames=100",
+      "--set", "data.dev="};
   std::vector<std::string> first = settings;
   first.insert(first.end(), {"--max-steps", "2"});
   const CommandResult result = train("silent", first);

@@ -78,12 +78,30 @@ TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
   const std::filesystem::path binary = std::getenv("SOTTO_BINARY");
   const std::string before = "cd '" + folder.path().string() + "' && PATH='" +
                              binary.parent_path().string() + "':$PATH && ";
-  const std::vector<std::vector<std::string>> commands = {
-      {},          {"profile"},       {"data"},         {"data", "import"},
-      {"data", "split"}, {"data", "check"}, {"data", "text"}, {"data", "fetch"},
-      {"data", "demo"}, {"tokenizer"}, {"tokenizer", "train"}, {"tokenizer", "encode"},
-      {"tokenizer", "decode"}, {"plan"}, {"rehearse"}, {"find-batch"}, {"train"}, {"eval"},
-      {"transcribe"}, {"average"}, {"export"}, {"logits"}, {"prove"}, {"prove", "memory"}};
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"profile"},
+                                                          {"data"},
+                                                          {"data", "import"},
+                                                          {"data", "split"},
+                                                          {"data", "check"},
+                                                          {"data", "text"},
+                                                          {"data", "fetch"},
+                                                          {"data", "demo"},
+                                                          {"tokenizer"},
+                                                          {"tokenizer", "train"},
+                                                          {"tokenizer", "encode"},
+                                                          {"tokenizer", "decode"},
+                                                          {"plan"},
+                                                          {"rehearse"},
+                                                          {"find-batch"},
+                                                          {"train"},
+                                                          {"eval"},
+                                                          {"transcribe"},
+                                                          {"average"},
+                                                          {"export"},
+                                                          {"logits"},
+                                                          {"prove"},
+                                                          {"prove", "memory"}};
   for (const std::vector<std::string>& command : commands) {
     const HelpExample example = example_of(command);
     const std::string name = command.empty() ? "sotto" : command.back();

@@ -11,8 +11,8 @@
 
 #include "support/run_command.h"
 #include "support/temp_folder.h"
-#include "support/wav_bytes.h"
 #include "support/thrown.h"
+#include "support/wav_bytes.h"
 #include "unit/data/sound_file.h"
 
 namespace sotto::data {
@@ -174,7 +174,7 @@ TEST_F(Corpus, IsTrainedOnFromRandomWeightsWithAWord) {
 TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
-  std::vector<std::string> words = {"transcribe",    "--checkpoint", at("run"),       at("good0.wav"),
+  std::vector<std::string> words = {"transcribe",   "--checkpoint",  at("run"),  at("good0.wav"),
                                     at("gone.wav"), at("good1.wav"), "--memory", "500MiB"};
   const CommandResult text = run_sotto(words);
   EXPECT_EQ(text.exit_code, 2);

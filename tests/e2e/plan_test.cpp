@@ -52,10 +52,9 @@ TEST_F(Plans, NeverUseWhatACardDoesNotHave) {
 TEST_F(Plans, AreMadeForAProcessorInSeconds) {
   const TempFolder cache;
   const auto start = std::chrono::steady_clock::now();
-  const CommandResult result =
-      run_sotto({"plan", "--model", "xls-r-300m", "--device", "cpu", "--memory", "10GiB", "--out",
-                 run("cpu").string()},
-                {"XDG_CACHE_HOME=" + cache.path().string()});
+  const CommandResult result = run_sotto({"plan", "--model", "xls-r-300m", "--device", "cpu",
+                                          "--memory", "10GiB", "--out", run("cpu").string()},
+                                         {"XDG_CACHE_HOME=" + cache.path().string()});
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   ASSERT_EQ(result.exit_code, 0) << result.err;
   // Others use the machine too.

@@ -176,8 +176,7 @@ Codec<std::filesystem::path> path() {
           .limits = {},
           .parse = [](const ConfigNode& node) -> std::optional<std::filesystem::path> {
             // The system would take what stands before a zero byte for the whole path.
-            if (!node.is_scalar() || node.text.find('\0') != std::string::npos)
-              return std::nullopt;
+            if (!node.is_scalar() || node.text.find('\0') != std::string::npos) return std::nullopt;
             return node.text;
           },
           .write = [](const std::filesystem::path& value) { return quoted(value.string()); }};

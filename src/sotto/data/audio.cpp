@@ -111,15 +111,14 @@ sf_count_t frames_that_fit(const AudioSegment& segment, const SF_INFO& info, int
                                  (sizeof(float) * (2.0 + ratio)));
 }
 
-[[noreturn]] void refuse_size(const AudioSegment& segment, const SoundFile& file,
-                              sf_count_t most) {
+[[noreturn]] void refuse_size(const AudioSegment& segment, const SoundFile& file, sf_count_t most) {
   const bool is_known = file.knows_length();
-  file.refuse(fmt::format("{} of audio", is_known ? format_duration(file.seconds_of(
-                                                        file.info().frames))
-                                                  : "a stream without a length"),
-              fmt::format("at most {}, which decoded take {}",
-                          format_duration(file.seconds_of(most)), format_bytes(segment.max_bytes)),
-              "Cut the file into shorter ones, or allow more memory.");
+  file.refuse(
+      fmt::format("{} of audio", is_known ? format_duration(file.seconds_of(file.info().frames))
+                                          : "a stream without a length"),
+      fmt::format("at most {}, which decoded take {}", format_duration(file.seconds_of(most)),
+                  format_bytes(segment.max_bytes)),
+      "Cut the file into shorter ones, or allow more memory.");
 }
 
 // The usual case of a whole file that is FLAC, without libsndfile's detours. None where it is

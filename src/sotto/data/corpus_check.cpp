@@ -97,7 +97,8 @@ class Inspector {
 
   // A copy has the same values, whatever its name.
   static uint64_t hash_values(const std::vector<float>& values) {
-    return hash_bytes({reinterpret_cast<const char*>(values.data()), sizeof(float) * values.size()});
+    return hash_bytes(
+        {reinterpret_cast<const char*>(values.data()), sizeof(float) * values.size()});
   }
 
   void look_at_text(const Utterance& utterance, int64_t rows, Looked& looked) const {
@@ -108,10 +109,10 @@ class Inspector {
     if (characters == 0) add(Fault::kEmptyText, "no transcript");
     const double per_second = static_cast<double>(characters) / utterance.duration_s;
     if (characters > 0 && (per_second < kSlowest || per_second > kFastest)) {
-      add(Fault::kOddRate, fmt::format("{:.1f} characters per second ({} in {:.1f} s), expected {} "
-                                       "to {}",
-                                       per_second, characters, utterance.duration_s, kSlowest,
-                                       kFastest));
+      add(Fault::kOddRate,
+          fmt::format("{:.1f} characters per second ({} in {:.1f} s), expected {} "
+                      "to {}",
+                      per_second, characters, utterance.duration_s, kSlowest, kFastest));
     } else if (characters > 0) {
       looked.rate = per_second;
     }
@@ -176,8 +177,8 @@ double median_of(std::vector<double> values) {
 
 // Far from the median in units of the median deviation, on a scale of ratios: twice as fast is as
 // odd as half as fast. Transcripts that belong to other recordings show so.
-void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all,
-                   const char* unit, std::vector<Finding>& findings) {
+void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, const char* unit,
+                   std::vector<Finding>& findings) {
   constexpr size_t kFewest = 20;
   constexpr double kOdd = 6.0;
   std::vector<double> rates;

@@ -189,8 +189,7 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
   const std::span<const float> durations = columns.durations_s;
   profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
-  profile.durations_s =
-      Distribution::of(std::vector<float>(durations.begin(), durations.end()));
+  profile.durations_s = Distribution::of(std::vector<float>(durations.begin(), durations.end()));
   profile.characters = Distribution::of(
       std::vector<uint32_t>(columns.num_characters.begin(), columns.num_characters.end()));
   constexpr int64_t kBins = 16;

@@ -148,10 +148,11 @@ std::optional<Dataset::Fault> Dataset::fault_of_rows(const Utterance& utterance)
   const int64_t rows =
       utterance.feature_dim > 0 ? utterance.num_frames : num_samples(utterance.duration_s);
   if (rows <= kMostRows || is_cut) return std::nullopt;
-  return Fault{.found = fmt::format("{} {}", rows, utterance.feature_dim > 0 ? "frames" : "samples"),
-               .expected = fmt::format("at most {}", kMostRows),
-               .policy = options_.broken,
-               .setting = "broken"};
+  return Fault{
+      .found = fmt::format("{} {}", rows, utterance.feature_dim > 0 ? "frames" : "samples"),
+      .expected = fmt::format("at most {}", kMostRows),
+      .policy = options_.broken,
+      .setting = "broken"};
 }
 
 DataError Dataset::error_of(const Utterance& utterance, const Fault& fault,
@@ -173,9 +174,9 @@ void Dataset::take_bad_lines() {
   const ManifestIndex& index = manifest_.index();
   if (index.num_bad_lines() == 0) return;
   if (options_.broken == Policy::kError) {
-    const std::string more =
-        index.num_bad_lines() == 1 ? " " : fmt::format(" {} lines are broken. ",
-                                                       index.num_bad_lines());
+    const std::string more = index.num_bad_lines() == 1
+                                 ? " "
+                                 : fmt::format(" {} lines are broken. ", index.num_bad_lines());
     throw manifest_.error_of(index.bad_lines().front(), more + skip_hint("broken", "lines"));
   }
   for (const BadLine& bad : index.bad_lines()) skip(-1, manifest_.error_of(bad).what());

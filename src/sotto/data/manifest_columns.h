@@ -1,6 +1,6 @@
-// What an index has of each utterance while it is made: columns of pieces of the manifest, one piece
-// after the other. Of millions of lines they wait in a file until all are known, so that making an
-// index takes little memory.
+// What an index has of each utterance while it is made: columns of pieces of the manifest, one
+// piece after the other. Of millions of lines they wait in a file until all are known, so that
+// making an index takes little memory.
 #pragma once
 
 #include <array>

@@ -24,9 +24,9 @@ struct ManifestScan {
   std::set<char32_t> characters = {};
 };
 
-// Whatever a line holds, the scan goes on behind it. `take` gets the columns piece by piece, in their
-// order, from one thread at a time; what it throws is passed on. Throws DataError where the system
-// cannot read, and for lines so long that this is no manifest.
+// Whatever a line holds, the scan goes on behind it. `take` gets the columns piece by piece, in
+// their order, from one thread at a time; what it throws is passed on. Throws DataError where the
+// system cannot read, and for lines so long that this is no manifest.
 ManifestScan scan_manifest(const InputFile& file, const IndexOptions& options,
                            const std::function<void(ManifestColumns)>& take);
 

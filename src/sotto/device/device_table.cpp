@@ -63,7 +63,8 @@ constexpr std::array kDevices = {
 
 std::string digits_of(std::string_view name) {
   std::string digits;
-  std::ranges::copy_if(name, std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
+  std::ranges::copy_if(name, std::back_inserter(digits),
+                       [](char c) { return c >= '0' && c <= '9'; });
   return digits;
 }
 

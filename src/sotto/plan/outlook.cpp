@@ -88,10 +88,12 @@ class Climb {
       const char* slow = is_slow ? ", and slow: this processor has no bf16" : "";
       step(fmt::format("--set numerics=bf16-exact (other rounding{})", slow),
            take(train::Numerics::kBf16Exact));
-      step(fmt::format("--set numerics=bf16-lean (coarser rounding of weights and moments{})", slow),
-           take(train::Numerics::kBf16Lean));
+      step(
+          fmt::format("--set numerics=bf16-lean (coarser rounding of weights and moments{})", slow),
+          take(train::Numerics::kBf16Lean));
     } else {
-      step("--set numerics=fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));
+      step("--set numerics=fp16 (other rounding, and the loss is scaled)",
+           take(train::Numerics::kFp16));
       step("--set precision.moments=8bit (coarser rounding of moments)",
            [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
     }
@@ -123,10 +125,10 @@ class Climb {
     }
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source_, limit_s);
-    step_with(
-        config_,
-        fmt::format("--set data.max_seconds={:.1f} (without the longest 5 of 100 utterances)", limit_s),
-        shorter);
+    step_with(config_,
+              fmt::format("--set data.max_seconds={:.1f} (without the longest 5 of 100 utterances)",
+                          limit_s),
+              shorter);
   }
 
  private:
@@ -136,10 +138,10 @@ class Climb {
     // A row that is longer than a max_frames of the user's cannot be run.
     const bool is_fixed = !request_.open.max_frames && config_.max_frames > 0;
     if (is_fixed && shorter.data.row_tokens > config_.max_frames) return;
-    step_with(
-        shorter,
-        fmt::format("--set data.row_tokens={} (tokens see less before them)", shorter.data.row_tokens),
-        usual_data(shorter));
+    step_with(shorter,
+              fmt::format("--set data.row_tokens={} (tokens see less before them)",
+                          shorter.data.row_tokens),
+              usual_data(shorter));
   }
 
   void step(const std::string& change, const auto& apply) {

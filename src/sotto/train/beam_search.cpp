@@ -167,8 +167,7 @@ class BeamSearch::Search {
   }
 
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
-    const auto [place, is_new] =
-        children_.try_emplace(key_of(parent, label), prefixes_.size());
+    const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
     if (!is_new) {
       // One that had left the beam begins anew, as if drop_unreachable() had been there.
       if (!prefixes_[place->second].is_in_beam) prefixes_[place->second].frame = frame;
@@ -202,13 +201,12 @@ class BeamSearch::Search {
     const auto most = static_cast<size_t>(of_.options_.max_bytes) / kBytesPerPrefix;
     if (prefixes_.size() + num_new > most) drop_unreachable();
     if (prefixes_.size() + num_new <= most) return;
-    throw OutOfMemory(
-        {.attempted = fmt::format("searching with a beam of {}", of_.options_.width),
-         .found = fmt::format("{} prefixes, and up to {} with the next frame", prefixes_.size(),
-                              prefixes_.size() + num_new),
-         .expected = fmt::format("at most {}, which take {}", most,
-                                 format_bytes(of_.options_.max_bytes)),
-         .hint = "Use a smaller --beam, or a larger --memory."});
+    throw OutOfMemory({.attempted = fmt::format("searching with a beam of {}", of_.options_.width),
+                       .found = fmt::format("{} prefixes, and up to {} with the next frame",
+                                            prefixes_.size(), prefixes_.size() + num_new),
+                       .expected = fmt::format("at most {}, which take {}", most,
+                                               format_bytes(of_.options_.max_bytes)),
+                       .hint = "Use a smaller --beam, or a larger --memory."});
   }
 
   // Keeps what is in the beam and what it grew from.

@@ -19,7 +19,8 @@ std::set<std::string> keys_of(models::Family family) {
   models::ModelOptions options;
   options.family = family;
   std::set<std::string> keys;
-  for (const OptionInfo& info : list_options(options)) keys.insert(info.key.substr(0, info.key.find('.')));
+  for (const OptionInfo& info : list_options(options))
+    keys.insert(info.key.substr(0, info.key.find('.')));
   return keys;
 }
 

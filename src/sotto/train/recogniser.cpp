@@ -137,8 +137,7 @@ Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions&
       data::read_audio({.path = file, .max_bytes = host_bytes()}, rate);
   check_length(file, std::ssize(samples));
   const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
-  return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer,
-                         options.beam);
+  return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam);
 }
 
 std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,

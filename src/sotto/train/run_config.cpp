@@ -41,7 +41,8 @@ void DataOptions::validate() const {
 }
 
 void RunConfig::visit(OptionVisitor& visitor) {
-  visitor.value("name", name, "of the run; its files go to runs/NAME; empty: the model and the next number");
+  visitor.value("name", name,
+                "of the run; its files go to runs/NAME; empty: the model and the next number");
   visitor.group("model", model, "the network");
   visitor.value("init_from", init_from,
                 "checkpoint, run or model whose weights it begins with; empty: random");

@@ -28,8 +28,7 @@ std::optional<int64_t> number_in(const std::string& name, const std::string& mod
   if (!name.starts_with(model + "-")) return std::nullopt;
   const std::string_view digits = std::string_view(name).substr(model.size() + 1);
   int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size();
   return is_number && number > 0 && digits[0] != '0' ? std::optional(number) : std::nullopt;
 }

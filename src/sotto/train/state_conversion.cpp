@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
-#include <initializer_list>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>

@@ -105,9 +105,10 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
                       data_->tokenizer(), *learner_))
       tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
   } else if (const std::optional<std::string> id = pretrained_id_of(config.model.preset)) {
-    tell(events_.warned, fmt::format("{} starts from random weights. For the pretrained model type: "
-                                     "hf download {} and then --model {}",
-                                     config.model.preset, *id, *id));
+    tell(events_.warned,
+         fmt::format("{} starts from random weights. For the pretrained model type: "
+                     "hf download {} and then --model {}",
+                     config.model.preset, *id, *id));
   }
 }
 

@@ -41,7 +41,8 @@ TEST(Failure, APathThatCannotBeUsedIsBadInput) {
     message = failure.message;
   }
   EXPECT_TRUE(message.starts_with("using /tmp/xxx")) << message;
-  EXPECT_TRUE(message.ends_with("...: File name too long. Expected a path that this machine can use."))
+  EXPECT_TRUE(
+      message.ends_with("...: File name too long. Expected a path that this machine can use."))
       << message;
 }
 

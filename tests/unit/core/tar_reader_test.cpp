@@ -29,10 +29,9 @@ std::string text_of(const FilePart& part) {
 
 std::map<std::string, std::string> files_of(const std::string& archive) {
   std::map<std::string, std::string> files;
-  walk_tar(std::as_bytes(std::span(archive)), "a.tar",
-           [&](const TarEntry& entry, size_t) {
-             files[entry.name] = archive.substr(entry.offset, entry.size);
-           });
+  walk_tar(std::as_bytes(std::span(archive)), "a.tar", [&](const TarEntry& entry, size_t) {
+    files[entry.name] = archive.substr(entry.offset, entry.size);
+  });
   return files;
 }
 

@@ -52,9 +52,15 @@ TEST(FormatDuration, ReadsNaturally) {
 }
 
 TEST(FormatDigits, ShowsTwoOfThemBelowOne) {
-  for (const auto& [number, text] :
-       {std::pair{0.0, "0"}, {0.0314, "0.031"}, {0.95, "0.95"}, {0.0999, "0.100"}, {4.23, "4.2"},
-        {9.96, "10"}, {68.4, "68"}, {36'728.1, "36728"}, {-0.5, "-0.50"}})
+  for (const auto& [number, text] : {std::pair{0.0, "0"},
+                                     {0.0314, "0.031"},
+                                     {0.95, "0.95"},
+                                     {0.0999, "0.100"},
+                                     {4.23, "4.2"},
+                                     {9.96, "10"},
+                                     {68.4, "68"},
+                                     {36'728.1, "36728"},
+                                     {-0.5, "-0.50"}})
     EXPECT_EQ(format_digits(number), text);
 }
 

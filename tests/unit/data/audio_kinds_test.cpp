@@ -248,8 +248,8 @@ TEST(ReadAudio, FailsForItsOwnReasonOnManyThreads) {
   EXPECT_EQ(wrong, (std::array<int, 4>{}));
 }
 
-// Under the policy of broken utterances, as any file that cannot be read: a mapped archive would end
-// the run by a signal.
+// Under the policy of broken utterances, as any file that cannot be read: a mapped archive would
+// end the run by a signal.
 TEST(AudioInTar, ThatIsCutInARunIsAnUtteranceLess) {
   const TempFolder folder;
   std::string archive;

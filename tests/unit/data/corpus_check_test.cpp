@@ -159,8 +159,7 @@ TEST(CorpusCheck, FindsAClipThatIsMuchTooLongForItsText) {
   add("d.wav", 0.25, "twenty five characters or more");
   const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
   EXPECT_EQ(faults_in(check, 1), std::vector{Fault::kOddRate});
-  EXPECT_EQ(check.findings[0].detail,
-            "0.4 characters per second (3 in 8.0 s), expected 0.5 to 50");
+  EXPECT_EQ(check.findings[0].detail, "0.4 characters per second (3 in 8.0 s), expected 0.5 to 50");
   EXPECT_EQ(faults_in(check, 2), std::vector<Fault>{});
   EXPECT_EQ(faults_in(check, 3), std::vector<Fault>{});
   EXPECT_EQ(faults_in(check, 4), std::vector{Fault::kOddRate});
@@ -193,19 +192,22 @@ TEST(CorpusCheck, FindsAStumpOfFlac) {
     folder.write(name, bytes.substr(0, length));
     for (const double seconds : {4.0, 4.0 * share}) {
       if (seconds == 0.0 || (seconds == 4.0 * share && share == 1.0)) continue;
-      lines += manifest_line({.file = name, .duration_s = seconds, .text = "a few words here"}) +
-               "\n";
+      lines +=
+          manifest_line({.file = name, .duration_s = seconds, .text = "a few words here"}) + "\n";
       ++num_lines;
     }
   }
   const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
   for (int64_t line = 1; line <= num_lines; ++line) {
     const std::vector<Fault> faults = faults_in(check, line);
-    EXPECT_TRUE(std::ranges::any_of(faults, [](Fault fault) {
-      return fault == Fault::kUnreadable || fault == Fault::kEmptyAudio ||
-             fault == Fault::kWrongDuration;
-    })) << "line " << line
-        << " of\n" << lines;
+    EXPECT_TRUE(std::ranges::any_of(faults,
+                                    [](Fault fault) {
+                                      return fault == Fault::kUnreadable ||
+                                             fault == Fault::kEmptyAudio ||
+                                             fault == Fault::kWrongDuration;
+                                    }))
+        << "line " << line << " of\n"
+        << lines;
   }
 }
 
@@ -219,7 +221,8 @@ TEST(CorpusCheck, DecodesNothingThatTakesTooMuchMemory) {
   folder.write("long.wav", test::wav_bytes(120'000, 0.2));
   const Manifest manifest = Manifest::read(folder.write(
       "m.jsonl",
-      manifest_line({.file = "slow.wav", .duration_s = 120'000.0, .text = std::string(90'000, 'a')}) +
+      manifest_line(
+          {.file = "slow.wav", .duration_s = 120'000.0, .text = std::string(90'000, 'a')}) +
           "\n" + manifest_line({.file = "long.wav", .duration_s = 7.5, .text = "abcdefghi"}) +
           "\n"));
   const CorpusCheck check = check_corpus(manifest, {.max_audio_bytes = 1'000'000});

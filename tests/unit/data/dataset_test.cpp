@@ -103,7 +103,8 @@ TEST(Dataset, RefusesWhatNoPackCanHold) {
   const test::TempFolder folder;
   const auto refusal = [&](const std::string& line) {
     const Manifest manifest = Manifest::read(folder.write("m.jsonl", line + "\n"));
-    return message_of<DataError>([&] { Dataset(manifest, Tokenizer(Vocabulary::from_texts({"a"}), {}), {}); });
+    return message_of<DataError>(
+        [&] { Dataset(manifest, Tokenizer(Vocabulary::from_texts({"a"}), {}), {}); });
   };
   EXPECT_PRED2(contains,
                refusal(R"({"feature_filepath": "x", "duration": 1, "text": "a", "feature_dim": 4, )"

@@ -237,8 +237,9 @@ TEST_F(ManifestIndexTest, ACraftedIndexThatOverflowsIsNone) {
   const std::string whole = test::content_of(beside());
   std::string crafted = whole.substr(0, kHeaderBytes) + whole.substr(kHeaderBytes + 32);
   crafted.replace(kCountAt, 8, test::bytes_of_number(uint64_t{1} << 59));
-  crafted.replace(kChecksumAt, 8,
-                  test::bytes_of_number(hash_bytes(std::string_view(crafted).substr(0, kChecksumAt))));
+  crafted.replace(
+      kChecksumAt, 8,
+      test::bytes_of_number(hash_bytes(std::string_view(crafted).substr(0, kChecksumAt))));
   folder_.write("data/.m.jsonl.sotto-index", crafted);
   EXPECT_EQ(ManifestIndex::open(path, kStored).size(), 1);
   EXPECT_EQ(test::content_of(beside()), whole);

@@ -188,7 +188,8 @@ TEST(Manifest, RefusesSegmentsThatAreNone) {
 }
 
 TEST(Manifest, RefusesCountsBeyond32Bits) {
-  for (const auto& [key, most] : {std::pair{"num_frames", 4'294'967'295}, {"feature_dim", 1 << 20}}) {
+  for (const auto& [key, most] :
+       {std::pair{"num_frames", 4'294'967'295}, {"feature_dim", 1 << 20}}) {
     std::string line = test::feature_line_sample();
     line.insert(line.size() - 1, fmt::format(R"(, "{}": {})", key, most + 1));
     EXPECT_PRED2(contains, refusal_of_line(line),

@@ -183,9 +183,8 @@ TEST(Split, IsNotMixedWithAnOlderOne) {
   split_manifest(manifest, {.seed = 1, .out = out});
   const std::string test = content_of(out / "test.jsonl");
   for (const PartSize& size : {PartSize{.share = 0.05}, PartSize{}}) {
-    const std::string refusal = message_of<ConfigError>([&] {
-      split_manifest(manifest, {.test = size, .seed = 2, .out = out});
-    });
+    const std::string refusal = message_of<ConfigError>(
+        [&] { split_manifest(manifest, {.test = size, .seed = 2, .out = out}); });
     EXPECT_PRED2(contains, refusal, "parts/test.jsonl from before");
     EXPECT_PRED2(contains, refusal, "Remove them, or name another folder with --out.");
   }

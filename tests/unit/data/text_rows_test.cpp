@@ -60,7 +60,8 @@ TEST_F(Tokens, HaveTheEndBehindEachDocument) {
   const TokenFile tokens = TokenFile::open(source("ab\n\nc a\n"), tokenizer());
   EXPECT_EQ(entries_of(tokens), (Entries{5, 6, 2, 7, 4, 5, 2}));
   EXPECT_EQ(tokens.num_documents(), 2);
-  for (int64_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens.read(i, 1)[0].is_last, i == 2 || i == 6);
+  for (int64_t i = 0; i < tokens.size(); ++i)
+    EXPECT_EQ(tokens.read(i, 1)[0].is_last, i == 2 || i == 6);
   EXPECT_EQ(fs::file_size(folder_.path() / "a.txt.tokens"), 7u * 2u + 80u);
 }
 
@@ -173,13 +174,15 @@ TEST_F(Tokens, AreCutIntoRows) {
       for (const int64_t segment : row.segments) {
         in_segments += segment;
         // A segment ends with its document or with the row.
-        EXPECT_TRUE(rows.tokens().read(token + in_segments - 1, 1)[0].is_last || in_segments == row.rows);
+        EXPECT_TRUE(rows.tokens().read(token + in_segments - 1, 1)[0].is_last ||
+                    in_segments == row.rows);
       }
       EXPECT_EQ(in_segments, row.rows);
       for (size_t i = 0; i < row.tokens.size(); ++i, ++token) {
         EXPECT_EQ(row.tokens[i], rows.tokens().read(token, 1)[0].entry);
-        const int32_t label =
-            rows.tokens().read(token, 1)[0].is_last ? kNone : rows.tokens().read(token + 1, 1)[0].entry;
+        const int32_t label = rows.tokens().read(token, 1)[0].is_last
+                                  ? kNone
+                                  : rows.tokens().read(token + 1, 1)[0].entry;
         EXPECT_EQ(row.labels[i], label);
       }
     }

@@ -236,8 +236,7 @@ TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
     fixed.config.numerics = numerics;
     return Planner(fixed, source_).least()->high_water;
   };
-  const int64_t between =
-      (least_of(Numerics::kFp32) + least_of(Numerics::kBf16Lean)) / 2;
+  const int64_t between = (least_of(Numerics::kFp32) + least_of(Numerics::kBf16Lean)) / 2;
   EXPECT_NE(plan_in(between).best.config.numerics, Numerics::kFp32);
   request_.has_cpu_bf16 = false;
   request_.rates = [](train::Compute compute) {
