@@ -368,6 +368,29 @@ TEST_F(Corpus, IsChecked) {
                "rules of texts without --tokenizer");
 }
 
+// 5.2 million lines are to be profiled in 200 MiB: by the line, whether its index has to be made or
+// is there.
+TEST_F(Corpus, OfManyLinesIsProfiledInLittleMemory) {
+  constexpr int64_t kLines = 600'000;
+  const auto write_lines = [&](const char* name, int64_t count) {
+    std::string lines;
+    for (int64_t i = 0; i < count; ++i)
+      lines += fmt::format(R"({{"audio_filepath": "{}.wav", "duration": {}.5, "text": "a {}"}})"
+                           "\n",
+                           i, 1 + i % 20, i % 7);
+    return folder_.write(name, lines).string();
+  };
+  const auto profile = [&](const std::string& path) {
+    const CommandResult result = run_sotto({"profile", "--data", path, "--sample", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.peak_bytes;
+  };
+  const int64_t few = profile(write_lines("few.jsonl", 10));
+  const std::string many = write_lines("many.jsonl", kLines);
+  for (int round = 0; round < 2; ++round)
+    EXPECT_LT(profile(many) - few, 24 * kLines) << "round " << round;
+}
+
 TEST_F(Corpus, IsProfiled) {
   good_utterances();
   folder_.write("m.jsonl", lines_);
