@@ -264,6 +264,15 @@ ManifestIndex ManifestIndex::make_in_memory(const InputFile& manifest,
   return index;
 }
 
+ManifestIndex ManifestIndex::make(const InputFile& manifest, const IndexOptions& options,
+                                  bool is_stored) {
+  if (is_stored) {
+    if (std::optional<ManifestIndex> index = make_stored(manifest, options))
+      return std::move(*index);
+  }
+  return make_in_memory(manifest, options);
+}
+
 ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& options) {
   const InputFile file = InputFile::open(manifest, kManifest);
   const bool is_stored = file.size() >= options.min_stored_bytes;
@@ -272,12 +281,10 @@ ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& 
       if (std::optional<ManifestIndex> index = find(manifest, stored)) return std::move(*index);
     }
   }
-  std::optional<ManifestIndex> index;
-  if (is_stored) index = make_stored(file, options);
-  if (!index) index = make_in_memory(file, options);
+  ManifestIndex index = make(file, options, is_stored);
   // What the scan took in many small pieces goes back to the system, not to the next allocation.
   malloc_trim(0);
-  return std::move(*index);
+  return index;
 }
 
 }  // namespace sotto::data

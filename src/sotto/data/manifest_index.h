@@ -86,6 +86,8 @@ class ManifestIndex {
   // Beside the manifest or in the cache folder; none where neither can be written.
   static std::optional<ManifestIndex> make_stored(const InputFile& manifest,
                                                   const IndexOptions& options);
+  static ManifestIndex make(const InputFile& manifest, const IndexOptions& options,
+                            bool is_stored);
   static ManifestIndex make_in_memory(const InputFile& manifest, const IndexOptions& options);
 
   // One of the two holds the columns.
