@@ -74,11 +74,11 @@ void check_tensor_file(const std::filesystem::path& path, const OnBytes& on_byte
   }
 }
 
-inline void check_npy(const std::filesystem::path& path, const OnBytes& on_bytes = {}) {
+inline void check_npy(const std::filesystem::path& path) {
   const NpyFile file = NpyFile::open(path);
   expect_promise(file.shape().size() == 2, "an array has two dimensions");
   const std::vector<std::byte> values = file.read(0, file.shape()[0]);
-  check_tensor({.type = file.type(), .shape = file.shape(), .bytes = values}, on_bytes);
+  check_tensor({.type = file.type(), .shape = file.shape(), .bytes = values}, {});
 }
 
 inline void check_pickle(std::span<const std::byte> bytes, const std::filesystem::path& path) {

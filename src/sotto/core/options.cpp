@@ -172,7 +172,7 @@ Codec<std::string> text() {
 }
 
 Codec<std::filesystem::path> path() {
-  return {.expected = "a path without a zero byte",
+  return {.expected = "a path",
           .limits = {},
           .parse = [](const ConfigNode& node) -> std::optional<std::filesystem::path> {
             // The system would take what stands before a zero byte for the whole path.

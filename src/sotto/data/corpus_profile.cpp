@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -21,16 +24,21 @@ namespace fs = std::filesystem;
 
 // Places of a sample in their order; of all where it is as large.
 std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& options) {
-  std::vector<int64_t> places(static_cast<size_t>(size));
   if (options.sample == 0 || options.sample >= size) {
+    std::vector<int64_t> places(static_cast<size_t>(size));
     std::iota(places.begin(), places.end(), int64_t{0});
     return places;
   }
-  places = RandomStream({.seed = options.seed, .purpose = Purpose::kShuffle}).permutation(size);
-  // A vector of its own: the one of all places would stay as large as it was.
-  std::vector<int64_t> sample(places.begin(), places.begin() + options.sample);
-  std::ranges::sort(sample);
-  return sample;
+  // Floyd's way takes the memory of the sample alone: Bentley, "A sample of brilliance", 1987.
+  const RandomStream stream({.seed = options.seed, .purpose = Purpose::kShuffle});
+  std::set<int64_t> sample;
+  for (int64_t last = size - options.sample; last < size; ++last) {
+    const auto n = 2 * static_cast<uint64_t>(last);
+    const uint64_t draw = uint64_t{stream.bits(n)} << 32U | stream.bits(n + 1);
+    const auto place = static_cast<int64_t>(draw % static_cast<uint64_t>(last + 1));
+    if (!sample.insert(place).second) sample.insert(last);
+  }
+  return {sample.begin(), sample.end()};
 }
 
 // What one file says.
@@ -127,23 +135,19 @@ double round_width(double least) {
 
 namespace {
 
-template <class T>
-Distribution distribution_of(std::vector<T>& values) {
-  SOTTO_ASSERT(!values.empty(), "a distribution of nothing");
-  std::ranges::sort(values);
+// Of numbers in their order, by their places.
+Distribution distribution_of(size_t size, double sum, const std::function<double(size_t)>& at) {
+  SOTTO_ASSERT(size > 0, "a distribution of nothing");
   Distribution result;
-  result.min = static_cast<double>(values.front());
-  result.max = static_cast<double>(values.back());
-  result.mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  result.min = at(0);
+  result.max = at(size - 1);
+  result.mean = sum / static_cast<double>(size);
   for (size_t i = 0; i < Distribution::kPercentiles.size(); ++i) {
-    const double place =
-        Distribution::kPercentiles[i] / 100.0 * static_cast<double>(values.size() - 1);
+    const double place = Distribution::kPercentiles[i] / 100.0 * static_cast<double>(size - 1);
     const auto below = static_cast<size_t>(place);
-    const size_t above = std::min(below + 1, values.size() - 1);
+    const size_t above = std::min(below + 1, size - 1);
     const double share = place - static_cast<double>(below);
-    const auto low = static_cast<double>(values[below]);
-    result.percentiles[i] = low + share * (static_cast<double>(values[above]) - low);
+    result.percentiles[i] = at(below) + share * (at(above) - at(below));
   }
   return result;
 }
@@ -151,10 +155,22 @@ Distribution distribution_of(std::vector<T>& values) {
 }  // namespace
 
 Distribution Distribution::of(std::vector<float> values) {
-  return distribution_of(values);
+  std::ranges::sort(values);
+  return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
+                         [&](size_t place) { return double{values[place]}; });
 }
-Distribution Distribution::of(std::vector<uint32_t> values) {
-  return distribution_of(values);
+
+// Counts are few different numbers, however many utterances have them.
+Distribution Distribution::of_counts(std::span<const uint32_t> values) {
+  std::map<uint32_t, size_t> times;
+  for (const uint32_t value : values) ++times[value];
+  return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
+                         [&](size_t place) {
+                           auto found = times.begin();
+                           for (size_t before = found->second; before <= place; ++found)
+                             before += std::next(found)->second;
+                           return static_cast<double>(found->first);
+                         });
 }
 
 Histogram Histogram::of(std::span<const float> values, int64_t num_bins) {
@@ -186,12 +202,11 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   profile.num_bad_lines = index.num_bad_lines();
   profile.feature_dim = manifest.feature_dim();
   profile.num_characters = std::ssize(index.characters());
-  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
   const std::span<const float> durations = columns.durations_s;
   profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
   profile.durations_s = Distribution::of(std::vector<float>(durations.begin(), durations.end()));
-  profile.characters = Distribution::of(
-      std::vector<uint32_t>(columns.num_characters.begin(), columns.num_characters.end()));
+  profile.characters = Distribution::of_counts(columns.num_characters);
+  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
   constexpr int64_t kBins = 16;
   profile.histogram = Histogram::of(durations, kBins);
   add_sample(profile, look_at_sample(manifest, options));

@@ -33,10 +33,9 @@ struct Distribution {
   // In the order of kPercentiles, between two values in proportion.
   std::array<double, kPercentiles.size()> percentiles = {};
 
-  // At least one value. In their own type: of millions of utterances, doubles would be twice as
-  // large.
+  // At least one value.
   static Distribution of(std::vector<float> values);
-  static Distribution of(std::vector<uint32_t> values);
+  static Distribution of_counts(std::span<const uint32_t> values);
 };
 
 struct Histogram {

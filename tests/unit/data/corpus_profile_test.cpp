@@ -21,7 +21,13 @@ TEST(Distribution, InterpolatesBetweenValues) {
   EXPECT_NEAR(of.percentiles[2], 1.75, 1e-12);
   EXPECT_NEAR(of.percentiles[3], 2.5, 1e-12);
   EXPECT_NEAR(of.percentiles[6], 3.97, 1e-12);
-  EXPECT_EQ(Distribution::of(std::vector<uint32_t>{7}).percentiles[3], 7.0);
+  EXPECT_EQ(Distribution::of_counts(std::array{7U}).percentiles[3], 7.0);
+  const Distribution counts = Distribution::of_counts(std::array{4U, 1U, 3U, 2U});
+  EXPECT_EQ(counts.mean, of.mean);
+  EXPECT_EQ(counts.max, of.max);
+  EXPECT_EQ(counts.percentiles, of.percentiles);
+  const Distribution many = Distribution::of_counts(std::array{5U, 5U, 9U, 5U, 5U, 9U});
+  EXPECT_EQ(many.percentiles, Distribution::of({5.0f, 5.0f, 9.0f, 5.0f, 5.0f, 9.0f}).percentiles);
 }
 
 TEST(Histogram, HasRoundBinsThatHoldEveryValue) {

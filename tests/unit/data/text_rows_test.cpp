@@ -215,7 +215,8 @@ TEST_F(Tokens, ThatAreCutWhileTheyAreUsedAreAnError) {
   const TextSource text = source("abcdefghij\nabcdefghij\n");
   const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);
   std::filesystem::resize_file(TokenFile::path_for(text), 10);
-  EXPECT_PRED2(contains, message_of<DataError>([&] { rows.row(1); }), "it ends at byte 10");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { rows.row(1); }),
+               "It was cut or replaced while it was used.");
 }
 
 }  // namespace

@@ -391,7 +391,7 @@ TEST_F(PlannerTest, RefusalsClimbFromTheWayThatNeedsLeast) {
   request_.config.tier = Tier::kNone;
   request_.config.model.transformer_ctc.width = 256;
   EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(1'000'000); }),
-               "each with all before it: tier: block");
+               "each with all before it: --set tier=block (");
 }
 
 // Of steps in no more parts than gradients in bf16 may be summed over.

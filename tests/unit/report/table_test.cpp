@@ -90,7 +90,7 @@ TEST(Table, IsNotCutWhereThereIsNoTerminal) {
   dup2(standard_output, STDOUT_FILENO);
   close(standard_output);
   std::fclose(file);
-  EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 3'006);  // the line end too
+  EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 3'007);  // the line end too
 }
 
 TEST(Table, KeepsToTheWidthOfATerminal) {
