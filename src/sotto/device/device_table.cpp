@@ -71,9 +71,7 @@ std::string digits_of(std::string_view name) {
 // Another number is another card, however similar the name: a gtx1080 is no rtx3060. A number may
 // be typed in part: h100 for h100-80.
 bool may_be_mistyped(std::string_view typed, std::string_view known) {
-  const std::string a = digits_of(typed);
-  const std::string b = digits_of(known);
-  return a.starts_with(b) || b.starts_with(a);
+  return digits_of(known).starts_with(digits_of(typed));
 }
 
 }  // namespace
