@@ -1,7 +1,9 @@
+#!/usr/bin/env python3
 """Joins the recordings of the Free Spoken Digit Dataset into strings of digits with pauses.
 
-    .deps/oracle/bin/python tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
-                                                                 [--features 40] [--strings 1200]
+    tools/setup.sh data
+    tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
+                                         [--features 40] [--strings 1200]
 
 FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and
 the same three manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings
@@ -11,12 +13,32 @@ only. With --hold-out the named speakers are in test alone, and the others in tr
 
 import argparse
 import json
+import os
 import random
+import sys
 from collections import defaultdict
 from pathlib import Path
 
-import numpy
-import soundfile
+
+def find_packages(missing: str | None) -> None:
+    """Goes on with the Python of a set-up that has the packages; says what to type where there is none."""
+    environments = Path(__file__).resolve().parent.parent / ".deps"
+    for name in ("data", "oracle"):
+        python = environments / name / "bin/python"
+        if python.exists() and Path(sys.prefix) != python.parent.parent:
+            os.execv(python, [str(python), *sys.argv])
+    print(
+        f"make_digit_strings: the Python package {missing} is missing. Type: tools/setup.sh data",
+        file=sys.stderr,
+    )
+    sys.exit(2)
+
+
+try:
+    import numpy
+    import soundfile
+except ModuleNotFoundError as error:
+    find_packages(error.name)
 
 RATE = 16_000
 STRINGS = {"train": 2400, "dev": 120, "test": 300}

@@ -4,6 +4,7 @@
 #   tools/setup.sh           what the build and the tests need
 #   tools/setup.sh check     also the pinned formatters and linters of `make check`
 #   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
+#   tools/setup.sh data      the Python packages of tools/make_digit_strings.py, and no LibTorch
 #   tools/setup.sh fuzz      clang with libFuzzer for the preset fuzz (`make test-slow`), and no LibTorch
 # SOTTO_TORCH=PATH  use the torch package at PATH (a folder that holds include/ and lib/) instead of the wheel
 # SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found; ON: the CUDA set even where none is
@@ -20,6 +21,8 @@ readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
 readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
                        soundfile==0.14.0 transformers==5.17.0 librosa==0.11.0 kaldi-native-fbank==1.22.4
                        sentencepiece==0.2.1 bitsandbytes==0.50.2 tensorboard==2.21.0 accelerate==1.12.0)
+
+readonly DATA_WHEELS=(numpy==2.3.4 soundfile==0.14.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
 readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
@@ -209,6 +212,7 @@ case "${1:-build}" in
     install_torch
     make_environment oracle "the oracle's Python packages (about 5 GB)" "${ORACLE_WHEELS[@]}"
     ;;
+  data) make_environment data "numpy and soundfile" "${DATA_WHEELS[@]}" ;;
   fuzz) install_clang ;;
-  *) fail "unknown argument '$1': expected nothing, 'check', 'oracle' or 'fuzz'" ;;
+  *) fail "unknown argument '$1': expected nothing, 'check', 'oracle', 'data' or 'fuzz'" ;;
 esac

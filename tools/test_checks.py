@@ -4,6 +4,7 @@ usage: tools/test_checks.py
 """
 
 import io
+import os
 import subprocess
 import sys
 import tempfile
@@ -381,6 +382,34 @@ def main() -> int:
         print(output.getvalue())
     print(f"{result.testsRun} tests, {len(result.failures) + len(result.errors)} failed")
     return 0 if result.wasSuccessful() else 1
+
+
+class DigitStringsCase(TreeCase):
+    """tools/make_digit_strings.py on a machine whose Python has no numpy."""
+
+    def run_script(self) -> tuple[int, str, str]:
+        script = Path(__file__).parent / "make_digit_strings.py"
+        numpy = 'raise ModuleNotFoundError("No module named \'numpy\'", name="numpy")\n'
+        self.write({"tools/make_digit_strings.py": script.read_text(), "without/numpy.py": numpy})
+        result = subprocess.run(
+            [sys.executable, str(self.root / "tools/make_digit_strings.py"), "FSDD", "OUT"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(self.root / "without")},
+        )
+        return result.returncode, result.stdout, result.stderr
+
+    def test_says_what_to_type(self) -> None:
+        code, out, err = self.run_script()
+        self.assertEqual((code, out), (2, ""))
+        self.assertEqual(
+            err, "make_digit_strings: the Python package numpy is missing. Type: tools/setup.sh data\n"
+        )
+
+    def test_goes_on_with_the_python_of_the_set_up(self) -> None:
+        self.write({".deps/data/bin/python": '#!/bin/sh\nshift\necho "went on with $*"\n'})
+        (self.root / ".deps/data/bin/python").chmod(0o755)
+        self.assertEqual(self.run_script(), (0, "went on with FSDD OUT\n", ""))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ namespace sotto::cli {
 void BeamChoice::add_to(CLI::App& command) {
   command
       .add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, train::BeamOptions::kMaxWidth));
   command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
   command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--word-bonus", word_bonus, "What each word is given besides (1.0)");
 }
 
-std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer) const {
+std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
+                                                    int64_t max_bytes) const {
   const bool has_model = !language_model.empty();
   if (!has_model && (lm_weight || word_bonus)) {
     throw ConfigError({.attempted = "choosing a beam search",
@@ -29,6 +30,7 @@ std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& token
   }
   if (!width && !has_model) return nullptr;
   train::BeamOptions options;
+  options.max_bytes = max_bytes;
   options.width = width.value_or(options.width);
   options.lm_weight = lm_weight.value_or(options.lm_weight);
   options.word_bonus = word_bonus.value_or(options.word_bonus);

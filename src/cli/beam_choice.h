@@ -19,9 +19,10 @@ struct BeamChoice {
   // Adds --beam, --lm, --lm-weight and --word-bonus.
   void add_to(CLI::App& command);
 
-  // Null where no beam is asked for. Throws ConfigError for what could not take effect, DataError
-  // where the language model cannot be read.
-  std::unique_ptr<train::BeamSearch> open(const data::Tokenizer& tokenizer) const;
+  // Null where no beam is asked for. `max_bytes`: what a search may take. Throws ConfigError for
+  // what could not take effect, DataError where the language model cannot be read.
+  std::unique_ptr<train::BeamSearch> open(const data::Tokenizer& tokenizer,
+                                          int64_t max_bytes) const;
 };
 
 }  // namespace sotto::cli

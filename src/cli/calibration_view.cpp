@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "json_text.h"
 #include "sotto/device/run_device.h"
 #include "sotto/plan/calibration.h"
 #include "sotto/report/table.h"
@@ -61,7 +62,7 @@ void calibrate(const std::string& device, bool json) {
            {"seconds_per_product", rates.seconds_per_call[static_cast<size_t>(work_of(compute))]},
            {"launch_seconds", rates.launch_seconds}});
     }
-    std::cout << out.dump(2) << "\n";
+    std::cout << json_text(out);
     return;
   }
   Table table({{opened.name},

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
 #include "sotto/core/units.h"
 #include "sotto/device/device_table.h"
 #include "sotto/report/table.h"
@@ -73,7 +74,7 @@ std::string cards_json() {
                              {"library_allowance_bytes", KnownDevice::kLibraryAllowance},
                              {"is_measured", card.is_measured}});
   }
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace sotto::cli

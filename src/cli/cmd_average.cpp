@@ -54,7 +54,8 @@ void add_average(CLI::App& app, const GlobalOptions&) {
   command->add_option("--last", options->last, "The newest so many checkpoints of the run")
       ->check(CLI::PositiveNumber);
   command->add_option("--out", options->out, "Folder to write")->required();
-  command->footer(example("  sotto average runs/digits --last 5 --out runs/digits-mean"));
+  command->footer(example("  sotto average runs/tiny-1 --last 2 --out runs/tiny-1-mean",
+                          "a run with checkpoints in runs/tiny-1"));
   command->callback([options] { run_average(*options); });
 }
 

@@ -10,6 +10,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/demo_corpus.h"
@@ -36,7 +37,7 @@ void run_demo(const DemoOptions& options) {
         {"format_version", 1},        {"train", corpus.train.string()},
         {"dev", corpus.dev.string()}, {"test", corpus.test.string()},
         {"utterances", total},        {"audio_seconds", corpus.audio_seconds}};
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
     return;
   }
   std::cout << fmt::format("{} utterances, {} of speech: {}, {}, {}\n", total,
@@ -50,7 +51,9 @@ void add_data(CLI::App& app, const GlobalOptions&) {
   CLI::App* data = app.add_subcommand("data", "Make and prepare corpora");
   data->footer(
       example("  sotto data import recordings/ --out all.jsonl\n"
-              "  sotto data split all.jsonl --dev 5% --test 5% --out manifests"));
+              "  sotto data check all.jsonl\n"
+              "  sotto data split all.jsonl --dev 5% --test 5% --out manifests",
+              "a folder recordings/ with audio files and a .txt beside each"));
   add_data_import(*data);
   add_data_split(*data);
   add_data_check(*data);
@@ -65,7 +68,8 @@ void add_data(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::PositiveNumber);
   demo->add_option("--seed", options->corpus.seed, "Of what is said, voices and noise");
   demo->add_flag("--json", options->json, "Print JSON");
-  demo->footer(example("  sotto data demo --out demo_data --utterances 400"));
+  demo->footer(example("  sotto data demo --out demo_data --utterances 400",
+                       "espeak-ng: apt-get install espeak-ng"));
   demo->callback([options] { run_demo(*options); });
 }
 

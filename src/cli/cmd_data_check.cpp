@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,11 +11,13 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "model_choice.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/data/corpus_check.h"
+#include "sotto/device/host_info.h"
 #include "sotto/report/table.h"
 #include "text_options.h"
 
@@ -72,6 +75,13 @@ nlohmann::ordered_json to_json(const CorpusCheck& check, const std::string& mani
   return json;
 }
 
+// All cores decode at once, each with a share of half the free RAM. No utterance needs more than 2
+// GiB: that is over an hour.
+int64_t most_bytes_per_file() {
+  const device::HostInfo host = device::read_host();
+  return std::min(int64_t{2} << 30, host.free_bytes / 2 / host.num_cores);
+}
+
 CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   std::optional<data::Tokenizer> tokenizer;
   if (!command.tokenizer.empty())
@@ -82,6 +92,7 @@ CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   options.on_progress = [&](int64_t done, int64_t total) {
     progress.show(done, total, "utterances");
   };
+  options.max_audio_bytes = most_bytes_per_file();
   if (tokenizer) options.tokenizer = &*tokenizer;
   if (!command.model.empty()) {
     const models::ModelOptions chosen = choose_model(command.model).options;
@@ -108,7 +119,7 @@ void run_check(const CheckCommand& command) {
   command.rules.validate();
   const data::Manifest manifest = data::Manifest::read(command.manifest);
   const CorpusCheck found = check(command, manifest);
-  std::cout << (command.json ? to_json(found, command.manifest).dump(2) + "\n" : render(found));
+  std::cout << (command.json ? json_text(to_json(found, command.manifest)) : render(found));
   if (!command.write_clean.empty()) {
     data::write_clean(manifest, found, command.write_clean);
     if (!command.json)
@@ -138,8 +149,10 @@ void add_data_check(CLI::App& data) {
   command->add_flag("--strict", options->strict, "Exit with 2 where anything is found");
   command->add_flag("--json", options->json, "Print JSON, with every finding");
   command->footer(
-      example("  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base "
-              "--write-clean clean.jsonl"));
+      example("  sotto data check all.jsonl --write-clean clean.jsonl\n"
+              "  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base",
+              "a manifest all.jsonl, as sotto data import writes it; the second line a vocab.json, "
+              "as sotto tokenizer train writes it"));
   command->callback([options] { run_check(*options); });
 }
 

@@ -13,6 +13,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/nearest.h"
@@ -52,7 +53,7 @@ void print_list(bool as_json) {
   if (as_json) {
     nlohmann::ordered_json json = {{"format_version", 1}};
     for (const Corpus& corpus : data::public_corpora()) json["corpora"].push_back(to_json(corpus));
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
     return;
   }
   for (const Corpus& corpus : data::public_corpora()) {
@@ -126,7 +127,7 @@ void run_fetch(const FetchOptions& options) {
     json["files"].push_back({{"file", file.string()}, {"bytes", bytes}});
     if (!options.json) std::cout << fmt::format("{}: {}\n", file.string(), format_bytes(bytes));
   }
-  if (options.json) std::cout << json.dump(2) << '\n';
+  if (options.json) std::cout << json_text(json);
 }
 
 }  // namespace
@@ -143,7 +144,8 @@ void add_data_fetch(CLI::App& data) {
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data fetch --list\n"
-              "  sotto data fetch mini-librispeech --out corpora --unpack"));
+              "  sotto data fetch mini-librispeech --out corpora --unpack",
+              "the network, for all but --list"));
   command->callback([options] { run_fetch(*options); });
 }
 

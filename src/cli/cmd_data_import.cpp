@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/import.h"
@@ -56,9 +58,8 @@ std::string problem_table(const std::vector<data::ImportProblem>& problems) {
   report::Table table({{}, {}});
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
     table.add_row({problems[i].place, problems[i].found});
-  // Not cut: what to type stands at the end of a line.
-  constexpr int64_t kAnyWidth = 2'000;
-  std::string text = table.to_string(kAnyWidth);
+  // Not cut on a terminal either: what to type stands at the end of a line.
+  std::string text = table.to_string(std::numeric_limits<int64_t>::max());
   if (problems.size() > kShown)
     text += fmt::format("and {} more; --json lists all\n", problems.size() - kShown);
   return text;
@@ -76,10 +77,7 @@ void run_import(const ImportCommand& command) {
       [&](int64_t done, int64_t total) { progress.show(done, total, "utterances"); });
   progress.clear();
   if (command.json) {
-    // The name of a file need not be UTF-8.
-    std::cout << to_json(result).dump(2, ' ', false,
-                                      nlohmann::ordered_json::error_handler_t::replace)
-              << '\n';
+    std::cout << json_text(to_json(result));
     return;
   }
   std::cout << fmt::format("{}: {} utterances, {} of audio, from {}\n", result.manifest.string(),
@@ -88,9 +86,10 @@ void run_import(const ImportCommand& command) {
   if (result.num_resumed > 0)
     std::cout << fmt::format("{} durations were known from an import that did not end\n",
                              result.num_resumed);
-  if (result.problems.empty()) return;
-  std::cout << fmt::format("{} left out:\n\n", result.problems.size())
-            << problem_table(result.problems);
+  if (!result.problems.empty())
+    std::cout << fmt::format("{} left out:\n\n", result.problems.size())
+              << problem_table(result.problems);
+  std::cout << fmt::format("Next: sotto data check {}\n", result.manifest.string());
 }
 
 }  // namespace
@@ -121,10 +120,11 @@ void add_data_import(CLI::App& data) {
   command->add_option("--tar", options->options.tar,
                       "NeMo's archives: 'shards/audio_{0..7}.tar', or one file");
   command->add_flag("--json", options->json, "Print JSON, with everything that was left out");
-  command->footer(
-      example("  sotto data import recordings/ --out all.jsonl\n"
-              "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
-              "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl"));
+  command->footer(example(
+      "  sotto data import recordings/ --out all.jsonl\n"
+      "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
+      "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
+      "one of these corpora of yours: a folder with audio and texts, a table, Common Voice"));
   command->callback([options] { run_import(*options); });
 }
 

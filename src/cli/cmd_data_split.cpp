@@ -10,6 +10,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "sotto/core/units.h"
 #include "sotto/data/split.h"
 #include "sotto/report/table.h"
@@ -69,7 +70,7 @@ void run_split(const SplitCommand& command) {
                                    .seed = command.seed,
                                    .out = command.out};
   const data::SplitResult result = data::split_manifest(command.manifest, options);
-  std::cout << (command.json ? to_json(result, command.seed).dump(2) + "\n" : render(result));
+  std::cout << (command.json ? json_text(to_json(result, command.seed)) : render(result));
 }
 
 }  // namespace
@@ -91,7 +92,8 @@ void add_data_split(CLI::App& data) {
   command->add_option("--seed", options->seed, "Of the draw");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      example("  sotto data split all.jsonl --dev 5% --test 5% --by speaker --out manifests"));
+      example("  sotto data split all.jsonl --dev 5% --test 5% --by speaker --out manifests",
+              "a manifest all.jsonl, as sotto data import writes it"));
   command->callback([options] { run_split(*options); });
 }
 

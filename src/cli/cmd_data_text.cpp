@@ -10,6 +10,7 @@
 
 #include "command_line.h"
 #include "data_commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -68,7 +69,7 @@ void print(const data::TextSplit& split, bool as_json) {
                    part.path.string()});
   }
   if (as_json) {
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
   } else {
     std::cout << table.to_string();
   }
@@ -105,7 +106,8 @@ void add_data_text(CLI::App& data) {
   command->add_option("--seed", options->seed, "Of which document goes where")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON");
-  command->footer(example("  sotto data text books.txt --documents line --out corpus"));
+  command->footer(
+      example("  sotto data text books.txt --documents line --out corpus", "a text, books.txt"));
   command->callback([options] { run_text(*options); });
 }
 

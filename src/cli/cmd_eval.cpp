@@ -1,18 +1,25 @@
 // `sotto eval`: word and character error rates of a checkpoint on a manifest, or the perplexity of
 // a language model on a text.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "beam_choice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "progress.h"
+#include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/report/table.h"
@@ -33,6 +40,7 @@ struct EvalOptions {
   int64_t show = 0;
   int64_t worst = 0;
   std::string by;
+  std::vector<std::string> overrides;
   bool json = false;
 };
 
@@ -127,21 +135,44 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   if (!options.by.empty()) text += render_groups(evaluation, options.by);
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
-  text += fmt::format("{} utterances, {} of audio in {} ({:.0f} a second), peak {}\n",
-                      evaluation.num_utterances, format_duration(evaluation.audio_seconds),
-                      format_duration(evaluation.seconds),
-                      evaluation.audio_seconds / evaluation.seconds, format_bytes(peak_bytes));
+  text += fmt::format(
+      "{} utterances, {} of audio in {} ({} a second), peak {}\n", evaluation.num_utterances,
+      format_duration(evaluation.audio_seconds), format_duration(evaluation.seconds),
+      format_digits(evaluation.audio_seconds / evaluation.seconds), format_bytes(peak_bytes));
   for (const data::SkippedUtterance& skipped : evaluation.skipped)
     text += fmt::format("left out: {}\n", skipped.reason);
   return text;
 }
 
+// Settings of the data that say something of an evaluation.
+constexpr std::array kSettings = {
+    std::string_view("data.min_seconds"),   std::string_view("data.max_seconds"),
+    std::string_view("data.max_samples"),   std::string_view("data.too_short"),
+    std::string_view("data.too_long"),      std::string_view("data.broken"),
+    std::string_view("data.unknown_text"),  std::string_view("data.empty_text"),
+    std::string_view("data.loader_threads")};
+
+// The run's settings with those of --set; others could not take effect.
+train::DataOptions change_data(const train::RunConfig& run, const std::vector<std::string>& sets) {
+  for (const std::string& text : sets) {
+    const std::string key = text.substr(0, text.find('='));
+    if (std::ranges::find(kSettings, key) != kSettings.end()) continue;
+    throw ConfigError({.attempted = "reading the settings of an evaluation",
+                       .found = fmt::format("--set {}", text),
+                       .expected = fmt::format("one of {}", fmt::join(kSettings, ", "))});
+  }
+  train::RunConfig changed = run;
+  read_group(load_overrides(sets), as_group(changed));
+  return changed.data;
+}
+
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
+  recogniser.set_data_options(change_data(recogniser.checkpoint().config, options.overrides));
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
-      options.beam.open(recogniser.checkpoint().tokenizer);
+      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
   if (is_text && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
     throw ConfigError({.attempted = "evaluating a language model",
                        .found = "--show, --worst, --by, --beam or --lm",
@@ -154,7 +185,7 @@ void run_eval(const EvalOptions& options) {
       });
   progress.clear();
   if (options.json) {
-    std::cout << to_json(evaluation, recogniser.folder().string()).dump(2) << '\n';
+    std::cout << json_text(to_json(evaluation, recogniser.folder().string()));
   } else {
     std::cout << (is_text ? render_text(evaluation, recogniser.peak_bytes())
                           : render(evaluation, options, recogniser.peak_bytes()));
@@ -184,9 +215,16 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--by", options->by, "Error rates of each speaker or language: speaker, lang")
       ->check(CLI::IsMember({"speaker", "lang"}));
+  command
+      ->add_option("--set", options->overrides,
+                   "Change what is done with broken, long or unknown utterances: "
+                   "data.broken=skip (repeatable)")
+      ->allow_extra_args(false);
   options->beam.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
-  command->footer(example("  sotto eval --checkpoint runs/digits --data test.jsonl --show 3"));
+  command->footer(
+      example("  sotto eval --checkpoint runs/tiny-1 --data demo_data/test.jsonl --show 3",
+              "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));
   command->callback([options] { run_eval(*options); });
 }
 

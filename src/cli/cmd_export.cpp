@@ -87,7 +87,8 @@ void add_export(CLI::App& app, const GlobalOptions&) {
   command->add_option("--license", options->license, "Of the weights, for the card: apache-2.0");
   command->footer(
       example("  sotto export --model runs/xls-r/best --out xls-r-iban --language iba --push "
-              "me/xls-r-iban"));
+              "me/xls-r-iban",
+              "a run in runs/xls-r; --push also the hf program, signed in"));
   command->callback([options] { run_export(*options); });
 }
 

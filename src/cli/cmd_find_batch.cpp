@@ -10,6 +10,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "planned_run.h"
 #include "sotto/core/units.h"
 #include "sotto/report/table.h"
@@ -53,12 +54,14 @@ void add_find_batch(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand("find-batch", "The largest batch that fits, by trying");
   auto options = std::make_shared<TrialOptions>();
   add_trial_options(*command, *options);
-  command->footer(example("  sotto find-batch --config configs/digits.yaml --memory 300MiB"));
+  command->footer(
+      example("  sotto find-batch --model tiny --train demo_data/train.jsonl --memory 300MiB",
+              "demo_data: sotto data demo makes it"));
   command->callback([options] {
     const std::unique_ptr<Rehearsal> rehearsal = make_rehearsal(*options);
     const Rehearsal::LargestBatch largest = rehearsal->find_largest({});
     const int64_t arena = rehearsal->arena_bytes();
-    std::cout << (options->json ? to_json(largest, arena).dump(2) + "\n" : to_text(largest, arena));
+    std::cout << (options->json ? json_text(to_json(largest, arena)) : to_text(largest, arena));
   });
 }
 

@@ -67,7 +67,8 @@ void add_logits(CLI::App& app, const GlobalOptions&) {
   command->add_option("--out", options->out, "File for the tensor `logits` [frames, entries]")
       ->required();
   command->footer(example(
-      "  sotto logits --model facebook/wav2vec2-base-960h --audio a.wav --out a.safetensors"));
+      "  sotto logits --model facebook/wav2vec2-base-960h --audio a.wav --out a.safetensors",
+      "hf download facebook/wav2vec2-base-960h, and an audio file"));
   command->callback([options] { run_logits(*options); });
 }
 

@@ -11,9 +11,11 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "made_plan.h"
 #include "plan_details.h"
 #include "sotto/core/error.h"
+#include "sotto/train/run_name.h"
 #include "transformers_view.h"
 
 namespace sotto::cli {
@@ -60,7 +62,7 @@ void compare(const PlanOptions& options, std::string_view what,
     }
     rows.push_back(std::move(row));
   }
-  std::cout << (options.json ? comparison_json(rows).dump(2) + "\n" : comparison_text(what, rows));
+  std::cout << (options.json ? json_text(comparison_json(rows)) : comparison_text(what, rows));
 }
 
 PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
@@ -94,7 +96,7 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
     if (options.timeline)
       json["timeline"] = timeline_json(made.planner->timeline_of(made.plan.best));
     if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
-    std::cout << json.dump(2) << "\n";
+    std::cout << json_text(json);
     return;
   }
   std::cout << plan_text(made.plan, made.request, made.facts) << "\n"
@@ -109,6 +111,21 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
   std::cout << fmt::format("\n{} is the run's configuration\n", file.string());
 }
 
+// A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
+fs::path plan_folder_for(const PlanOptions& options, const MadePlan& made) {
+  const fs::path runs = train::kRunsFolder;
+  const std::string& name = made.request.config.name;
+  if (options.out.empty()) {
+    if (!name.empty() && !train::holds_run(runs / name)) return runs / name;
+    return train::next_plan_folder(runs, name.empty() ? made.model_name : name);
+  }
+  if (!train::holds_run(options.out)) return options.out;
+  throw ConfigError({.attempted = fmt::format("writing a plan into {}", options.out),
+                     .found = "the files of a run",
+                     .expected = "a folder without one",
+                     .hint = "Name another folder with --out."});
+}
+
 void run_plan(const PlanOptions& options) {
   if (!options.models.empty()) return compare(options, "model", options.models, &RunOptions::model);
   if (!options.memories.empty())
@@ -117,8 +134,10 @@ void run_plan(const PlanOptions& options) {
     return compare(options, "device", options.devices, &RunOptions::device);
   MadePlan made = make_plan(options.run);
   made.facts.price = options.price;
-  const fs::path folder =
-      options.out.empty() ? fs::path("runs") / made.request.config.name : fs::path(options.out);
+  const fs::path folder = plan_folder_for(options, made);
+  // A run of this plan goes to the folder that the plan is in.
+  for (train::RunConfig* config : {&made.request.config, &made.plan.best.config})
+    if (options.out.empty() || config->name.empty()) config->name = train::run_name_from(folder);
   if (!options.stack.empty()) return plan_for_transformers(made, folder, options.json);
   const fs::path file = folder / ("plan." + options.format);
   write_plan_file(file, made.plan, made.request, made.facts.host);
@@ -182,7 +201,8 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
   add_run_options(*command, options->run);
   command->get_option("--device")
       ->description("What to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
-  command->add_option("--out", options->out, "Folder for plan.yaml (runs/NAME)");
+  command->add_option("--out", options->out,
+                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
   command->add_option("--format", options->format, "Of the plan's file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
   command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")

@@ -15,6 +15,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "corpus_view.h"
+#include "json_text.h"
 #include "model_choice.h"
 #include "progress.h"
 #include "sotto/core/config.h"
@@ -197,7 +198,7 @@ void profile_data(const ProfileOptions& options) {
        .seed = options.seed,
        .on_progress = [&](int64_t done, int64_t total) { progress.show(done, total, "files"); }});
   progress.clear();
-  std::cout << (options.json ? cli::to_json(profile).dump(2) + "\n" : cli::render(profile));
+  std::cout << (options.json ? json_text(cli::to_json(profile)) : cli::render(profile));
 }
 
 void run_profile(const ProfileOptions& options) {
@@ -218,7 +219,7 @@ void run_profile(const ProfileOptions& options) {
   if (!options.data.empty()) return profile_data(options);
   if (!options.model.empty()) {
     const models::ModelProfile profile = model_profile(options);
-    std::cout << (options.json ? to_json(profile).dump(2) + "\n" : render(profile));
+    std::cout << (options.json ? json_text(to_json(profile)) : render(profile));
     return;
   }
   if (!options.overrides.empty() || options.vocabulary > 0) {
@@ -231,10 +232,7 @@ void run_profile(const ProfileOptions& options) {
     std::cout << render(profile);
     return;
   }
-  // The name of a process need not be UTF-8.
-  std::cout << device::to_json(profile).dump(2, ' ', false,
-                                             nlohmann::ordered_json::error_handler_t::replace)
-            << '\n';
+  std::cout << json_text(device::to_json(profile));
 }
 
 }  // namespace
@@ -267,7 +265,7 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
       ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  command->footer(example("  sotto profile --model xls-r-1b\n  sotto profile --data train.jsonl"));
+  command->footer(example("  sotto profile\n  sotto profile --model xls-r-1b"));
   command->callback([options] { run_profile(*options); });
 }
 

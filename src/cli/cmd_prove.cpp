@@ -12,6 +12,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "progress.h"
 #include "sotto/core/config.h"
@@ -165,7 +166,7 @@ void run_prove_memory(const ProveOptions& options) {
   const int64_t budget = OpenedDevice(settings.memory).budget_bytes;
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
-    std::cout << to_json(rows, budget).dump(2) << '\n';
+    std::cout << json_text(to_json(rows, budget));
   } else {
     std::cout << proof_table(rows)
               << "\nPeaks in bytes; weights, gradients, activations and workspace in MiB at "
@@ -187,7 +188,7 @@ void run_prove_memory(const ProveOptions& options) {
 
 void add_prove(CLI::App& app, const GlobalOptions&) {
   CLI::App* prove = app.add_subcommand("prove", "Show that a promise is kept on this machine");
-  prove->footer(example("  sotto prove memory"));
+  prove->footer(example("  sotto prove memory --set 'stacks=[2x64x300, 4x128x600]'"));
   CLI::App* memory = prove->add_subcommand(
       "memory", "Predict the peak of training steps, run them, and compare to the byte");
   // Shared, because the callback is copied and has to outlive this function.
@@ -199,7 +200,7 @@ void add_prove(CLI::App& app, const GlobalOptions&) {
   memory->add_option("--memory", options->memory,
                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   memory->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
-  memory->footer(example("  sotto prove memory --memory 500MiB --set stacks=[4x256x1000]"));
+  memory->footer(example("  sotto prove memory --memory 500MiB --set 'stacks=[4x128x600]'"));
   memory->callback([options] { run_prove_memory(*options); });
 }
 

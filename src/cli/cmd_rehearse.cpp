@@ -11,6 +11,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "planned_run.h"
 #include "progress.h"
 #include "sotto/core/error.h"
@@ -92,7 +93,7 @@ void run_rehearse(const RehearseOptions& options) {
       });
   bar.clear();
   if (options.trial.json) {
-    std::cout << to_json(*rehearsal, steps).dump(2) << "\n";
+    std::cout << json_text(to_json(*rehearsal, steps));
   } else {
     int64_t largest = 0;
     for (const Rehearsal::Step& step : steps) largest = std::max(largest, step.measured.high_water);
@@ -113,7 +114,9 @@ void add_rehearse(CLI::App& app, const GlobalOptions&) {
   add_trial_options(*command, options->trial);
   command->add_option("--steps", options->steps, "Steps to take, the worst first")
       ->check(CLI::PositiveNumber);
-  command->footer(example("  sotto rehearse --config configs/digits.yaml --steps 20"));
+  command->footer(example(
+      "  sotto rehearse --model tiny --train demo_data/train.jsonl --memory 300MiB --steps 5",
+      "demo_data: sotto data demo makes it"));
   command->callback([options] { run_rehearse(*options); });
 }
 

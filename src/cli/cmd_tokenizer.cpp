@@ -14,6 +14,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "progress.h"
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
@@ -130,7 +131,7 @@ void run_tokenizer_train(const TokenizerTrainOptions& options) {
                                          {"texts", trained.sample.num_texts},
                                          {"bytes", trained.sample.num_bytes},
                                          {"seconds", elapsed.count()}};
-    std::cout << json.dump(2) << '\n';
+    std::cout << json_text(json);
     return;
   }
   std::cout << fmt::format("{}: {} entries ({}), of {} texts, {:.1f} MB, in {:.1f} s\n",
@@ -155,7 +156,7 @@ void run_encode(const UseOptions& options) {
     if (options.json) {
       const nlohmann::ordered_json json = {
           {"text", encoded.text}, {"labels", encoded.labels}, {"unknown", encoded.unknown}};
-      std::cout << json.dump() << '\n';
+      std::cout << json_text(json, -1);
       return;
     }
     std::cout << fmt::format("{}\n", fmt::join(encoded.labels, " "));
@@ -189,7 +190,7 @@ void run_decode(const UseOptions& options) {
   for_each_line(options.words, [&](const std::string& line) {
     const std::string text = tokenizer.decode(parse_labels(line, tokenizer));
     if (options.json) {
-      std::cout << nlohmann::ordered_json{{"text", text}}.dump() << '\n';
+      std::cout << json_text({{"text", text}}, -1);
     } else {
       std::cout << text << '\n';
     }
@@ -221,7 +222,8 @@ void add_train_command(CLI::App& tokenizer) {
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto tokenizer train books.txt --type bpe --size 10000 --out books.model\n"
-              "  sotto tokenizer train train.jsonl --type char --case lower --out vocab.json"));
+              "  sotto tokenizer train train.jsonl --type char --case lower --out vocab.json",
+              "a text or a manifest of your own"));
   command->callback([options] { run_tokenizer_train(*options); });
 }
 
@@ -239,9 +241,10 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
                           : "Labels of a text, as one word; without any, lines of standard input");
   if (encodes) add_text_rules(*command, options->rules);
   command->add_flag("--json", options->json, "Print JSON, an object a line");
-  command->footer(
-      example(encodes ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
-                      : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\""));
+  command->footer(example(encodes
+                              ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
+                              : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\"",
+                          "books.model: sotto tokenizer train makes it"));
   command->callback([options, encodes] { encodes ? run_encode(*options) : run_decode(*options); });
 }
 
@@ -250,7 +253,8 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
 void add_tokenizer(CLI::App& app, const GlobalOptions&) {
   CLI::App* tokenizer =
       app.add_subcommand("tokenizer", "Tokenizers: of characters, or SentencePiece");
-  tokenizer->footer(example("  sotto tokenizer train train.jsonl --out tokenizer.model"));
+  tokenizer->footer(example("  sotto tokenizer train train.jsonl --out tokenizer.model",
+                            "a manifest train.jsonl, as sotto data import writes it"));
   add_train_command(*tokenizer);
   add_use_command(*tokenizer, /*encodes=*/true);
   add_use_command(*tokenizer, /*encodes=*/false);

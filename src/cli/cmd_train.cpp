@@ -16,6 +16,7 @@
 #include "advice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "planned_run.h"
 #include "run_options.h"
@@ -26,6 +27,7 @@
 #include "sotto/core/units.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
+#include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
 
@@ -88,6 +90,25 @@ std::optional<fs::path> checkpoint_for(const TrainOptions& options, const fs::pa
   const std::optional<fs::path> newest = newest_checkpoint(folder);
   if (!newest) spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
   return newest;
+}
+
+// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+fs::path numbered_folder(const std::string& model, bool resumes) {
+  if (resumes) {
+    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
+      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
+      return *newest;
+    }
+  }
+  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
+  spdlog::info("files of this run go to {}", folder.string());
+  return folder;
+}
+
+fs::path run_folder_for(const TrainOptions& options, const ReadConfig& read) {
+  if (!options.out.empty()) return options.out;
+  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
+  return numbered_folder(read.model_name, options.resume || read.request.resumes);
 }
 
 nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
@@ -190,8 +211,7 @@ void run_train(const TrainOptions& options) {
   if (options.max_steps > 0) read.config.max_steps = options.max_steps;
   const train::RunConfig& config = read.config;
   check_has_data(config);
-  const fs::path folder =
-      options.out.empty() ? fs::path("runs") / config.name : fs::path(options.out);
+  const fs::path folder = run_folder_for(options, read);
   const std::optional<fs::path> checkpoint =
       described ? described : checkpoint_for(options, folder, read.request);
 
@@ -220,7 +240,7 @@ void run_train(const TrainOptions& options) {
   const train::RunSummary summary = run_or_advise(trainer, opened);
   const std::string text = summary_text(summary, folder);
   add_to_kept_log(text);
-  std::cout << (options.json ? to_json(summary, folder).dump(2) + "\n" : text);
+  std::cout << (options.json ? json_text(to_json(summary, folder)) : text);
 }
 
 }  // namespace
@@ -235,14 +255,21 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->excludes(command->get_option("--config"));
   command->add_option("--pretend-device", options->pretended,
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
-  command->add_option("--out", options->out, "Folder of the run (runs/NAME)");
+  command->add_option("--out", options->out,
+                      "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command->add_option("--max-steps", options->max_steps, "Updates at most")
       ->check(CLI::PositiveNumber);
   command->add_option("--log-every", options->log_every, "Updates between lines of the log")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--resume", options->resume, "Go on from the newest checkpoint");
+  command->add_flag(
+      "--resume", options->resume,
+      "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
-  command->footer(example("  sotto train --config configs/digits.yaml --memory 300MiB"));
+  command->footer(
+      example("  sotto data demo --out demo_data\n"
+              "  sotto train --model tiny --train demo_data/train.jsonl --dev "
+              "demo_data/dev.jsonl --memory 300MiB",
+              "espeak-ng, which speaks the demo corpus; or manifests of your own"));
   command->callback([options] { run_train(*options); });
 }
 

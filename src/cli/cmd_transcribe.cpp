@@ -1,8 +1,9 @@
 // `sotto transcribe`: the text of audio files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "beam_choice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "json_text.h"
 #include "opened_device.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -61,31 +63,49 @@ nlohmann::ordered_json to_json(const std::string& file, const train::Transcript&
           {"words", std::move(words)}};
 }
 
+std::string to_text(const std::string& file, const train::Transcript& transcript,
+                    const Options& options) {
+  if (options.srt) return train::to_srt(transcript);
+  const std::string name = options.files.size() > 1 ? file + ": " : "";
+  return name + transcript.text + "\n";
+}
+
+// One file after the other: those that can be read are printed, whatever the others are.
+void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOptions& how,
+                    const Options& options) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::vector<std::string> failed;
+  for (const std::string& file : options.files) {
+    try {
+      const train::Transcript transcript = recogniser.transcribe(file, how);
+      if (options.json) {
+        json.push_back(to_json(file, transcript));
+      } else {
+        std::cout << to_text(file, transcript, options) << std::flush;
+      }
+    } catch (const DataError& error) {
+      if (options.files.size() == 1) throw;
+      spdlog::error("{}", error.what());
+      failed.push_back(file);
+    }
+  }
+  if (options.json) std::cout << json_text(json);
+  if (failed.empty()) return;
+  throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
+                   .found = fmt::format("{} could not be transcribed: {}", failed.size(),
+                                        fmt::join(failed, ", ")),
+                   .hint = "The transcripts of the others were printed; the reasons stand above."});
+}
+
 void run_transcribe(const Options& options) {
   check(options);
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
   const std::unique_ptr<train::BeamSearch> beam =
-      options.beam.open(recogniser.checkpoint().tokenizer);
+      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
   train::TranscribeOptions how = options.windows;
   how.beam = beam.get();
-  const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
-  const std::vector<train::Transcript> transcripts = recogniser.transcribe(files, how);
-  if (options.json) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (size_t i = 0; i < transcripts.size(); ++i)
-      json.push_back(to_json(options.files[i], transcripts[i]));
-    std::cout << json.dump(2) << '\n';
-    return;
-  }
-  for (size_t i = 0; i < transcripts.size(); ++i) {
-    if (options.srt) {
-      std::cout << train::to_srt(transcripts[i]);
-      continue;
-    }
-    if (transcripts.size() > 1) std::cout << options.files[i] << ": ";
-    std::cout << transcripts[i].text << '\n';
-  }
+  transcribe_all(recogniser, how, options);
 }
 
 }  // namespace
@@ -114,7 +134,8 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");
   command->add_flag("--json", options->json, "Print JSON, with the time of each word");
-  command->footer(example("  sotto transcribe --checkpoint runs/digits a.flac b.mp3"));
+  command->footer(example("  sotto transcribe --checkpoint runs/tiny-1 a.flac b.mp3",
+                          "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
   command->callback([options] { run_transcribe(*options); });
 }
 

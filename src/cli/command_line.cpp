@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "setting_hint.h"
 #include "sotto/core/error.h"
 #include "sotto/core/nearest.h"
 
@@ -53,12 +55,16 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return best ? fmt::format("Did you mean '{}'?", *best) : std::string();
 }
 
-[[noreturn]] void throw_unexpected(const CLI::App& command, const std::string& word) {
+[[noreturn]] void throw_unexpected(const CLI::App& command, const std::vector<std::string>& words) {
+  const std::string& word = words.front();
   const std::string name = full_name(command);
   const std::vector<std::string> commands = command_names(command);
   if (word.starts_with('-')) {
     const std::string option = word.substr(0, word.find('='));
-    std::string hint = did_you_mean(option, option_names(command));
+    const std::vector<std::string> options = option_names(command);
+    const bool takes_settings = std::ranges::find(options, "--set") != options.end();
+    std::string hint = takes_settings ? setting_hint(words) : "";
+    if (hint.empty()) hint = did_you_mean(option, options);
     if (hint.empty()) hint = fmt::format("'{} --help' lists them.", name);
     throw ConfigError({.attempted = kAttempted,
                        .found = fmt::format("{} has no option '{}'", name, option),
@@ -99,7 +105,7 @@ void run_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> words = app.remaining(true);
     SOTTO_ASSERT(!words.empty());
-    throw_unexpected(deepest_command(app), words.front());
+    throw_unexpected(deepest_command(app), words);
   } catch (const CLI::ParseError& error) {
     std::string found = error.what();
     found.erase(found.find_last_not_of(". \n") + 1);
@@ -111,8 +117,8 @@ void run_command_line(CLI::App& app, int argc, char** argv) {
   check_command_was_named(app);
 }
 
-std::string example(const std::string& lines) {
-  return "Example:\n" + lines;
+std::string example(const std::string& lines, const std::string& needs) {
+  return "Example:\n" + lines + (needs.empty() ? "" : "\nNeeds " + needs);
 }
 
 }  // namespace sotto::cli

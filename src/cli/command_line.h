@@ -15,7 +15,8 @@ namespace sotto::cli {
 // standard error first.
 void run_command_line(CLI::App& app, int argc, char** argv);
 
-// The foot of a command's help.
-std::string example(const std::string& lines);
+// The foot of a command's help. `needs`: what a fresh clone does not have; empty: the lines run
+// there as they stand.
+std::string example(const std::string& lines, const std::string& needs = {});
 
 }  // namespace sotto::cli

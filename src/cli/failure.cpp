@@ -1,9 +1,11 @@
 #include "failure.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <optional>
 
 #include "sotto/core/error.h"
@@ -23,6 +25,14 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string describe_path(const std::filesystem::filesystem_error& error) {
+  constexpr size_t kMostShown = 200;
+  std::string path = error.path1().string();
+  if (path.size() > kMostShown) path = path.substr(0, kMostShown) + "...";
+  return one_line(fmt::format("using {}: {}. Expected a path that this machine can use.",
+                              path.empty() ? "a file" : path, error.code().message()));
+}
+
 }  // namespace
 
 Failure describe_current_exception() {
@@ -34,6 +44,9 @@ Failure describe_current_exception() {
     return {kBadInput, one_line(error.what())};
   } catch (const OutOfMemory& error) {
     return {kOutOfMemory, one_line(error.what())};
+  } catch (const std::filesystem::filesystem_error& error) {
+    // A path that is too long, a name that the disk cannot hold, a folder that may not be entered.
+    return {kBadInput, describe_path(error)};
   } catch (const std::exception& error) {
     if (const std::optional<std::string> reason = train::out_of_memory_reason(error))
       return {kOutOfMemory, one_line("out of memory: " + *reason)};

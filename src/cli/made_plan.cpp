@@ -46,6 +46,7 @@ MadePlan make_plan(const RunOptions& options) {
   const PlannedDevice device = planned_device(config);
   const bool is_text = config.model.is_language_model();
   MadePlan made;
+  made.model_name = read.model_name;
   if (config.data.train.empty()) {
     made.source = std::make_shared<data::ExampleList>(plan::usual_data(config));
     made.request = device.request(config, read.open, plan::usual_shape(config));

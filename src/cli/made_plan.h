@@ -17,6 +17,8 @@ struct MadePlan {
   std::shared_ptr<data::Source> source;
   std::shared_ptr<plan::Planner> planner;
   plan::Plan plan;
+  // What numbered folders of plans without a name begin with.
+  std::string model_name;
 };
 
 // Throws Infeasible where nothing fits.

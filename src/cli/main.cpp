@@ -9,6 +9,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "failure.h"
+#include "process_limits.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/log.h"
 #include "sotto/device/cpu_level.h"
@@ -54,6 +55,7 @@ void run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    sotto::cli::prepare_process();
     sotto::device::check_cpu_level(sotto::build_info().cpu_level,
                                    sotto::device::read_cpu_features());
     run(argc, argv);

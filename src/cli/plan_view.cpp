@@ -11,6 +11,7 @@
 #include "sotto/core/config_yaml.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
+#include "sotto/device/host_memory.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -27,7 +28,7 @@ const char* speed_unit(bool is_text) {
 }
 
 std::string speed_text(const Way& way, const PlanFacts& facts) {
-  return fmt::format("{:.0f} {}", way.speed(), speed_unit(facts.is_text));
+  return fmt::format("{} {}", format_digits(way.speed()), speed_unit(facts.is_text));
 }
 
 double run_seconds(const Way& way, const PlanFacts& facts) {
@@ -80,6 +81,12 @@ std::string host_table(const plan::HostMemoryPlan& memory) {
   return table.to_string();
 }
 
+// One place behind the point, or as many as show two digits.
+std::string milliseconds(double seconds) {
+  const double ms = 1e3 * seconds;
+  return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
+}
+
 // Kernels that take most of the time, the rest together.
 std::string time_table(const Way& way) {
   std::vector<std::pair<double, std::string>> kernels;
@@ -90,18 +97,17 @@ std::string time_table(const Way& way) {
   double rest = 0.0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i < kShown) {
-      table.add_row({kernels[i].second, fmt::format("{:.1f}", 1e3 * kernels[i].first)});
+      table.add_row({kernels[i].second, milliseconds(kernels[i].first)});
     } else {
       rest += kernels[i].first;
     }
   }
-  table.add_row({"other kernels", fmt::format("{:.1f}", 1e3 * rest)});
+  table.add_row({"other kernels", milliseconds(rest)});
   if (way.time.waiting_s > 0.0)
-    table.add_row(
-        {"waiting for the host or its link", fmt::format("{:.1f}", 1e3 * way.time.waiting_s)});
+    table.add_row({"waiting for the host or its link", milliseconds(way.time.waiting_s)});
   table.add_rule();
   table.add_row({fmt::format("in all, {} micro-batches", way.micro_batches),
-                 fmt::format("{:.1f}", 1e3 * way.time.total_s())});
+                 milliseconds(way.time.total_s())});
   return table.to_string();
 }
 
@@ -147,6 +153,14 @@ nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
           {"run_cost", run_cost(way, facts)}};
 }
 
+// On a CPU the host's memory is the budget's own: null, unless one was named for what is kept
+// there.
+nlohmann::ordered_json host_budget_json(const plan::PlanRequest& request) {
+  const int64_t bytes = request.budget.host_bytes;
+  if (bytes == device::HostMemory::kUnlimited) return nullptr;
+  return bytes;
+}
+
 }  // namespace
 
 std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
@@ -174,7 +188,7 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
                                  {"elsewhere", facts.is_elsewhere},
                                  {"budget_bytes", facts.budget_bytes},
                                  {"constant_bytes", facts.constant_bytes},
-                                 {"host_budget_bytes", request.budget.host_bytes},
+                                 {"host_budget_bytes", host_budget_json(request)},
                                  {"data", facts.data_name},
                                  {"best", way_json(plan.best, facts)}};
   for (const auto& [kernel, seconds] : plan.best.time.by_kernel_s)
@@ -256,7 +270,7 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
                way.config.tier.to_string(),
                std::to_string(way.micro_batches),
                format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
-               is_mixed ? speed_text(way, row.facts) : fmt::format("{:.0f}", way.speed()),
+               is_mixed ? speed_text(way, row.facts) : format_digits(way.speed()),
                format_duration(run_seconds(way, row.facts))};
       if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(way, row.facts)));
     } else {

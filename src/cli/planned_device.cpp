@@ -5,6 +5,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/budget.h"
+#include "sotto/device/cpu_level.h"
 #include "sotto/device/device_table.h"
 #include "sotto/device/host_info.h"
 #include "sotto/plan/calibration.h"
@@ -76,6 +77,7 @@ plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
           .budget = {.bytes = budget_bytes - constant_bytes,
                      .host_bytes = host_bytes,
                      .constant_bytes = constant_bytes},
+          .has_cpu_bf16 = device::has_bf16_products(device::read_cpu_features()),
           .rates = rates};
 }
 

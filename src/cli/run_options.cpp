@@ -11,6 +11,8 @@
 #include "sotto/core/error.h"
 #include "sotto/data/tokenizer.h"
 #include "sotto/train/checkpoint.h"
+#include "sotto/train/model_keys.h"
+#include "sotto/train/run_name.h"
 
 namespace sotto::cli {
 
@@ -85,6 +87,7 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
   ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
   const train::AliasedRequest request = train::resolve_aliases(tree);
+  train::check_model_keys(tree, options.model, config.model.family);
   plan::OpenChoices open = open_choices(tree);
   read_group(tree, as_group(config));
   if (!config.model.is_language_model()) open.loss_rows = false;
@@ -99,10 +102,13 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
   if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
   if (!options.device.empty()) config.device = options.device;
+  const std::string model_name =
+      options.model.empty() ? config.model.preset : train::run_name_from(options.model);
   return {.config = std::move(config),
           .open = open,
           .request = request,
-          .inits_whole_model = choice && choice->folder && options.init_from.empty()};
+          .inits_whole_model = choice && choice->folder && options.init_from.empty(),
+          .model_name = model_name};
 }
 
 void check_has_data(const train::RunConfig& config) {

@@ -39,6 +39,8 @@ struct ReadConfig {
   train::AliasedRequest request;
   // The weights to begin with are those of --model.
   bool inits_whole_model = false;
+  // What numbered folders of runs without a name begin with.
+  std::string model_name;
 };
 
 // `checkpoint`: whose configuration stands for the file where none is named. Throws ConfigError.

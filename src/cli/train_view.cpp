@@ -88,16 +88,19 @@ std::string describe(const Amount& amount) {
 
 std::string describe_speed(const Amount& amount, double seconds) {
   if (amount.num_tokens == 0)
-    return fmt::format("{:.0f} seconds of audio a second", amount.audio_seconds / seconds);
-  return fmt::format("{:.0f} tokens a second", static_cast<double>(amount.num_tokens) / seconds);
+    return fmt::format("{} seconds of audio a second",
+                       format_digits(amount.audio_seconds / seconds));
+  return fmt::format("{} tokens a second",
+                     format_digits(static_cast<double>(amount.num_tokens) / seconds));
 }
 
 std::string describe(const TrainProgress& progress) {
   const auto [audio_seconds, num_tokens] = progress.amount;
   const std::string speed =
       num_tokens == 0
-          ? fmt::format("{:.0f} s/s", audio_seconds / progress.seconds)
-          : fmt::format("{:.0f} tokens/s", static_cast<double>(num_tokens) / progress.seconds);
+          ? fmt::format("{} s/s", format_digits(audio_seconds / progress.seconds))
+          : fmt::format("{} tokens/s",
+                        format_digits(static_cast<double>(num_tokens) / progress.seconds));
   return fmt::format("loss {:.4f} rate {:.1e} {} {} {} left", progress.loss, progress.rate, speed,
                      against(progress.used_bytes, progress.budget_bytes),
                      rough_duration(progress.seconds_left));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "json_text.h"
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -84,8 +85,7 @@ void plan_for_transformers(const MadePlan& made, const std::filesystem::path& fo
       plan::training_arguments(config, choice, steps_an_epoch);
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = folder / "training_arguments.json";
-  const std::string text = arguments.json.dump(2) + "\n";
-  write_text_synced(path, text);
+  write_text_synced(path, json_text(arguments.json));
   if (json) {
     const nlohmann::ordered_json result = {
         {"format_version", 1},
@@ -93,7 +93,7 @@ void plan_for_transformers(const MadePlan& made, const std::filesystem::path& fo
         {"estimated_bytes", choice.memory.peak},
         {"estimated_with_reserve_bytes", plan::with_reserve(choice.memory.peak)},
         {"notes", arguments.notes}};
-    std::cout << result.dump(2) << "\n";
+    std::cout << json_text(result);
     return;
   }
   std::cout << to_text(made, choice);

@@ -12,6 +12,7 @@
 #include "sotto/device/run_device.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
+#include "sotto/train/model_keys.h"
 #include "sotto/train/recogniser.h"
 #include "sotto/train/trainer.h"
 
@@ -32,6 +33,7 @@ ReadConfig read(const Config& config) {
                                         : load_config(config.file, config.settings);
   ReadConfig result;
   result.request = train::resolve_aliases(tree);
+  train::check_model_keys(tree, /*named=*/{}, result.config.model.family);
   read_group(tree, as_group(result.config));
   return result;
 }
@@ -228,8 +230,7 @@ Scores Recogniser::evaluate(const fs::path& data) {
 
 std::vector<std::string> Recogniser::transcribe(const std::vector<fs::path>& files) {
   std::vector<std::string> texts;
-  for (train::Transcript& transcript : state_->recogniser.transcribe(files))
-    texts.push_back(std::move(transcript.text));
+  for (const fs::path& file : files) texts.push_back(state_->recogniser.transcribe(file).text);
   return texts;
 }
 

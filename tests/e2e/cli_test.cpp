@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -47,6 +49,69 @@ TEST(Cli, HelpOfACommandGivesAnExample) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(contains(result.out, "sotto profile [OPTIONS]")) << result.out;
   EXPECT_TRUE(contains(result.out, "Example:\n  sotto profile")) << result.out;
+}
+
+// Lines of the example below a command's help, and whether it names what a fresh clone lacks.
+struct HelpExample {
+  std::vector<std::string> lines;
+  bool has_needs = false;
+};
+
+HelpExample example_of(const std::vector<std::string>& command) {
+  std::vector<std::string> words = command;
+  words.emplace_back("--help");
+  std::istringstream help(run_sotto(words).out);
+  HelpExample example;
+  bool is_example = false;
+  for (std::string line; std::getline(help, line);) {
+    if (line.starts_with("Needs ")) example.has_needs = true;
+    if (is_example && line.starts_with("  sotto ")) example.lines.push_back(line.substr(2));
+    is_example = is_example || line == "Example:";
+  }
+  return example;
+}
+
+// As a newcomer types them, with nothing but the clone's configurations.
+TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
+  const TempFolder folder;
+  std::filesystem::create_directory_symlink(SOTTO_CONFIGS, folder.path() / "configs");
+  const std::filesystem::path binary = std::getenv("SOTTO_BINARY");
+  const std::string before = "cd '" + folder.path().string() + "' && PATH='" +
+                             binary.parent_path().string() + "':$PATH && ";
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"profile"},
+                                                          {"data"},
+                                                          {"data", "import"},
+                                                          {"data", "split"},
+                                                          {"data", "check"},
+                                                          {"data", "text"},
+                                                          {"data", "fetch"},
+                                                          {"data", "demo"},
+                                                          {"tokenizer"},
+                                                          {"tokenizer", "train"},
+                                                          {"tokenizer", "encode"},
+                                                          {"tokenizer", "decode"},
+                                                          {"plan"},
+                                                          {"rehearse"},
+                                                          {"find-batch"},
+                                                          {"train"},
+                                                          {"eval"},
+                                                          {"transcribe"},
+                                                          {"average"},
+                                                          {"export"},
+                                                          {"logits"},
+                                                          {"prove"},
+                                                          {"prove", "memory"}};
+  for (const std::vector<std::string>& command : commands) {
+    const HelpExample example = example_of(command);
+    const std::string name = command.empty() ? "sotto" : command.back();
+    EXPECT_FALSE(example.lines.empty()) << name;
+    if (example.has_needs) continue;
+    for (const std::string& line : example.lines) {
+      const CommandResult result = test::run_command({"bash", "-c", before + line});
+      EXPECT_EQ(result.exit_code, 0) << line << '\n' << result.err;
+    }
+  }
 }
 
 TEST(Cli, AnUnknownCommandNamesTheNearest) {

@@ -12,6 +12,7 @@
 #include "support/run_command.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
+#include "support/wav_bytes.h"
 #include "unit/data/sound_file.h"
 
 namespace sotto::data {
@@ -150,6 +151,63 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   expect_refusal({"--lm-weight", "1"}, "without --lm");
   expect_refusal({"--lm", at("long.wav")}, "long.wav");
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
+}
+
+// Who names a released model may expect its weights.
+TEST_F(Corpus, IsTrainedOnFromRandomWeightsWithAWord) {
+  good_utterances();
+  const std::vector<std::string> settings = {"model.preset=wav2vec2-base",
+                                             "model.conv_widths=[8, 8, 8, 8, 8, 8, 8]"};
+  const CommandResult random = train(settings);
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_PRED2(contains, random.err,
+               "wav2vec2-base starts from random weights. For the pretrained model type: hf "
+               "download facebook/wav2vec2-base and then --model facebook/wav2vec2-base\n");
+  fs::rename(at("run"), at("first"));
+  std::vector<std::string> begun = settings;
+  begun.push_back("init_from=" + at("first"));
+  EXPECT_FALSE(contains(train(begun).err, "random weights"));
+  EXPECT_FALSE(contains(train({}).err, "random weights"));
+}
+
+// Those that can be read are printed, whatever the others are.
+TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  std::vector<std::string> words = {"transcribe",   "--checkpoint",  at("run"),  at("good0.wav"),
+                                    at("gone.wav"), at("good1.wav"), "--memory", "500MiB"};
+  const CommandResult text = run_sotto(words);
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_PRED2(contains, text.out, at("good0.wav") + ": ");
+  EXPECT_PRED2(contains, text.out, at("good1.wav") + ": ");
+  EXPECT_PRED2(contains, text.err, "gone.wav: No such file or directory");
+  EXPECT_PRED2(contains, text.err, "transcribing 3 files: 1 could not be transcribed: ");
+  words.emplace_back("--json");
+  const CommandResult result = run_sotto(words);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(json::parse(result.out).size(), 2u);
+}
+
+// What the budget has no room for is refused before it is taken.
+TEST_F(Corpus, IsTranscribedInsideTheBudget) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  std::string slow = test::wav_bytes(120'000, 0.1);
+  slow[24] = 1;  // Hz
+  slow[25] = 0;
+  folder_.write("slow.wav", slow);
+  sound("long.flac", {.samples = std::vector<float>(30 * 60 * 8'000), .sample_rate = 8'000});
+  const auto refusal = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"transcribe", "--checkpoint", at("run"), "--memory",
+                                      "200MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = run_sotto(words);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_PRED2(contains, refusal({at("slow.wav")}), "its header claims 1 samples per second");
+  EXPECT_PRED2(contains, refusal({at("long.flac")}), "30 min 00 s of audio. Expected at most ");
+  EXPECT_PRED2(contains, refusal({at("good0.wav"), "--beam", "1000000000"}), "--beam");
 }
 
 TEST_F(Corpus, IsEvaluatedBySpeakerWithItsWorst) {
@@ -308,6 +366,29 @@ TEST_F(Corpus, IsChecked) {
                "--model without --tokenizer");
   EXPECT_PRED2(contains, run_sotto({"data", "check", at("m.jsonl"), "--case", "lower"}).err,
                "rules of texts without --tokenizer");
+}
+
+// 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by the
+// line, and the pieces that threads read, whether the index has to be made or is there.
+TEST_F(Corpus, OfManyLinesIsProfiledInLittleMemory) {
+  constexpr int64_t kLines = 600'000;
+  const auto write_lines = [&](const char* name, int64_t count) {
+    std::string lines;
+    for (int64_t i = 0; i < count; ++i)
+      lines += fmt::format(R"({{"audio_filepath": "{}.wav", "duration": {}.5, "text": "a {}"}})"
+                           "\n",
+                           i, 1 + i % 20, i % 7);
+    return folder_.write(name, lines).string();
+  };
+  const auto profile = [&](const std::string& path) {
+    const CommandResult result = run_sotto({"profile", "--data", path, "--sample", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.peak_bytes;
+  };
+  const int64_t few = profile(write_lines("few.jsonl", 10));
+  const std::string many = write_lines("many.jsonl", kLines);
+  for (int round = 0; round < 2; ++round)
+    EXPECT_LT(profile(many) - few, 14 * kLines + (16 << 20)) << "round " << round;
 }
 
 TEST_F(Corpus, IsProfiled) {

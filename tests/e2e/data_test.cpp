@@ -178,10 +178,14 @@ TEST_F(DataCommand, FromATableToParts) {
   const json line = lines("parts/dev.jsonl").at(0);
   EXPECT_TRUE(fs::exists(at("parts") / fs::path(line.at("audio_filepath").get<std::string>())));
   const std::string dev = content_of(at("parts/dev.jsonl"));
+  const CommandResult refused = run_sotto(words);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "parts/train.jsonl and ");
   std::vector<std::string> again = words;
+  again.back() = at("again");
   again.emplace_back("--json");
   const json summary = json::parse(run_sotto(again).out);
-  EXPECT_EQ(content_of(at("parts/dev.jsonl")), dev);
+  EXPECT_EQ(content_of(at("again/dev.jsonl")), dev);
   EXPECT_EQ(summary.at("parts").at(2).at("speakers"), 2);
   EXPECT_EQ(summary.at("by"), "speaker");
   const CommandResult alone =
@@ -189,6 +193,15 @@ TEST_F(DataCommand, FromATableToParts) {
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_PRED2(contains, alone.err,
                "1 speaker for 3 parts. Expected at least one for each part. --by random");
+}
+
+TEST_F(DataCommand, ImportNamesTheNextStep) {
+  recordings("rec", 2);
+  const CommandResult result =
+      run_sotto({"data", "import", at("rec"), "--out", at("some/where/all.jsonl")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(result.out.ends_with("\nNext: sotto data check " + at("some/where/all.jsonl") + "\n"))
+      << result.out;
 }
 
 TEST_F(DataCommand, HelpHasExamples) {

@@ -21,6 +21,40 @@ TEST(ModelsOnTheCommandLine, AreDescribedWithoutTheirWeights) {
   EXPECT_PRED2(contains, frozen.out, "0.08 million");
 }
 
+// As docs/models.md has it: a recipe for one family, and a model of another.
+TEST(ModelsOnTheCommandLine, KeysOfAnotherFamilyAreNamed) {
+  const std::string recipe = std::string(SOTTO_CONFIGS) + "/digits.yaml";
+  for (const char* command : {"train", "plan"}) {
+    const CommandResult result =
+        run_sotto({command, "--config", recipe, "--model", "xls-r-300m", "--train", "a.jsonl"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_PRED2(contains, result.err,
+                 "digits.yaml for --model xls-r-300m: model.attention_left, model.attention_right, "
+                 "settings of transformer_ctc. Expected settings of wav2vec2");
+    EXPECT_PRED2(contains, result.err, "--config configs/wav2vec2.yaml");
+  }
+  const CommandResult set = run_sotto({"train", "--train", "a.jsonl", "--set", "model.preset=tiny",
+                                       "--set", "model.freeze_layers=2"});
+  EXPECT_EQ(set.exit_code, 2);
+  EXPECT_PRED2(contains, set.err, "model.freeze_layers, a setting of wav2vec2");
+  // What no family knows is a mistyped key.
+  const CommandResult mistyped =
+      run_sotto({"train", "--train", "a.jsonl", "--model", "tiny", "--set", "model.lyers=2"});
+  EXPECT_PRED2(contains, mistyped.err, "Did you mean 'layers'?");
+}
+
+// A download would take minutes and not load.
+TEST(ModelsOnTheCommandLine, OfOtherKindsAreNotToBeDownloaded) {
+  for (const char* name : {"whisper-tiny", "openai/whisper-tiny", "facebook/hubert-base-ls960",
+                           "nvidia/parakeet-ctc-0.6b"}) {
+    const CommandResult result =
+        run_sotto({"train", "--model", name, "--train", "a.jsonl"}, {"HF_HOME=/nowhere/at/all"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_PRED2(contains, result.err, " model, by its name");
+    EXPECT_FALSE(contains(result.err, std::string("hf download ") + name)) << result.err;
+  }
+}
+
 TEST(ModelsOnTheCommandLine, ThatAreNoneAreRefused) {
   const CommandResult preset = run_sotto({"profile", "--model", "wav2vec2-bse"});
   EXPECT_EQ(preset.exit_code, 2);

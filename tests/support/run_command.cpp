@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,9 +122,11 @@ CommandResult run_into(Pipe& out, Pipe& err, const std::vector<std::string>& wor
   CommandResult result;
   read_both(out, err, result);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  rusage usage{};
+  while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  result.peak_bytes = int64_t{usage.ru_maxrss} << 10;
   return result;
 }
 

@@ -2,6 +2,7 @@
 // the program.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ struct CommandResult {
   int exit_code = 0;
   std::string out;
   std::string err;
+  // Most memory that it had at once.
+  int64_t peak_bytes = 0;
 };
 
 // Runs `words` (the program's path first) to its end with nothing on standard input. `environment`

@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -52,6 +55,20 @@ int64_t InputFile::read(int64_t offset, std::span<char> bytes) const {
     done += static_cast<size_t>(got);
   }
   return static_cast<int64_t>(done);
+}
+
+void InputFile::read_all(int64_t offset, std::span<char> bytes) const {
+  const int64_t got = read(offset, bytes);
+  if (got == std::ssize(bytes)) return;
+  refuse_file(path_, fmt::format("it ends at byte {}", offset + got),
+              fmt::format("{} bytes, as when it was opened", size_),
+              "It was cut or replaced while it was used.");
+}
+
+int64_t FilePart::read(int64_t at, std::span<char> bytes) const {
+  const int64_t left = std::max<int64_t>(0, size - at);
+  const auto count = static_cast<size_t>(std::min(left, std::ssize(bytes)));
+  return file->read(offset + at, bytes.first(count));
 }
 
 void InputFile::forget() const {

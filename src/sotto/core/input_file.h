@@ -30,6 +30,10 @@ class InputFile {
   // the system cannot read.
   int64_t read(int64_t offset, std::span<char> bytes) const;
 
+  // All of the bytes. Throws DataError where there are fewer, because the file was cut since it was
+  // opened.
+  void read_all(int64_t offset, std::span<char> bytes) const;
+
   // Lets the system forget what it remembers of the file, so that reading reaches the disk; what is
   // not there yet stays.
   void forget() const;
@@ -41,6 +45,16 @@ class InputFile {
   int descriptor_ = -1;
   int64_t size_ = 0;
   int64_t changed_ns_ = 0;
+};
+
+// Bytes that lie together in a file, which must outlive this.
+struct FilePart {
+  const InputFile* file = nullptr;
+  int64_t offset = 0;
+  int64_t size = 0;
+
+  // From `at` on, as many as fit or as the part has; how many. Throws as InputFile::read().
+  int64_t read(int64_t at, std::span<char> bytes) const;
 };
 
 }  // namespace sotto

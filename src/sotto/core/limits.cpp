@@ -80,6 +80,11 @@ MicroBatchLimits limits_from_json(const nlohmann::json& json) {
                     "max_frames, max_labels, max_utterances and adaptive");
     }
     if (value.is_null()) continue;
+    // Runs on a corpus without any label wrote so once.
+    if (known->value == &MicroBatchLimits::max_labels && value == 0) {
+      limits.max_labels = 1;
+      continue;
+    }
     if (!value.is_number_integer() || value.get<int64_t>() < 1)
       refuse_limits(fmt::format("{} is {}", key, value.dump()), "a whole number of at least 1");
     limits.*known->value = value.get<int64_t>();

@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "sotto/core/byte_reader.h"
+#include "sotto/core/error.h"
 #include "sotto/core/options.h"
 
 namespace sotto {
@@ -154,6 +158,24 @@ std::string_view header_text(ByteReader& reader, const std::filesystem::path& pa
   return reader.take_text(length);
 }
 
+// The magic bytes and the header; of a file that ends before it has told the header's length, or of
+// one that claims more than anybody's header has, less.
+std::string front_of(const InputFile& file) {
+  constexpr int64_t kLengthAt = 8, kPrefix = 12;
+  constexpr int64_t kLongest = int64_t{1} << 20;
+  const auto read = [&](int64_t count) {
+    std::string bytes(static_cast<size_t>(std::min(file.size(), count)), '\0');
+    file.read_all(0, bytes);
+    return bytes;
+  };
+  const std::string prefix = read(kPrefix);
+  if (std::ssize(prefix) < kPrefix) return prefix;
+  // Version 1.0 has two bytes for the length, the others four.
+  uint32_t length = 0;
+  std::memcpy(&length, prefix.data() + kLengthAt, prefix[kNumpyMagic.size()] == 1 ? 2 : 4);
+  return read(kPrefix + std::min(int64_t{length}, kLongest));
+}
+
 TensorType type_of(std::string_view name, const std::filesystem::path& path) {
   for (const auto& [known, type] : kNumpyTypes) {
     if (known == name) return type;
@@ -165,31 +187,41 @@ TensorType type_of(std::string_view name, const std::filesystem::path& path) {
 }  // namespace
 
 NpyFile NpyFile::open(const std::filesystem::path& path) {
-  NpyFile file(MappedFile::open(path, kFile));
-  const std::span<const std::byte> bytes = file.file_.bytes();
-  ByteReader reader(bytes, path, "it");
-  if (bytes.size() < kNumpyMagic.size() || reader.take_text(kNumpyMagic.size()) != kNumpyMagic)
+  NpyFile file(InputFile::open(path, kFile));
+  const std::string front = front_of(file.file_);
+  ByteReader reader(std::as_bytes(std::span(front)), path, "it");
+  if (front.size() < kNumpyMagic.size() || reader.take_text(kNumpyMagic.size()) != kNumpyMagic)
     refuse_file(path, "it does not begin as such a file does", kFile);
   const HeaderReader::Header header = HeaderReader(header_text(reader, path), path).read();
-  TensorView& array = file.array_;
-  array.type = type_of(*header.type, path);
-  array.shape = *header.shape;
+  file.type_ = type_of(*header.type, path);
+  file.shape_ = *header.shape;
+  file.values_at_ = static_cast<int64_t>(reader.at());
   if (*header.is_by_column) {
     refuse_file(path, "column after column (fortran_order)", "row after row",
                 "Write it with numpy.save(path, numpy.ascontiguousarray(array)).");
   }
-  if (array.shape.size() != 2) {
-    refuse_file(path, fmt::format("an array of {} dimensions", array.shape.size()),
+  if (file.shape_.size() != 2) {
+    refuse_file(path, fmt::format("an array of {} dimensions", file.shape_.size()),
                 "two: frames and features", /*hint=*/{});
   }
-  const std::optional<int64_t> expected = num_bytes(array.type, array.shape);
-  if (!expected || *expected != static_cast<int64_t>(reader.left())) {
-    refuse_file(path, fmt::format("{} bytes of values", reader.left()),
-                fmt::format("{} x {} of {} bytes, as its header says", array.shape[0],
-                            array.shape[1], size_of(array.type)));
+  const std::optional<int64_t> expected = num_bytes(file.type_, file.shape_);
+  const int64_t present = file.file_.size() - file.values_at_;
+  if (!expected || *expected != present) {
+    refuse_file(path, fmt::format("{} bytes of values", present),
+                fmt::format("{} x {} of {} bytes, as its header says", file.shape_[0],
+                            file.shape_[1], size_of(file.type_)));
   }
-  array.bytes = reader.take(reader.left());
   return file;
+}
+
+std::vector<std::byte> NpyFile::read(int64_t first_row, int64_t num_rows) const {
+  SOTTO_ASSERT(first_row >= 0 && num_rows >= 0 && num_rows <= shape_[0] - first_row,
+               "{} rows from {} on of {}", num_rows, first_row, shape_[0]);
+  const int64_t row_bytes = shape_[1] * size_of(type_);
+  std::vector<std::byte> values(static_cast<size_t>(num_rows * row_bytes));
+  file_.read_all(values_at_ + first_row * row_bytes,
+                 {reinterpret_cast<char*>(values.data()), values.size()});
+  return values;
 }
 
 }  // namespace sotto

@@ -2,19 +2,20 @@
 // say what it is, a header in Python's notation, the values.
 //
 //   const NpyFile file = NpyFile::open("features.npy");
-//   file.array().bytes.subspan(...)
+//   file.read(first_row, num_rows)
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
-#include "sotto/core/mapped_file.h"
+#include "sotto/core/input_file.h"
 #include "sotto/core/tensor_view.h"
 
 namespace sotto {
 
-// A file opened for reading, mapped into memory: only what is looked at is read. It must not change
-// while it is open.
 class NpyFile {
  public:
   // Checks the whole header. Throws DataError where the file is missing, cut short, no such file,
@@ -22,14 +23,21 @@ class NpyFile {
   // fraction, row after row, and exactly as many as its shape says.
   static NpyFile open(const std::filesystem::path& path);
 
-  // Of two dimensions. It lasts as long as the file is open.
-  const TensorView& array() const { return array_; }
+  TensorType type() const { return type_; }
+  // Of two dimensions.
+  const std::vector<int64_t>& shape() const { return shape_; }
+  // The values of some rows that are there, as they lie in the file. Throws DataError where the
+  // file was cut since it was opened, or cannot be read.
+  std::vector<std::byte> read(int64_t first_row, int64_t num_rows) const;
 
  private:
-  explicit NpyFile(MappedFile file) : file_(std::move(file)) {}
+  explicit NpyFile(InputFile file) : file_(std::move(file)) {}
 
-  MappedFile file_;
-  TensorView array_;
+  InputFile file_;
+  TensorType type_ = TensorType::kFloat32;
+  std::vector<int64_t> shape_;
+  // Where they begin.
+  int64_t values_at_ = 0;
 };
 
 }  // namespace sotto

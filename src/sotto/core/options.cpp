@@ -175,7 +175,8 @@ Codec<std::filesystem::path> path() {
   return {.expected = "a path",
           .limits = {},
           .parse = [](const ConfigNode& node) -> std::optional<std::filesystem::path> {
-            if (!node.is_scalar()) return std::nullopt;
+            // The system would take what stands before a zero byte for the whole path.
+            if (!node.is_scalar() || node.text.find('\0') != std::string::npos) return std::nullopt;
             return node.text;
           },
           .write = [](const std::filesystem::path& value) { return quoted(value.string()); }};

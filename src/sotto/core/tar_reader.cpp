@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
-#include "sotto/core/byte_reader.h"
+#include "sotto/core/mapped_file.h"
 #include "sotto/core/text_file.h"
 
 namespace sotto {
@@ -40,19 +41,40 @@ struct Extended {
   std::optional<uint64_t> size;
 };
 
+// An archive in memory or in a file: its size, and some of its bytes, which last until the next are
+// fetched.
+struct TarBytes {
+  uint64_t size = 0;
+  std::function<std::string_view(uint64_t offset, size_t count)> fetch;
+};
+
+TarBytes bytes_in(std::span<const std::byte> archive) {
+  return {.size = archive.size(), .fetch = [archive](uint64_t offset, size_t count) {
+            return std::string_view(reinterpret_cast<const char*>(archive.data()) + offset, count);
+          }};
+}
+
+// The file must outlive it.
+TarBytes bytes_in(const InputFile& file) {
+  return {.size = static_cast<uint64_t>(file.size()),
+          .fetch = [&file, room = std::string()](uint64_t offset, size_t count) mutable {
+            room.resize(count);
+            file.read_all(static_cast<int64_t>(offset), room);
+            return std::string_view(room);
+          }};
+}
+
 class TarWalker {
  public:
-  TarWalker(std::span<const std::byte> archive, const std::filesystem::path& path, size_t offset)
-      : in_(archive, path, "the archive"), path_(path) {
-    in_.take(offset);
-  }
+  TarWalker(TarBytes archive, const std::filesystem::path& path, size_t offset)
+      : archive_(std::move(archive)), at_(offset), path_(path) {}
 
   // The next regular file and where its headers begin; none at the end.
   std::optional<std::pair<TarEntry, size_t>> next() {
     Extended extended;
-    size_t first = in_.at();
+    size_t first = at_;
     while (true) {
-      const std::optional<std::string_view> header = take_header();
+      const std::optional<std::string> header = take_header();
       if (!header) {
         if (extended.name || extended.size) broken("a long name without its file");
         return std::nullopt;
@@ -61,30 +83,40 @@ class TarWalker {
       // A type behind which nothing lies may still say a size; old archives do so for links.
       const bool has_content = std::string_view("123456").find(type) == std::string_view::npos;
       const uint64_t size = extended.size.value_or(number_at(*header));
-      const std::span<const std::byte> content = take_content(has_content ? size : 0);
+      const uint64_t content = skip_content(has_content ? size : 0);
       if (type == 'L' || type == 'x') {
-        read_extended(type, content, extended);
+        read_extended(type, content, size, extended);
         continue;
       }
       if (type == 'S') broken("a sparse file");
       const bool is_file = type == '0' || type == '\0' || type == '7';
       // Of folders, links, devices, and GNU's long names of links nothing is wanted.
       if (is_file)
-        return std::pair(TarEntry{.name = name_of(*header, extended), .bytes = content}, first);
+        return std::pair(
+            TarEntry{.name = name_of(*header, extended), .offset = content, .size = size}, first);
       if (type != 'K' && type != 'g') extended = {};
-      if (!extended.name && !extended.size) first = in_.at();
+      if (!extended.name && !extended.size) first = at_;
     }
   }
 
  private:
   [[noreturn]] void broken(const std::string& found) const {
-    refuse_file(path_, fmt::format("byte {}: {}", in_.at(), found), kTar);
+    refuse_file(path_, fmt::format("byte {}: {}", at_, found), kTar);
+  }
+
+  // Where the next bytes are, which are then passed over.
+  uint64_t pass(uint64_t count) {
+    if (count > archive_.size - at_) {
+      refuse_file(path_, fmt::format("the archive ends after {} bytes", archive_.size),
+                  fmt::format("{} bytes from byte {} on", count, at_));
+    }
+    return std::exchange(at_, at_ + count);
   }
 
   // None at the end, which is a block of zeros, or the end of the file.
-  std::optional<std::string_view> take_header() {
-    if (in_.left() == 0) return std::nullopt;
-    const std::string_view header = in_.take_text(kBlock);
+  std::optional<std::string> take_header() {
+    if (at_ == archive_.size) return std::nullopt;
+    std::string header(archive_.fetch(pass(kBlock), kBlock));
     if (header.find_first_not_of('\0') == std::string_view::npos) return std::nullopt;
     check_sum(header);
     return header;
@@ -126,16 +158,16 @@ class TarWalker {
   }
 
   // With the padding behind it, which the last file may lack.
-  std::span<const std::byte> take_content(uint64_t size) {
-    const std::span<const std::byte> content = in_.take(size);
-    const size_t padding = (kBlock - content.size() % kBlock) % kBlock;
-    in_.take(std::min(padding, in_.left()));
+  uint64_t skip_content(uint64_t size) {
+    const uint64_t content = pass(size);
+    const uint64_t padding = (kBlock - size % kBlock) % kBlock;
+    pass(std::min(padding, archive_.size - at_));
     return content;
   }
 
-  void read_extended(char type, std::span<const std::byte> content, Extended& extended) const {
-    if (content.size() > kMaxExtendedBytes) broken("a name of more than 1 MiB");
-    const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  void read_extended(char type, uint64_t content, uint64_t size, Extended& extended) const {
+    if (size > kMaxExtendedBytes) broken("a name of more than 1 MiB");
+    const std::string_view text = archive_.fetch(content, static_cast<size_t>(size));
     if (type == 'L') {
       extended.name = until_zero(text);
     } else {
@@ -186,7 +218,8 @@ class TarWalker {
     return name;
   }
 
-  ByteReader in_;
+  TarBytes archive_;
+  uint64_t at_ = 0;
   const std::filesystem::path& path_;
 };
 
@@ -201,33 +234,39 @@ uint64_t hash_of(std::string_view name) {
 }
 
 // Archives that were compressed are no archives to be read from the middle.
-void check_not_compressed(std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
-                               std::min<size_t>(bytes.size(), 4));
+void check_not_compressed(const InputFile& file) {
+  std::array<char, 4> bytes{};
+  const auto got = static_cast<size_t>(file.read(0, bytes));
+  const std::string_view front(bytes.data(), got);
   for (const std::string_view magic : {"\x1f\x8b", "BZh", "\xfd\x37zX", "\x28\xb5\x2f\xfd"}) {
     if (front.starts_with(magic))
-      refuse_file(path, "it is compressed", "a tar archive as it is",
+      refuse_file(file.path(), "it is compressed", "a tar archive as it is",
                   "Unpack it first (gunzip, bunzip2, unxz, unzstd): audio is compressed already.");
   }
 }
 
 }  // namespace
 
-void walk_tar(std::span<const std::byte> archive, const std::filesystem::path& path,
-              const std::function<void(const TarEntry&, size_t)>& visit) {
+namespace {
+
+void walk(const TarBytes& archive, const std::filesystem::path& path,
+          const std::function<void(const TarEntry&, size_t)>& visit) {
   TarWalker walker(archive, path, 0);
   while (const auto entry = walker.next()) visit(entry->first, entry->second);
 }
 
-TarFile::TarFile(std::filesystem::path path, MappedFile file)
-    : path_(std::move(path)), file_(std::move(file)) {}
+}  // namespace
+
+void walk_tar(std::span<const std::byte> archive, const std::filesystem::path& path,
+              const std::function<void(const TarEntry&, size_t)>& visit) {
+  walk(bytes_in(archive), path, visit);
+}
 
 TarFile TarFile::open(const std::filesystem::path& path) {
-  TarFile tar(path, MappedFile::open(path, "a tar archive"));
-  const std::span<const std::byte> bytes = tar.file_.bytes();
-  if (bytes.empty()) refuse_file(path, "the file is empty", "a tar archive");
-  check_not_compressed(bytes, path);
-  walk_tar(bytes, path, [&](const TarEntry& entry, size_t offset) {
+  TarFile tar(InputFile::open(path, "a tar archive"));
+  if (tar.file_.size() == 0) refuse_file(path, "the file is empty", "a tar archive");
+  check_not_compressed(tar.file_);
+  walk(bytes_in(tar.file_), path, [&](const TarEntry& entry, size_t offset) {
     tar.index_.push_back({.name_hash = hash_of(entry.name), .offset = offset});
   });
   std::ranges::sort(tar.index_, {},
@@ -242,15 +281,20 @@ TarFile TarFile::open(const std::filesystem::path& path) {
 }
 
 TarEntry TarFile::entry_at(size_t offset) const {
-  return TarWalker(file_.bytes(), path_, offset).next()->first;
+  const auto entry = TarWalker(bytes_in(file_), path(), offset).next();
+  if (!entry) refuse_file(path(), "it has changed since it was opened", kTar);
+  return entry->first;
 }
 
-std::optional<std::span<const std::byte>> TarFile::find(std::string_view name) const {
+std::optional<FilePart> TarFile::find(std::string_view name) const {
   const uint64_t hash = hash_of(name);
   auto at = std::ranges::lower_bound(index_, hash, {}, &Place::name_hash);
   for (; at != index_.end() && at->name_hash == hash; ++at) {
     const TarEntry entry = entry_at(at->offset);
-    if (entry.name == name) return entry.bytes;
+    if (entry.name != name) continue;
+    return FilePart{.file = &file_,
+                    .offset = static_cast<int64_t>(entry.offset),
+                    .size = static_cast<int64_t>(entry.size)};
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // The files inside of a tar archive (ustar, GNU's long names, pax headers), found by name without
-// reading what lies between: archives are mapped, and a content is a view of the mapping. Only an
-// index of 16 bytes a file is kept. What such archives can say at worst is a DataError.
+// reading what lies between. Only an index of 16 bytes per file is kept. Archives are read, not
+// mapped: one that is cut or cannot be read while it is used is a DataError, as is all that such
+// archives can say at worst.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +12,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "sotto/core/mapped_file.h"
+#include "sotto/core/input_file.h"
 
 namespace sotto {
 
 struct TarEntry {
   // As stored; "./" at its front is left off.
   std::string name;
-  std::span<const std::byte> bytes;
+  // Of its content in the archive.
+  uint64_t offset = 0;
+  uint64_t size = 0;
 };
 
 // Calls `visit` for each regular file, in order, with where its headers begin. `path` is for
@@ -34,11 +38,12 @@ class TarFile {
   // short or broken, or has two files of one name.
   static TarFile open(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
 
-  // The content of a file, as long as this lives; none where there is no such file.
-  std::optional<std::span<const std::byte>> find(std::string_view name) const;
+  // Where the content of a file lies, as long as this lives; none where there is no such file.
+  // Throws DataError where the archive cannot be read any more.
+  std::optional<FilePart> find(std::string_view name) const;
 
  private:
   struct Place {
@@ -46,11 +51,10 @@ class TarFile {
     size_t offset = 0;
   };
 
-  TarFile(std::filesystem::path path, MappedFile file);
+  explicit TarFile(InputFile file) : file_(std::move(file)) {}
   TarEntry entry_at(size_t offset) const;
 
-  std::filesystem::path path_;
-  MappedFile file_;
+  InputFile file_;
   // Sorted by hash, then by offset.
   std::vector<Place> index_;
 };

@@ -131,12 +131,22 @@ std::string format_mebibytes(int64_t bytes) {
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds)) return "unknown";
   if (seconds < 0) return "-" + format_duration(-seconds);
-  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds == 0.0) return "0 ms";
+  if (seconds < 0.9995) return fmt::format("{} ms", format_digits(seconds * 1e3));
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
   return fmt::format("{} d {} h", whole / 86400, whole % 86400 / 3600);
+}
+
+std::string format_digits(double number) {
+  if (!std::isfinite(number)) return "unknown";
+  if (number < 0) return "-" + format_digits(-number);
+  if (number == 0.0 || number >= 9.95) return fmt::format("{:.0f}", number);
+  // As many places behind the point as show two digits.
+  const int places = 1 - static_cast<int>(std::floor(std::log10(number)));
+  return fmt::format("{:.{}f}", number, places);
 }
 
 MemorySize MemorySize::parse(std::string_view text) {

@@ -20,8 +20,11 @@ std::string format_mebibytes(int64_t bytes);
 // Seconds from "90s", "15min", "2h", "250ms", "1h30min". Throws ConfigError for anything else.
 double parse_duration(std::string_view text);
 
-// "850 ms", "12.5 s", "3 min 20 s", "2 h 05 min", "3 d 4 h".
+// "0.31 ms", "850 ms", "12.5 s", "3 min 20 s", "2 h 05 min", "3 d 4 h".
 std::string format_duration(double seconds);
+
+// "68", "4.2", "0.031": two significant digits at least, also of what is below 1.
+std::string format_digits(double number);
 
 // A budget as the user names it: bytes, a share of what is free, or "auto" (the planner's default
 // share).

@@ -65,6 +65,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   for (const auto& [name, shard] : map.items()) {
     // A name in the folder itself, or an index could have any file read.
     const bool good = shard.is_string() && !shard.get<std::string>().empty() &&
+                      shard.get<std::string>().find('\0') == std::string::npos &&
                       fs::path(shard.get<std::string>()).filename() == shard.get<std::string>();
     if (!good) {
       refuse_file(path, fmt::format("the tensor '{}' in {}", name, shown(shard)),

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/units.h"
 #include "sotto/data/flac_decoder.h"
 #include "sotto/data/sound_file.h"
 #include "sotto/data/tar_shards.h"
@@ -101,6 +102,25 @@ sf_count_t frames_to_ask(const AudioSegment& segment, const SF_INFO& info) {
   return static_cast<sf_count_t>(std::min(frames, kMost)) + (is_whole ? 1 : 0);
 }
 
+// Frames whose decoding and resampling fit into the segment's memory: while a vector grows both the
+// old and the new one are there, and the resampled samples after them.
+sf_count_t frames_that_fit(const AudioSegment& segment, const SF_INFO& info, int64_t sample_rate) {
+  if (segment.max_bytes == 0) return SF_COUNT_MAX;
+  const double ratio = static_cast<double>(sample_rate) / info.samplerate;
+  return static_cast<sf_count_t>(static_cast<double>(segment.max_bytes) /
+                                 (sizeof(float) * (2.0 + ratio)));
+}
+
+[[noreturn]] void refuse_size(const AudioSegment& segment, const SoundFile& file, sf_count_t most) {
+  const bool is_known = file.knows_length();
+  file.refuse(
+      fmt::format("{} of audio", is_known ? format_duration(file.seconds_of(file.info().frames))
+                                          : "a stream without a length"),
+      fmt::format("at most {}, which decoded take {}", format_duration(file.seconds_of(most)),
+                  format_bytes(segment.max_bytes)),
+      "Cut the file into shorter ones, or allow more memory.");
+}
+
 // The usual case of a whole file that is FLAC, without libsndfile's detours. None where it is
 // another, or where libsndfile has to say what is wrong with it.
 std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
@@ -169,8 +189,15 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, 
     refuse_length(file.seconds_of(info.frames), segment, file);
   Decoded decoded{
       .first = seek_to_segment(file, segment), .asked = frames_to_ask(segment, info), .got = 0};
+  const sf_count_t most = frames_that_fit(segment, info, sample_rate);
+  const sf_count_t present = file.knows_length() ? info.frames - decoded.first : 0;
+  if (std::min(decoded.asked, present) > most) refuse_size(segment, file, most);
   std::optional<std::vector<float>> fast = decode_whole_flac(file, segment);
-  std::vector<float> samples = fast ? std::move(*fast) : decode(file, decoded.asked);
+  // One more than fits shows that a stream without a length is too long.
+  std::vector<float> samples =
+      fast ? std::move(*fast)
+           : decode(file, most == SF_COUNT_MAX ? decoded.asked : std::min(decoded.asked, most + 1));
+  if (std::ssize(samples) > most) refuse_size(segment, file, most);
   decoded.got = std::ssize(samples);
   check_length(decoded, segment, file);
   check_finite(samples, file);

@@ -20,7 +20,13 @@ struct AudioSegment {
   std::optional<double> offset_s = {};
   // 0: unknown, to the end of the file however long it is.
   double duration_s = 0.0;
+  // Most memory that decoding and resampling it may take; 0: any. A small file may claim days.
+  int64_t max_bytes = 0;
 };
+
+// Other rates are not those of recordings: a header that claims one is broken.
+inline constexpr int64_t kLowestSampleRate = 1'000;
+inline constexpr int64_t kHighestSampleRate = 1'000'000;
 
 // What a file's header says of it.
 struct AudioInfo {
@@ -40,9 +46,10 @@ constexpr double duration_tolerance_s(double duration_s) {
 // The samples at `sample_rate`, channels averaged; whole files as long as they are, segments as
 // long as the manifest says or to the end of the file. Throws DataError where the file is missing,
 // no audio, empty, cut short, or holds a NaN or infinite sample; where a segment begins behind its
-// end; and where it is shorter than the manifest says, or a whole file longer, by more than
-// duration_tolerance_s(). May be called from several threads at once. Archives are looked up in
-// `shards`; without it, one is opened for this call alone.
+// end; where it is shorter than the manifest says, or a whole file longer, by more than
+// duration_tolerance_s(); and where it would take more than `max_bytes`. May be called from several
+// threads at once. Archives are looked up in `shards`; without it, one is opened for this call
+// alone.
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards);
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "sotto/core/error.h"
@@ -21,6 +22,11 @@ namespace sotto::data {
 
 namespace {
 
+// Characters per second that no language is spoken at: whatever the rest of the corpus is like,
+// such a transcript belongs to another recording.
+constexpr double kSlowest = 0.5;
+constexpr double kFastest = 50.0;
+
 Fault fault_of(AudioError::Kind kind) {
   switch (kind) {
     case AudioError::Kind::kUnreadable: return Fault::kUnreadable;
@@ -34,9 +40,9 @@ Fault fault_of(AudioError::Kind kind) {
 // What one thread finds out of one utterance.
 struct Looked {
   std::vector<Finding> findings;
-  // Labels a second; none where there is nothing to compare.
+  // Labels per second, or characters without a tokenizer; none where there is nothing to compare.
   std::optional<double> rate;
-  // Of where the audio is; equal ones are duplicates.
+  // Of the samples, or of where they should be; equal ones are duplicates.
   uint64_t source = 0;
 };
 
@@ -52,7 +58,7 @@ class Inspector {
         hash_combine(hash_bytes(utterance.file),
                      hash_bytes(fmt::format("{} {} {}", utterance.offset_s.value_or(0.0),
                                             utterance.frame_offset, utterance.duration_s)));
-    const int64_t rows = look_at_source(utterance, looked.findings);
+    const int64_t rows = look_at_source(utterance, looked);
     look_at_text(utterance, rows, looked);
     for (Finding& finding : looked.findings) {
       finding.utterance = place;
@@ -63,43 +69,60 @@ class Inspector {
 
  private:
   // Samples or frames; 0 where they cannot be read.
-  int64_t look_at_source(const Utterance& utterance, std::vector<Finding>& findings) {
+  int64_t look_at_source(const Utterance& utterance, Looked& looked) {
     try {
       if (utterance.feature_dim > 0) {
-        read_features({.path = manifest_.path_of(utterance),
-                       .frame_offset = utterance.frame_offset,
-                       .num_frames = utterance.num_frames,
-                       .feature_dim = utterance.feature_dim});
+        looked.source = hash_values(read_features({.path = manifest_.path_of(utterance),
+                                                   .frame_offset = utterance.frame_offset,
+                                                   .num_frames = utterance.num_frames,
+                                                   .feature_dim = utterance.feature_dim}));
         return utterance.num_frames;
       }
       const std::vector<float> samples = read_audio({.path = manifest_.path_of(utterance),
                                                      .offset_s = utterance.offset_s,
-                                                     .duration_s = utterance.duration_s},
+                                                     .duration_s = utterance.duration_s,
+                                                     .max_bytes = options_.max_audio_bytes},
                                                     options_.sample_rate, shards_);
+      looked.source = hash_values(samples);
       if (std::optional<Finding> finding = fault_of_samples(samples))
-        findings.push_back(std::move(*finding));
+        looked.findings.push_back(std::move(*finding));
       return std::ssize(samples);
     } catch (const AudioError& error) {
-      findings.push_back({.fault = fault_of(error.kind()), .detail = error.what()});
+      looked.findings.push_back({.fault = fault_of(error.kind()), .detail = error.what()});
     } catch (const DataError& error) {
-      findings.push_back({.fault = Fault::kUnreadable, .detail = error.what()});
+      looked.findings.push_back({.fault = Fault::kUnreadable, .detail = error.what()});
     }
     return 0;
+  }
+
+  // A copy has the same values, whatever its name.
+  static uint64_t hash_values(const std::vector<float>& values) {
+    return hash_bytes(
+        {reinterpret_cast<const char*>(values.data()), sizeof(float) * values.size()});
   }
 
   void look_at_text(const Utterance& utterance, int64_t rows, Looked& looked) const {
     const auto add = [&](Fault fault, std::string detail) {
       looked.findings.push_back({.fault = fault, .detail = std::move(detail)});
     };
-    if (utterance.text.find_first_not_of(" \t\r\n") == std::string::npos)
-      add(Fault::kEmptyText, "no transcript");
+    const int64_t characters = num_characters(utterance.text);
+    if (characters == 0) add(Fault::kEmptyText, "no transcript");
+    const double per_second = static_cast<double>(characters) / utterance.duration_s;
+    if (characters > 0 && (per_second < kSlowest || per_second > kFastest)) {
+      add(Fault::kOddRate,
+          fmt::format("{:.1f} characters per second ({} in {:.1f} s), expected {} "
+                      "to {}",
+                      per_second, characters, utterance.duration_s, kSlowest, kFastest));
+    } else if (characters > 0) {
+      looked.rate = per_second;
+    }
     if (options_.tokenizer == nullptr) return;
     const Tokenizer::Encoded encoded = options_.tokenizer->encode(utterance.text);
     if (!encoded.unknown.empty()) {
       add(Fault::kUnknownText,
           fmt::format("'{}' are not in the vocabulary", fmt::join(encoded.unknown, "', '")));
     }
-    if (!encoded.labels.empty())
+    if (!encoded.labels.empty() && looked.rate)
       looked.rate = static_cast<double>(encoded.labels.size()) / utterance.duration_s;
     if (!options_.num_frames || rows == 0) return;
     const int64_t frames = options_.num_frames(rows);
@@ -108,6 +131,14 @@ class Inspector {
       add(Fault::kTooManyLabels, fmt::format("{} labels need {} frames; the network makes {}",
                                              encoded.labels.size(), needed, frames));
     }
+  }
+
+  // Code points but blanks: every byte that does not continue one.
+  static int64_t num_characters(std::string_view text) {
+    return std::ranges::count_if(text, [](char byte) {
+      const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+      return !is_blank && (static_cast<unsigned char>(byte) & 0xC0u) != 0x80u;
+    });
   }
 
   // A blank must stand between equal labels.
@@ -146,7 +177,7 @@ double median_of(std::vector<double> values) {
 
 // Far from the median in units of the median deviation, on a scale of ratios: twice as fast is as
 // odd as half as fast. Transcripts that belong to other recordings show so.
-void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all,
+void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, const char* unit,
                    std::vector<Finding>& findings) {
   constexpr size_t kFewest = 20;
   constexpr double kOdd = 6.0;
@@ -166,7 +197,7 @@ void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all,
         {.fault = Fault::kOddRate,
          .utterance = place,
          .line = int64_t{manifest.index().columns().lines[static_cast<size_t>(place)]},
-         .detail = fmt::format("{:.1f} labels a second, where {:.1f} are usual", *rate,
+         .detail = fmt::format("{:.1f} {} per second, where {:.1f} are usual", *rate, unit,
                                std::exp(median))});
   }
 }
@@ -237,7 +268,8 @@ CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& opt
   for (const Looked& looked : all)
     check.findings.insert(check.findings.end(), looked.findings.begin(), looked.findings.end());
   add_duplicates(manifest, all, check.findings);
-  add_odd_rates(manifest, all, check.findings);
+  add_odd_rates(manifest, all, options.tokenizer != nullptr ? "labels" : "characters",
+                check.findings);
   std::ranges::stable_sort(check.findings, {}, &Finding::line);
   return check;
 }

@@ -64,6 +64,8 @@ struct CorpusCheckOptions {
   int64_t sample_rate = 16'000;
   // 0: as many as the machine has cores.
   int64_t num_threads = 0;
+  // Most memory that decoding a single recording may take; 0: any.
+  int64_t max_audio_bytes = 0;
   // Utterances done, of all; called by one thread at a time.
   std::function<void(int64_t, int64_t)> on_progress = {};
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -21,15 +24,21 @@ namespace fs = std::filesystem;
 
 // Places of a sample in their order; of all where it is as large.
 std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& options) {
-  std::vector<int64_t> places(static_cast<size_t>(size));
   if (options.sample == 0 || options.sample >= size) {
+    std::vector<int64_t> places(static_cast<size_t>(size));
     std::iota(places.begin(), places.end(), int64_t{0});
     return places;
   }
-  places = RandomStream({.seed = options.seed, .purpose = Purpose::kShuffle}).permutation(size);
-  places.resize(static_cast<size_t>(options.sample));
-  std::ranges::sort(places);
-  return places;
+  // Floyd's way takes the memory of the sample alone: Bentley, "A sample of brilliance", 1987.
+  const RandomStream stream({.seed = options.seed, .purpose = Purpose::kShuffle});
+  std::set<int64_t> sample;
+  for (int64_t last = size - options.sample; last < size; ++last) {
+    const auto n = 2 * static_cast<uint64_t>(last);
+    const uint64_t draw = uint64_t{stream.bits(n)} << 32U | stream.bits(n + 1);
+    const auto place = static_cast<int64_t>(draw % static_cast<uint64_t>(last + 1));
+    if (!sample.insert(place).second) sample.insert(last);
+  }
+  return {sample.begin(), sample.end()};
 }
 
 // What one file says.
@@ -124,26 +133,50 @@ double round_width(double least) {
 
 }  // namespace
 
-Distribution Distribution::of(std::vector<double> values) {
-  SOTTO_ASSERT(!values.empty(), "a distribution of nothing");
-  std::ranges::sort(values);
+namespace {
+
+// Of numbers in their order, by their places.
+Distribution distribution_of(size_t size, double sum, const std::function<double(size_t)>& at) {
+  SOTTO_ASSERT(size > 0, "a distribution of nothing");
   Distribution result;
-  result.min = values.front();
-  result.max = values.back();
-  result.mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  for (size_t i = 0; i < kPercentiles.size(); ++i) {
-    const double place = kPercentiles[i] / 100.0 * static_cast<double>(values.size() - 1);
+  result.min = at(0);
+  result.max = at(size - 1);
+  result.mean = sum / static_cast<double>(size);
+  for (size_t i = 0; i < Distribution::kPercentiles.size(); ++i) {
+    const double place = Distribution::kPercentiles[i] / 100.0 * static_cast<double>(size - 1);
     const auto below = static_cast<size_t>(place);
-    const size_t above = std::min(below + 1, values.size() - 1);
+    const size_t above = std::min(below + 1, size - 1);
     const double share = place - static_cast<double>(below);
-    result.percentiles[i] = values[below] + share * (values[above] - values[below]);
+    result.percentiles[i] = at(below) + share * (at(above) - at(below));
   }
   return result;
 }
 
-Histogram Histogram::of(const std::vector<double>& values, int64_t num_bins) {
-  const auto [least, most] = std::ranges::minmax(values);
+}  // namespace
+
+Distribution Distribution::of(std::vector<float> values) {
+  std::ranges::sort(values);
+  return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
+                         [&](size_t place) { return double{values[place]}; });
+}
+
+// Counts are few different numbers, however many utterances have them.
+Distribution Distribution::of_counts(std::span<const uint32_t> values) {
+  std::map<uint32_t, size_t> times;
+  for (const uint32_t value : values) ++times[value];
+  return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
+                         [&](size_t place) {
+                           auto found = times.begin();
+                           for (size_t before = found->second; before <= place; ++found)
+                             before += std::next(found)->second;
+                           return static_cast<double>(found->first);
+                         });
+}
+
+Histogram Histogram::of(std::span<const float> values, int64_t num_bins) {
+  const auto [lowest, highest] = std::ranges::minmax(values);
+  const double least = double{lowest};
+  const double most = double{highest};
   Histogram histogram;
   histogram.width = round_width(std::max((most - least) / static_cast<double>(num_bins - 1), 1e-3));
   histogram.begin = std::floor(least / histogram.width) * histogram.width;
@@ -151,7 +184,7 @@ Histogram Histogram::of(const std::vector<double>& values, int64_t num_bins) {
     return static_cast<size_t>((value - histogram.begin) / histogram.width);
   };
   histogram.counts.assign(bin_of(most) + 1, 0);
-  for (const double value : values) ++histogram.counts[bin_of(value)];
+  for (const float value : values) ++histogram.counts[bin_of(double{value})];
   return histogram;
 }
 
@@ -169,12 +202,11 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   profile.num_bad_lines = index.num_bad_lines();
   profile.feature_dim = manifest.feature_dim();
   profile.num_characters = std::ssize(index.characters());
-  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
-  const std::vector<double> durations(columns.durations_s.begin(), columns.durations_s.end());
+  const std::span<const float> durations = columns.durations_s;
   profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
-  profile.durations_s = Distribution::of(durations);
-  profile.characters =
-      Distribution::of({columns.num_characters.begin(), columns.num_characters.end()});
+  profile.durations_s = Distribution::of(std::vector<float>(durations.begin(), durations.end()));
+  profile.characters = Distribution::of_counts(columns.num_characters);
+  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
   constexpr int64_t kBins = 16;
   profile.histogram = Histogram::of(durations, kBins);
   add_sample(profile, look_at_sample(manifest, options));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ struct Distribution {
   std::array<double, kPercentiles.size()> percentiles = {};
 
   // At least one value.
-  static Distribution of(std::vector<double> values);
+  static Distribution of(std::vector<float> values);
+  static Distribution of_counts(std::span<const uint32_t> values);
 };
 
 struct Histogram {
@@ -42,7 +44,7 @@ struct Histogram {
   std::vector<int64_t> counts;
 
   // In at most `num_bins` bins of a round width.
-  static Histogram of(const std::vector<double>& values, int64_t num_bins);
+  static Histogram of(std::span<const float> values, int64_t num_bins);
 };
 
 struct CorpusProfile {

@@ -6,12 +6,26 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "sotto/core/parallel.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/features.h"
 
 namespace sotto::data {
+
+namespace {
+
+// What an utterance may have: packs count their rows in 32 bits, and layers a few times as many.
+// As audio at 16 kHz it is 18 hours.
+constexpr int64_t kMostRows = 1 << 30;
+
+// What a user types for a policy.
+std::string skip_hint(std::string_view setting, std::string_view what) {
+  return fmt::format("--set data.{}=skip leaves such {} out.", setting, what);
+}
+
+}  // namespace
 
 void DatasetOptions::visit(OptionVisitor& visitor) {
   visitor.value("min_seconds", min_seconds, "of an utterance", {.min = 0.0});
@@ -36,8 +50,8 @@ void DatasetOptions::validate() const {
     throw ConfigError({.attempted = "setting up the data",
                        .found = "too_long: chunk without max_seconds",
                        .expected = "how long a piece may be",
-                       .hint = "Set max_seconds; or too_large: chunk, to cut what does not fit "
-                               "into the budget."});
+                       .hint = "--set data.max_seconds=30 says so; --set data.too_large=chunk cuts "
+                               "what does not fit into the budget."});
   }
   if (max_seconds == 0.0 || min_seconds <= max_seconds) return;
   throw ConfigError(
@@ -85,6 +99,7 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
   if (utterance.feature_dim > 0 && utterance.num_frames < options_.min_rows)
     faults.push_back(too_few_rows(utterance.num_frames));
   if (std::optional<Fault> fault = fault_of_length(utterance)) faults.push_back(std::move(*fault));
+  if (std::optional<Fault> fault = fault_of_rows(utterance)) faults.push_back(std::move(*fault));
   const Tokenizer::Encoded encoded = tokenizer_.encode(utterance.text);
   if (encoded.text.empty()) {
     faults.push_back({.found = "an empty text",
@@ -127,13 +142,26 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   return std::nullopt;
 }
 
+// Of an utterance that is taken whole.
+std::optional<Dataset::Fault> Dataset::fault_of_rows(const Utterance& utterance) const {
+  const bool is_cut = is_too_long(utterance) && options_.too_long == Policy::kChunk;
+  const int64_t rows =
+      utterance.feature_dim > 0 ? utterance.num_frames : num_samples(utterance.duration_s);
+  if (rows <= kMostRows || is_cut) return std::nullopt;
+  return Fault{
+      .found = fmt::format("{} {}", rows, utterance.feature_dim > 0 ? "frames" : "samples"),
+      .expected = fmt::format("at most {}", kMostRows),
+      .policy = options_.broken,
+      .setting = "broken"};
+}
+
 DataError Dataset::error_of(const Utterance& utterance, const Fault& fault,
                             const std::string& more) const {
   return DataError(
       {.attempted = fmt::format("taking the utterances of {}", manifest_.path().string()),
        .found = fmt::format("line {} ({}): {}", utterance.line, utterance.file, fault.found),
        .expected = fault.expected,
-       .hint = fmt::format("{}{}: skip leaves such utterances out.", more, fault.setting)});
+       .hint = more + skip_hint(fault.setting, "utterances")});
 }
 
 void Dataset::skip(int64_t utterance, const std::string& reason) {
@@ -146,12 +174,10 @@ void Dataset::take_bad_lines() {
   const ManifestIndex& index = manifest_.index();
   if (index.num_bad_lines() == 0) return;
   if (options_.broken == Policy::kError) {
-    const std::string more =
-        index.num_bad_lines() == 1
-            ? " broken: skip leaves such lines out."
-            : fmt::format(" {} lines are broken. broken: skip leaves them out.",
-                          index.num_bad_lines());
-    throw manifest_.error_of(index.bad_lines().front(), more);
+    const std::string more = index.num_bad_lines() == 1
+                                 ? " "
+                                 : fmt::format(" {} lines are broken. ", index.num_bad_lines());
+    throw manifest_.error_of(index.bad_lines().front(), more + skip_hint("broken", "lines"));
   }
   for (const BadLine& bad : index.bad_lines()) skip(-1, manifest_.error_of(bad).what());
   num_skipped_ = index.num_bad_lines();
@@ -166,6 +192,7 @@ bool Dataset::may_be_faulty(int64_t utterance) const {
          seconds < static_cast<float>(options_.min_seconds) ||
          (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
          (manifest_.feature_dim() > 0 && columns.num_frames[place] < options_.min_rows) ||
+         columns.num_frames[place] > kMostRows || num_samples(double{seconds}) > kMostRows ||
          (columns.num_characters[place] == 0 && options_.empty_text != Policy::kKeep);
 }
 
@@ -203,7 +230,7 @@ void Dataset::select_utterances() {
       if (fault.policy != Policy::kError) continue;
       const int64_t count = num_refused[fault.setting];
       throw error_of(utterance, fault,
-                     count == 1 ? "" : fmt::format("{} utterances are so. ", count));
+                     count == 1 ? "" : fmt::format("{} utterances affected. ", count));
     }
   }
   if (num_items() == 0) refuse_emptiness();
@@ -370,8 +397,7 @@ std::variant<Example, SkippedUtterance> Dataset::load(int64_t place, int64_t epo
     const DataError numbered(
         {.attempted = fmt::format("taking line {} of {}", item.line.line, name()),
          .found = std::move(found),
-         .hint =
-             options_.broken == Policy::kError ? "broken: skip leaves such utterances out." : ""});
+         .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
     if (options_.broken == Policy::kError) throw numbered;
     return SkippedUtterance{.utterance = item.utterance, .reason = numbered.what()};
   }

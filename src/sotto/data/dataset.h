@@ -141,6 +141,7 @@ class Dataset : public Source {
     return options_.max_seconds > 0.0 && utterance.duration_s > options_.max_seconds;
   }
   std::optional<Fault> fault_of_length(const Utterance& utterance) const;
+  std::optional<Fault> fault_of_rows(const Utterance& utterance) const;
   void add_pieces(const Utterance& utterance, int64_t place);
   Item item_at(int64_t place) const;
   int64_t num_samples(double seconds) const;

@@ -83,17 +83,13 @@ std::vector<float> as_floats(std::span<const std::byte> bytes) {
 
 std::vector<float> read_npy(const FeatureRows& rows) {
   const NpyFile file = NpyFile::open(rows.path);
-  const TensorView& array = file.array();
-  if (array.shape[1] != rows.feature_dim) {
-    refuse(rows, fmt::format("rows of {} values", array.shape[1]),
+  if (file.shape()[1] != rows.feature_dim) {
+    refuse(rows, fmt::format("rows of {} values", file.shape()[1]),
            fmt::format("{}, the manifest's feature_dim", rows.feature_dim));
   }
-  check_rows(rows, array.shape[0]);
-  const auto row_bytes = static_cast<size_t>(rows.feature_dim * size_of(array.type));
-  const std::span<const std::byte> bytes =
-      array.bytes.subspan(static_cast<size_t>(rows.frame_offset) * row_bytes,
-                          static_cast<size_t>(rows.num_frames) * row_bytes);
-  switch (array.type) {
+  check_rows(rows, file.shape()[0]);
+  const std::vector<std::byte> bytes = file.read(rows.frame_offset, rows.num_frames);
+  switch (file.type()) {
     case TensorType::kFloat16: return as_floats<c10::Half>(bytes);
     case TensorType::kFloat64: return as_floats<double>(bytes);
     default: return as_floats<float>(bytes);

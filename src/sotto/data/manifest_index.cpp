@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "sotto/core/input_file.h"
 #include "sotto/core/log.h"
 #include "sotto/core/utf8.h"
+#include "sotto/data/manifest_columns.h"
 #include "sotto/data/manifest_scan.h"
 
 namespace sotto::data {
@@ -46,18 +48,25 @@ constexpr uint64_t kEntryBytes = sizeof(uint64_t) + 6 * sizeof(uint32_t);
 static_assert(kEntryBytes == 32);
 static_assert(sizeof(float) == sizeof(uint32_t));
 
-uint64_t fingerprint_of(const ManifestScan& scan) {
-  uint64_t fingerprint = scan.offsets.size();
-  for (size_t i = 0; i < scan.hashes.size(); ++i) {
-    fingerprint =
-        hash_combine(fingerprint, uint64_t{scan.num_bytes[i]} << 32U | uint64_t{scan.hashes[i]});
+uint64_t fingerprint_of(const ManifestScan& scan, const ColumnStore& columns) {
+  uint64_t fingerprint = columns.num_utterances();
+  for (size_t piece = 0; piece < columns.num_pieces(); ++piece) {
+    const std::vector<std::byte> num_bytes = columns.read(piece, ManifestColumns::kNumBytes);
+    const std::vector<std::byte> hashes = columns.read(piece, ManifestColumns::kHashes);
+    for (size_t at = 0; at < hashes.size(); at += sizeof(uint32_t)) {
+      uint32_t length = 0;
+      uint32_t hash = 0;
+      std::memcpy(&length, num_bytes.data() + at, sizeof(length));
+      std::memcpy(&hash, hashes.data() + at, sizeof(hash));
+      fingerprint = hash_combine(fingerprint, uint64_t{length} << 32U | uint64_t{hash});
+    }
   }
   for (const BadLine& bad : scan.bad_lines)
     fingerprint = hash_combine(fingerprint, static_cast<uint64_t>(bad.line));
   return fingerprint;
 }
 
-std::string tail_of(const ManifestScan& scan) {
+std::string tail_of(const ManifestScan& scan, const ColumnStore& columns) {
   json bad_lines = json::array();
   for (const auto& [line, fault] : scan.bad_lines)
     bad_lines.push_back({line, fault.found, fault.expected, fault.hint});
@@ -67,39 +76,67 @@ std::string tail_of(const ManifestScan& scan) {
               {"num_bad_lines", scan.num_bad_lines},
               {"characters", characters},
               {"feature_dim", scan.feature_dim},
-              {"fingerprint", fingerprint_of(scan)}}
+              {"fingerprint", fingerprint_of(scan, columns)}}
       .dump();
 }
 
-// Everything in the form of the file.
-std::vector<std::byte> encode(const ManifestScan& scan, const InputFile& manifest) {
-  const std::string tail = tail_of(scan);
+// Everything in the form of the file, a part at a time.
+void encode(const ManifestScan& scan, const ColumnStore& columns, const InputFile& manifest,
+            const std::function<void(std::span<const std::byte>)>& put) {
+  const std::string tail = tail_of(scan, columns);
   Header header;
   header.manifest_bytes = manifest.size();
   header.changed_ns = manifest.changed_ns();
-  header.num_utterances = scan.offsets.size();
+  header.num_utterances = columns.num_utterances();
   header.tail_bytes = tail.size();
   header.checksum = header.own_checksum();
+  put(std::as_bytes(std::span(&header, 1)));
+  for (size_t column = 0; column < ManifestColumns::kCount; ++column) {
+    for (size_t piece = 0; piece < columns.num_pieces(); ++piece) put(columns.read(piece, column));
+  }
+  put(std::as_bytes(std::span(tail)));
+}
 
-  std::vector<std::byte> image(sizeof(Header) + header.num_utterances * kEntryBytes + tail.size());
-  std::byte* at = image.data();
-  const auto put = [&](const void* data, size_t bytes) {
-    if (bytes > 0) std::memcpy(at, data, bytes);
-    at += bytes;
-  };
-  const auto put_column = [&](const auto& column) {
-    put(column.data(), column.size() * sizeof(column.front()));
-  };
-  put(&header, sizeof(header));
-  put_column(scan.offsets);
-  put_column(scan.num_bytes);
-  put_column(scan.hashes);
-  put_column(scan.lines);
-  put_column(scan.durations_s);
-  put_column(scan.num_frames);
-  put_column(scan.num_characters);
-  put(tail.data(), tail.size());
-  return image;
+void require_utterances(const ManifestScan& scan, const ColumnStore& columns,
+                        const fs::path& manifest) {
+  if (columns.num_utterances() > 0) return;
+  if (scan.bad_lines.empty()) refuse_file(manifest, "no utterance", kManifest, {});
+  const auto& [line, fault] = scan.bad_lines.front();
+  refuse_file(manifest, fmt::format("line {}: {}", line, fault.found), fault.expected, fault.hint);
+}
+
+// Why an index cannot be stored somewhere. It does not leave this file.
+struct NotStored {
+  std::string reason;
+};
+
+// What is wrong with the place is not wrong with the manifest.
+template <class Store>
+void store_or_give_up(const Store& store) {
+  try {
+    store();
+  } catch (const Error& error) {
+    // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
+    throw NotStored{.reason = error.what()};
+  }
+}
+
+// Throws NotStored, or DataError for the manifest.
+void write_index(const InputFile& manifest, const IndexOptions& options, const fs::path& path) {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  std::optional<ColumnStore> columns;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  store_or_give_up([&] { columns.emplace(folder); });
+  const ManifestScan scan = scan_manifest(manifest, options, [&](ManifestColumns piece) {
+    store_or_give_up([&] { columns->add(std::move(piece)); });
+  });
+  require_utterances(scan, *columns, manifest.path());
+  store_or_give_up([&] {
+    AtomicFile file(path);
+    encode(scan, *columns, manifest, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+    file.commit();
+  });
 }
 
 // Hands out column after column of the bytes behind a header.
@@ -140,9 +177,11 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
       header.checksum != header.own_checksum() || header.manifest_bytes != manifest_bytes ||
       header.changed_ns != changed_ns)
     return false;
-  // The checksum holds: these are numbers that we wrote.
+  // Anybody can make a checksum: the numbers may be such that their product overflows.
+  const uint64_t present = bytes.size() - sizeof(Header);
+  if (header.num_utterances > present / kEntryBytes) return false;
   const size_t columns_bytes = header.num_utterances * kEntryBytes;
-  if (bytes.size() != sizeof(Header) + columns_bytes + header.tail_bytes) return false;
+  if (header.tail_bytes != present - columns_bytes) return false;
   ColumnReader reader(bytes, header.num_utterances);
   reader.take(columns_.offsets);
   reader.take(columns_.num_bytes);
@@ -191,28 +230,47 @@ std::optional<ManifestIndex> ManifestIndex::find(const fs::path& manifest, const
   }
 }
 
-void ManifestIndex::store(const fs::path& manifest) {
-  for (const fs::path& file : {beside(manifest), in_cache(manifest)}) {
+std::optional<ManifestIndex> ManifestIndex::make_stored(const InputFile& manifest,
+                                                        const IndexOptions& options) {
+  for (const fs::path& file : {beside(manifest.path()), in_cache(manifest.path())}) {
     try {
-      std::error_code ignored;
-      fs::create_directories(file.parent_path(), ignored);
-      write_file_synced(file, image_);
-    } catch (const Error& error) {
-      spdlog::debug("the index is not stored there: {}", error.what());
+      write_index(manifest, options, file);
+    } catch (const NotStored& not_stored) {
+      spdlog::debug("the index is not stored there: {}", not_stored.reason);
       continue;
     }
-    std::optional<ManifestIndex> stored = find(manifest, file);
-    if (!stored) continue;  // the manifest changed in this moment
-    mapped_.emplace(std::move(*stored->mapped_));
-    columns_ = stored->columns_;
-    file_ = file;
-    std::vector<std::byte>().swap(image_);
-    return;
+    // None where the manifest changed in this moment.
+    if (std::optional<ManifestIndex> index = find(manifest.path(), file)) return index;
   }
   spdlog::info(
       "the index of {} could be stored neither beside it nor in {}: it is made anew each "
       "time",
-      manifest.string(), cache_folder().string());
+      manifest.path().string(), cache_folder().string());
+  return std::nullopt;
+}
+
+ManifestIndex ManifestIndex::make_in_memory(const InputFile& manifest,
+                                            const IndexOptions& options) {
+  ColumnStore columns;
+  const ManifestScan scan = scan_manifest(
+      manifest, options, [&](ManifestColumns piece) { columns.add(std::move(piece)); });
+  require_utterances(scan, columns, manifest.path());
+  ManifestIndex index;
+  encode(scan, columns, manifest, [&](std::span<const std::byte> bytes) {
+    index.image_.insert(index.image_.end(), bytes.begin(), bytes.end());
+  });
+  const bool is_decoded = index.decode(index.image_, manifest.size(), manifest.changed_ns());
+  SOTTO_ASSERT(is_decoded, "an index that was just made");
+  return index;
+}
+
+ManifestIndex ManifestIndex::make(const InputFile& manifest, const IndexOptions& options,
+                                  bool is_stored) {
+  if (is_stored) {
+    if (std::optional<ManifestIndex> index = make_stored(manifest, options))
+      return std::move(*index);
+  }
+  return make_in_memory(manifest, options);
 }
 
 ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& options) {
@@ -223,17 +281,7 @@ ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& 
       if (std::optional<ManifestIndex> index = find(manifest, stored)) return std::move(*index);
     }
   }
-  ManifestIndex index;
-  index.image_ = encode(scan_manifest(file, options), file);
-  const bool is_decoded = index.decode(index.image_, file.size(), file.changed_ns());
-  SOTTO_ASSERT(is_decoded, "an index that was just made");
-  if (index.size() == 0) {
-    if (index.bad_lines().empty()) refuse_file(manifest, "no utterance", kManifest, {});
-    const auto& [line, fault] = index.bad_lines().front();
-    refuse_file(manifest, fmt::format("line {}: {}", line, fault.found), fault.expected,
-                fault.hint);
-  }
-  if (is_stored) index.store(manifest);
+  ManifestIndex index = make(file, options, is_stored);
   // What the scan took in many small pieces goes back to the system, not to the next allocation.
   malloc_trim(0);
   return index;

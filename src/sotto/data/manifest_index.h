@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sotto/core/input_file.h"
 #include "sotto/core/mapped_file.h"
 #include "sotto/data/manifest_line.h"
 
@@ -82,7 +83,12 @@ class ManifestIndex {
   bool decode(std::span<const std::byte> bytes, int64_t manifest_bytes, int64_t changed_ns);
   static std::optional<ManifestIndex> find(const std::filesystem::path& manifest,
                                            const std::filesystem::path& file);
-  void store(const std::filesystem::path& manifest);
+  // Beside the manifest or in the cache folder; none where neither can be written.
+  static std::optional<ManifestIndex> make_stored(const InputFile& manifest,
+                                                  const IndexOptions& options);
+  static ManifestIndex make(const InputFile& manifest, const IndexOptions& options,
+                            bool is_stored);
+  static ManifestIndex make_in_memory(const InputFile& manifest, const IndexOptions& options);
 
   // One of the two holds the columns.
   std::vector<std::byte> image_;

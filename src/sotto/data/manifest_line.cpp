@@ -23,6 +23,8 @@ constexpr double kMostSeconds = 1e9;
 constexpr double kLeastSeconds = 1e-9;
 // And frames in 32 bits.
 constexpr int64_t kMostCount = std::numeric_limits<uint32_t>::max();
+// Of stored features: wider than any, and a whole recording's bytes can still be counted.
+constexpr int64_t kMostDimension = 1 << 20;
 
 std::string shortened(std::string_view text) {
   constexpr size_t kMost = 60;
@@ -73,7 +75,9 @@ class Line {
   }
   std::string file(const char* key) const {
     std::string name = text(key);
-    if (name.empty()) refuse_value(key, object_.at(key), "the name of a file");
+    // The system would take what stands before a zero byte for the whole name.
+    if (name.empty() || name.find('\0') != std::string::npos)
+      refuse_value(key, object_.at(key), "the name of a file");
     return name;
   }
   double seconds(const char* key) const {
@@ -139,7 +143,7 @@ void take_source(const Line& line, Utterance& utterance) {
   utterance.file = line.file("feature_filepath");
   utterance.frame_offset = line.count("frame_offset", 0, std::numeric_limits<int64_t>::max());
   utterance.num_frames = line.count("num_frames", 1, kMostCount);
-  utterance.feature_dim = line.count("feature_dim", 1, kMostCount);
+  utterance.feature_dim = line.count("feature_dim", 1, kMostDimension);
 }
 
 // Segments may reach that far beyond the utterance: times are rounded.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/core/hash.h"
@@ -118,15 +120,20 @@ class CharacterSet {
   std::set<char32_t> others_;
 };
 
+// Of one piece. Numbers of lines count from its first.
+struct ScannedPiece {
+  ManifestScan scan;
+  ManifestColumns columns;
+};
+
 class PieceScanner {
  public:
   explicit PieceScanner(int64_t feature_dim) { scan_.feature_dim = feature_dim; }
 
-  // Numbers of lines count from the piece's first.
-  ManifestScan scan(const Piece& piece) {
+  ScannedPiece scan(const Piece& piece) {
     for_each_line(piece, [&](std::string_view line, int64_t offset) { take_line(line, offset); });
     characters_.move_into(scan_.characters);
-    return std::move(scan_);
+    return {.scan = std::move(scan_), .columns = std::move(columns_)};
   }
 
  private:
@@ -142,13 +149,13 @@ class PieceScanner {
            .expected = fmt::format("{}, as in its first line", source_kind(scan_.feature_dim)),
            .hint = "A manifest is of one kind."});
     }
-    scan_.offsets.push_back(static_cast<uint64_t>(offset));
-    scan_.num_bytes.push_back(static_cast<uint32_t>(line.size()));
-    scan_.hashes.push_back(static_cast<uint32_t>(hash_bytes(line)));
-    scan_.lines.push_back(static_cast<uint32_t>(scan_.num_lines));
-    scan_.durations_s.push_back(static_cast<float>(utterance.duration_s));
-    scan_.num_frames.push_back(static_cast<uint32_t>(utterance.num_frames));
-    scan_.num_characters.push_back(count_characters(utterance.text));
+    columns_.offsets.push_back(static_cast<uint64_t>(offset));
+    columns_.num_bytes.push_back(static_cast<uint32_t>(line.size()));
+    columns_.hashes.push_back(static_cast<uint32_t>(hash_bytes(line)));
+    columns_.lines.push_back(static_cast<uint32_t>(scan_.num_lines));
+    columns_.durations_s.push_back(static_cast<float>(utterance.duration_s));
+    columns_.num_frames.push_back(static_cast<uint32_t>(utterance.num_frames));
+    columns_.num_characters.push_back(count_characters(utterance.text));
   }
 
   // Runs of spaces are one, and those at the ends none.
@@ -174,6 +181,7 @@ class PieceScanner {
   }
 
   ManifestScan scan_;
+  ManifestColumns columns_;
   CharacterSet characters_;
 };
 
@@ -191,53 +199,62 @@ int64_t first_feature_dim(const InputFile& file) {
   return found.value_or(0);
 }
 
-template <class T>
-void append(std::vector<T>& all, std::vector<T>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  std::vector<T>().swap(more);
-}
+// Puts pieces behind each other, in their order, however they come.
+class PieceJoiner {
+ public:
+  PieceJoiner(ManifestScan& all, const std::function<void(ManifestColumns)>& take)
+      : all_(all), take_(take) {}
 
-// The piece behind all that is there already.
-void append(ManifestScan& all, ManifestScan& piece) {
-  for (uint32_t& line : piece.lines) line += static_cast<uint32_t>(all.num_lines);
-  append(all.offsets, piece.offsets);
-  append(all.num_bytes, piece.num_bytes);
-  append(all.hashes, piece.hashes);
-  append(all.lines, piece.lines);
-  append(all.durations_s, piece.durations_s);
-  append(all.num_frames, piece.num_frames);
-  append(all.num_characters, piece.num_characters);
-  for (BadLine& bad : piece.bad_lines) {
-    if (all.bad_lines.size() >= ManifestScan::kMostBadLines) break;
-    bad.line += all.num_lines;
-    all.bad_lines.push_back(std::move(bad));
+  // From one thread at a time.
+  void add(int64_t number, ScannedPiece piece) {
+    waiting_.emplace(number, std::move(piece));
+    for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_;
+         first = waiting_.erase(first), ++next_)
+      join(first->second);
   }
-  all.num_bad_lines += piece.num_bad_lines;
-  all.num_lines += piece.num_lines;
-  all.characters.merge(piece.characters);
-}
+
+ private:
+  void join(ScannedPiece& piece) {
+    for (uint32_t& line : piece.columns.lines) line += static_cast<uint32_t>(all_.num_lines);
+    take_(std::move(piece.columns));
+    for (BadLine& bad : piece.scan.bad_lines) {
+      if (all_.bad_lines.size() >= ManifestScan::kMostBadLines) break;
+      bad.line += all_.num_lines;
+      all_.bad_lines.push_back(std::move(bad));
+    }
+    all_.num_bad_lines += piece.scan.num_bad_lines;
+    all_.num_lines += piece.scan.num_lines;
+    all_.characters.merge(piece.scan.characters);
+  }
+
+  ManifestScan& all_;
+  const std::function<void(ManifestColumns)>& take_;
+  std::map<int64_t, ScannedPiece> waiting_;
+  int64_t next_ = 0;
+};
 
 }  // namespace
 
-ManifestScan scan_manifest(const InputFile& file, const IndexOptions& options) {
-  const int64_t feature_dim = first_feature_dim(file);
+ManifestScan scan_manifest(const InputFile& file, const IndexOptions& options,
+                           const std::function<void(ManifestColumns)>& take) {
+  ManifestScan all;
+  all.feature_dim = first_feature_dim(file);
   const int64_t num_pieces = (file.size() + kPieceBytes - 1) / kPieceBytes;
-  std::vector<ManifestScan> pieces(static_cast<size_t>(num_pieces));
+  PieceJoiner joiner(all, take);
   std::mutex mutex;
   int64_t num_done = 0;
+  const int64_t feature_dim = all.feature_dim;
   parallel_for(
       num_pieces,
       [&](int64_t number) {
-        pieces[static_cast<size_t>(number)] = PieceScanner(feature_dim).scan(Piece(file, number));
-        if (!options.on_progress) return;
+        ScannedPiece piece = PieceScanner(feature_dim).scan(Piece(file, number));
         const std::lock_guard lock(mutex);
+        joiner.add(number, std::move(piece));
         ++num_done;
-        options.on_progress(std::min(num_done * kPieceBytes, file.size()), file.size());
+        if (options.on_progress)
+          options.on_progress(std::min(num_done * kPieceBytes, file.size()), file.size());
       },
       options.num_threads);
-  ManifestScan all;
-  all.feature_dim = feature_dim;
-  for (ManifestScan& piece : pieces) append(all, piece);
   return all;
 }
 

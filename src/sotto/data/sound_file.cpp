@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "sotto/core/error.h"
+#include "sotto/data/audio.h"
 
 namespace sotto::data {
 
@@ -56,18 +57,18 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
 
 }  // namespace
 
-// What libsndfile calls to read from memory.
+// What libsndfile calls to read from inside of an archive.
 struct StreamCalls {
   using Stream = SoundFile::Stream;
 
-  static sf_count_t length(void* stream) { return std::ssize(static_cast<Stream*>(stream)->bytes); }
+  static sf_count_t length(void* stream) { return static_cast<Stream*>(stream)->part.size; }
   static sf_count_t tell(void* stream) { return static_cast<Stream*>(stream)->at; }
   static sf_count_t write(const void*, sf_count_t, void*) { return 0; }
 
   static sf_count_t seek(sf_count_t offset, int whence, void* user) {
     auto* stream = static_cast<Stream*>(user);
     if (whence == SEEK_CUR) offset += stream->at;
-    if (whence == SEEK_END) offset += std::ssize(stream->bytes);
+    if (whence == SEEK_END) offset += stream->part.size;
     if (offset < 0) return -1;
     stream->at = offset;
     return offset;
@@ -75,9 +76,13 @@ struct StreamCalls {
 
   static sf_count_t read(void* into, sf_count_t count, void* user) {
     auto* stream = static_cast<Stream*>(user);
-    const sf_count_t left = std::max<sf_count_t>(0, std::ssize(stream->bytes) - stream->at);
-    const sf_count_t taken = std::clamp<sf_count_t>(count, 0, left);
-    if (taken > 0) std::memcpy(into, stream->bytes.data() + stream->at, static_cast<size_t>(taken));
+    const auto most = static_cast<size_t>(std::max<sf_count_t>(count, 0));
+    sf_count_t taken = 0;
+    try {
+      taken = stream->part.read(stream->at, {static_cast<char*>(into), most});
+    } catch (const DataError&) {
+      // Nothing may be thrown through a library in C: to it, the file ends here.
+    }
     stream->at += taken;
     return taken;
   }
@@ -98,8 +103,8 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
            kAudio, fmt::format("This makes one: {}", ffmpeg_line(path_)));
   }
   const std::optional<TarMember> member = tar_member(path_);
-  if (member) stream_.bytes = shards.find(*member);
-  if (member && stream_.bytes.empty()) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
+  if (member) stream_.part = shards.find(*member);
+  if (member && stream_.part.size == 0) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
   if (!member) descriptor_.emplace(open_descriptor());
   // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
   // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
@@ -112,6 +117,11 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
     const std::unique_lock alone(opening);
     file_ = open_once();
     if (file_ == nullptr) refuse_format(sf_strerror(nullptr));
+  }
+  if (info_.samplerate < kLowestSampleRate || info_.samplerate > kHighestSampleRate) {
+    refuse(fmt::format("its header claims {} samples per second", info_.samplerate),
+           fmt::format("from {} to {}", kLowestSampleRate, kHighestSampleRate),
+           "The header is wrong; write the file again with the rate it was recorded at.");
   }
   promised_frames_ = frames_of_header(file_.get(), info_);
 }
@@ -149,11 +159,14 @@ SoundFile::Handle SoundFile::open_once() {
 }
 
 std::span<const std::byte> SoundFile::bytes(std::unique_ptr<std::byte[]>& room) const {
-  if (!descriptor_) return stream_.bytes;
   struct stat status{};
-  if (fstat(descriptor_->number(), &status) != 0) return {};
-  const auto size = static_cast<size_t>(status.st_size);
+  if (descriptor_ && fstat(descriptor_->number(), &status) != 0) return {};
+  const auto size = static_cast<size_t>(descriptor_ ? status.st_size : stream_.part.size);
   room = std::make_unique_for_overwrite<std::byte[]>(size);
+  if (!descriptor_) {
+    const int64_t got = stream_.part.read(0, {reinterpret_cast<char*>(room.get()), size});
+    return {room.get(), got == stream_.part.size ? size : 0};
+  }
   // Without moving the place in the file, which is libsndfile's.
   for (size_t at = 0; at < size;) {
     const ssize_t got =

@@ -37,8 +37,7 @@ class SoundFile {
     return static_cast<double>(frames) / info_.samplerate;
   }
 
-  // All bytes of the file, in `room` where they are not in memory already. None where it can no
-  // longer be read whole.
+  // All bytes of the file, in `room`. None where it can no longer be read whole.
   std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const;
 
   using Fault = AudioError::Kind;
@@ -60,9 +59,9 @@ class SoundFile {
    private:
     int number_;
   };
-  // Bytes in memory and how far they were read.
+  // What lies inside of an archive, and how far it was read.
   struct Stream {
-    std::span<const std::byte> bytes;
+    FilePart part;
     sf_count_t at = 0;
   };
   friend struct StreamCalls;

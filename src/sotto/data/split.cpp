@@ -1,6 +1,7 @@
 #include "sotto/data/split.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -144,7 +145,25 @@ class Splitter {
     if (taken == 0.0 && nearest != nullptr) nearest->part = part;
   }
 
+  // A part of an older split would keep lines that are now in another one. Even a part that this
+  // split does not write is in the way.
+  void check_folder() const {
+    std::vector<std::string> present;
+    for (const char* part : kParts) {
+      const fs::path path = options_.out / fmt::format("{}.jsonl", part);
+      std::error_code ignored;
+      if (fs::equivalent(path, path_, ignored))
+        refuse(path_, "it would be replaced by a part of itself", "--out to be another folder", {});
+      if (fs::exists(path, ignored)) present.push_back(path.string());
+    }
+    if (present.empty()) return;
+    refuse(path_, fmt::format("{} from before", fmt::join(present, " and ")),
+           "a folder without parts of another split",
+           "Remove them, or name another folder with --out.");
+  }
+
   SplitResult write() {
+    check_folder();
     SplitResult result{.by = by_, .parts = {}};
     std::array<std::unique_ptr<ManifestWriter>, kParts.size()> writers;
     std::array<SplitPart, kParts.size()> parts;
@@ -152,10 +171,6 @@ class Splitter {
       const bool is_wanted = i == 0 || !(i == 1 ? options_.dev : options_.test).is_empty();
       parts[i] = {.name = kParts[i], .manifest = options_.out / fmt::format("{}.jsonl", kParts[i])};
       if (!is_wanted) continue;
-      std::error_code ignored;
-      if (fs::equivalent(parts[i].manifest, path_, ignored)) {
-        refuse(path_, "it would be replaced by a part of itself", "--out to be another folder", {});
-      }
       writers[i] = std::make_unique<ManifestWriter>(parts[i].manifest);
     }
     count(parts);

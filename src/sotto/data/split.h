@@ -61,7 +61,8 @@ struct SplitResult {
 };
 
 // Throws DataError where the manifest cannot be read or a part not be written; ConfigError where it
-// cannot be split so: too few speakers, parts larger than the whole, speakers not known.
+// cannot be split so: too few speakers, parts larger than the whole, speakers not known, or where
+// the folder has a part of an older split.
 SplitResult split_manifest(const std::filesystem::path& manifest, const SplitOptions& options);
 
 }  // namespace sotto::data

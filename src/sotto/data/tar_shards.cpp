@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "sotto/core/mapped_file.h"
+
 namespace sotto::data {
 
 const TarFile& TarShards::archive_of(const TarMember& member) {
@@ -18,15 +20,15 @@ bool TarShards::contains(const TarMember& member) {
   return archive_of(member).find(member.name).has_value();
 }
 
-std::span<const std::byte> TarShards::find(const TarMember& member) {
+FilePart TarShards::find(const TarMember& member) {
   const TarFile& archive = archive_of(member);
-  const std::optional<std::span<const std::byte>> bytes = archive.find(member.name);
-  if (!bytes) {
+  const std::optional<FilePart> content = archive.find(member.name);
+  if (!content) {
     refuse_file(member.archive, fmt::format("no file '{}' in it", member.name),
                 fmt::format("it to be one of its {}", archive.size()),
                 "The manifest is of other archives, or these were packed anew.");
   }
-  return *bytes;
+  return *content;
 }
 
 }  // namespace sotto::data

@@ -1,12 +1,10 @@
 // The tar archives that utterances lie in, each opened and indexed when it is first asked for and
-// kept from then on. Mapped: they cost addresses and 16 bytes a file, not memory.
+// kept from then on: 16 bytes per file, and a descriptor per archive.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <span>
 
 #include "sotto/core/tar_reader.h"
 #include "sotto/data/audio_path.h"
@@ -15,9 +13,9 @@ namespace sotto::data {
 
 class TarShards {
  public:
-  // The content of a file, as long as this lives. Throws DataError where the archive cannot be read
-  // or there is no such file in it. May be called from several threads at once.
-  std::span<const std::byte> find(const TarMember& member);
+  // Where the content of a file lies, as long as this lives. Throws DataError where the archive
+  // cannot be read or there is no such file in it. May be called from several threads at once.
+  FilePart find(const TarMember& member);
   // Whether there is such a file. Throws DataError where the archive cannot be read.
   bool contains(const TarMember& member);
 

@@ -36,8 +36,8 @@ ExampleSize TextRows::size_of(int64_t place) const {
   const auto [begin, end] = tokens_of(place);
   ExampleSize size{.rows = end - begin, .labels = end - begin};
   // A document that ends inside the row leaves room for another.
-  for (int64_t i = begin; i + 1 < end; ++i) {
-    if (tokens_.at(i).is_last) ++size.segments;
+  for (const TokenFile::Token& token : tokens_.read(begin, end - begin - 1)) {
+    if (token.is_last) ++size.segments;
   }
   return size;
 }
@@ -53,14 +53,17 @@ Example TextRows::row(int64_t number) const {
   Example example;
   example.utterance = number;
   example.rows = end - begin;
-  int64_t segment_begin = begin;
-  for (int64_t i = begin; i < end; ++i) {
-    const TokenFile::Token token = tokens_.at(i);
-    example.tokens.push_back(token.entry);
-    example.labels.push_back(token.is_last ? kernels::CrossEntropy::kNoTarget
-                                           : tokens_.at(i + 1).entry);
-    if (token.is_last || i + 1 == end) {
-      example.segments.push_back(i + 1 - segment_begin);
+  // With the one behind the row, where there is one: it is the label of the last.
+  const std::vector<TokenFile::Token> tokens =
+      tokens_.read(begin, std::min(end + 1, tokens_.size()) - begin);
+  const auto num_rows = static_cast<size_t>(example.rows);
+  size_t segment_begin = 0;
+  for (size_t i = 0; i < num_rows; ++i) {
+    example.tokens.push_back(tokens[i].entry);
+    example.labels.push_back(tokens[i].is_last ? kernels::CrossEntropy::kNoTarget
+                                               : tokens.at(i + 1).entry);
+    if (tokens[i].is_last || i + 1 == num_rows) {
+      example.segments.push_back(static_cast<int64_t>(i + 1 - segment_begin));
       segment_begin = i + 1;
     }
   }

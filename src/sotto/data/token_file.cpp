@@ -67,14 +67,15 @@ Foot foot_for(const TextSource& source, const Tokenizer& tokenizer) {
           .documents_are = static_cast<uint64_t>(source.documents)};
 }
 
-std::optional<Foot> foot_of(const MappedFile& file) {
-  const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() < sizeof(Foot)) return std::nullopt;
+std::optional<Foot> foot_of(const InputFile& file) {
+  constexpr auto kFootBytes = static_cast<int64_t>(sizeof(Foot));
+  if (file.size() < kFootBytes) return std::nullopt;
   Foot foot;
-  std::memcpy(&foot, bytes.data() + bytes.size() - sizeof(Foot), sizeof(Foot));
+  const int64_t tokens_bytes = file.size() - kFootBytes;
+  file.read_all(tokens_bytes, {reinterpret_cast<char*>(&foot), sizeof(Foot)});
   const bool is_ours = foot.magic == kMagic && foot.format_version == kFormatVersion &&
                        (foot.token_bytes == 2 || foot.token_bytes == 4) &&
-                       (bytes.size() - sizeof(Foot)) / foot.token_bytes == foot.num_tokens;
+                       static_cast<uint64_t>(tokens_bytes) / foot.token_bytes == foot.num_tokens;
   return is_ours ? std::optional(foot) : std::nullopt;
 }
 
@@ -191,7 +192,7 @@ void make_tokens(const TextSource& source, const Tokenizer& tokenizer, const Foo
 
 }  // namespace
 
-TokenFile::TokenFile(MappedFile file) : file_(std::move(file)) {
+TokenFile::TokenFile(InputFile file) : file_(std::move(file)) {
   const Foot foot = *foot_of(file_);
   token_bytes_ = foot.token_bytes;
   num_tokens_ = static_cast<int64_t>(foot.num_tokens);
@@ -211,7 +212,7 @@ TokenFile TokenFile::open(const TextSource& source, const Tokenizer& tokenizer,
   const Foot wanted = foot_for(source, tokenizer);
   const auto open_kept = [&]() -> std::optional<TokenFile> {
     if (!fs::is_regular_file(path)) return std::nullopt;
-    MappedFile file = MappedFile::open(path, "tokens");
+    InputFile file = InputFile::open(path, "tokens");
     const std::optional<Foot> foot = foot_of(file);
     if (!foot || !is_of_same(*foot, wanted)) return std::nullopt;
     return TokenFile(std::move(file));
@@ -225,15 +226,21 @@ TokenFile TokenFile::open(const TextSource& source, const Tokenizer& tokenizer,
                    .expected = "a text that stays as it is"});
 }
 
-TokenFile::Token TokenFile::at(int64_t token) const {
-  SOTTO_ASSERT(token >= 0 && token < num_tokens_, "token {} of {}", token, num_tokens_);
-  const auto* bytes =
-      reinterpret_cast<const unsigned char*>(file_.bytes().data()) + token * token_bytes_;
-  uint32_t word = 0;
-  for (int64_t byte = 0; byte < token_bytes_; ++byte)
-    word |= static_cast<uint32_t>(bytes[byte]) << static_cast<uint32_t>(8 * byte);
+std::vector<TokenFile::Token> TokenFile::read(int64_t first, int64_t count) const {
+  SOTTO_ASSERT(first >= 0 && count >= 0 && count <= num_tokens_ - first, "{} tokens from {} of {}",
+               count, first, num_tokens_);
+  std::string bytes(static_cast<size_t>(count * token_bytes_), '\0');
+  file_.read_all(first * token_bytes_, bytes);
   const uint32_t mark = uint32_t{1} << static_cast<uint32_t>(8 * token_bytes_ - 1);
-  return {.entry = static_cast<int32_t>(word & ~mark), .is_last = (word & mark) != 0};
+  std::vector<Token> tokens;
+  tokens.reserve(static_cast<size_t>(count));
+  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(token_bytes_)) {
+    // Little end first, as this machine has it.
+    uint32_t word = 0;
+    std::memcpy(&word, bytes.data() + at, static_cast<size_t>(token_bytes_));
+    tokens.push_back({.entry = static_cast<int32_t>(word & ~mark), .is_last = (word & mark) != 0});
+  }
+  return tokens;
 }
 
 }  // namespace sotto::data

@@ -1,5 +1,5 @@
-// A text as tokens in a file that is mapped, not read: what a language model learns from. Two bytes
-// a token where they suffice, else four; the highest bit marks the last token of a document.
+// A text as tokens in a file, read row by row: what a language model learns from. Two bytes a token
+// where they suffice, else four; the highest bit marks the last token of a document.
 //
 // Such a file is a cache: it is made beside the text, or in a folder that is named, and made anew
 // when the text, the tokenizer or its rules have changed.
@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "sotto/core/mapped_file.h"
+#include "sotto/core/input_file.h"
 #include "sotto/data/text_corpus.h"
 #include "sotto/data/tokenizer.h"
 
@@ -47,12 +47,14 @@ class TokenFile {
   int64_t num_unknown() const { return num_unknown_; }
   // Of the tokens: other ones have another, as good as always.
   uint64_t fingerprint() const { return fingerprint_; }
-  Token at(int64_t token) const;
+  // Some tokens that are there. Throws DataError where the file was cut since it was opened, or
+  // cannot be read. May be called from several threads at once.
+  std::vector<Token> read(int64_t first, int64_t count) const;
 
  private:
-  explicit TokenFile(MappedFile file);
+  explicit TokenFile(InputFile file);
 
-  MappedFile file_;
+  InputFile file_;
   int64_t token_bytes_ = 0;
   int64_t num_tokens_ = 0;
   int64_t num_documents_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,19 @@ constexpr std::array kDevices = {
                 /*is_measured=*/true},
 };
 
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  std::ranges::copy_if(name, std::back_inserter(digits),
+                       [](char c) { return c >= '0' && c <= '9'; });
+  return digits;
+}
+
+// Another number is another card, however similar the name: a gtx1080 is no rtx3060. A number may
+// be typed in part: h100 for h100-80.
+bool may_be_mistyped(std::string_view typed, std::string_view known) {
+  return digits_of(known).starts_with(digits_of(typed));
+}
+
 }  // namespace
 
 std::span<const KnownDevice> known_devices() {
@@ -71,12 +85,18 @@ const KnownDevice& find_device(std::string_view name) {
                                   [&](const KnownDevice& device) { return device.name == name; });
   if (found != kDevices.end()) return *found;
   std::vector<std::string> names;
-  for (const KnownDevice& device : kDevices) names.emplace_back(device.name);
-  const std::optional<std::string> meant = nearest(name, names);
+  std::vector<std::string> similar;
+  for (const KnownDevice& device : kDevices) {
+    names.emplace_back(device.name);
+    if (may_be_mistyped(name, device.name)) similar.emplace_back(device.name);
+  }
+  const std::optional<std::string> meant = nearest(name, similar);
   throw ConfigError({.attempted = "looking up a device",
                      .found = fmt::format("'{}'", name),
                      .expected = fmt::format("one of {}", fmt::join(names, ", ")),
-                     .hint = meant ? fmt::format("Did you mean '{}'?", *meant) : ""});
+                     .hint = meant ? fmt::format("Did you mean '{}'?", *meant)
+                                   : "A card that is not listed is planned for where it is, with "
+                                     "--device cuda."});
 }
 
 }  // namespace sotto::device

@@ -22,8 +22,9 @@ void Positions::add(at::Tensor& x, const kernels::Packing& packing) const {
     throw DataError({.attempted = "adding learned positions",
                      .found = fmt::format("an utterance of {} frames", packing.max_length()),
                      .expected = fmt::format("at most {}", options_.max_frames),
-                     .hint = "Raise model.max_frames, or leave out longer utterances with "
-                             "data.max_seconds."});
+                     .hint = fmt::format("--set model.max_frames={} allows it; --set "
+                                         "data.max_seconds=30 leaves longer utterances out.",
+                                         packing.max_length())});
   }
   PositionAdd::accumulate(x, in_type_of(table_->value, x), packing);
 }

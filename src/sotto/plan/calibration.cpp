@@ -18,8 +18,10 @@
 #include "sotto/core/json_cache.h"
 #include "sotto/core/units.h"
 #include "sotto/device/copy_lane.h"
+#include "sotto/device/cpu_level.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
+#include "sotto/device/host_info.h"
 #include "sotto/device/host_memory.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/activation.h"
@@ -323,7 +325,11 @@ Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int
 }
 
 std::vector<train::Compute> computes_of(const device::Target& target) {
-  if (!target.is_cuda()) return {train::Compute::kFp32, train::Compute::kBf16};
+  if (!target.is_cuda()) {
+    // Minutes would go by for what no plan chooses.
+    if (!device::has_bf16_products(device::read_cpu_features())) return {train::Compute::kFp32};
+    return {train::Compute::kFp32, train::Compute::kBf16};
+  }
   if (!target.has_bf16()) return {train::Compute::kFp32, train::Compute::kFp16};
   return {train::Compute::kFp32, train::Compute::kTf32, train::Compute::kBf16};
 }

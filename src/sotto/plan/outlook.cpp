@@ -65,12 +65,12 @@ class Climb {
 
   // Where things lie, and what is kept.
   void place() {
-    step("tier: block (slower, the same result)",
+    step("--set tier=block (slower, the same result)",
          [](RunConfig& changed) { changed.tier = nn::Tier::kBlock; });
     if (!request_.target.is_cuda()) return;
-    step("optimizer.state: host (slower, the same result)",
+    step("--set optimizer.state=host (slower, the same result)",
          [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
-    step("tier: host (slower, the same result)",
+    step("--set tier=host (slower, the same result)",
          [](RunConfig& changed) { changed.tier = nn::Tier::kHost; });
   }
 
@@ -84,32 +84,37 @@ class Climb {
       };
     };
     if (request_.target.has_bf16()) {
-      step("numerics: bf16-exact (other rounding)", take(train::Numerics::kBf16Exact));
-      step("numerics: bf16-lean (coarser rounding of weights and moments)",
-           take(train::Numerics::kBf16Lean));
+      const bool is_slow = !request_.target.is_cuda() && !request_.has_cpu_bf16;
+      const char* slow = is_slow ? ", and slow: this processor has no bf16" : "";
+      step(fmt::format("--set numerics=bf16-exact (other rounding{})", slow),
+           take(train::Numerics::kBf16Exact));
+      step(
+          fmt::format("--set numerics=bf16-lean (coarser rounding of weights and moments{})", slow),
+          take(train::Numerics::kBf16Lean));
     } else {
-      step("numerics: fp16 (other rounding, and the loss is scaled)", take(train::Numerics::kFp16));
-      step("precision.moments: 8bit (coarser rounding of moments)",
+      step("--set numerics=fp16 (other rounding, and the loss is scaled)",
+           take(train::Numerics::kFp16));
+      step("--set precision.moments=8bit (coarser rounding of moments)",
            [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
     }
   }
 
   void split() {
     if (config_.micro_batch > 1 && !config_.adaptive_batching)
-      step("micro_batch: 1 (slower, the same result)",
+      step("--set micro_batch=1 (slower, the same result)",
            [](RunConfig& changed) { changed.micro_batch = 1; });
     if (config_.model.is_language_model())
-      step("model.loss_rows: 64 (slower, the same result)", [](RunConfig& changed) {
+      step("--set model.loss_rows=64 (slower, the same result)", [](RunConfig& changed) {
         changed.model.decoder_lm.loss_rows = kernels::CrossEntropy::kRowStep;
       });
   }
 
   void freeze() {
     if (config_.model.family != models::Family::kWav2Vec2) return;
-    step("model.freeze_feature_encoder: true (the convolutions stay as they are)",
+    step("--set model.freeze_feature_encoder=true (the convolutions stay as they are)",
          [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
     const int64_t half = config_.model.wav2vec2.layers / 2;
-    step(fmt::format("model.freeze_layers: {} (half of the layers stay as they are)", half),
+    step(fmt::format("--set model.freeze_layers={} (half of the layers stay as they are)", half),
          [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
   }
 
@@ -120,10 +125,10 @@ class Climb {
     }
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source_, limit_s);
-    step_with(
-        config_,
-        fmt::format("data.max_seconds: {:.1f} (without the longest 5 of 100 utterances)", limit_s),
-        shorter);
+    step_with(config_,
+              fmt::format("--set data.max_seconds={:.1f} (without the longest 5 of 100 utterances)",
+                          limit_s),
+              shorter);
   }
 
  private:
@@ -133,10 +138,10 @@ class Climb {
     // A row that is longer than a max_frames of the user's cannot be run.
     const bool is_fixed = !request_.open.max_frames && config_.max_frames > 0;
     if (is_fixed && shorter.data.row_tokens > config_.max_frames) return;
-    step_with(
-        shorter,
-        fmt::format("data.row_tokens: {} (tokens see less before them)", shorter.data.row_tokens),
-        usual_data(shorter));
+    step_with(shorter,
+              fmt::format("--set data.row_tokens={} (tokens see less before them)",
+                          shorter.data.row_tokens),
+              usual_data(shorter));
   }
 
   void step(const std::string& change, const auto& apply) {

@@ -1,7 +1,11 @@
 #include "sotto/report/table.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -110,6 +114,14 @@ std::string shorten(std::string_view text, int64_t max_width) {
     kept += letter.num_bytes;
   }
   return std::string(text.substr(0, kept)).append(kEllipsis);
+}
+
+int64_t output_width() {
+  constexpr int64_t kUsualTerminal = 100;
+  if (isatty(STDOUT_FILENO) != 1) return std::numeric_limits<int64_t>::max();
+  winsize size = {};
+  const bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : kUsualTerminal;
 }
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

@@ -5,6 +5,8 @@
 //   Table table({{"layer"}, {"bytes", Align::kRight}});
 //   table.add_row({"encoder.0", "7.38 GiB"});
 //   std::cout << table.to_string();
+//
+// A terminal's width bounds a table; a pipe and a file have none, and get every cell whole.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +25,11 @@ struct Column {
   Align align = Align::kLeft;
 };
 
+// Places of a line on standard output: those of the terminal; without one, as many as are needed.
+int64_t output_width();
+
 class Table {
  public:
-  static constexpr int64_t kDefaultWidth = 100;
-
   explicit Table(std::vector<Column> columns);
 
   // Needs one cell for each column.
@@ -39,7 +42,7 @@ class Table {
   // All lines, each with its line end and without trailing blanks. Where they would exceed
   // `max_width`, the widest text columns are cut with "…"; the table is wider than that only where
   // numbers alone are.
-  std::string to_string(int64_t max_width = kDefaultWidth) const;
+  std::string to_string(int64_t max_width = output_width()) const;
 
  private:
   std::vector<int64_t> column_widths(int64_t max_width) const;

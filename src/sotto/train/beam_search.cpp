@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/units.h"
 
 namespace sotto::train {
 
@@ -29,7 +31,7 @@ struct Scored {
 }  // namespace
 
 void BeamOptions::visit(OptionVisitor& visitor) {
-  visitor.value("width", width, "prefixes kept from frame to frame", {.min = 1, .max = 10'000});
+  visitor.value("width", width, "prefixes kept from frame to frame", {.min = 1, .max = kMaxWidth});
   visitor.value("depth", depth, "entries looked at: within so much of the likeliest", {.above = 0});
   visitor.value("lm_weight", lm_weight, "of the language model", {.min = 0});
   visitor.value("word_bonus", word_bonus, "what each word is given besides");
@@ -58,6 +60,7 @@ class BeamSearch::Search {
 
   void take_frame(int64_t frame, std::span<const float> logits) {
     const std::vector<Scored> scored = entries_of(logits);
+    make_room(beam_.size() * scored.size());
     reached_.clear();
     for (const size_t prefix : beam_) {
       const Prefix& now = prefixes_[prefix];
@@ -70,6 +73,8 @@ class BeamSearch::Search {
       prefixes_[prefix].is_reached = false;
     }
     keep_best(reached_);
+    for (const size_t prefix : beam_) prefixes_[prefix].is_in_beam = false;
+    for (const size_t prefix : reached_) prefixes_[prefix].is_in_beam = true;
     beam_ = reached_;
   }
 
@@ -99,6 +104,7 @@ class BeamSearch::Search {
     double next_blank = kNever;
     double next_label_last = kNever;
     bool is_reached = false;
+    bool is_in_beam = false;
     // By the language model and for words.
     double given = 0.0;
     data::NgramModel::State state = {};
@@ -161,15 +167,19 @@ class BeamSearch::Search {
   }
 
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
-    const uint64_t key = static_cast<uint64_t>(parent) << 32 | static_cast<uint32_t>(label);
-    const auto [place, is_new] = children_.try_emplace(key, prefixes_.size());
-    if (!is_new) return place->second;
+    const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
+    if (!is_new) {
+      // One that had left the beam begins anew, as if drop_unreachable() had been there.
+      if (!prefixes_[place->second].is_in_beam) prefixes_[place->second].frame = frame;
+      return place->second;
+    }
     Prefix child = prefixes_[parent];
     child.parent = parent;
     child.label = label;
     child.frame = frame;
     child.blank = child.label_last = child.next_blank = child.next_label_last = kNever;
     child.is_reached = false;
+    child.is_in_beam = false;
     if (of_.language_model_ != nullptr) {
       const Entry& entry = of_.entries_[static_cast<size_t>(label)];
       if (entry.begins_word) end_word(child);
@@ -177,6 +187,55 @@ class BeamSearch::Search {
     }
     prefixes_.push_back(std::move(child));
     return prefixes_.size() - 1;
+  }
+
+  // A prefix in the tree, with its entry among the children, in the beam and among those reached.
+  static constexpr size_t kBytesPerPrefix =
+      sizeof(Prefix) + sizeof(std::pair<uint64_t, size_t>) + 6 * sizeof(size_t);
+
+  // Before a frame that may add so many prefixes.
+  void make_room(size_t num_new) {
+    const size_t bound = std::max(size_t{4'096}, 2 * num_reachable_);
+    if (prefixes_.size() > bound) drop_unreachable();
+    if (of_.options_.max_bytes == 0) return;
+    const auto most = static_cast<size_t>(of_.options_.max_bytes) / kBytesPerPrefix;
+    if (prefixes_.size() + num_new > most) drop_unreachable();
+    if (prefixes_.size() + num_new <= most) return;
+    throw OutOfMemory({.attempted = fmt::format("searching with a beam of {}", of_.options_.width),
+                       .found = fmt::format("{} prefixes, and up to {} with the next frame",
+                                            prefixes_.size(), prefixes_.size() + num_new),
+                       .expected = fmt::format("at most {}, which take {}", most,
+                                               format_bytes(of_.options_.max_bytes)),
+                       .hint = "Use a smaller --beam, or a larger --memory."});
+  }
+
+  // Keeps what is in the beam and what it grew from.
+  void drop_unreachable() {
+    constexpr size_t kDropped = std::numeric_limits<size_t>::max();
+    std::vector<size_t> places(prefixes_.size(), kDropped);
+    for (size_t prefix : beam_) {
+      while (places[prefix] == kDropped) {
+        places[prefix] = 0;
+        prefix = prefixes_[prefix].parent;
+      }
+    }
+    std::deque<Prefix> kept;
+    children_.clear();
+    // A parent stands before its children.
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == kDropped) continue;
+      places[i] = kept.size();
+      Prefix& prefix = kept.emplace_back(std::move(prefixes_[i]));
+      prefix.parent = places[prefix.parent];
+      if (prefix.label >= 0) children_[key_of(prefix.parent, prefix.label)] = places[i];
+    }
+    for (size_t& prefix : beam_) prefix = places[prefix];
+    prefixes_ = std::move(kept);
+    num_reachable_ = prefixes_.size();
+  }
+
+  static uint64_t key_of(size_t parent, int32_t label) {
+    return static_cast<uint64_t>(parent) << 32 | static_cast<uint32_t>(label);
   }
 
   void end_word(Prefix& prefix) const {
@@ -204,7 +263,9 @@ class BeamSearch::Search {
 
   const BeamSearch& of_;
   // A tree, by the numbers of parents; the first is its root.
-  std::vector<Prefix> prefixes_;
+  std::deque<Prefix> prefixes_;
+  // After what cannot be reached again was dropped.
+  size_t num_reachable_ = 0;
   std::unordered_map<uint64_t, size_t> children_;
   std::vector<size_t> beam_;
   // In the frame that is being taken.

@@ -28,7 +28,10 @@ struct BeamOptions {
   // makes up for what every word costs.
   double lm_weight = 0.5;
   double word_bonus = 1.0;
+  // What a search may take; 0: any.
+  int64_t max_bytes = 0;
 
+  static constexpr int64_t kMaxWidth = 10'000;
   void visit(OptionVisitor& visitor);
 };
 
@@ -45,7 +48,7 @@ class BeamSearch {
   };
 
   // The best, at most `width`, the best first. logits [T, V], row after row; a frame with NaN
-  // counts as blank.
+  // counts as blank. Throws OutOfMemory before it would take more than `max_bytes`.
   std::vector<Hypothesis> decode(std::span<const float> logits) const;
 
  private:

@@ -141,7 +141,7 @@ void EpochAuditor::refuse_step(const data::EpochOrder& epoch, const Candidate& c
        .found = fmt::format("{} for a micro-batch of {}", format_bytes(bytes), who),
        .expected = budget_.expected_text(),
        .hint = fmt::format("--memory {} would do; or lower micro_batch, or leave long utterances "
-                           "out: data.too_large: skip.",
+                           "out: --set data.too_large=skip.",
                            format_mebibytes(bytes))});
 }
 

@@ -71,7 +71,8 @@ MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimi
   if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
   int64_t labels = 0;
   for (const Example& example : largest) labels += num_labels(example);
-  limits.max_labels = std::max(labels, num_labels(largest.front()));
+  // A corpus without any label needs no room for them; a limit is at least 1 all the same.
+  limits.max_labels = std::max({int64_t{1}, labels, num_labels(largest.front())});
   return limits;
 }
 
@@ -202,15 +203,15 @@ std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t neede
   if (settings.tier != nn::Tier::kBlock && !settings.tier.has(nn::Tier::kHost)) {
     const int64_t with_block = dry_.run_micro_batch(least, nn::Tier::kBlock).high_water;
     if (with_block < needed_bytes)
-      hint += fmt::format(" With tier: block it would be {}.",
+      hint += fmt::format(" With --set tier=block it would be {}.",
                           format_mebibytes(budget_.named_for(with_block)));
   }
   if (!settings.limits.is_adaptive) {
-    hint += " Or lower micro_batch, or let lengths decide: adaptive_batching: true.";
+    hint += " Or lower micro_batch, or let lengths decide: --set adaptive_batching=true.";
   } else if (least.front().tokens.empty()) {
-    hint += " Or leave long utterances out: data.too_large: skip.";
+    hint += " Or leave long utterances out: --set data.too_large=skip.";
   } else {
-    hint += " Or shorten the rows: data.row_tokens.";
+    hint += " Or shorten the rows: --set data.row_tokens=128.";
   }
   return hint;
 }
@@ -227,7 +228,7 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
          .found = fmt::format("{} {} there", who, format_bytes(needed.host_peak)),
          .expected = fmt::format("at most {}", format_bytes(budget_.host_bytes)),
          .hint = fmt::format("--host-memory {} would do, if the machine has as much; or keep "
-                             "more on the device: tier: block, optimizer.state: device.",
+                             "more on the device: --set tier=block --set optimizer.state=device.",
                              format_mebibytes(needed.host_peak))});
   }
   throw Infeasible(

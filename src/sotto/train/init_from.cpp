@@ -82,4 +82,12 @@ std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenize
   return notes;
 }
 
+std::optional<std::string> pretrained_id_of(const std::string& preset) {
+  constexpr std::string_view kWav2Vec2 = "wav2vec2-";
+  constexpr std::string_view kXlsR = "xls-r-";
+  if (preset.starts_with(kWav2Vec2)) return "facebook/" + preset;
+  if (preset.starts_with(kXlsR)) return "facebook/wav2vec2-" + preset;
+  return std::nullopt;
+}
+
 }  // namespace sotto::train

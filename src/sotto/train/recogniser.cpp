@@ -95,6 +95,7 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
     : folder_(checkpoint_at(checkpoint)),
       checkpoint_(in_fp32_without_tf32(read_checkpoint(folder_), device.target)),
       device_(device),
+      budget_bytes_(budget_bytes),
       budget_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
       host_(device.torch.type(), device::resolve_host_budget({}, device)),
       staging_(host_),
@@ -125,19 +126,18 @@ Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
                           .progress = show});
 }
 
-std::vector<Transcript> Recogniser::transcribe(const std::vector<fs::path>& files,
-                                               const TranscribeOptions& options) {
+int64_t Recogniser::host_bytes() const {
+  return device_.target.is_cuda() ? device::resolve_host_budget({}, device_) : budget_bytes_;
+}
+
+Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
   check_hears();
   const int64_t rate = checkpoint_.config.model.sample_rate();
-  std::vector<Transcript> transcripts;
-  for (const fs::path& file : files) {
-    const std::vector<float> samples = data::read_audio({.path = file}, rate);
-    check_length(file, std::ssize(samples));
-    const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
-    transcripts.push_back(
-        make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam));
-  }
-  return transcripts;
+  const std::vector<float> samples =
+      data::read_audio({.path = file, .max_bytes = host_bytes()}, rate);
+  check_length(file, std::ssize(samples));
+  const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
+  return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam);
 }
 
 std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,

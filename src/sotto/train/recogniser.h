@@ -39,14 +39,22 @@ class Recogniser {
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 
+  // What evaluations do with utterances that are broken, too long and so on; before, that is what
+  // the run did.
+  void set_data_options(const DataOptions& options) { checkpoint_.config.data = options; }
+
   // On a manifest, or a text for a language model. `progress` hears how many items are done of how
   // many. Throws Infeasible where the longest does not fit into the budget.
   Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
-  // What is said in audio files, in their order.
-  std::vector<Transcript> transcribe(const std::vector<std::filesystem::path>& files,
-                                     const TranscribeOptions& options = {});
+  // What is said in an audio file. Throws DataError where it cannot be read, or decoded takes more
+  // memory than the budget.
+  Transcript transcribe(const std::filesystem::path& file, const TranscribeOptions& options = {});
+
+  // Memory of the host for what lies there: audio, logits and prefixes of a beam search. On a CPU
+  // that is the budget.
+  int64_t host_bytes() const;
 
   // Most bytes that were taken so far.
   int64_t peak_bytes() const { return arena_->report().peak; }
@@ -60,6 +68,7 @@ class Recogniser {
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
   device::RunDevice device_;
+  int64_t budget_bytes_;
   StepBudget budget_;
   device::HostMemory host_;
   device::StagingBuffer staging_;

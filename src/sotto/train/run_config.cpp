@@ -41,7 +41,8 @@ void DataOptions::validate() const {
 }
 
 void RunConfig::visit(OptionVisitor& visitor) {
-  visitor.value("name", name, "of the run; its files go to runs/NAME");
+  visitor.value("name", name,
+                "of the run; its files go to runs/NAME; empty: the model and the next number");
   visitor.group("model", model, "the network");
   visitor.value("init_from", init_from,
                 "checkpoint, run or model whose weights it begins with; empty: random");
@@ -145,8 +146,8 @@ void RunConfig::validate() const {
   } else {
     check_data_of(data, kOfText, "speech");
   }
-  const bool is_plain =
-      !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+  const bool is_plain = name != "." && name != ".." && name.find('/') == std::string::npos &&
+                        name.find('\0') == std::string::npos;
   if (!is_plain) {
     throw ConfigError({.attempted = "checking the run's name",
                        .found = fmt::format("'{}'", name),

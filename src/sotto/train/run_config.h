@@ -60,8 +60,8 @@ struct DataOptions {
 };
 
 struct RunConfig {
-  // Of the run's folder, runs/NAME.
-  std::string name = "run";
+  // Of the run's folder, runs/NAME; empty: runs/MODEL-N with the next number.
+  std::string name;
   models::ModelOptions model;
   // A checkpoint, a run, or a model of Hugging Face (a folder, or an id in its cache) whose weights
   // the run begins with; empty: random ones.

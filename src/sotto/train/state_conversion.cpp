@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -70,6 +71,8 @@ std::vector<float> decoded(const TensorView& codes, const TensorView& scales,
   return values;
 }
 
+constexpr const char* kOfRemainder = ".remainder";
+
 // Looks at everything first, and then does what it has noted.
 class Loading {
  public:
@@ -101,7 +104,12 @@ class Loading {
         differences_.push_back(std::move(text));
         continue;
       }
-      plan_weight(named, *theirs, source_.remainder_of(named, store));
+      const std::optional<TensorView> remainder = source_.remainder_of(named, store);
+      if (!has_type(named.name, *theirs, {TensorType::kFloat32, TensorType::kBFloat16})) continue;
+      if (remainder && !has_type(named.name + kOfRemainder, *remainder,
+                                 {TensorType::kInt16, TensorType::kUint8}))
+        continue;
+      plan_weight(named, *theirs, remainder);
     }
     for (const std::string& name : names) differences_.push_back(name + " is only in it");
   }
@@ -155,8 +163,12 @@ class Loading {
       differences_.push_back(std::move(text));
       return;
     }
+    if (!has_type(moment.name, *theirs, {TensorType::kFloat32, TensorType::kUint8})) return;
     const bool has_codes = theirs->type == TensorType::kUint8;
     const TensorView* their_scales = source_.optimizer().find(scales.name);
+    if (has_codes && their_scales != nullptr &&
+        !has_type(scales.name, *their_scales, {TensorType::kFloat32}))
+      return;
     const int64_t num_scales = kernels::num_moment_blocks(moment.tensor.numel());
     if (has_codes && (their_scales == nullptr || their_scales->shape != std::vector{num_scales})) {
       differences_.push_back(fmt::format("{} [{}] is not in it", scales.name, num_scales));
@@ -174,6 +186,16 @@ class Loading {
         if (scales.tensor.defined()) models::put_bytes(scales.tensor, their_scales->bytes);
       });
     }
+  }
+
+  // Notes a difference where a tensor of the checkpoint is of none of these types: its bytes would
+  // be taken for something else, or read beyond their end.
+  bool has_type(const std::string& name, const TensorView& view,
+                std::initializer_list<TensorType> types) {
+    if (std::ranges::find(types, view.type) != types.end()) return true;
+    differences_.push_back(
+        fmt::format("{} has values of {} bytes of another type", name, size_of(view.type)));
+    return false;
   }
 
   models::WeightPlace place_of(const NamedTensor& named) const {

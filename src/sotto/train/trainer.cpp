@@ -11,6 +11,7 @@
 #include "sotto/train/init_from.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
+#include "sotto/train/run_name.h"
 #include "sotto/train/state_conversion.h"
 
 namespace sotto::train {
@@ -50,6 +51,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       events_(std::move(events)),
       loss_scale_(request_.config.arithmetic()),
       target_(request_.device.target) {
+  if (request_.config.name.empty()) request_.config.name = run_name_from(request_.folder);
   const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
   if (request_.resume_from) checkpoint = read_checkpoint(*request_.resume_from);
@@ -103,6 +105,11 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
          init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
                       data_->tokenizer(), *learner_))
       tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
+  } else if (const std::optional<std::string> id = pretrained_id_of(config.model.preset)) {
+    tell(events_.warned,
+         fmt::format("{} starts from random weights. For the pretrained model type: "
+                     "hf download {} and then --model {}",
+                     config.model.preset, *id, *id));
   }
 }
 
@@ -126,11 +133,11 @@ void Trainer::make_sources() {
   if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
     throw ConfigError({.attempted = "setting up the schedule",
                        .found = "kind: plateau without anything to evaluate on",
-                       .hint = "Set data.dev, or choose another schedule."});
+                       .hint = "Name a manifest with --dev, or choose another schedule."});
   if (!dev_ && config.early_stopping.patience > 0)
     throw ConfigError({.attempted = "setting up early stopping",
                        .found = "early_stopping without anything to evaluate on",
-                       .hint = "Set data.dev, or leave early_stopping out."});
+                       .hint = "Name a manifest with --dev, or leave early_stopping out."});
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,

@@ -38,7 +38,7 @@ TEST(Advice, IsGivenWhereARunEndsForWantOfMemory) {
   const std::string advice = ::testing::internal::GetCapturedStderr();
   EXPECT_PRED2(contains, message, "no memory after");
   EXPECT_PRED2(contains, advice, "What to try, from what costs least; each with all before it:\n");
-  EXPECT_PRED2(contains, advice, "  tier: block (slower, the same result): needs ");
+  EXPECT_PRED2(contains, advice, "  --set tier=block (slower, the same result): needs ");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,27 @@ TEST_F(CommandLine, AMistypedOptionIsLookedForInAllCommandsOfTheLine) {
             "reading the command line: sotto prove memory has no option '--vrebose'. Did you mean "
             "'--verbose'?");
   EXPECT_EQ(num_runs_, 0);
+}
+
+// As people type them for other tools.
+TEST_F(CommandLine, OptionsThatAreSettingsAreAnsweredWithTheLineToType) {
+  std::vector<std::string> settings;
+  CLI::App* train = app_.add_subcommand("train", "Train");
+  train->add_option("--set", settings)->allow_extra_args(false);
+  const auto hint = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "train");
+    const std::string refusal = refusal_of(words);
+    return refusal.substr(std::min(refusal.find("Type: "), refusal.size()));
+  };
+  EXPECT_EQ(hint({"--epochs", "3"}), "Type: --set epochs=3");
+  EXPECT_EQ(hint({"--batch-size", "4"}), "Type: --set effective_batch=4");
+  EXPECT_EQ(hint({"--lr", "1e-4"}), "Type: --set optimizer.schedule.rate=1e-4");
+  EXPECT_EQ(hint({"--learning-rate=1e-4"}), "Type: --set optimizer.schedule.rate=1e-4");
+  EXPECT_EQ(hint({"--weight-decay"}), "Type: --set optimizer.weight_decay=VALUE");
+  EXPECT_EQ(hint({"--epochs", "3", "--num-workers", "2", "--set", "seed=7", "--lr=1"}),
+            "Type: --set epochs=3 --set data.loader_threads=2 --set optimizer.schedule.rate=1");
+  EXPECT_EQ(hint({"--speed", "3"}), "");
+  EXPECT_EQ(refusal_of({"prove", "memory", "--epochs", "3"}).find("--set"), std::string::npos);
 }
 
 TEST_F(CommandLine, AValueThatDoesNotFitIsRefusedByName) {

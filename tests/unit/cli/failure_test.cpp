@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 
@@ -39,6 +40,21 @@ TEST(Failure, WantOfHostMemoryIsOutOfMemoryWhereverItIsMet) {
       {"function", "file.cpp", 1},
       "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
   EXPECT_EQ(failure_of(torch).exit_code, 3);
+}
+
+TEST(Failure, APathThatCannotBeUsedIsBadInput) {
+  std::string message;
+  try {
+    std::filesystem::create_directories(std::filesystem::path("/tmp") / std::string(300, 'x'));
+  } catch (...) {
+    const Failure failure = describe_current_exception();
+    EXPECT_EQ(failure.exit_code, 2);
+    message = failure.message;
+  }
+  EXPECT_TRUE(message.starts_with("using /tmp/xxx")) << message;
+  EXPECT_TRUE(
+      message.ends_with("...: File name too long. Expected a path that this machine can use."))
+      << message;
 }
 
 TEST(Failure, TheMessageIsOneLine) {

@@ -20,6 +20,11 @@ TEST(Error, EmptyPartsAreLeftOut) {
                "opening x: no such file.");
 }
 
+TEST(Error, AZeroByteDoesNotEndTheMessage) {
+  EXPECT_STREQ(DataError({.attempted = "opening x", .found = std::string("'a\0b'", 5)}).what(),
+               "opening x: 'a\\0b'.");
+}
+
 TEST(Error, AssertionNamesConditionPlaceAndMessage) {
   try {
     SOTTO_ASSERT(1 + 1 == 3, "sum is {}", 2);

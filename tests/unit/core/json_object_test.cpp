@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/error.h"
@@ -36,6 +37,26 @@ TEST(JsonObject, ANameMayNotOccurTwice) {
   EXPECT_PRED2(contains, refusal_of(R"({"a":1,"b":2,"a":3})"),
                "the name 'a' occurs twice in its head");
   EXPECT_PRED2(contains, refusal_of(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
+}
+
+// Four times as many tensors take about four times as long, not sixteen times. Of a few runs the
+// fastest counts: others use the machine too.
+TEST(JsonObject, IsReadInLinearTime) {
+  const auto seconds_for = [](int64_t num_tensors) {
+    std::string text = "{\"__metadata__\":{}";
+    for (int64_t i = 0; i < num_tensors; ++i)
+      text += fmt::format(R"(,"layer.{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", i);
+    text += "}";
+    double fastest = 1e9;
+    for (int run = 0; run < 3; ++run) {
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_EQ(parse(text).size(), static_cast<size_t>(num_tensors) + 1);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      fastest = std::min(fastest, taken.count());
+    }
+    return fastest;
+  };
+  EXPECT_LT(seconds_for(20'000), 10.0 * seconds_for(5'000));
 }
 
 TEST(JsonObject, NestingIsBounded) {

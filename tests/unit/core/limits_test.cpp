@@ -45,6 +45,12 @@ TEST(MicroBatchLimits, AreDescribedByWhatLimits) {
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2, .is_adaptive = false}), "2 utterances");
 }
 
+// As checkpoints have them that were trained without any label.
+TEST(MicroBatchLimits, NoLabelsAreALimitOfOne) {
+  EXPECT_EQ(limits_from_json(nlohmann::json::parse(R"({"max_frames": 9, "max_labels": 0})")),
+            (MicroBatchLimits{.max_frames = 9, .max_labels = 1}));
+}
+
 TEST(MicroBatchLimits, RefuseOtherJson) {
   const auto refusal = [](const char* text) {
     return message_of<DataError>([&] { limits_from_json(nlohmann::json::parse(text)); });

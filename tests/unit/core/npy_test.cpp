@@ -47,9 +47,9 @@ TEST(Npy, IsReadInEveryVersionAndType) {
       const std::string values = "abcdefghijklmnopqrstuvwx";
       const auto path = folder.write("a.npy", npy_bytes(header, values, version));
       const NpyFile file = NpyFile::open(path);
-      EXPECT_EQ(file.array().type, type);
-      EXPECT_EQ(file.array().shape, shape);
-      const std::span<const std::byte> bytes = file.array().bytes;
+      EXPECT_EQ(file.type(), type);
+      EXPECT_EQ(file.shape(), shape);
+      const std::vector<std::byte> bytes = file.read(0, shape[0]);
       EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), values);
     }
   }
@@ -62,10 +62,10 @@ TEST(Npy, HasItsHeaderInAnyOrderAndSpacing) {
        {"{\"shape\":(2,3),\"descr\":\"<f4\",\"fortran_order\":False}",
         "{ 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , 'descr':'<f4',}\n"}) {
     const auto path = folder.write("a.npy", npy_bytes(header, std::string(24, 'v')));
-    EXPECT_EQ(NpyFile::open(path).array().shape, (std::vector<int64_t>{2, 3}));
+    EXPECT_EQ(NpyFile::open(path).shape(), (std::vector<int64_t>{2, 3}));
   }
   const auto path = folder.write("a.npy", npy_bytes(header_of("<f4", "(0, 3)"), ""));
-  EXPECT_TRUE(NpyFile::open(path).array().bytes.empty());
+  EXPECT_TRUE(NpyFile::open(path).read(0, 0).empty());
 }
 
 TEST(Npy, RefusesOtherArrays) {
@@ -131,6 +131,18 @@ TEST(Npy, RefusesWhatIsNoSuchFile) {
   later = npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v'), 2);
   later.replace(8, 4, "\xff\xff\xff\xff");
   EXPECT_PRED2(contains, refusal_of(later), "Expected 4294967295 bytes from byte 12 on");
+}
+
+// A mapped file would end the process by a signal.
+TEST(Npy, ThatIsCutWhileItIsReadIsAnError) {
+  const TempFolder folder;
+  const auto path =
+      folder.write("a.npy", npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v')));
+  const NpyFile file = NpyFile::open(path);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_EQ(file.read(0, 1).size(), 12u);
+  EXPECT_PRED2(contains, message_of<DataError>([&] { file.read(1, 1); }),
+               "It was cut or replaced while it was used.");
 }
 
 }  // namespace

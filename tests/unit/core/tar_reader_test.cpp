@@ -21,14 +21,17 @@ using test::tar_header;
 using test::TarHeader;
 using test::TempFolder;
 
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+std::string text_of(const FilePart& part) {
+  std::string text(static_cast<size_t>(part.size), '\0');
+  text.resize(static_cast<size_t>(part.read(0, text)));
+  return text;
 }
 
 std::map<std::string, std::string> files_of(const std::string& archive) {
   std::map<std::string, std::string> files;
-  walk_tar(std::as_bytes(std::span(archive)), "a.tar",
-           [&](const TarEntry& entry, size_t) { files[entry.name] = text_of(entry.bytes); });
+  walk_tar(std::as_bytes(std::span(archive)), "a.tar", [&](const TarEntry& entry, size_t) {
+    files[entry.name] = archive.substr(entry.offset, entry.size);
+  });
   return files;
 }
 
@@ -120,6 +123,18 @@ TEST(TarFile, FindsByName) {
   EXPECT_FALSE(tar.find(""));
 }
 
+// A mapped file would end the process by a signal.
+TEST(TarFile, ThatIsCutWhileItIsUsedIsAnError) {
+  const TempFolder folder;
+  const auto path = folder.write("a.tar", tar_file({.name = "a"}, std::string(2'000, 'a')) +
+                                              tar_file({.name = "b"}, std::string(2'000, 'b')));
+  const TarFile tar = TarFile::open(path);
+  std::filesystem::resize_file(path, 1'000);
+  EXPECT_EQ(text_of(tar.find("a").value()).size(), 488u);
+  EXPECT_PRED2(contains, message_of<DataError>([&] { tar.find("b"); }),
+               "It was cut or replaced while it was used.");
+}
+
 TEST(TarFile, RefusesWhatIsNone) {
   const TempFolder folder;
   const auto refusal = [&](const std::string& content) {
@@ -134,7 +149,7 @@ TEST(TarFile, RefusesWhatIsNone) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { TarFile::open(folder.path() / "no.tar"); }),
                "No such file");
   EXPECT_PRED2(contains, message_of<DataError>([&] { TarFile::open(folder.path()); }),
-               "no regular file");
+               "it is a folder");
 }
 
 }  // namespace

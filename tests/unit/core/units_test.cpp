@@ -41,12 +41,27 @@ TEST(ParseDuration, AddsItsParts) {
 }
 
 TEST(FormatDuration, ReadsNaturally) {
+  EXPECT_EQ(format_duration(0.0), "0 ms");
+  EXPECT_EQ(format_duration(3.1e-4), "0.31 ms");
   EXPECT_EQ(format_duration(0.85), "850 ms");
   EXPECT_EQ(format_duration(12.5), "12.5 s");
   EXPECT_EQ(format_duration(200), "3 min 20 s");
   EXPECT_EQ(format_duration(59.97), "1 min 00 s");
   EXPECT_EQ(format_duration(7500), "2 h 05 min");
   EXPECT_EQ(format_duration(3 * 86400 + 4 * 3600), "3 d 4 h");
+}
+
+TEST(FormatDigits, ShowsTwoOfThemBelowOne) {
+  for (const auto& [number, text] : {std::pair{0.0, "0"},
+                                     {0.0314, "0.031"},
+                                     {0.95, "0.95"},
+                                     {0.0999, "0.100"},
+                                     {4.23, "4.2"},
+                                     {9.96, "10"},
+                                     {68.4, "68"},
+                                     {36'728.1, "36728"},
+                                     {-0.5, "-0.50"}})
+    EXPECT_EQ(format_digits(number), text);
 }
 
 TEST(MemorySize, ReadsWhatItWrites) {

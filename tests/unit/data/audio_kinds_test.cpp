@@ -10,6 +10,8 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/data/audio.h"
+#include "sotto/data/dataset.h"
+#include "sotto/data/manifest_writer.h"
 #include "sotto/data/tar_shards.h"
 #include "support/tar_bytes.h"
 #include "support/temp_folder.h"
@@ -244,6 +246,34 @@ TEST(ReadAudio, FailsForItsOwnReasonOnManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, (std::array<int, 4>{}));
+}
+
+// Under the policy of broken utterances, as any file that cannot be read: a mapped archive would
+// end the run by a signal.
+TEST(AudioInTar, ThatIsCutInARunIsAnUtteranceLess) {
+  const TempFolder folder;
+  std::string archive;
+  std::string lines;
+  size_t first_bytes = 0;
+  for (const std::string name : {"a.flac", "b.wav", "c.wav"}) {
+    if (first_bytes == 0) first_bytes = archive.size();
+    write_sound(folder.path() / name, tone(1.0));
+    archive += test::tar_file({.name = name}, test::content_of(folder.path() / name));
+    lines += manifest_line({.file = "x.tar:" + name, .duration_s = 1.0, .text = "a"}) + "\n";
+  }
+  const auto path = folder.write("x.tar", archive + test::tar_end());
+  const Manifest manifest = Manifest::read(folder.write("m.jsonl", lines));
+  const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
+  const Dataset strict(manifest, tokenizer, {});
+  const Dataset skipping(manifest, tokenizer, {.broken = Policy::kSkip});
+  for (const Dataset* dataset : {&strict, &skipping}) dataset->load(2, 0);
+  // In the middle of the second file.
+  std::filesystem::resize_file(path, first_bytes + 10'000);
+  EXPECT_TRUE(std::holds_alternative<Example>(strict.load(0, 0)));
+  EXPECT_THROW(strict.load(1, 0), DataError);
+  EXPECT_THROW(strict.load(2, 0), DataError);
+  EXPECT_TRUE(std::holds_alternative<SkippedUtterance>(skipping.load(1, 0)));
+  EXPECT_TRUE(std::holds_alternative<SkippedUtterance>(skipping.load(2, 0)));
 }
 
 }  // namespace

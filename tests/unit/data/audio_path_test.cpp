@@ -41,7 +41,7 @@ TEST(TarShards, NamesWhatIsMissing) {
   const test::TempFolder folder;
   const auto tar = folder.write("a.tar", test::tar_file({.name = "b.txt"}, "content"));
   TarShards shards;
-  EXPECT_EQ(shards.find({.archive = tar, .name = "b.txt"}).size(), 7u);
+  EXPECT_EQ(shards.find({.archive = tar, .name = "b.txt"}).size, 7);
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { shards.find({.archive = tar, .name = "c.txt"}); }),
                "a.tar: no file 'c.txt' in it. Expected it to be one of its 1");

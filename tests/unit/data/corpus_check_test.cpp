@@ -7,6 +7,8 @@
 
 #include "sotto/data/manifest_writer.h"
 #include "support/temp_folder.h"
+#include "support/thrown.h"
+#include "support/wav_bytes.h"
 #include "unit/data/sound_file.h"
 
 namespace sotto::data {
@@ -20,6 +22,12 @@ std::vector<Fault> faults_in(const CorpusCheck& check, int64_t line) {
     if (finding.line == line) faults.push_back(finding.fault);
   }
   return faults;
+}
+
+// By so many percent: no two of them are the same audio.
+Sound louder(Sound sound, int percent) {
+  for (float& sample : sound.samples) sample *= 1.0f + 0.01f * static_cast<float>(percent);
+  return sound;
 }
 
 // A corpus in which line after line something else is wrong.
@@ -48,7 +56,7 @@ class CorpusCheckTest : public ::testing::Test {
   }
 
   void add(const std::string& name, const Sound& sound, const std::string& text) {
-    write_sound(folder_.path() / name, sound);
+    write_sound(folder_.path() / name, louder(sound, num_sounds_++));
     line(name, text);
   }
   void line(const std::string& name, const std::string& text) {
@@ -57,6 +65,7 @@ class CorpusCheckTest : public ::testing::Test {
 
   TempFolder folder_;
   std::string lines_;
+  int num_sounds_ = 0;
   Tokenizer tokenizer_{Vocabulary::from_texts({"abc"}), {}};
 };
 
@@ -118,18 +127,109 @@ TEST(CorpusCheck, FindsOddRates) {
   std::string lines;
   for (int i = 0; i < 31; ++i) {
     const std::string name = fmt::format("{}.wav", i);
-    write_sound(folder.path() / name, tone(2.0));
+    write_sound(folder.path() / name, louder(tone(2.0), i));
     const size_t letters = i == 30 ? 2 : 24 + static_cast<size_t>(i % 5);
     lines +=
         manifest_line({.file = name, .duration_s = 2.0, .text = std::string(letters, 'a')}) + "\n";
   }
   const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});
-  const CorpusCheck check =
-      check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {.tokenizer = &tokenizer});
+  const Manifest manifest = Manifest::read(folder.write("m.jsonl", lines));
+  for (const bool has_tokenizer : {true, false}) {
+    const CorpusCheck check =
+        check_corpus(manifest, {.tokenizer = has_tokenizer ? &tokenizer : nullptr});
+    ASSERT_EQ(check.findings.size(), 1u);
+    EXPECT_EQ(check.findings[0].fault, Fault::kOddRate);
+    EXPECT_EQ(check.findings[0].line, 31);
+    EXPECT_EQ(check.findings[0].detail, fmt::format("1.0 {} per second, where 13.0 are usual",
+                                                    has_tokenizer ? "labels" : "characters"));
+  }
+}
+
+// Of so few utterances there is no usual rate.
+TEST(CorpusCheck, FindsAClipThatIsMuchTooLongForItsText) {
+  const TempFolder folder;
+  std::string lines;
+  const auto add = [&](const std::string& name, double seconds, const std::string& text) {
+    write_sound(folder.path() / name, tone(seconds));
+    lines += manifest_line({.file = name, .duration_s = seconds, .text = text}) + "\n";
+  };
+  add("a.wav", 8.0, "abc");
+  add("b.wav", 1.0, "abc");
+  add("c.wav", 0.5, "これは百");
+  add("d.wav", 0.25, "twenty five characters or more");
+  const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
+  EXPECT_EQ(faults_in(check, 1), std::vector{Fault::kOddRate});
+  EXPECT_EQ(check.findings[0].detail, "0.4 characters per second (3 in 8.0 s), expected 0.5 to 50");
+  EXPECT_EQ(faults_in(check, 2), std::vector<Fault>{});
+  EXPECT_EQ(faults_in(check, 3), std::vector<Fault>{});
+  EXPECT_EQ(faults_in(check, 4), std::vector{Fault::kOddRate});
+}
+
+TEST(CorpusCheck, FindsACopyUnderAnotherName) {
+  const TempFolder folder;
+  std::string lines;
+  for (const char* name : {"a.wav", "b.flac", "c.wav"}) {
+    write_sound(folder.path() / name, louder(tone(1.0), name[0] == 'c' ? 1 : 0));
+    lines += manifest_line({.file = name, .duration_s = 1.0, .text = "abc"}) + "\n";
+  }
+  const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
   ASSERT_EQ(check.findings.size(), 1u);
-  EXPECT_EQ(check.findings[0].fault, Fault::kOddRate);
-  EXPECT_EQ(check.findings[0].line, 31);
-  EXPECT_EQ(check.findings[0].detail, "1.0 labels a second, where 13.0 are usual");
+  EXPECT_EQ(check.findings[0].fault, Fault::kDuplicate);
+  EXPECT_EQ(check.findings[0].detail, "the same audio as in line 1");
+}
+
+// Wherever it was cut, and whether the manifest has the length of the whole or of the rest.
+TEST(CorpusCheck, FindsAStumpOfFlac) {
+  const TempFolder folder;
+  const std::filesystem::path whole = folder.path() / "whole.flac";
+  write_sound(whole, tone(4.0));
+  const std::string bytes = test::content_of(whole);
+  std::string lines;
+  int64_t num_lines = 0;
+  for (const double share : {0.0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.9, 0.99, 1.0}) {
+    const auto length = static_cast<size_t>(share * static_cast<double>(bytes.size() - 1));
+    const std::string name = fmt::format("{}.flac", length);
+    folder.write(name, bytes.substr(0, length));
+    for (const double seconds : {4.0, 4.0 * share}) {
+      if (seconds == 0.0 || (seconds == 4.0 * share && share == 1.0)) continue;
+      lines +=
+          manifest_line({.file = name, .duration_s = seconds, .text = "a few words here"}) + "\n";
+      ++num_lines;
+    }
+  }
+  const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
+  for (int64_t line = 1; line <= num_lines; ++line) {
+    const std::vector<Fault> faults = faults_in(check, line);
+    EXPECT_TRUE(std::ranges::any_of(faults,
+                                    [](Fault fault) {
+                                      return fault == Fault::kUnreadable ||
+                                             fault == Fault::kEmptyAudio ||
+                                             fault == Fault::kWrongDuration;
+                                    }))
+        << "line " << line << " of\n"
+        << lines;
+  }
+}
+
+// A file of 240 kB that would take 7 GiB at 16 kHz, and one whose header is sound.
+TEST(CorpusCheck, DecodesNothingThatTakesTooMuchMemory) {
+  const TempFolder folder;
+  std::string slow = test::wav_bytes(120'000, 0.1);
+  slow[24] = 1;  // Hz
+  slow[25] = 0;
+  folder.write("slow.wav", slow);
+  folder.write("long.wav", test::wav_bytes(120'000, 0.2));
+  const Manifest manifest = Manifest::read(folder.write(
+      "m.jsonl",
+      manifest_line(
+          {.file = "slow.wav", .duration_s = 120'000.0, .text = std::string(90'000, 'a')}) +
+          "\n" + manifest_line({.file = "long.wav", .duration_s = 7.5, .text = "abcdefghi"}) +
+          "\n"));
+  const CorpusCheck check = check_corpus(manifest, {.max_audio_bytes = 1'000'000});
+  ASSERT_EQ(check.count(Fault::kUnreadable), 2);
+  EXPECT_PRED2(test::contains, check.findings[0].detail, "its header claims 1 samples per second");
+  EXPECT_PRED2(test::contains, check.findings[1].detail, "7.5 s of audio. Expected at most 5.2 s");
+  EXPECT_EQ(check_corpus(manifest, {.max_audio_bytes = 1'440'000}).count(Fault::kUnreadable), 1);
 }
 
 }  // namespace

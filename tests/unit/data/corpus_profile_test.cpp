@@ -13,7 +13,7 @@ using test::TempFolder;
 
 // As numpy.percentile gives them for the same numbers.
 TEST(Distribution, InterpolatesBetweenValues) {
-  const Distribution of = Distribution::of({4.0, 1.0, 3.0, 2.0});
+  const Distribution of = Distribution::of(std::vector<float>{4.0f, 1.0f, 3.0f, 2.0f});
   EXPECT_EQ(of.mean, 2.5);
   EXPECT_EQ(of.min, 1.0);
   EXPECT_EQ(of.max, 4.0);
@@ -21,18 +21,24 @@ TEST(Distribution, InterpolatesBetweenValues) {
   EXPECT_NEAR(of.percentiles[2], 1.75, 1e-12);
   EXPECT_NEAR(of.percentiles[3], 2.5, 1e-12);
   EXPECT_NEAR(of.percentiles[6], 3.97, 1e-12);
-  EXPECT_EQ(Distribution::of({7.0}).percentiles[3], 7.0);
+  EXPECT_EQ(Distribution::of_counts(std::array{7U}).percentiles[3], 7.0);
+  const Distribution counts = Distribution::of_counts(std::array{4U, 1U, 3U, 2U});
+  EXPECT_EQ(counts.mean, of.mean);
+  EXPECT_EQ(counts.max, of.max);
+  EXPECT_EQ(counts.percentiles, of.percentiles);
+  const Distribution many = Distribution::of_counts(std::array{5U, 5U, 9U, 5U, 5U, 9U});
+  EXPECT_EQ(many.percentiles, Distribution::of({5.0f, 5.0f, 9.0f, 5.0f, 5.0f, 9.0f}).percentiles);
 }
 
 TEST(Histogram, HasRoundBinsThatHoldEveryValue) {
-  const Histogram of = Histogram::of({0.9, 1.0, 1.1, 5.0, 30.6}, 16);
+  const Histogram of = Histogram::of(std::array{0.9f, 1.0f, 1.1f, 5.0f, 30.6f}, 16);
   EXPECT_EQ(of.width, 2.0);
   EXPECT_EQ(of.begin, 0.0);
   ASSERT_EQ(of.counts.size(), 16u);
   EXPECT_EQ(of.counts[0], 3);
   EXPECT_EQ(of.counts[2], 1);
   EXPECT_EQ(of.counts[15], 1);
-  EXPECT_EQ(Histogram::of({3.0, 3.0}, 16).counts, (std::vector<int64_t>{2}));
+  EXPECT_EQ(Histogram::of(std::array{3.0f, 3.0f}, 16).counts, (std::vector<int64_t>{2}));
 }
 
 TEST(CorpusProfile, DescribesAllByTheIndexAndFilesByASample) {

@@ -74,7 +74,7 @@ TEST(Dataset, RefusesTooLong) {
   options.too_long = Policy::kError;
   EXPECT_PRED2(contains, refusal_of(options),
                "m.jsonl: line 2 (x.f16): 3 s. Expected at most 1.5 s, max_seconds. 2 utterances "
-               "are so. too_long: skip leaves such utterances out.");
+               "affected. --set data.too_long=skip leaves such utterances out.");
 }
 
 TEST(Dataset, RefusesTooShort) {
@@ -82,7 +82,8 @@ TEST(Dataset, RefusesTooShort) {
   options.min_seconds = 0.05;
   options.too_short = Policy::kError;
   EXPECT_PRED2(contains, refusal_of(options),
-               "line 3 (x.f16): 0.02 s. Expected at least 0.05 s, min_seconds. too_short: skip");
+               "line 3 (x.f16): 0.02 s. Expected at least 0.05 s, min_seconds. --set "
+               "data.too_short=skip");
 }
 
 TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
@@ -97,10 +98,27 @@ TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
   EXPECT_PRED2(contains, refusal_of(options), "line 1 (x.f16): 10 frames. Expected at least 15");
 }
 
+// More than a pack can count: 2^31 frames, or 55 hours at 16 kHz.
+TEST(Dataset, RefusesWhatNoPackCanHold) {
+  const test::TempFolder folder;
+  const auto refusal = [&](const std::string& line) {
+    const Manifest manifest = Manifest::read(folder.write("m.jsonl", line + "\n"));
+    return message_of<DataError>(
+        [&] { Dataset(manifest, Tokenizer(Vocabulary::from_texts({"a"}), {}), {}); });
+  };
+  EXPECT_PRED2(contains,
+               refusal(R"({"feature_filepath": "x", "duration": 1, "text": "a", "feature_dim": 4, )"
+                       R"("frame_offset": 0, "num_frames": 2147483648})"),
+               "line 1 (x): 2147483648 frames. Expected at most 1073741824. --set "
+               "data.broken=skip leaves such utterances out.");
+  EXPECT_PRED2(contains, refusal(R"({"audio_filepath": "x", "duration": 2e5, "text": "a"})"),
+               "line 1 (x): 3200000000 samples. Expected at most 1073741824.");
+}
+
 TEST(Dataset, RefusesUnknownTextUnlessToldToSkip) {
   EXPECT_PRED2(contains, refusal_of({}),
                "line 5 (x.f16): unknown characters 'x', 'y' in its text. Expected those of the "
-               "tokenizer. 2 utterances are so. unknown_text: skip");
+               "tokenizer. 2 utterances affected. --set data.unknown_text=skip");
 }
 
 TEST(Dataset, EmptyTextIsKeptUnlessToldOtherwise) {
@@ -204,7 +222,7 @@ TEST(Dataset, RefusesToCutWhereItCannot) {
       contains,
       refusal_of({.max_seconds = 2.5, .too_long = Policy::kChunk, .unknown_text = Policy::kSkip}),
       "line 2 (x.f16): 3 s and no segments to cut it at. Expected segments: a list of "
-      "offset, duration and text. too_long: skip");
+      "offset, duration and text. --set data.too_long=skip");
   const FeatureCorpus corpus(on_one_line(with_segments()));
   EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, chunking(0.9)); }),
                "line 2 (x.f16): a segment of 1 s. Expected at most 0.9 s, max_seconds");

@@ -229,6 +229,22 @@ TEST_F(ManifestIndexTest, AStoredIndexWithOtherPlacesIsNoticed) {
   EXPECT_PRED2(contains, message_with(0, 0, static_cast<uint32_t>(hash_bytes(""))), expected);
 }
 
+// 2^59 utterances of 32 bytes each are 2^64, which is 0: as many bytes as there are.
+TEST_F(ManifestIndexTest, ACraftedIndexThatOverflowsIsNone) {
+  constexpr size_t kHeaderBytes = 56, kCountAt = 32, kChecksumAt = 48;
+  const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");
+  ManifestIndex::open(path, kStored);
+  const std::string whole = test::content_of(beside());
+  std::string crafted = whole.substr(0, kHeaderBytes) + whole.substr(kHeaderBytes + 32);
+  crafted.replace(kCountAt, 8, test::bytes_of_number(uint64_t{1} << 59));
+  crafted.replace(
+      kChecksumAt, 8,
+      test::bytes_of_number(hash_bytes(std::string_view(crafted).substr(0, kChecksumAt))));
+  folder_.write("data/.m.jsonl.sotto-index", crafted);
+  EXPECT_EQ(ManifestIndex::open(path, kStored).size(), 1);
+  EXPECT_EQ(test::content_of(beside()), whole);
+}
+
 TEST_F(ManifestIndexTest, BrokenBytesNeverCrashIt) {
   const std::string good = test::manifest_sample();
   test::run_rounds(

@@ -188,14 +188,21 @@ TEST(Manifest, RefusesSegmentsThatAreNone) {
 }
 
 TEST(Manifest, RefusesCountsBeyond32Bits) {
-  for (const char* key : {"num_frames", "feature_dim"}) {
+  for (const auto& [key, most] :
+       {std::pair{"num_frames", 4'294'967'295}, {"feature_dim", 1 << 20}}) {
     std::string line = test::feature_line_sample();
-    line.insert(line.size() - 1, fmt::format(R"(, "{}": 4294967296)", key));
-    EXPECT_PRED2(
-        contains, refusal_of_line(line),
-        std::string(key) +
-            " is 4294967296. Expected a whole number of at least 1 and at most 4294967295");
+    line.insert(line.size() - 1, fmt::format(R"(, "{}": {})", key, most + 1));
+    EXPECT_PRED2(contains, refusal_of_line(line),
+                 fmt::format("{} is {}. Expected a whole number of at least 1 and at most {}", key,
+                             most + 1, most));
   }
+}
+
+TEST(Manifest, RefusesAZeroByteInAName) {
+  EXPECT_PRED2(
+      contains,
+      refusal_of_line(R"({"audio_filepath": "a.wav\u0000.txt", "duration": 1, "text": "a"})"),
+      R"(audio_filepath is "a.wav\u0000.txt". Expected the name of a file)");
 }
 
 TEST(Manifest, RefusesTwoKindsOfSource) {

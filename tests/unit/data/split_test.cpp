@@ -49,6 +49,13 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
+// A folder for the parts of one more split.
+fs::path next_out(const TempFolder& folder) {
+  int64_t number = 1;
+  while (fs::exists(folder.path() / fmt::format("out-{}", number))) ++number;
+  return folder.path() / fmt::format("out-{}", number);
+}
+
 double seconds_of(const SplitResult& result, size_t part) {
   return result.parts.at(part).seconds;
 }
@@ -84,6 +91,7 @@ TEST(Split, EveryUtteranceIsInOnePart) {
     size_t in_several = 0;
     for (const auto& [speaker, parts] : parts_of_speaker) in_several += parts.size() > 1 ? 1 : 0;
     EXPECT_EQ(in_several > 0, by == SplitBy::kRandom);
+    for (const SplitPart& part : result.parts) fs::remove(part.manifest);
   }
 }
 
@@ -94,7 +102,7 @@ TEST(Split, PartsAreAsLargeAsWanted) {
     return split_manifest(manifest, {.dev = PartSize::parse(dev),
                                      .test = PartSize::parse(test),
                                      .by = by,
-                                     .out = folder.path()});
+                                     .out = next_out(folder)});
   };
   for (const SplitBy by : {SplitBy::kSpeaker, SplitBy::kRandom}) {
     const SplitResult result = split("5%", "10%", by);
@@ -119,8 +127,9 @@ TEST(Split, TheSameForTheSameSeed) {
   const fs::path manifest = write_manifest(folder, 200, 12);
   for (const SplitBy by : {SplitBy::kSpeaker, SplitBy::kRandom}) {
     const auto dev = [&](uint64_t seed) {
-      split_manifest(manifest, {.by = by, .seed = seed, .out = folder.path()});
-      return content_of(folder.path() / "dev.jsonl");
+      const fs::path out = next_out(folder);
+      split_manifest(manifest, {.by = by, .seed = seed, .out = out});
+      return content_of(out / "dev.jsonl");
     };
     const std::string first = dev(1);
     EXPECT_EQ(dev(1), first);
@@ -131,7 +140,7 @@ TEST(Split, TheSameForTheSameSeed) {
 TEST(Split, ByItselfAsItCan) {
   const TempFolder folder;
   const auto by = [&](int64_t num_speakers) {
-    return split_manifest(write_manifest(folder, 60, num_speakers), {.out = folder.path()}).by;
+    return split_manifest(write_manifest(folder, 60, num_speakers), {.out = next_out(folder)}).by;
   };
   EXPECT_EQ(by(9), SplitBy::kSpeaker);
   EXPECT_EQ(by(1), SplitBy::kRandom);
@@ -164,6 +173,27 @@ TEST(Split, RefusesTheImpossible) {
                        {.dev = {.count = 1}, .test = {}, .out = folder.path()}),
                "it would be replaced by a part of itself");
   EXPECT_FALSE(fs::exists(folder.path() / "out" / "train.jsonl"));
+}
+
+// An old test.jsonl beside a new train.jsonl would be heard in training.
+TEST(Split, IsNotMixedWithAnOlderOne) {
+  const TempFolder folder;
+  const fs::path manifest = write_manifest(folder, 100, 0);
+  const fs::path out = folder.path() / "parts";
+  split_manifest(manifest, {.seed = 1, .out = out});
+  const std::string test = content_of(out / "test.jsonl");
+  for (const PartSize& size : {PartSize{.share = 0.05}, PartSize{}}) {
+    const std::string refusal = message_of<ConfigError>(
+        [&] { split_manifest(manifest, {.test = size, .seed = 2, .out = out}); });
+    EXPECT_PRED2(contains, refusal, "parts/test.jsonl from before");
+    EXPECT_PRED2(contains, refusal, "Remove them, or name another folder with --out.");
+  }
+  EXPECT_EQ(content_of(out / "test.jsonl"), test);
+  // A part that is not written now is in the way as well.
+  fs::remove(out / "train.jsonl");
+  fs::remove(out / "dev.jsonl");
+  EXPECT_THROW(split_manifest(manifest, {.test = {}, .out = out}), ConfigError);
+  EXPECT_FALSE(fs::exists(out / "train.jsonl"));
 }
 
 TEST(Split, PathsStayRightInAnotherFolder) {

@@ -42,7 +42,8 @@ class Tokens : public testing::Test {
   }
   static Entries entries_of(const TokenFile& tokens) {
     Entries entries;
-    for (int64_t i = 0; i < tokens.size(); ++i) entries.push_back(tokens.at(i).entry);
+    for (const TokenFile::Token& token : tokens.read(0, tokens.size()))
+      entries.push_back(token.entry);
     return entries;
   }
   // How often `open` makes tokens anew.
@@ -59,7 +60,8 @@ TEST_F(Tokens, HaveTheEndBehindEachDocument) {
   const TokenFile tokens = TokenFile::open(source("ab\n\nc a\n"), tokenizer());
   EXPECT_EQ(entries_of(tokens), (Entries{5, 6, 2, 7, 4, 5, 2}));
   EXPECT_EQ(tokens.num_documents(), 2);
-  for (int64_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens.at(i).is_last, i == 2 || i == 6);
+  for (int64_t i = 0; i < tokens.size(); ++i)
+    EXPECT_EQ(tokens.read(i, 1)[0].is_last, i == 2 || i == 6);
   EXPECT_EQ(fs::file_size(folder_.path() / "a.txt.tokens"), 7u * 2u + 80u);
 }
 
@@ -67,8 +69,8 @@ TEST_F(Tokens, WithoutAnEndMarkTheLastOfTheDocument) {
   const Tokenizer characters(Vocabulary::from_texts({"ab"}), {});
   const TokenFile tokens = TokenFile::open(source("ab\na\n"), characters);
   EXPECT_EQ(entries_of(tokens), (Entries{2, 3, 2}));
-  EXPECT_TRUE(tokens.at(1).is_last);
-  EXPECT_FALSE(tokens.at(0).is_last);
+  EXPECT_TRUE(tokens.read(1, 1)[0].is_last);
+  EXPECT_FALSE(tokens.read(0, 1)[0].is_last);
   // No entry for what it lacks: nothing to put there.
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { TokenFile::open(source("abX\n"), characters); }),
@@ -119,7 +121,7 @@ TEST_F(Tokens, OfALargeVocabularyTakeFourBytes) {
   const Tokenizer large = Tokenizer::read(folder_.write("large.json", json), {});
   const TokenFile tokens = TokenFile::open(source("az\n"), large);
   EXPECT_EQ(entries_of(tokens), (Entries{2, 40'000}));
-  EXPECT_TRUE(tokens.at(1).is_last);
+  EXPECT_TRUE(tokens.read(1, 1)[0].is_last);
   EXPECT_EQ(fs::file_size(folder_.path() / "a.txt.tokens"), 2u * 4u + 80u);
 }
 
@@ -172,13 +174,15 @@ TEST_F(Tokens, AreCutIntoRows) {
       for (const int64_t segment : row.segments) {
         in_segments += segment;
         // A segment ends with its document or with the row.
-        EXPECT_TRUE(rows.tokens().at(token + in_segments - 1).is_last || in_segments == row.rows);
+        EXPECT_TRUE(rows.tokens().read(token + in_segments - 1, 1)[0].is_last ||
+                    in_segments == row.rows);
       }
       EXPECT_EQ(in_segments, row.rows);
       for (size_t i = 0; i < row.tokens.size(); ++i, ++token) {
-        EXPECT_EQ(row.tokens[i], rows.tokens().at(token).entry);
-        const int32_t label =
-            rows.tokens().at(token).is_last ? kNone : rows.tokens().at(token + 1).entry;
+        EXPECT_EQ(row.tokens[i], rows.tokens().read(token, 1)[0].entry);
+        const int32_t label = rows.tokens().read(token, 1)[0].is_last
+                                  ? kNone
+                                  : rows.tokens().read(token + 1, 1)[0].entry;
         EXPECT_EQ(row.labels[i], label);
       }
     }
@@ -204,6 +208,15 @@ TEST_F(Tokens, OfARowBecomeThePacksSegments) {
   EXPECT_EQ(batch.values.numel(), 9);
   const auto labels = batch.labels.of(1);
   EXPECT_EQ(Entries(labels.begin(), labels.end()), (Entries{6, 2, kNone}));
+}
+
+// A mapped file would end the process by a signal.
+TEST_F(Tokens, ThatAreCutWhileTheyAreUsedAreAnError) {
+  const TextSource text = source("abcdefghij\nabcdefghij\n");
+  const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);
+  std::filesystem::resize_file(TokenFile::path_for(text), 10);
+  EXPECT_PRED2(contains, message_of<DataError>([&] { rows.row(1); }),
+               "It was cut or replaced while it was used.");
 }
 
 }  // namespace

@@ -227,6 +227,30 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
                "has no utterances");
 }
 
+// A product in bf16 takes hundreds of times as long there: it is neither chosen nor measured.
+TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
+  request_.target = {};
+  const auto least_of = [&](Numerics numerics) {
+    PlanRequest fixed = request_;
+    fixed.open.numerics = false;
+    fixed.config.numerics = numerics;
+    return Planner(fixed, source_).least()->high_water;
+  };
+  const int64_t between = (least_of(Numerics::kFp32) + least_of(Numerics::kBf16Lean)) / 2;
+  EXPECT_NE(plan_in(between).best.config.numerics, Numerics::kFp32);
+  request_.has_cpu_bf16 = false;
+  request_.rates = [](train::Compute compute) {
+    EXPECT_EQ(compute, train::Compute::kFp32);
+    return some_rates(compute);
+  };
+  const std::string refusal = message_of<Infeasible>([&] { plan(); });
+  EXPECT_PRED2(contains, refusal, "as fp32 with");
+  EXPECT_PRED2(contains, refusal, "this processor has no bf16");
+  Planner planner(request_, source_);
+  EXPECT_FALSE(planner.best_in(between));
+  EXPECT_TRUE(planner.best_in(int64_t{1} << 30));
+}
+
 // On a card without bf16 there is fp16; on a host with little memory nothing is laid there.
 TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
   const auto changes = [&] {
@@ -237,14 +261,14 @@ TEST_F(PlannerTest, LaddersAreOfWhatTheDeviceHas) {
     for (const Rung& rung : ladder(request_, source)) all += rung.change + "\n";
     return all;
   };
-  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
-  EXPECT_PRED2(contains, changes(), "tier: host");
+  EXPECT_PRED2(contains, changes(), "--set numerics=bf16-lean (");
+  EXPECT_PRED2(contains, changes(), "--set tier=host (");
   // For what is copied to the card, and not for inputs of layers.
   request_.budget.host_bytes = int64_t{6} << 20;
   EXPECT_FALSE(contains(changes(), "host"));
-  EXPECT_PRED2(contains, changes(), "numerics: bf16-lean");
+  EXPECT_PRED2(contains, changes(), "--set numerics=bf16-lean (");
   request_.target.capability = 75;
-  EXPECT_PRED2(contains, changes(), "numerics: fp16");
+  EXPECT_PRED2(contains, changes(), "--set numerics=fp16 (");
   EXPECT_FALSE(contains(changes(), "bf16"));
 }
 
@@ -261,7 +285,7 @@ TEST_F(PlannerTest, LaddersKeepToTheUsersMaxFrames) {
   EXPECT_FALSE(contains(ladder(request_, rows).back().change, "data.row_tokens"));
   request_.open.max_frames = true;
   request_.config.data.row_tokens = 64;
-  EXPECT_PRED2(contains, ladder(request_, rows).back().change, "data.row_tokens: 32");
+  EXPECT_PRED2(contains, ladder(request_, rows).back().change, "--set data.row_tokens=32 (");
 }
 
 TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
@@ -367,7 +391,7 @@ TEST_F(PlannerTest, RefusalsClimbFromTheWayThatNeedsLeast) {
   request_.config.tier = Tier::kNone;
   request_.config.model.transformer_ctc.width = 256;
   EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(1'000'000); }),
-               "each with all before it: tier: block");
+               "each with all before it: --set tier=block (");
 }
 
 // Of steps in no more parts than gradients in bf16 may be summed over.

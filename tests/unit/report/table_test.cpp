@@ -1,6 +1,11 @@
 #include "sotto/report/table.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include "sotto/core/error.h"
 
@@ -74,12 +79,34 @@ TEST(Table, CutsTheWidestTextColumnToTheWidthGiven) {
             "aaa…  bbb…  12345678\n");
 }
 
-TEST(Table, KeepsToAHundredPlacesByItself) {
+// A file, as it is for a pipe: whoever reads it needs all of it.
+TEST(Table, IsNotCutWhereThereIsNoTerminal) {
+  const int standard_output = dup(STDOUT_FILENO);
+  FILE* file = std::tmpfile();
+  ASSERT_EQ(dup2(fileno(file), STDOUT_FILENO), STDOUT_FILENO);
+  Table table({{"name"}, {"value"}});
+  table.add_row({"key", std::string(3'000, 'x')});
+  const std::string text = table.to_string();
+  dup2(standard_output, STDOUT_FILENO);
+  close(standard_output);
+  std::fclose(file);
+  EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 3'007);  // the line end too
+}
+
+TEST(Table, KeepsToTheWidthOfATerminal) {
+  int terminal = -1;
+  int end = -1;
+  winsize size = {.ws_row = 24, .ws_col = 72, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(openpty(&terminal, &end, nullptr, nullptr, &size), 0);
+  const int standard_output = dup(STDOUT_FILENO);
+  dup2(end, STDOUT_FILENO);
   Table table({{"name"}, {"value"}});
   table.add_row({"key", std::string(300, 'x')});
   const std::string text = table.to_string();
+  dup2(standard_output, STDOUT_FILENO);
+  for (const int descriptor : {standard_output, terminal, end}) close(descriptor);
   EXPECT_EQ(display_width(text.substr(0, text.find('\n'))), 11);
-  EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 101);  // the line end too
+  EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 73);  // the line end too
 }
 
 TEST(Table, LineEndsInACellDoNotBreakIt) {

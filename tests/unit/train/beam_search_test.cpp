@@ -10,6 +10,7 @@
 #include "sotto/train/evaluation.h"
 #include "sotto/train/transcript.h"
 #include "support/temp_folder.h"
+#include "support/thrown.h"
 
 namespace sotto::train {
 namespace {
@@ -141,6 +142,26 @@ TEST(BeamSearch, CountsEachWordWhenItEnds) {
                   std::log(expected.at(labels)) + given_for(labels, *model, options), 1e-9);
     }
   }
+}
+
+// What cannot be reached again is dropped, and nothing changes by it; where that is not enough the
+// search ends before it takes more.
+TEST(BeamSearch, TakesNoMoreThanItMay) {
+  const std::vector<float> logits = draw_logits(3'000, 5);
+  constexpr int64_t kEnough = 4 << 20;
+  const BeamSearch any(tokenizer(), {.width = 16});
+  const BeamSearch bounded(tokenizer(), {.width = 16, .max_bytes = kEnough});
+  const BeamSearch::Hypothesis expected = any.decode(logits).front();
+  const BeamSearch::Hypothesis found = bounded.decode(logits).front();
+  EXPECT_EQ(found.score, expected.score);
+  ASSERT_EQ(found.labels.size(), expected.labels.size());
+  for (size_t i = 0; i < found.labels.size(); ++i) {
+    EXPECT_EQ(found.labels[i].label, expected.labels[i].label);
+    EXPECT_EQ(found.labels[i].frame, expected.labels[i].frame);
+  }
+  const BeamSearch wide(tokenizer(), {.width = 10'000, .max_bytes = kEnough});
+  EXPECT_PRED2(test::contains, test::message_of<OutOfMemory>([&] { wide.decode(logits); }),
+               "searching with a beam of 10000: ");
 }
 
 TEST(BeamSearch, TakesAFrameThatIsNotFiniteForBlank) {

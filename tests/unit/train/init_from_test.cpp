@@ -126,5 +126,12 @@ TEST_F(InitWeights, RefusesWhatIsNoneOrDamagedOrHasNothingInCommon) {
   EXPECT_TRUE(test::same_bits(test::weights_of(*learner), before));
 }
 
+TEST(PretrainedId, IsThatOfTheReleasedModel) {
+  EXPECT_EQ(pretrained_id_of("wav2vec2-large-lv60"), "facebook/wav2vec2-large-lv60");
+  EXPECT_EQ(pretrained_id_of("xls-r-1b"), "facebook/wav2vec2-xls-r-1b");
+  for (const char* other : {"tiny", "small", "decoder-lm"})
+    EXPECT_EQ(pretrained_id_of(other), std::nullopt) << other;
+}
+
 }  // namespace
 }  // namespace sotto::train

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sotto/core/error.h"
+#include "sotto/core/safetensors.h"
 #include "sotto/kernels/split_float.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
@@ -114,6 +115,38 @@ TEST_F(StateConversion, IsNotNeededForTheSameNumerics) {
       EXPECT_FALSE(is_converted_);
       expect_same_weights(*loaded, *learner);
       expect_same_state(*loaded, *learner);
+    }
+  }
+}
+
+// A crafted file whose scales have the right shape and one byte each would be read beyond its end.
+TEST_F(StateConversion, RefusesStateOfAnotherType) {
+  const TinyModel lean = in_numerics(networks()[0], Numerics::kBf16Lean);
+  const std::unique_ptr<Learner> learner = make_learner(lean, 2);
+  for (const std::string part : {"_scales", "_moment", ".remainder"}) {
+    test::write_checkpoint(temp_.path() / "a", lean, *learner);
+    const auto path = temp_.path() / "a" / "optimizer.safetensors";
+    const std::string bytes = test::content_of(path);
+    const auto whole = temp_.write("whole.safetensors", bytes);
+    const SafetensorsFile file = SafetensorsFile::open(whole);
+    std::vector<SafetensorsEntry> entries;
+    const std::vector<std::byte> zeros(size_t{1} << 24);
+    for (const std::string& name : file.names()) {
+      const TensorView& view = *file.find(name);
+      const bool is_changed = name.ends_with(part);
+      const auto count = view.bytes.size() / static_cast<size_t>(size_of(view.type));
+      entries.push_back({.name = name,
+                         .type = is_changed ? TensorType::kBool : view.type,
+                         .shape = view.shape,
+                         .bytes = is_changed ? std::span(zeros).first(count) : view.bytes});
+    }
+    write_safetensors(path, entries);
+    for (const Numerics numerics : {Numerics::kBf16Lean, Numerics::kBf16Exact}) {
+      const std::unique_ptr<Learner> target = make_learner(in_numerics(lean, numerics));
+      EXPECT_PRED2(contains,
+                   test::message_of<DataError>([&] { load_learner(temp_.path() / "a", *target); }),
+                   part)
+          << name_of(numerics, kNumerics);
     }
   }
 }
