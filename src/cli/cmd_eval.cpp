@@ -25,7 +25,7 @@ namespace sotto::cli {
 namespace {
 
 struct EvalOptions {
-  std::string checkpoint;
+  std::string model;
   std::string data;
   std::string memory = "auto";
   std::string device = "cpu";
@@ -138,7 +138,7 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
 
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
-  train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
+  train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer);
@@ -169,8 +169,8 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (its best is taken) or of a checkpoint")
+      ->add_option("--model,--checkpoint", options->model,
+                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
       ->required();
   command
       ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
@@ -186,7 +186,7 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::IsMember({"speaker", "lang"}));
   options->beam.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
-  command->footer(example("  sotto eval --checkpoint runs/digits --data test.jsonl --show 3"));
+  command->footer(example("  sotto eval --model runs/digits --data test.jsonl --show 3"));
   command->callback([options] { run_eval(*options); });
 }
 

@@ -72,6 +72,13 @@ TEST_F(Checkpoints, RecogniseWithoutTheirOptimizerAndNotWithDamagedWeights) {
                "step-3: model.safetensors is damaged");
 }
 
+// Of a network whose head has more outputs than the vocabulary has entries.
+TEST_F(Checkpoints, KeepAHeadThatIsLargerThanTheVocabulary) {
+  const fs::path folder = test::write_checkpoint(at("large"), tiny_, *learner_, "a");
+  EXPECT_LT(test::tokenizer_of("a").size(), tiny_.shape.vocabulary);
+  EXPECT_EQ(read_checkpoint(folder).tokenizer.size(), tiny_.shape.vocabulary);
+}
+
 TEST_F(Checkpoints, OfARunAreTheBestOrTheNewest) {
   EXPECT_EQ(find_checkpoint(at("run")), at("run/checkpoints/step-3"));
   write("run/checkpoints/step-12");
