@@ -231,5 +231,24 @@ TEST_F(HuggingFaceRuns, TurnMaskingOff) {
   EXPECT_PRED2(contains, idle.err, "model.mask_time_length: 20, which has no effect");
 }
 
+// Counts of layers that steps left out are part of a checkpoint.
+TEST_F(HuggingFaceRuns, GoOnToTheBitWithLayersLeftOut) {
+  const auto run = [&](const std::string& out, const char* steps) {
+    return train("base", out,
+                 {"--max-steps", steps, "--resume", "--set", "optimizer.schedule.kind=constant",
+                  "--set", "model.layer_drop=0.5"});
+  };
+  ASSERT_EQ(run("whole", "6").exit_code, 0);
+  ASSERT_EQ(run("stopped", "4").exit_code, 0);
+  const auto state =
+      nlohmann::json::parse(content_of(folder_.path() / "stopped/checkpoints/step-4/state.json"));
+  EXPECT_FALSE(state["skipped_steps"]["of_layers"].empty());
+  const CommandResult resumed = run("stopped", "6");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  const std::string last = "checkpoints/step-6/model.safetensors";
+  EXPECT_EQ(content_of(folder_.path() / "stopped" / last),
+            content_of(folder_.path() / "whole" / last));
+}
+
 }  // namespace
 }  // namespace sotto::test

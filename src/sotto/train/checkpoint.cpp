@@ -58,6 +58,8 @@ nlohmann::json state_json(const RunState& state) {
                          {"vocabulary", state.shape.vocabulary},
                          {"blank", state.shape.blank},
                          {"feature_dim", state.shape.feature_dim}};
+  json["skipped_steps"] = {{"of_all", state.skipped.of_all},
+                           {"of_layers", state.skipped.of_layers}};
   if (state.best_step > 0) json["best_metric"] = state.best_metric;
   if (std::isfinite(state.plateau.best))
     json["plateau"] = {{"best", state.plateau.best},
@@ -89,6 +91,11 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                              .blank = json.at("blank"),
                              .feature_dim = json.at("feature_dim")}};
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
+    // Older checkpoints count all steps.
+    if (json.contains("skipped_steps")) {
+      json.at("skipped_steps").at("of_all").get_to(state.skipped.of_all);
+      json.at("skipped_steps").at("of_layers").get_to(state.skipped.of_layers);
+    }
     if (json.contains("plateau")) {
       const nlohmann::json& plateau = json.at("plateau");
       state.plateau = {.best = plateau.at("best"),

@@ -50,6 +50,8 @@ struct RunState {
   // What losses of fp16 were multiplied by, and for how many steps.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
+  // Of those steps, what did not change parameters.
+  optim::SkippedSteps skipped = {};
   // How evaluations went, for a rate that depends on it, and for an end that does.
   optim::Plateau plateau = {};
   EarlyStopping early_stopping = {};

@@ -95,6 +95,7 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
   const RunConfig& config = request_.config;
   if (checkpoint) {
     model_config_ = checkpoint->model_config;
+    learner_->optimizer.set_skipped_steps(state_.skipped);
     if (load_learner(*request_.resume_from, *learner_))
       tell(events_.warned, fmt::format("numerics were {} and are {}: all state was converted, and "
                                        "nothing of it was lost",
@@ -259,7 +260,12 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
                     .total_steps = plan_.total_steps,
                     .epoch = loaded.position.epoch,
                     .num_utterances = std::ssize(loaded.examples)};
-  if (!loaded.examples.empty()) report.result = run_saving(loaded.examples, settings);
+  if (loaded.examples.empty()) {
+    learner_->optimizer.skip_step();
+  } else {
+    report.result = run_saving(loaded.examples, settings);
+  }
+  state_.skipped = learner_->optimizer.skipped_steps();
   device::MemoryReport memory = arena_->report();
   memory.host_peak = learner_->host.peak_bytes();
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
