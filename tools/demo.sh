@@ -25,9 +25,9 @@ rm -rf "$DEMO"
 mkdir -p "$DEMO"
 show sotto data demo --out "$DEMO/data"
 show sotto train --config configs/demo.yaml --memory "$MEMORY" --out "$DEMO/run" --log-every 1000
-show sotto eval --checkpoint "$DEMO/run" --data "$DEMO/data/test.jsonl" --show 3
-sotto eval --checkpoint "$DEMO/run" --data "$DEMO/data/test.jsonl" --json >"$DEMO/test.json"
-show sotto transcribe --checkpoint "$DEMO/run" "$DEMO"/data/audio/test-000{0,1,2}.flac
+show sotto eval --model "$DEMO/run" --data "$DEMO/data/test.jsonl" --show 3
+sotto eval --model "$DEMO/run" --data "$DEMO/data/test.jsonl" --json >"$DEMO/test.json"
+show sotto transcribe --model "$DEMO/run" "$DEMO"/data/audio/test-000{0,1,2}.flac
 
 python3 - "$DEMO" "$MEMORY" <<'SUMMARY'
 import json

@@ -32,7 +32,7 @@ namespace sotto::cli {
 namespace {
 
 struct EvalOptions {
-  std::string checkpoint;
+  std::string model;
   std::string data;
   std::string memory = "auto";
   std::string device = "cpu";
@@ -168,7 +168,7 @@ train::DataOptions change_data(const train::RunConfig& run, const std::vector<st
 
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
-  train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
+  train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   recogniser.set_data_options(change_data(recogniser.checkpoint().config, options.overrides));
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
@@ -200,8 +200,8 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (its best is taken) or of a checkpoint")
+      ->add_option("--model,--checkpoint", options->model,
+                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
       ->required();
   command
       ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
@@ -222,9 +222,8 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
       ->allow_extra_args(false);
   options->beam.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
-  command->footer(
-      example("  sotto eval --checkpoint runs/tiny-1 --data demo_data/test.jsonl --show 3",
-              "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));
+  command->footer(example("  sotto eval --model runs/tiny-1 --data demo_data/test.jsonl --show 3",
+                          "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));
   command->callback([options] { run_eval(*options); });
 }
 

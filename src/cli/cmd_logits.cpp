@@ -1,4 +1,4 @@
-// `sotto logits`: what a network says of each frame of an audio file, for comparing it with others.
+// `sotto logits`: the logits of every frame of an audio file, for comparing a network with others.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,11 +8,10 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "model_choice.h"
-#include "sotto/core/error.h"
-#include "sotto/data/audio.h"
-#include "sotto/data/micro_batch.h"
-#include "sotto/models/wav2vec2.h"
+#include "opened_device.h"
+#include "sotto/core/units.h"
+#include "sotto/models/tensor_file.h"
+#include "sotto/train/recogniser.h"
 
 namespace sotto::cli {
 
@@ -22,33 +21,14 @@ struct LogitsOptions {
   std::string model;
   std::string audio;
   std::string out;
+  std::string memory = "auto";
+  std::string device = "cpu";
 };
 
 void run_logits(const LogitsOptions& options) {
-  const ModelChoice choice = choose_model(options.model);
-  if (!choice.folder) {
-    throw ConfigError(
-        {.attempted = "computing logits",
-         .found = fmt::format("the preset '{}', which has no weights", options.model),
-         .expected = "a folder with weights, or a Hugging Face id in the local cache"});
-  }
-  models::Wav2Vec2 model(choice.options.wav2vec2, models::shape_of_hugging_face(*choice.folder),
-                         {.trains = false});
-  models::load_hugging_face(*choice.folder, model);
-  data::Example example;
-  example.values = data::read_audio({.path = options.audio}, choice.options.sample_rate());
-  example.rows = std::ssize(example.values);
-  if (example.rows < choice.options.min_rows(/*feature_dim=*/0)) {
-    throw DataError(
-        {.attempted = fmt::format("computing logits of {}", options.audio),
-         .found = fmt::format("{} samples", example.rows),
-         .expected = fmt::format("at least {}", choice.options.min_rows(/*feature_dim=*/0))});
-  }
-  device::HostMemory host(at::kCPU);
-  device::StagingBuffer unused(host);
-  const std::vector<int64_t> places = {0};
-  const at::Tensor logits =
-      model.logits(data::make_micro_batch({&example, 1}, places, at::kCPU, unused));
+  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
+  const at::Tensor logits = recogniser.logits(options.audio);
   models::write_tensors(options.out, {{.name = "logits", .tensor = logits}});
   std::cout << fmt::format("{} frames of {} entries in {}\n", logits.size(0), logits.size(1),
                            options.out);
@@ -58,14 +38,19 @@ void run_logits(const LogitsOptions& options) {
 
 void add_logits(CLI::App& app, const GlobalOptions&) {
   CLI::App* command =
-      app.add_subcommand("logits", "What a network says of each frame of an audio file");
+      app.add_subcommand("logits", "Write the logits of every frame of an audio file");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<LogitsOptions>();
-  command->add_option("--model", options->model, "Folder of Hugging Face, or an id in its cache")
+  command
+      ->add_option("--model", options->model,
+                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
       ->required();
   command->add_option("--audio", options->audio, "WAV, FLAC, OGG or MP3")->required();
   command->add_option("--out", options->out, "File for the tensor `logits` [frames, entries]")
       ->required();
+  command->add_option("--memory", options->memory,
+                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
   command->footer(example(
       "  sotto logits --model facebook/wav2vec2-base-960h --audio a.wav --out a.safetensors",
       "hf download facebook/wav2vec2-base-960h, and an audio file"));

@@ -24,7 +24,7 @@ namespace sotto::cli {
 namespace {
 
 struct Options {
-  std::string checkpoint;
+  std::string model;
   std::vector<std::string> files;
   std::string memory = "auto";
   std::string device = "cpu";
@@ -100,7 +100,7 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
 void run_transcribe(const Options& options) {
   check(options);
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
-  train::Recogniser recogniser(options.checkpoint, opened.budget_bytes, opened.device);
+  train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   const std::unique_ptr<train::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
   train::TranscribeOptions how = options.windows;
@@ -117,8 +117,8 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<Options>();
   command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (its best is taken) or of a checkpoint")
+      ->add_option("--model,--checkpoint", options->model,
+                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
       ->required();
   command->add_option("--memory", options->memory,
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
@@ -134,7 +134,7 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");
   command->add_flag("--json", options->json, "Print JSON, with the time of each word");
-  command->footer(example("  sotto transcribe --checkpoint runs/tiny-1 a.flac b.mp3",
+  command->footer(example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3",
                           "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
   command->callback([options] { run_transcribe(*options); });
 }

@@ -64,13 +64,14 @@ ModelChoice choose_model(const std::string& name) {
   const bool is_there = std::filesystem::is_directory(name) || is_cached(name);
   if (!is_preset && !is_there) refuse_other_kind(name);
   if (is_preset || !(std::filesystem::is_directory(name) || is_hub_id(name)))
-    return {.options = models::ModelOptions::of_preset(name), .folder = std::nullopt, .notes = {}};
+    return {.options = models::ModelOptions::of_preset(name), .folder = {}, .notes = {}};
   const std::filesystem::path folder = models::find_model_folder(name);
   if (train::is_checkpoint(folder))
     train::check_checkpoint(folder, train::CheckpointPart::kNetwork);
   models::HuggingFaceModel found = models::read_hugging_face(folder);
   return {.options = std::move(found.options),
           .folder = std::move(found.folder),
+          .reduction = found.reduction,
           .notes = std::move(found.notes)};
 }
 

@@ -13,6 +13,8 @@ struct ModelChoice {
   models::ModelOptions options;
   // Where its weights are; absent for a preset.
   std::optional<std::filesystem::path> folder;
+  // How a step's loss is made of those of utterances, as its config.json says.
+  std::optional<kernels::Reduction> reduction = std::nullopt;
   // What is otherwise here than there, each in one line.
   std::vector<std::string> notes;
 };

@@ -10,6 +10,7 @@
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/data/tokenizer.h"
+#include "sotto/models/mask_checks.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/model_keys.h"
 #include "sotto/train/run_name.h"
@@ -33,6 +34,16 @@ bool take_open(ConfigNode* map, std::string_view key) {
   if (!node->is_scalar() || node->text != "auto") return false;
   std::erase_if(map->children, [&](const ConfigNode& child) { return child.key == key; });
   return true;
+}
+
+// The tokenizer of a Hugging Face folder; empty where it has none.
+fs::path tokenizer_of(const fs::path& folder) {
+  if (const std::optional<fs::path> found = data::Tokenizer::find(folder)) return *found;
+  if (!fs::exists(folder / "tokenizer.json")) return {};
+  throw ConfigError({.attempted = fmt::format("taking the tokenizer of {}", folder.string()),
+                     .found = "a tokenizer.json without a vocab.json",
+                     .expected = "a vocab.json or a tokenizer.model",
+                     .hint = "Name another with --set data.tokenizer=FILE: the head is then new."});
 }
 
 plan::OpenChoices open_choices(ConfigNode& tree) {
@@ -79,6 +90,7 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
     for (const std::string& note : choice->notes) spdlog::info("{}: {}", options.model, note);
     // Its settings stand for the defaults of the configuration, whose own preset does not count.
     config.model = choice->options;
+    if (choice->reduction) config.reduction = *choice->reduction;
     overrides.insert(overrides.begin(), "model.preset=" + choice->options.preset);
   }
   const bool names_network = choice || !options.config.empty() || checkpoint;
@@ -89,12 +101,14 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   const train::AliasedRequest request = train::resolve_aliases(tree);
   train::check_model_keys(tree, options.model, config.model.family);
   plan::OpenChoices open = open_choices(tree);
+  const models::ModelOptions given = config.model;
   read_group(tree, as_group(config));
+  // A run that goes on keeps what it began with.
+  if (!checkpoint) models::check_masks(config.model, given);
   if (!config.model.is_language_model()) open.loss_rows = false;
   if (choice && choice->folder) {
     config.init_from = *choice->folder;
-    if (config.data.tokenizer.empty())
-      config.data.tokenizer = data::Tokenizer::find(*choice->folder).value_or(fs::path());
+    if (config.data.tokenizer.empty()) config.data.tokenizer = tokenizer_of(*choice->folder);
   }
   if (!options.init_from.empty()) config.init_from = options.init_from;
   if (!options.train.empty()) config.data.train = options.train;

@@ -10,6 +10,7 @@
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
 #include "sotto/device/run_device.h"
+#include "sotto/models/mask_checks.h"
 #include "sotto/train/checkpoint.h"
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/model_keys.h"
@@ -61,6 +62,7 @@ train::RunRequest request_of(const Config& config, const fs::path& folder, bool 
                        .found = "nothing to train on was named",
                        .expected = "the setting data.train"});
   }
+  if (!resumes) models::check_masks(run_config.model, {});
   device::RunDevice device = open_device(run_config.device, run_config.deterministic);
   const int64_t budget = device::resolve_budget(run_config.memory, device.memory, device.name);
   return {.config = std::move(run_config),

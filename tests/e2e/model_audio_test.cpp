@@ -2,10 +2,12 @@
 // exported.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sotto/core/safetensors.h"
 #include "support/fixture.h"
 #include "support/run_command.h"
 #include "support/temp_folder.h"
@@ -113,6 +115,139 @@ TEST_F(HuggingFaceRuns, LogitsOfAFile) {
                                           path("u0.wav"), "--out", path("logits.safetensors")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.out, "24 frames of 12 entries");
+}
+
+nlohmann::json json_of(const CommandResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+// As transformers wrote it, exported, exported in several files, and as a run: the same
+// transcripts.
+TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
+  ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("out")}).exit_code,
+            0);
+  ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("shards"),
+                       "--max-shard", "20KiB"})
+                .exit_code,
+            0);
+  EXPECT_FALSE(fs::exists(folder_.path() / "shards" / "model.safetensors"));
+  const auto transcribe = [&](const std::string& folder) {
+    return json_of(run_sotto({"transcribe", "--model", folder, path("u0.wav"), "--json"}));
+  };
+  const auto evaluate = [&](const std::string& folder) {
+    return json_of(
+        run_sotto({"eval", "--model", folder, "--data", path("speech.jsonl"), "--json"}))["cer"];
+  };
+  const auto logits = [&](const std::string& folder) {
+    const CommandResult result = run_sotto({"logits", "--model", folder, "--audio", path("u0.wav"),
+                                            "--out", path("logits.safetensors")});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_PRED2(contains, result.out, "12 frames of 16 entries");  // half a second at 8 kHz
+    return content_of(folder_.path() / "logits.safetensors");
+  };
+  const nlohmann::json transcript = transcribe(model("processor"));
+  EXPECT_EQ(transcript[0]["duration"], 0.5);
+  for (const char* folder : {"out", "shards"}) {
+    EXPECT_EQ(transcribe(path(folder)), transcript) << folder;
+    EXPECT_EQ(evaluate(path(folder)), evaluate(model("processor"))) << folder;
+    EXPECT_EQ(logits(path(folder)), logits(model("processor"))) << folder;
+  }
+  const CommandResult preset = run_sotto({"transcribe", "--model", "xls-r-300m", path("u0.wav")});
+  EXPECT_EQ(preset.exit_code, 2);
+  EXPECT_PRED2(contains, preset.err, "a preset, which has no weights");
+}
+
+// Also by its id, and a run's export in several files.
+TEST_F(HuggingFaceRuns, AreFoundInTheCacheAndInSeveralFiles) {
+  const fs::path snapshot = folder_.path() / "hub/models--me--mine/snapshots/abc";
+  fs::create_directories(snapshot);
+  fs::copy(model("processor"), snapshot);
+  folder_.write("hub/models--me--mine/refs/main", "abc");
+  const CommandResult found = run_sotto({"transcribe", "--model", "me/mine", path("u0.wav")},
+                                        {"HF_HUB_CACHE=" + path("hub")});
+  EXPECT_EQ(found.exit_code, 0) << found.err;
+  const CommandResult absent = run_sotto({"transcribe", "--model", "me/other", path("u0.wav")},
+                                         {"HF_HUB_CACHE=" + path("hub")});
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_PRED2(contains, absent.err, "hf download me/other");
+
+  ASSERT_EQ(train("stable", "run", {"--max-steps", "1"}).exit_code, 0);
+  ASSERT_EQ(
+      run_sotto({"export", "--model", path("run"), "--out", path("shards"), "--max-shard", "60KiB"})
+          .exit_code,
+      0);
+  const auto cer = [&](const std::string& folder) {
+    return json_of(
+        run_sotto({"eval", "--model", folder, "--data", path("speech.jsonl"), "--json"}))["cer"];
+  };
+  EXPECT_EQ(cer(path("shards")), cer(path("run")));
+}
+
+TEST_F(HuggingFaceRuns, KeepTheHeadTheTypeAndTheSettingsOfTheirModel) {
+  const CommandResult trained = train("processor", "run", {"--max-steps", "1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(trained.err.find("are new"), std::string::npos) << trained.err;
+  const fs::path checkpoint = folder_.path() / "run/checkpoints/step-1";
+  const auto config = nlohmann::json::parse(content_of(checkpoint / "config.json"));
+  EXPECT_EQ(config["attention_dropout"], 0.1);
+  EXPECT_EQ(config["ctc_loss_reduction"], "mean");
+  EXPECT_EQ(config["vocab_size"], 16);
+  EXPECT_EQ(config["pad_token_id"], 2);
+  EXPECT_EQ(config["dtype"], "float32");
+  const auto extractor = nlohmann::json::parse(content_of(checkpoint / "preprocessor_config.json"));
+  EXPECT_EQ(extractor["do_normalize"], false);
+  EXPECT_EQ(extractor["sampling_rate"], 8000);
+  const auto tokenizer = nlohmann::json::parse(content_of(checkpoint / "tokenizer_config.json"));
+  EXPECT_EQ(tokenizer["pad_token"], "[PAD]");
+
+  ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("out")}).exit_code,
+            0);
+  const auto exported = nlohmann::json::parse(content_of(folder_.path() / "out" / "config.json"));
+  EXPECT_EQ(exported["attention_dropout"], 0.1);
+  EXPECT_EQ(exported["dtype"], "bfloat16");
+  EXPECT_EQ(exported["ctc_zero_infinity"], true);
+  // Every weight in the type and with the bytes that it had.
+  const SafetensorsFile theirs =
+      SafetensorsFile::open(fs::path(model("processor")) / "model.safetensors");
+  const SafetensorsFile ours = SafetensorsFile::open(folder_.path() / "out/model.safetensors");
+  ASSERT_EQ(ours.names().size(), theirs.names().size());
+  for (const std::string& name : theirs.names()) {
+    ASSERT_NE(ours.find(name), nullptr) << name;
+    EXPECT_EQ(ours.find(name)->type, TensorType::kBFloat16) << name;
+    EXPECT_TRUE(std::ranges::equal(ours.find(name)->bytes, theirs.find(name)->bytes)) << name;
+  }
+}
+
+TEST_F(HuggingFaceRuns, TurnMaskingOff) {
+  const CommandResult trained =
+      train("stable", "run", {"--max-steps", "1", "--set", "model.mask_time_probability=0"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_PRED2(contains, trained.err, "left out: wav2vec2.masked_spec_embed");
+  const CommandResult idle = train("stable", "idle",
+                                   {"--max-steps", "1", "--set", "model.mask_time_probability=0",
+                                    "--set", "model.mask_time_length=20"});
+  EXPECT_EQ(idle.exit_code, 2);
+  EXPECT_PRED2(contains, idle.err, "model.mask_time_length: 20, which has no effect");
+}
+
+// Counts of layers that steps left out are part of a checkpoint.
+TEST_F(HuggingFaceRuns, GoOnToTheBitWithLayersLeftOut) {
+  const auto run = [&](const std::string& out, const char* steps) {
+    return train("base", out,
+                 {"--max-steps", steps, "--resume", "--set", "optimizer.schedule.kind=constant",
+                  "--set", "model.layer_drop=0.5"});
+  };
+  ASSERT_EQ(run("whole", "6").exit_code, 0);
+  ASSERT_EQ(run("stopped", "4").exit_code, 0);
+  const auto state =
+      nlohmann::json::parse(content_of(folder_.path() / "stopped/checkpoints/step-4/state.json"));
+  EXPECT_FALSE(state["skipped_steps"]["of_layers"].empty());
+  const CommandResult resumed = run("stopped", "6");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  const std::string last = "checkpoints/step-6/model.safetensors";
+  EXPECT_EQ(content_of(folder_.path() / "stopped" / last),
+            content_of(folder_.path() / "whole" / last));
 }
 
 }  // namespace

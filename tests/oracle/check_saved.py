@@ -3,11 +3,14 @@
     .deps/oracle/bin/python tests/oracle/check_saved.py FOLDER EXPECTED
 
 FOLDER is what sotto wrote after loading the weights of a fixture, EXPECTED is that fixture's folder, such as
-tests/fixtures/wav2vec2/stable. Every weight must be there and none besides. Prints the largest difference of
-logits relative to the largest logit; exit status 1 above 1e-4, or where weights are missing or unexpected.
+tests/fixtures/wav2vec2/stable. Every weight must be there and none besides; the processor must treat audio
+and texts as that of EXPECTED does, and the type of weights, the loss and attention_dropout must be the same.
+Prints the largest difference of logits relative to the largest logit; exit status 1 above 1e-4, or where
+something differs.
 """
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -18,9 +21,15 @@ from torch import Tensor
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read on import: a folder must be enough
 
-from transformers import Wav2Vec2ForCTC, logging  # noqa: E402
+from transformers import (  # noqa: E402
+    Wav2Vec2CTCTokenizer,
+    Wav2Vec2FeatureExtractor,
+    Wav2Vec2ForCTC,
+    logging,
+)
 
 TOLERANCE = 1e-4
+TEXTS = ["abc", "a ch b", "cch", "a<s>b", "aXb"]
 
 
 def load(folder: Path) -> tuple[Wav2Vec2ForCTC, list[str]]:
@@ -32,6 +41,25 @@ def load(folder: Path) -> tuple[Wav2Vec2ForCTC, list[str]]:
         if found[key]
     ]
     return model.eval(), wrong
+
+
+def other_settings(folder: Path, expected: Path) -> list[str]:
+    """What processor and config.json say otherwise than those of the fixture."""
+    wrong = []
+    ours, theirs = (Wav2Vec2FeatureExtractor.from_pretrained(path) for path in (folder, expected))
+    for key in ("do_normalize", "sampling_rate", "return_attention_mask"):
+        if getattr(ours, key) != getattr(theirs, key):
+            wrong.append(f"{key} is {getattr(ours, key)}, not {getattr(theirs, key)}")
+    ours, theirs = (Wav2Vec2CTCTokenizer.from_pretrained(path) for path in (folder, expected))
+    for text in TEXTS:
+        if ours(text).input_ids != theirs(text).input_ids:
+            wrong.append(f"{text!r} is {ours(text).input_ids}, not {theirs(text).input_ids}")
+    configs = [json.loads((path / "config.json").read_text()) for path in (folder, expected)]
+    for key in ("dtype", "attention_dropout", "ctc_loss_reduction", "ctc_zero_infinity", "pad_token_id"):
+        ours, theirs = (config.get(key) for config in configs)
+        if ours != theirs:
+            wrong.append(f"{key} is {ours}, not {theirs}")
+    return wrong
 
 
 def largest_difference(model: Wav2Vec2ForCTC, expected: dict[str, Tensor]) -> float:
@@ -60,6 +88,7 @@ def main() -> int:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     model, wrong = load(arguments.folder)
+    wrong += other_settings(arguments.folder, arguments.expected)
     for line in wrong:
         print(f"{arguments.folder}: {line}")
     difference = largest_difference(model, expected)

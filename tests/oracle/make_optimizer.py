@@ -69,6 +69,48 @@ def adamw(number: int, settings: dict[str, float]) -> dict[str, Any]:
     }
 
 
+# What a run does to two parameters, by step: both are updated, the first is left out, or neither is updated
+# because gradients overflowed.
+SKIPS = ["both", "left", "both", "none", "both", "left", "left", "none", "both", "both", "left", "both"]
+
+
+def skipping_adamw() -> dict[str, Any]:
+    """A parameter without a gradient is not counted in torch, nor is a step that the scaler leaves out."""
+    draw = Draw("adamw skipping")
+    settings = dict(zip(KEYS, SETTINGS[1], strict=True)) | {"weight_decay": 0.0, "gradient_scale": 1.0}
+    weights = [draw.tensor(VALUES).detach() for _ in range(2)]
+    parameters = [torch.nn.Parameter(value.clone()) for value in weights]
+    optimizer = torch.optim.AdamW(
+        parameters,
+        lr=settings["rate"],
+        betas=(settings["beta1"], settings["beta2"]),
+        eps=settings["epsilon"],
+        weight_decay=0.0,
+        foreach=False,
+        fused=False,
+    )
+    gradients, after = [], []
+    for skip in SKIPS:
+        gradients.append(torch.stack([draw.tensor(VALUES).detach() for _ in range(2)]))
+        for number, parameter in enumerate(parameters):
+            parameter.grad = None if skip == "left" and number == 0 else gradients[-1][number].clone()
+        if skip != "none":
+            optimizer.step()
+        after.append(torch.stack([parameter.detach().clone() for parameter in parameters]))
+    counts = [int(optimizer.state[parameter]["step"]) for parameter in parameters]
+    assert counts == [
+        len(SKIPS) - SKIPS.count("none") - SKIPS.count("left"),
+        len(SKIPS) - SKIPS.count("none"),
+    ]
+    return {
+        "settings": settings,
+        "skips": SKIPS,
+        "weights": torch.stack(weights),
+        "gradients": torch.stack(gradients),
+        "after": torch.stack(after),
+    }
+
+
 BLOCK = 256
 
 
@@ -245,6 +287,7 @@ def make() -> dict[str, Any]:
         "adamw": [
             adamw(number, dict(zip(KEYS, values, strict=True))) for number, values in enumerate(SETTINGS)
         ],
+        "adamw_skipping": skipping_adamw(),
         "moment_maps": {"signed": moment_map(True), "unsigned": moment_map(False)},
         "adamw_8bit": coded_adamw(),
         "schedules": [schedule(kind, *run) for kind in SCHEDULES for run in RUNS]

@@ -15,12 +15,18 @@ asserted. Per utterance U, frames first:
     encoded.U [frames, 32]      the last hidden states; alone for a network of pretraining
     logits.U [frames, 12]
 
-and, where gradients are kept, gradients.NAME and final.NAME with NAME as in model.named_parameters(): the
+The variant `processor` is what version 5 writes by save_pretrained of model and processor: weights in bf16,
+processor_config.json, tokenizer_config.json, added_tokens.json; for 8 kHz, without normalisation, with
+digraphs, a blank that is not the first entry, and more outputs than entries. Of it only samples and logits
+are kept, and labels of texts.
+
+And, where gradients are kept, gradients.NAME and final.NAME with NAME as in model.named_parameters(): the
 gradient of the loss ctc_mean of all utterances before clipping, and the values after five steps.
 """
 
 import json
 import os
+import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +49,7 @@ from transformers import (  # noqa: E402
     Wav2Vec2FeatureExtractor,
     Wav2Vec2ForCTC,
     Wav2Vec2ForPreTraining,
+    Wav2Vec2Processor,
     logging,
 )
 
@@ -86,6 +93,8 @@ class Variant:
     utterances: list[tuple[int, list[int]]] = field(default_factory=lambda: SHORT)
     shard_size: str = "1MB"
     pretraining: bool = False
+    # Entries by their numbers, of a folder with a processor.
+    processor: list[str] = field(default_factory=list)
 
 
 VARIANTS = {
@@ -94,7 +103,21 @@ VARIANTS = {
     "stable": Variant(STABLE | {"conv_bias": True}, LONG),
     "stable_nobias": Variant(STABLE | {"conv_bias": False}, shard_size="60KB"),
     "pretraining": Variant(STABLE | {"conv_bias": True, "num_hidden_layers": 1}, pretraining=True),
+    "processor": Variant(
+        STABLE
+        | {
+            "conv_bias": True,
+            "num_hidden_layers": 1,
+            "vocab_size": 16,
+            "pad_token_id": 2,
+            "attention_dropout": 0.1,
+            "ctc_loss_reduction": "mean",
+            "ctc_zero_infinity": True,
+        },
+        processor=["[UNK]", "|", "[PAD]", *"abcdefg", "ch"],
+    ),
 }
+TEXTS = ["ab cd", "chab", "cchd g", "a ch b", "aXb"]
 
 
 def drawn(name: str, value: Tensor, generator: torch.Generator) -> Tensor:
@@ -151,6 +174,15 @@ def save_released(model: PreTrainedModel, path: Path) -> None:
     torch.save(released, path)
 
 
+def make_processor(entries: list[str]) -> Wav2Vec2Processor:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "vocab.json"
+        write_json(path, {entry: number for number, entry in enumerate(entries)})
+        tokenizer = Wav2Vec2CTCTokenizer(str(path), pad_token="[PAD]", unk_token="[UNK]")
+    extractor = Wav2Vec2FeatureExtractor(sampling_rate=8_000, do_normalize=False, return_attention_mask=True)
+    return Wav2Vec2Processor(extractor, tokenizer)
+
+
 def save_model(name: str, variant: Variant, folder: Path) -> None:
     """The Hugging Face folder, without keys that change with the version that wrote it."""
     kind = Wav2Vec2ForPreTraining if variant.pretraining else Wav2Vec2ForCTC
@@ -159,8 +191,12 @@ def save_model(name: str, variant: Variant, folder: Path) -> None:
     with torch.no_grad():
         for parameter_name, value in sorted(model.named_parameters()):
             value.copy_(drawn(parameter_name, value, generator))
+    if variant.processor:
+        model.to(torch.bfloat16)
     model.save_pretrained(folder, max_shard_size=variant.shard_size)
-    if variant.pretraining:
+    if variant.processor:
+        make_processor(variant.processor).save_pretrained(folder)
+    elif variant.pretraining:
         (folder / "model.safetensors").unlink()
         save_released(model, folder / "pytorch_model.bin")
     else:
@@ -169,6 +205,8 @@ def save_model(name: str, variant: Variant, folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["transformers_version"]
     write_json(folder / "config.json", config)
+    if variant.processor:
+        return
     # Networks with layer norms were trained with masks, those with a group norm without.
     masks = model.config.feat_extract_norm == "layer"
     Wav2Vec2FeatureExtractor(return_attention_mask=masks).save_pretrained(folder)
@@ -215,7 +253,7 @@ def check_single_precision(variant: Variant, folder: Path, seen: list[dict], inp
         for name, value in truth.items():
             difference = (found[name].double() - value).abs().max() / value.abs().max()
             assert difference < SINGLE_PRECISION, f"{folder.name}: {name} differs by {difference:.1e} in fp32"
-        if not variant.pretraining:
+        if not variant.pretraining and not variant.processor:
             loss = model(samples.float()[None], labels=torch.tensor([labels])).loss.item()
             expected = ctc_sum(truth["logits"], torch.tensor(labels)).item()
             assert abs(loss - expected) < SINGLE_PRECISION * expected, (
@@ -266,7 +304,7 @@ def make_variant(name: str, variant: Variant, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_model(name, variant, folder)
     raw = [make_samples(length, number) for number, (length, _) in enumerate(variant.utterances)]
-    inputs = [normalised(samples) for samples in raw]
+    inputs = [samples if variant.processor else normalised(samples) for samples in raw]
     labels = [torch.tensor(part) for _, part in variant.utterances]
     model = load_model(variant, folder, torch.float64)
     seen = [observe(model, samples) for samples in inputs]
@@ -278,7 +316,14 @@ def make_variant(name: str, variant: Variant, folder: Path) -> None:
     }
     tensors = {f"raw.{u}": value for u, value in enumerate(raw)}
     tensors |= {f"normalised.{u}": value for u, value in enumerate(inputs)}
-    if variant.pretraining:
+    if variant.processor:
+        processor = Wav2Vec2Processor.from_pretrained(folder)
+        for samples, given in zip(raw, inputs, strict=True):
+            values = processor(samples.numpy(), sampling_rate=8_000).input_values[0]
+            assert numpy.array_equal(values, given.float().numpy())
+        content["texts"] = [{"text": text, "labels": processor(text=text).input_ids} for text in TEXTS]
+        tensors |= {f"logits.{u}": part["logits"] for u, part in enumerate(seen)}
+    elif variant.pretraining:
         tensors |= {f"encoded.{u}": part["encoded"] for u, part in enumerate(seen)}
     else:
         tensors |= {f"labels.{u}": value for u, value in enumerate(labels)}

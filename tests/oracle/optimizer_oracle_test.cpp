@@ -3,12 +3,15 @@
 // tests/fixtures/optimizer.json, which make_optimizer.py makes.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "sotto/kernels/adamw.h"
 #include "sotto/kernels/moment_map.h"
 #include "sotto/kernels/square_sum.h"
+#include "sotto/optim/optimizer.h"
 #include "sotto/optim/schedule.h"
 #include "support/adamw_forms.h"
 #include "support/fixture.h"
@@ -56,6 +59,43 @@ TEST(AdamWOracle, TakesTheStepsOfPyTorch) {
     }
     EXPECT_LE(relative_error(first, fixture_tensor(row.at("first_moment"))), kAdamWTolerance);
     EXPECT_LE(relative_error(second, fixture_tensor(row.at("second_moment"))), kAdamWTolerance);
+  }
+}
+
+// Layers that a step left out, and steps whose gradients overflowed, count as in torch: not at all.
+TEST(AdamWOracle, CountsTheStepsThatPyTorchCounts) {
+  const json row = read_fixture("optimizer").at("adamw_skipping");
+  const json& settings = row.at("settings");
+  const at::Tensor weights = fixture_tensor(row.at("weights")).to(at::kFloat);
+  const at::Tensor gradients = fixture_tensor(row.at("gradients")).to(at::kFloat);
+  const at::Tensor after = fixture_tensor(row.at("after"));
+  nn::ParameterStore store;
+  store.declare({.name = "layers.0.weight", .shape = {weights.size(1)}});
+  store.declare({.name = "head.weight", .shape = {weights.size(1)}});
+  store.allocate({});
+  optim::Optimizer optimizer(
+      store, {.schedule = {.kind = optim::ScheduleKind::kConstant, .rate = settings.at("rate")},
+              .beta1 = settings.at("beta1"),
+              .beta2 = settings.at("beta2"),
+              .epsilon = settings.at("epsilon"),
+              .weight_decay = 0.0,
+              .clip_norm = 0.0});
+  const std::array<nn::Parameter*, 2> parameters = {store.find("layers.0.weight"),
+                                                    store.find("head.weight")};
+  for (int64_t p = 0; p < 2; ++p) parameters[static_cast<size_t>(p)]->value.copy_(weights[p]);
+  for (int64_t i = 0; i < gradients.size(0); ++i) {
+    const auto skip = row.at("skips")[static_cast<size_t>(i)].get<std::string>();
+    for (int64_t p = 0; p < 2; ++p)
+      parameters[static_cast<size_t>(p)]->gradient.copy_(gradients[i][p]);
+    if (skip == "none") parameters[1]->gradient[0] = std::numeric_limits<float>::infinity();
+    optim::Optimizer::Update update{.step = i + 1};
+    if (skip == "left") update.left_out = {"layers.0."};
+    optimizer.measure_gradients();
+    optimizer.step(update);
+    for (int64_t p = 0; p < 2; ++p)
+      EXPECT_LE(relative_error(parameters[static_cast<size_t>(p)]->value, after[i][p]),
+                kAdamWTolerance)
+          << "step " << i + 1 << ", parameter " << p;
   }
 }
 

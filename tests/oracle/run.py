@@ -33,8 +33,8 @@ BINARIES = ROOT / "build" / "bin"
 SOTTO = BINARIES / "sotto"
 # Not a part of the repository; without it the check says so and passes.
 SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
-# Fixtures of CTC networks, written in two files each.
-SAVED = ["base", "base_bias", "stable", "stable_nobias"]
+# Fixtures of CTC networks, written in files of at most this size.
+SAVED = ["base", "base_bias", "processor", "stable", "stable_nobias"]
 SHARD_BYTES = "80KiB"
 # Plans whose settings transformers is to take, each with its effective batch.
 FOR_TRANSFORMERS = {

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "sotto/core/build_info.h"
+#include "sotto/core/utf8.h"
+#include "sotto/data/full_case.h"
 #include "sotto/data/tokenizer.h"
 #include "support/fixture.h"
 #include "support/temp_folder.h"
@@ -66,6 +68,65 @@ TEST(TokenizerOracle, CharactersAreThoseOfTransformers) {
   expect_cases(fixture.at("cases"),
                Tokenizer::read(folder.write("vocab.json", fixture.at("vocabulary").dump()),
                                TextRules{.unicode = data::UnicodeForm::kNone}));
+}
+
+// transformers takes spaces off both ends of what it decodes.
+std::string stripped(const std::string& text) {
+  const size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
+void expect_vocabulary(const json& expected, const data::Vocabulary& vocabulary) {
+  EXPECT_EQ(vocabulary.size(), expected.at("size").get<int64_t>());
+  EXPECT_EQ(vocabulary.blank(), expected.at("blank").get<int32_t>());
+  for (const json& one : expected.at("cases")) {
+    const auto text = one.at("text").get<std::string>();
+    SCOPED_TRACE(text);
+    const data::Vocabulary::Encoded encoded = vocabulary.encode(text);
+    EXPECT_EQ(encoded.labels, one.at("labels").get<std::vector<int32_t>>());
+    EXPECT_EQ(stripped(vocabulary.decode(encoded.labels)), one.at("decoded").get<std::string>());
+  }
+  std::vector<int32_t> every;
+  for (int32_t label = 0; label < vocabulary.size(); ++label) {
+    if (label != vocabulary.blank()) every.push_back(label);
+  }
+  EXPECT_EQ(stripped(vocabulary.decode(every)), expected.at("every_label").get<std::string>());
+}
+
+// Digraphs, added tokens, special tokens, delimiters, gaps, languages: every file that transformers
+// reads for a vocabulary, and random vocabularies whose tokens overlap. What is written comes back.
+TEST(TokenizerOracle, FoldersAreReadAsTransformersReadsThem) {
+  if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
+  const json folders = read_fixture("tokenizers").at("folders");
+  ASSERT_GE(folders.size(), 40u);
+  size_t num_cases = 0;
+  for (const json& expected : folders) {
+    SCOPED_TRACE(expected.at("name").get<std::string>());
+    const TempFolder folder;
+    for (const auto& [name, content] : expected.at("files").items())
+      folder.write(name, content.dump());
+    const data::Vocabulary vocabulary = data::Vocabulary::read(folder.path() / "vocab.json");
+    expect_vocabulary(expected, vocabulary);
+    num_cases += expected.at("cases").size();
+
+    const TempFolder copy;
+    vocabulary.write(copy.path() / "vocab.json");
+    copy.write("config.json", expected.at("files").at("config.json").dump());
+    expect_vocabulary(expected, data::Vocabulary::read(copy.path() / "vocab.json"));
+  }
+  EXPECT_GT(num_cases, 300u);
+}
+
+TEST(TokenizerOracle, LetterCasesAreThoseOfPython) {
+  if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
+  for (const json& one : read_fixture("tokenizers").at("letter_cases")) {
+    const auto text = one.at("text").get<std::string>();
+    std::u32string upper;
+    for (const char32_t code : code_points_of(text)) upper += data::full_upper(code);
+    EXPECT_EQ(to_utf8(upper), one.at("upper").get<std::string>());
+    EXPECT_EQ(data::full_lower(text), one.at("lower").get<std::string>());
+  }
 }
 
 TEST(TokenizerOracle, FormsOfUnicodeAreThoseOfPython) {

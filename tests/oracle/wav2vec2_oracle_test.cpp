@@ -3,6 +3,7 @@
 #include <set>
 
 #include "oracle/wav2vec2_fixture.h"
+#include "sotto/data/tokenizer.h"
 #include "sotto/models/wav2vec2.h"
 #include "sotto/train/step.h"
 
@@ -118,6 +119,34 @@ TEST(Wav2Vec2Pretraining, BecomesACtcModel) {
   const at::Tensor expected = at::matmul(fixture.packed("encoded"), weight->value.t());
   EXPECT_LT(relative_error(model.logits(packed_batch(fixture.examples(), at::kCPU)), expected),
             kTolerance);
+}
+
+// 8 kHz and no normalisation from processor_config.json, the blank, digraphs and the size of the
+// head from the tokenizer's files: as the processor of transformers and its network have it.
+TEST(Wav2Vec2Processor, IsComputedAsItsFilesSay) {
+  const Wav2Vec2Fixture fixture("processor");
+  const train::RunConfig config = fixture.config();
+  EXPECT_EQ(config.model.sample_rate(), 8'000);
+  EXPECT_FALSE(config.model.wav2vec2.normalise);
+  const models::DataShape shape = models::shape_of_hugging_face(fixture.folder());
+  EXPECT_EQ(shape.vocabulary, 16);
+  EXPECT_EQ(shape.blank, 2);
+  train::Learner learner(config, shape, at::kCPU);
+  for (const std::string& note : models::load_hugging_face(fixture.folder(), *learner.model))
+    ADD_FAILURE() << note;
+  auto& model = dynamic_cast<models::Wav2Vec2&>(*learner.model);
+  EXPECT_LT(relative_error(model.logits(packed_batch(fixture.examples(), at::kCPU)),
+                           fixture.packed("logits")),
+            kTolerance);
+
+  const data::Tokenizer tokenizer =
+      data::Tokenizer::read(fixture.folder(), {.unicode = data::UnicodeForm::kNone});
+  EXPECT_EQ(tokenizer.size(), shape.vocabulary);
+  EXPECT_EQ(tokenizer.blank(), shape.blank);
+  for (const nlohmann::json& one : fixture.scalars().at("texts"))
+    EXPECT_EQ(tokenizer.encode(one.at("text").get<std::string>()).labels,
+              one.at("labels").get<std::vector<int32_t>>())
+        << one.at("text");
 }
 
 }  // namespace

@@ -58,4 +58,17 @@ inline void append_utf8(std::string& text, char32_t code) {
   add(0x80U | (code & 0x3FU));
 }
 
+// The code points of a text, and the text of code points.
+inline std::u32string code_points_of(std::string_view text) {
+  std::u32string codes;
+  for_each_code_point(text, [&](char32_t code) { codes += code; });
+  return codes;
+}
+
+inline std::string to_utf8(std::u32string_view codes) {
+  std::string text;
+  for (const char32_t code : codes) append_utf8(text, code);
+  return text;
+}
+
 }  // namespace sotto

@@ -1,5 +1,6 @@
 #include "sotto/data/tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -72,6 +73,10 @@ void Tokenizer::write(const fs::path& folder) const {
   write_file(folder / kModel, std::as_bytes(std::span(bytes)));
 }
 
+void Tokenizer::widen(int64_t size) {
+  if (auto* vocabulary = std::get_if<Vocabulary>(&form_)) vocabulary->widen(size);
+}
+
 int64_t Tokenizer::size() const {
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) return vocabulary->size();
   const SentencePieceModel& model = *std::get<1>(form_);
@@ -98,7 +103,12 @@ uint64_t Tokenizer::fingerprint() const {
   uint64_t hash = 0;
   const auto add = [&](std::string_view text) { hash = hash_combine(hash, hash_bytes(text)); };
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) {
-    for (const std::string& entry : vocabulary->entries()) add(entry);
+    // Numbers without an entry beyond the last one are a larger head, not another vocabulary.
+    const std::vector<std::string>& entries = vocabulary->entries();
+    const auto last = std::find_if(entries.rbegin(), entries.rend(),
+                                   [](const std::string& entry) { return !entry.empty(); });
+    for (auto entry = entries.begin(); entry != last.base(); ++entry) add(*entry);
+    for (const std::string& trait : vocabulary->traits()) add(trait);
   } else {
     add(std::get<1>(form_)->bytes());
   }

@@ -5,7 +5,8 @@
 //   const Tokenizer::Encoded encoded = tokenizer.encode("Enter seven!");
 //   tokenizer.decode(encoded.labels);
 //
-// In a folder it is a vocab.json (characters, as wav2vec2 has it) or a tokenizer.model.
+// In a folder it is a vocab.json (characters, as wav2vec2 has it, with the files of transformers
+// beside it) or a tokenizer.model.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +53,14 @@ class Tokenizer {
   // The file of a folder that read() takes; none where there is none.
   static std::optional<std::filesystem::path> find(const std::filesystem::path& folder);
 
-  // Puts vocab.json or tokenizer.model there. The rules are part of the run's configuration and are
-  // not written. Throws DataError where it cannot.
+  // Puts vocab.json (with tokenizer_config.json, where it was read with settings) or
+  // tokenizer.model there. The rules are part of the run's configuration and are not written.
+  // Throws DataError where it cannot.
   void write(const std::filesystem::path& folder) const;
+
+  // Adds entries without text where a vocabulary of characters has fewer than these: a network's
+  // head may be larger.
+  void widen(int64_t size);
 
   const TextRules& rules() const { return rules_; }
   // Entries of the network's output, the blank among them.

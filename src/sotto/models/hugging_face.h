@@ -1,14 +1,15 @@
-// Folders of Hugging Face: the settings of a network from its config.json, weights from any of its
-// files, and a folder that transformers loads as it is.
-//
-//   config.json, preprocessor_config.json, vocab.json, model.safetensors
+// Hugging Face folders: the settings of a network from its config.json and those of its feature
+// extractor from processor_config.json or preprocessor_config.json, weights from any of its files,
+// and a folder that transformers loads as it is.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sotto/kernels/ctc.h"
 #include "sotto/models/model_options.h"
 #include "sotto/models/tensor_file.h"
 
@@ -17,6 +18,8 @@ namespace sotto::models {
 struct HuggingFaceModel {
   std::filesystem::path folder;
   ModelOptions options;
+  // What its ctc_loss_reduction says.
+  kernels::Reduction reduction = kernels::Reduction::kSum;
   // What is otherwise here than there, each in one line for the user.
   std::vector<std::string> notes;
 };
@@ -33,15 +36,31 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& folder);
 // that alone is left out, and to which a new head is given. Returns what was not taken over, each
 // in one line. Throws DataError where the weights are those of another network.
 std::vector<std::string> load_hugging_face(const std::filesystem::path& folder, Model& model);
-// What it may find otherwise.
+// The weights of a network that was loaded from a folder, each in the type that it has there.
+std::vector<NamedTensor> weights_as_stored(const std::filesystem::path& folder, Model& model);
+// What load_hugging_face() may find otherwise.
 ImportRules hugging_face_rules();
 
 // The shape of a folder's head: its entries, and the blank. Throws DataError where it has none.
 DataShape shape_of_hugging_face(const std::filesystem::path& folder);
 
-// Writes config.json and preprocessor_config.json for transformers. Throws DataError where they
-// cannot be written.
-void write_hugging_face_config(const std::filesystem::path& folder, const ModelOptions& options,
-                               const DataShape& shape);
+// The config.json of a folder; empty where it has none.
+std::string read_model_config(const std::filesystem::path& folder);
+
+// What config.json and preprocessor_config.json are to say.
+struct HuggingFaceConfig {
+  const ModelOptions& model;
+  const DataShape& shape;
+  // The config.json that the network came with: what it says of other things stays. Empty: none.
+  std::string source = {};
+  // How it was trained here, and the type of its weights; absent: as the source says.
+  std::optional<kernels::Reduction> reduction = std::nullopt;
+  std::optional<at::ScalarType> weights = std::nullopt;
+};
+
+// Writes both for transformers; nothing for a network that it does not have. Throws DataError where
+// they cannot be written.
+void write_hugging_face_config(const std::filesystem::path& folder,
+                               const HuggingFaceConfig& config);
 
 }  // namespace sotto::models

@@ -107,6 +107,31 @@ const TensorView* find_any(const NamedTensor& named, const Find& find,
   return find(named.name);
 }
 
+// The tensors of a folder, whose names may lack a prefix that ours have.
+class PrefixedNames {
+ public:
+  PrefixedNames(const WeightFolder& folder, const std::string& prefix)
+      : folder_(folder), prefix_(prefix) {
+    const std::vector<std::string> names = folder.names();
+    has_prefix_ = std::ranges::any_of(
+        names, [&](const std::string& name) { return name.starts_with(prefix); });
+  }
+
+  Find find() const {
+    return [this](const std::string& name) -> const TensorView* {
+      if (has_prefix_ || !name.starts_with(prefix_)) return folder_.find(name);
+      return folder_.find(std::string_view(name).substr(prefix_.size()));
+    };
+  }
+  // One of the folder's names as ours is.
+  std::string whole(const std::string& name) const { return has_prefix_ ? name : prefix_ + name; }
+
+ private:
+  const WeightFolder& folder_;
+  const std::string& prefix_;
+  bool has_prefix_;
+};
+
 // "tensors are new: a, b, c ..."
 std::string listed(const char* what, const std::vector<std::string>& names) {
   const size_t count = std::min(kMaxListed, names.size());
@@ -176,15 +201,9 @@ void load_tensors(const std::filesystem::path& path, const std::vector<NamedTens
 
 Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTensor>& tensors,
                         const ImportRules& rules, const ReadValues& read) {
-  const std::string& prefix = rules.optional_prefix;
-  const std::vector<std::string> names = folder.names();
-  const bool has_prefix =
-      std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
+  const PrefixedNames prefixed(folder, rules.optional_prefix);
+  const Find find = prefixed.find();
   std::set<std::string> used;
-  const Find find = [&](const std::string& name) -> const TensorView* {
-    if (has_prefix || !name.starts_with(prefix)) return folder.find(name);
-    return folder.find(std::string_view(name).substr(prefix.size()));
-  };
   Imported imported;
   std::vector<std::string> found;
   std::vector<std::pair<const NamedTensor*, const TensorView*>> pairs;
@@ -202,9 +221,8 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
       pairs.emplace_back(&ours, theirs);
     }
   }
-  for (const std::string& name : names) {
-    const std::string whole = has_prefix ? name : prefix + name;
-    if (used.contains(name) || used.contains(whole)) continue;
+  for (const std::string& name : folder.names()) {
+    if (used.contains(name) || used.contains(prefixed.whole(name))) continue;
     if (begins_with_any(name, rules.may_leave)) {
       imported.left.push_back(name);
     } else {
@@ -216,6 +234,19 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
   for (const auto& [ours, theirs] : pairs) put_values(*ours, read(*ours, *theirs));
   imported.num_taken = std::ssize(pairs);
   return imported;
+}
+
+std::vector<NamedTensor> in_types_of(const WeightFolder& folder, std::vector<NamedTensor> tensors,
+                                     const std::string& optional_prefix) {
+  const PrefixedNames prefixed(folder, optional_prefix);
+  std::set<std::string> used;
+  for (NamedTensor& named : tensors) {
+    const TensorView* stored = find_any(named, prefixed.find(), used);
+    if (stored == nullptr || named.tensor.scalar_type() != at::kFloat) continue;
+    if (stored->type == TensorType::kBFloat16) named.tensor = named.tensor.to(at::kBFloat16);
+    if (stored->type == TensorType::kFloat16) named.tensor = named.tensor.to(at::kHalf);
+  }
+  return tensors;
 }
 
 std::vector<std::string> notes_of(const Imported& imported) {

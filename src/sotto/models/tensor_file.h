@@ -14,8 +14,7 @@
 
 namespace sotto::models {
 
-// A tensor with the name that it has in a file: contiguous, fp32, bf16, int16 or uint8; fp16 only
-// to be read.
+// A tensor with the name that it has in a file: contiguous, fp32, bf16, fp16, int16 or uint8.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -81,5 +80,10 @@ using ReadValues = std::function<std::vector<float>(const NamedTensor&, const Te
 // and the rules do not allow it; nothing is then changed.
 Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTensor>& tensors,
                         const ImportRules& rules, const ReadValues& read = read_values);
+
+// Copies of fp32 tensors in the types that a folder has them in: bf16 and fp16; all others stay.
+// The prefix is that of ImportRules.
+std::vector<NamedTensor> in_types_of(const WeightFolder& folder, std::vector<NamedTensor> tensors,
+                                     const std::string& optional_prefix);
 
 }  // namespace sotto::models

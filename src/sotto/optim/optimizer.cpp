@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
@@ -104,10 +105,11 @@ Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options,
     rate_factors_.push_back(RateFactor::parse(text));
   check_factors(rate_factors_, store);
   square_sum_ = make_sum(store.ranges().front().values.device());
-  pieces_ = make_pieces();
+  units_ = make_units();
 }
 
 void Optimizer::measure_gradients() {
+  settle();
   if (!square_sum_.is_meta()) square_sum_.zero_();
   for (const nn::ParameterRange& range : store_.ranges()) {
     if (range.trains) SquareSum::accumulate(square_sum_, range.gradients);
@@ -115,15 +117,51 @@ void Optimizer::measure_gradients() {
 }
 
 void Optimizer::step(const Update& update) {
+  settle();
   const std::vector<Piece> pieces = pieces_without(update.left_out);
   std::vector<RangePart> parts;
   for (const Piece& piece : pieces) parts.push_back(piece.part);
   state_.for_each(parts, [&](size_t number, const RangePart& part, StateArrays& state) {
-    update_part(part, pieces[number].rate_factor, update, state);
+    update_part(part, pieces[number], update, state);
   });
+  uncounted_ = update.left_out;
 }
 
-void Optimizer::update_part(const RangePart& part, double rate_factor, const Update& update,
+void Optimizer::settle() {
+  if (!uncounted_) return;
+  const std::vector<std::string> left_out = *std::exchange(uncounted_, std::nullopt);
+  if (square_sum_.is_meta()) return;
+  if (!std::isfinite(square_sum_.item<double>())) {
+    ++skipped_.of_all;
+  } else {
+    for (const std::string& prefix : left_out) ++skipped_.of_layers[prefix];
+  }
+}
+
+void Optimizer::skip_step() {
+  settle();
+  ++skipped_.of_all;
+}
+
+const SkippedSteps& Optimizer::skipped_steps() {
+  settle();
+  return skipped_;
+}
+
+void Optimizer::set_skipped_steps(SkippedSteps skipped) {
+  uncounted_.reset();
+  skipped_ = std::move(skipped);
+}
+
+int64_t Optimizer::num_skipped(const std::string& name) const {
+  int64_t count = skipped_.of_all;
+  for (const auto& [prefix, steps] : skipped_.of_layers) {
+    if (name.starts_with(prefix)) count += steps;
+  }
+  return count;
+}
+
+void Optimizer::update_part(const RangePart& part, const Piece& piece, const Update& update,
                             StateArrays& state) {
   const nn::ParameterRange& range = store_.ranges()[part.range];
   const auto pointer = [](at::Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; };
@@ -136,12 +174,12 @@ void Optimizer::update_part(const RangePart& part, double rate_factor, const Upd
                  .first_scales = pointer(state.first_scales),
                  .second_scales = pointer(state.second_scales),
                  .first_value = range.is_large ? part.first : 0},  // fp32 is not rounded
-                {.rate = rate(update) * rate_factor,
+                {.rate = rate(update) * piece.rate_factor,
                  .beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .epsilon = options_.epsilon,
                  .weight_decay = range.decays ? options_.weight_decay : 0.0,
-                 .step = update.step,
+                 .step = std::max(int64_t{1}, update.step - piece.num_skipped),
                  .gradient_scale = update.gradient_scale,
                  .clip_norm = options_.clip_norm,
                  .rounding = {.seed = update.seed,
@@ -151,56 +189,40 @@ void Optimizer::update_part(const RangePart& part, double rate_factor, const Upd
                 square_sum_);
 }
 
-std::vector<Optimizer::Piece> Optimizer::make_pieces() const {
-  std::vector<Piece> pieces;
+std::vector<Optimizer::Unit> Optimizer::make_units() const {
+  std::vector<Unit> units;
   for (const nn::Parameter& parameter : store_.parameters()) {
     const std::optional<RangePart> place = place_of(parameter);
     if (!place) continue;
-    Piece& piece = pieces.emplace_back(Piece{.part = *place});
+    Unit& unit = units.emplace_back(Unit{.name = parameter.spec.name, .part = *place});
     if (const RateFactor* factor = factor_of(parameter.spec.name, rate_factors_))
-      piece.rate_factor = factor->factor;
-    piece.part.count = store_.ranges()[place->range].spaced(place->count);
+      unit.rate_factor = factor->factor;
+    unit.part.count = store_.ranges()[place->range].spaced(place->count);
   }
-  std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.part.range; });
-  std::vector<Piece> joined;
-  for (const Piece& piece : pieces) {
-    Piece* const last = joined.empty() ? nullptr : &joined.back();
-    const bool goes_on = last != nullptr && last->part.range == piece.part.range &&
-                         last->part.first + last->part.count == piece.part.first &&
-                         last->rate_factor == piece.rate_factor;
-    if (goes_on) {
-      last->part.count += piece.part.count;
-    } else {
-      joined.push_back(piece);
-    }
-  }
-  return joined;
+  std::ranges::stable_sort(units, {}, [](const Unit& unit) { return unit.part.range; });
+  return units;
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_without(
     const std::vector<std::string>& left_out) const {
-  std::vector<Piece> pieces = pieces_;
-  if (left_out.empty()) return pieces;
-  // Parameters are declared, and lie in their ranges, layer by layer: what is left out cuts few
-  // pieces.
-  for (const nn::Parameter& parameter : store_.parameters()) {
-    const bool is_left_out = std::ranges::any_of(left_out, [&](const std::string& prefix) {
-      return parameter.spec.name.starts_with(prefix);
-    });
-    const std::optional<RangePart> hole = is_left_out ? place_of(parameter) : std::nullopt;
-    if (!hole) continue;
-    const auto around = std::ranges::find_if(pieces, [&](const Piece& piece) {
-      return piece.part.range == hole->range && piece.part.first <= hole->first &&
-             hole->first < piece.part.first + piece.part.count;
-    });
-    const int64_t end = hole->first + store_.ranges()[hole->range].spaced(hole->count);
-    Piece behind = *around;
-    behind.part.first = end;
-    behind.part.count = around->part.first + around->part.count - end;
-    around->part.count = hole->first - around->part.first;
-    pieces.push_back(behind);
+  std::vector<Piece> pieces;
+  for (const Unit& unit : units_) {
+    const bool is_left_out = std::ranges::any_of(
+        left_out, [&](const std::string& prefix) { return unit.name.starts_with(prefix); });
+    if (is_left_out) continue;
+    const Piece piece{
+        .part = unit.part, .rate_factor = unit.rate_factor, .num_skipped = num_skipped(unit.name)};
+    Piece* const last = pieces.empty() ? nullptr : &pieces.back();
+    const bool goes_on = last != nullptr && last->part.range == piece.part.range &&
+                         last->part.first + last->part.count == piece.part.first &&
+                         last->rate_factor == piece.rate_factor &&
+                         last->num_skipped == piece.num_skipped;
+    if (goes_on) {
+      last->part.count += piece.part.count;
+    } else {
+      pieces.push_back(piece);
+    }
   }
-  std::erase_if(pieces, [](const Piece& piece) { return piece.part.count == 0; });
   return pieces;
 }
 
@@ -215,7 +237,8 @@ std::optional<RangePart> Optimizer::place_of(const nn::Parameter& parameter) con
   return std::nullopt;
 }
 
-double Optimizer::gradient_norm() const {
+double Optimizer::gradient_norm() {
+  settle();
   return square_sum_.is_meta() ? 0.0 : std::sqrt(square_sum_.item<double>());
 }
 

@@ -44,6 +44,17 @@ struct RateFactor {
   static RateFactor parse(const std::string& text);
 };
 
+// Steps of a run that did not change parameters. torch counts those that did, and the moments' bias
+// correction goes by that count.
+struct SkippedSteps {
+  // Of all parameters: gradients that were not finite, or nothing to learn from.
+  int64_t of_all = 0;
+  // Besides, of parameters whose names begin so: layers that steps left out.
+  std::map<std::string, int64_t> of_layers = {};
+
+  friend bool operator==(const SkippedSteps&, const SkippedSteps&) = default;
+};
+
 // In a step: measure_gradients(), step(), and then gradient_norm() for who wants to know. On a GPU
 // the first two only hand work to the device; the clipping happens there.
 class Optimizer {
@@ -80,7 +91,13 @@ class Optimizer {
 
   // What measure_gradients() found, of the gradients as they lie in memory. Waits for the device. 0
   // in a dry run.
-  double gradient_norm() const;
+  double gradient_norm();
+
+  // A step of the run that had nothing to learn from.
+  void skip_step();
+  // All so far, for checkpoints; and of a run that goes on. Without them all steps count.
+  const SkippedSteps& skipped_steps();
+  void set_skipped_steps(SkippedSteps skipped);
 
   // The schedule's, before the factors of parameters.
   double rate(const Update& update) const {
@@ -98,16 +115,27 @@ class Optimizer {
   std::map<std::string, at::Tensor> remainders() const;
 
  private:
-  // Whole parameters, with the space behind each.
+  // Whole parameters, with the space after each.
   struct Piece {
     RangePart part;
     double rate_factor = 1.0;
+    // Steps that did not change it.
+    int64_t num_skipped = 0;
   };
-  // Neighbours of one rate, in pieces as long as can be.
-  std::vector<Piece> make_pieces() const;
-  // What an update changes.
+  // One parameter that trains, in the order of ranges.
+  struct Unit {
+    std::string name;
+    RangePart part;
+    double rate_factor = 1.0;
+  };
+  std::vector<Unit> make_units() const;
+  // What an update changes: neighbours with one rate and one count, in pieces as long as can be.
   std::vector<Piece> pieces_without(const std::vector<std::string>& left_out) const;
-  void update_part(const RangePart& part, double rate_factor, const Update& update,
+  int64_t num_skipped(const std::string& name) const;
+  // Counts the last step(), once its norm is known.
+  void settle();
+  // `part`: of the piece.
+  void update_part(const RangePart& part, const Piece& piece, const Update& update,
                    StateArrays& state);
   // The range that holds a parameter, and where in it; a frozen one has no state.
   std::optional<RangePart> place_of(const nn::Parameter& parameter) const;
@@ -116,8 +144,11 @@ class Optimizer {
   OptimizerOptions options_;
   std::vector<RateFactor> rate_factors_;
   OptimizerState state_;
-  std::vector<Piece> pieces_;
+  std::vector<Unit> units_;
   at::Tensor square_sum_;  // [1] fp64, of all gradients
+  SkippedSteps skipped_;
+  // What the last step() left out, until it is counted.
+  std::optional<std::vector<std::string>> uncounted_;
 };
 
 }  // namespace sotto::optim

@@ -58,6 +58,8 @@ nlohmann::json state_json(const RunState& state) {
                          {"vocabulary", state.shape.vocabulary},
                          {"blank", state.shape.blank},
                          {"feature_dim", state.shape.feature_dim}};
+  json["skipped_steps"] = {{"of_all", state.skipped.of_all},
+                           {"of_layers", state.skipped.of_layers}};
   if (state.best_step > 0) json["best_metric"] = state.best_metric;
   if (std::isfinite(state.plateau.best))
     json["plateau"] = {{"best", state.plateau.best},
@@ -89,6 +91,11 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                              .blank = json.at("blank"),
                              .feature_dim = json.at("feature_dim")}};
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
+    // Older checkpoints count all steps.
+    if (json.contains("skipped_steps")) {
+      json.at("skipped_steps").at("of_all").get_to(state.skipped.of_all);
+      json.at("skipped_steps").at("of_layers").get_to(state.skipped.of_layers);
+    }
     if (json.contains("plateau")) {
       const nlohmann::json& plateau = json.at("plateau");
       state.plateau = {.best = plateau.at("best"),
@@ -128,13 +135,22 @@ void write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint,
   FileList list;
   list.add(kWeights, write.weights(weights_path(aside.path())));
   list.add(kOptimizer, write.optimizer(optimizer_path(aside.path())));
-  models::write_hugging_face_config(aside.path(), checkpoint.config.model, checkpoint.state.shape);
+  write_model_config(aside.path(), checkpoint);
   checkpoint.tokenizer.write(aside.path());
   write_file(aside.path() / kConfig, bytes_of(format_yaml(write_options(checkpoint.config))));
   write_file(aside.path() / kStateFile, bytes_of(state_json(checkpoint.state).dump(2) + "\n"));
   list.add_rest(aside.path());
   list.write(aside.path());
   aside.commit([](const fs::path& path) { check_files(path, {.is_from_disk = true}); });
+}
+
+void write_model_config(const fs::path& folder, const Checkpoint& checkpoint) {
+  models::write_hugging_face_config(folder,
+                                    {.model = checkpoint.config.model,
+                                     .shape = checkpoint.state.shape,
+                                     .source = checkpoint.model_config,
+                                     .reduction = checkpoint.config.reduction,
+                                     .weights = checkpoint.config.arithmetic().weight_type()});
 }
 
 Checkpoint read_checkpoint(const fs::path& folder) {
@@ -144,7 +160,11 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   const RunState state = state_from(json, state_path);
   auto config = read_config<RunConfig>(folder / kConfig);
   data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
-  return {.state = state, .config = std::move(config), .tokenizer = std::move(tokenizer)};
+  tokenizer.widen(state.shape.vocabulary);
+  return {.state = state,
+          .config = std::move(config),
+          .tokenizer = std::move(tokenizer),
+          .model_config = models::read_model_config(folder)};
 }
 
 bool is_checkpoint(const fs::path& folder) {
@@ -182,7 +202,12 @@ void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
 }
 
 void load_weights(const fs::path& folder, models::Model& model) {
-  models::load_tensors(weights_path(folder), model.named_weights());
+  if (fs::exists(weights_path(folder))) {
+    models::load_tensors(weights_path(folder), model.named_weights());
+  } else {
+    // An export may have them in several files.
+    models::import_tensors(WeightFolder::open(folder), model.named_weights(), {});
+  }
 }
 
 fs::path weights_path(const fs::path& folder) {

@@ -6,7 +6,8 @@
 //   optimizer.safetensors   NAME.first_moment, NAME.second_moment; NAME.remainder of bf16 weights;
 //                           NAME.first_scales, NAME.second_scales of 8-bit moments
 //   config.yaml             the run's configuration
-//   vocab.json              the tokenizer, or tokenizer.model
+//   vocab.json              the tokenizer, or tokenizer.model; with tokenizer_config.json where it
+//                           came with one
 //   state.json              where the run stands
 //   files.json              size and checksum of each of them
 #pragma once
@@ -49,6 +50,8 @@ struct RunState {
   // What losses of fp16 were multiplied by, and for how many steps.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
+  // Of those steps, what did not change parameters.
+  optim::SkippedSteps skipped = {};
   // How evaluations went, for a rate that depends on it, and for an end that does.
   optim::Plateau plateau = {};
   EarlyStopping early_stopping = {};
@@ -61,6 +64,9 @@ struct Checkpoint {
   RunState state;
   RunConfig config;
   data::Tokenizer tokenizer;
+  // The config.json of the Hugging Face model that the run began with, whose other keys that of the
+  // checkpoint keeps; empty: none.
+  std::string model_config = {};
 };
 
 // Writes the folder; where the disk does not rename at once it is read back before one that it
@@ -75,6 +81,9 @@ struct TensorWriters {
 };
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                       const TensorWriters& write);
+
+// The files of the network for transformers, where it has that network.
+void write_model_config(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 // All but the tensors. Throws DataError where a file is missing, broken, cut short or of a newer
 // format.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -18,8 +19,8 @@
 #include "sotto/core/hub_cache.h"
 #include "sotto/data/audio_path.h"
 #include "sotto/data/run_program.h"
+#include "sotto/data/vocabulary.h"
 #include "sotto/models/hugging_face.h"
-#include "sotto/models/tokenizer_config.h"
 #include "sotto/train/model_card.h"
 #include "sotto/train/model_facts.h"
 #include "sotto/train/run_files.h"
@@ -32,9 +33,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kVocabulary = "vocab.json";
-// What folders of Hugging Face have besides a vocabulary.
-constexpr std::array kTokenizerFiles = {"tokenizer_config.json", "special_tokens_map.json",
-                                        "added_tokens.json"};
+// What Hugging Face folders have besides a vocabulary.
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+constexpr std::array kTokenizerFiles = {kTokenizerConfig, "special_tokens_map.json",
+                                        "added_tokens.json", "tokenizer.json"};
 
 // What an export is made of, whichever folder it comes from.
 struct Source {
@@ -93,6 +95,14 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   }
 }
 
+// What transformers wants to know of a vocab.json besides its entries: its pipelines do not take a
+// folder without it.
+void write_tokenizer_config(const fs::path& folder) {
+  const data::Vocabulary vocabulary = data::Vocabulary::read(folder / kVocabulary);
+  write_text_synced(folder / kTokenizerConfig,
+                    data::tokenizer_config_json(vocabulary.settings()).dump(2) + "\n");
+}
+
 CardTokenizer tokenizer_in(const fs::path& folder) {
   const std::optional<fs::path> tokenizer = data::Tokenizer::find(folder);
   if (!tokenizer) return CardTokenizer::kNone;
@@ -103,19 +113,17 @@ CardTokenizer tokenizer_in(const fs::path& folder) {
 ModelFacts facts_of(const ExportRequest& request, Source& source, const fs::path& folder) {
   const fs::path name =
       request.repository.empty() ? fs::weakly_canonical(request.out) : fs::path(request.repository);
-  return {
-      .title = name.filename().string(),
-      .repository = request.repository,
-      .model = source.options,
-      .profile = models::profile_model(source.options, source.shape),
-      .feature_dim = source.shape.feature_dim,
-      .tokenizer = tokenizer_in(folder),
-      // Recognition takes weights in one file.
-      .is_checkpoint = fs::exists(folder / kStateFile) && fs::exists(folder / "model.safetensors"),
-      .languages = request.languages,
-      .license = request.license,
-      .base_model = source.base_model,
-      .run = std::move(source.run)};
+  return {.title = name.filename().string(),
+          .repository = request.repository,
+          .model = source.options,
+          .profile = models::profile_model(source.options, source.shape),
+          .feature_dim = source.shape.feature_dim,
+          .tokenizer = tokenizer_in(folder),
+          .is_checkpoint = fs::exists(folder / kStateFile),
+          .languages = request.languages,
+          .license = request.license,
+          .base_model = source.base_model,
+          .run = std::move(source.run)};
 }
 
 std::string last_line(std::string text) {
@@ -140,17 +148,24 @@ std::vector<std::string> export_model(const ExportRequest& request) {
       checkpoint ? open_checkpoint(*from, *checkpoint) : open_hugging_face(request.folder);
   AtomicFolder aside(request.out);
   const fs::path& folder = aside.path();
-  models::write_tensor_folder(folder, source.model->named_weights(), request.max_shard_bytes);
-  models::write_hugging_face_config(folder, source.options, source.shape);
+  models::write_tensor_folder(folder,
+                              checkpoint ? source.model->named_weights()
+                                         : models::weights_as_stored(request.folder, *source.model),
+                              request.max_shard_bytes);
   if (checkpoint) {
+    write_model_config(folder, *checkpoint);
     write_checkpoint_files(*from, *checkpoint, folder);
   } else {
+    models::write_hugging_face_config(folder,
+                                      {.model = source.options,
+                                       .shape = source.shape,
+                                       .source = models::read_model_config(request.folder)});
     copy_tokenizer(request.folder, folder);
   }
   const bool is_of_transformers = source.options.family == models::Family::kWav2Vec2;
   if (is_of_transformers && fs::exists(folder / kVocabulary) &&
-      !fs::exists(folder / "tokenizer_config.json"))
-    models::write_tokenizer_config(folder);
+      !fs::exists(folder / kTokenizerConfig))
+    write_tokenizer_config(folder);
   if (checkpoint) {
     // As every checkpoint has it; the card, which people edit, comes later.
     FileList list;

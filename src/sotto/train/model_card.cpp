@@ -185,12 +185,14 @@ std::string use(const ModelFacts& facts) {
   const std::string& folder = facts.title;
   if (!facts.repository.empty())
     lines += fmt::format("hf download {} --local-dir {}\n", facts.repository, folder);
-  if (facts.is_checkpoint && is_speech(facts)) {
+  // A Hugging Face folder recognises where it has a vocabulary.
+  const bool recognises = facts.is_checkpoint || facts.tokenizer == CardTokenizer::kCharacters;
+  if (recognises && is_speech(facts)) {
     if (facts.feature_dim == 0)
-      lines += fmt::format("sotto transcribe --checkpoint {} speech.wav\n", folder);
-    lines += fmt::format("sotto eval --checkpoint {} --data test.jsonl\n", folder);
+      lines += fmt::format("sotto transcribe --model {} speech.wav\n", folder);
+    lines += fmt::format("sotto eval --model {} --data test.jsonl\n", folder);
   } else if (facts.is_checkpoint) {
-    lines += fmt::format("sotto eval --checkpoint {} --data text.txt\n", folder);
+    lines += fmt::format("sotto eval --model {} --data text.txt\n", folder);
   }
   if (loads_in_transformers(facts))
     lines += fmt::format("sotto train --model {} --train train.jsonl --memory 8GiB\n", folder);

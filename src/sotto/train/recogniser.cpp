@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/hub_cache.h"
 #include "sotto/data/audio.h"
 #include "sotto/data/example_list.h"
 #include "sotto/data/micro_batch.h"
+#include "sotto/models/hugging_face.h"
 #include "sotto/train/fit.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_data.h"
@@ -20,16 +22,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One that is there and good.
-fs::path checkpoint_at(const fs::path& path) {
-  if (const std::optional<fs::path> found = find_checkpoint(path)) {
+constexpr const char* kModelConfig = "config.json";
+
+// A Hugging Face folder, or one of the local cache; nothing where it is neither.
+std::optional<fs::path> find_foreign(const fs::path& model) {
+  if (fs::exists(model / kModelConfig)) return model;
+  if (!is_hub_id(model.string())) return std::nullopt;
+  try {
+    return find_hub_folder(model.string());
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+// The folder with the weights, which is there and good.
+fs::path folder_of(const fs::path& model) {
+  if (const std::optional<fs::path> found = find_checkpoint(model)) {
     check_checkpoint(*found, CheckpointPart::kNetwork);
     return *found;
   }
-  throw DataError({.attempted = fmt::format("finding a checkpoint in {}", path.string()),
-                   .found = fs::exists(path) ? "none" : "no such folder",
-                   .expected = "the folder of a run, or of one of its checkpoints",
-                   .hint = "`sotto train` makes one."});
+  if (const std::optional<fs::path> found = find_foreign(model)) return *found;
+  const std::string name = model.string();
+  const std::vector<std::string> presets = models::preset_names();
+  std::string found = fs::exists(model) ? "no checkpoint and no config.json" : "no such folder";
+  std::string hint = "`sotto train` makes one.";
+  if (std::ranges::find(presets, name) != presets.end()) found = "a preset, which has no weights";
+  if (is_hub_id(name)) {
+    found = "no such folder, and no model of that id in the local cache";
+    hint = fmt::format("`sotto train` makes one; `hf download {}` fetches one.", name);
+  }
+  throw DataError({.attempted = fmt::format("finding the model {}", name),
+                   .found = found,
+                   .expected = "a run, one of its checkpoints, a Hugging Face folder, or the id of "
+                               "one in the local cache",
+                   .hint = hint});
+}
+
+// What a checkpoint would say of a network that other programs trained.
+Checkpoint read_foreign(const fs::path& folder) {
+  RunConfig config;
+  config.model = models::read_hugging_face(folder).options;
+  models::DataShape shape = models::shape_of_hugging_face(folder);
+  data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
+  tokenizer.widen(shape.vocabulary);
+  if (tokenizer.size() != shape.vocabulary) {
+    throw DataError(
+        {.attempted = fmt::format("reading the tokenizer of {}", folder.string()),
+         .found = fmt::format("{} entries", tokenizer.size()),
+         .expected = fmt::format("at most {}, as the network's head has", shape.vocabulary)});
+  }
+  shape.blank = tokenizer.blank();
+  RunState state;
+  state.shape = shape;
+  return {.state = state, .config = std::move(config), .tokenizer = std::move(tokenizer)};
+}
+
+Checkpoint read_model(const fs::path& folder) {
+  return is_checkpoint(folder) ? read_checkpoint(folder) : read_foreign(folder);
 }
 
 // Samples of an example that count.
@@ -90,10 +139,9 @@ Checkpoint in_fp32_without_tf32(Checkpoint checkpoint, const device::Target& tar
 
 }  // namespace
 
-Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
-                       const device::RunDevice& device)
-    : folder_(checkpoint_at(checkpoint)),
-      checkpoint_(in_fp32_without_tf32(read_checkpoint(folder_), device.target)),
+Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device::RunDevice& device)
+    : folder_(folder_of(model)),
+      checkpoint_(in_fp32_without_tf32(read_model(folder_), device.target)),
       device_(device),
       budget_bytes_(budget_bytes),
       budget_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
@@ -108,7 +156,11 @@ Recogniser::Recogniser(const fs::path& checkpoint, int64_t budget_bytes,
       target_(device.target),
       model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
                         /*trains=*/false)) {
-  load_weights(folder_, *model_);
+  if (is_checkpoint(folder_)) {
+    load_weights(folder_, *model_);
+  } else {
+    models::load_hugging_face(folder_, *model_);
+  }
 }
 
 Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
@@ -131,13 +183,20 @@ int64_t Recogniser::host_bytes() const {
 }
 
 Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
-  check_hears();
-  const int64_t rate = checkpoint_.config.model.sample_rate();
-  const std::vector<float> samples =
-      data::read_audio({.path = file, .max_bytes = host_bytes()}, rate);
-  check_length(file, std::ssize(samples));
-  const double seconds = static_cast<double>(samples.size()) / static_cast<double>(rate);
+  check_has_audio_input();
+  const std::vector<float> samples = read_samples(file);
+  const double seconds = static_cast<double>(samples.size()) /
+                         static_cast<double>(checkpoint_.config.model.sample_rate());
   return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam);
+}
+
+at::Tensor Recogniser::logits(const fs::path& file) {
+  check_has_audio_input();
+  const std::vector<float> samples = read_samples(file);
+  const auto seconds = static_cast<double>(samples.size());
+  const std::vector<float> values = logits_of(samples, {.window_s = seconds, .overlap_s = 0.0});
+  const int64_t width = checkpoint_.tokenizer.size();
+  return at::tensor(values).view({-1, width});
 }
 
 std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
@@ -166,10 +225,10 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
   return joined;
 }
 
-void Recogniser::check_hears() const {
+void Recogniser::check_has_audio_input() const {
   const auto refuse = [](const char* found, const char* expected, const char* hint) {
     throw ConfigError(
-        {.attempted = "transcribing audio", .found = found, .expected = expected, .hint = hint});
+        {.attempted = "recognising audio", .found = found, .expected = expected, .hint = hint});
   };
   if (checkpoint_.config.model.is_language_model())
     refuse("a language model", "a network that was trained on audio", "");
@@ -178,11 +237,14 @@ void Recogniser::check_hears() const {
            "`sotto eval` takes a manifest with features.");
 }
 
-void Recogniser::check_length(const fs::path& file, int64_t num_samples) const {
-  const int64_t least = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
-  if (num_samples >= least) return;
-  throw DataError({.attempted = fmt::format("transcribing {}", file.string()),
-                   .found = fmt::format("{} samples", num_samples),
+std::vector<float> Recogniser::read_samples(const fs::path& file) const {
+  const models::ModelOptions& model = checkpoint_.config.model;
+  std::vector<float> samples =
+      data::read_audio({.path = file, .max_bytes = host_bytes()}, model.sample_rate());
+  const int64_t least = model.min_rows(/*feature_dim=*/0);
+  if (std::ssize(samples) >= least) return samples;
+  throw DataError({.attempted = fmt::format("recognising {}", file.string()),
+                   .found = fmt::format("{} samples", samples.size()),
                    .expected = fmt::format("at least {}", least)});
 }
 

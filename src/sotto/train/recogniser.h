@@ -1,5 +1,6 @@
-// A trained network at work: what `sotto eval` and `sotto transcribe` use. It takes the weights of
-// a checkpoint and the activations of one micro-batch, inside a budget.
+// A trained network at work: what `sotto eval`, `transcribe` and `logits` use. It takes the weights
+// of a checkpoint or of a Hugging Face folder and the activations of one micro-batch, inside a
+// budget.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +32,13 @@ struct TranscribeOptions {
 
 class Recogniser {
  public:
-  // `checkpoint`: the folder of one, or of a run, of which the best is taken, else the newest.
-  // Throws DataError where there is none, or it cannot be read.
-  Recogniser(const std::filesystem::path& checkpoint, int64_t budget_bytes,
+  // `model`: a checkpoint, a run (of which the best is taken, else the newest), a folder that
+  // `sotto export` or transformers wrote, or the id of one in the local cache. Throws DataError
+  // where there is none, or it cannot be read.
+  Recogniser(const std::filesystem::path& model, int64_t budget_bytes,
              const device::RunDevice& device = {});
 
+  // Of a Hugging Face folder: its network, shape and tokenizer, and the defaults of a run.
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 
@@ -56,12 +59,15 @@ class Recogniser {
   // that is the budget.
   int64_t host_bytes() const;
 
+  // The logits of all frames of an audio file at once, [T, V] fp32 on the host.
+  at::Tensor logits(const std::filesystem::path& file);
+
   // Most bytes that were taken so far.
   int64_t peak_bytes() const { return arena_->report().peak; }
 
  private:
-  void check_hears() const;
-  void check_length(const std::filesystem::path& file, int64_t num_samples) const;
+  void check_has_audio_input() const;
+  std::vector<float> read_samples(const std::filesystem::path& file) const;
   // Of all frames of a recording [T, V], row after row.
   std::vector<float> logits_of(const std::vector<float>& samples, const TranscribeOptions& options);
 

@@ -8,6 +8,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/file_system.h"
+#include "sotto/models/hugging_face.h"
 #include "sotto/train/init_from.h"
 #include "sotto/train/library_constant.h"
 #include "sotto/train/run_files.h"
@@ -95,12 +96,17 @@ Trainer::Trainer(RunRequest request, RunEvents events)
 void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
   const RunConfig& config = request_.config;
   if (checkpoint) {
+    model_config_ = checkpoint->model_config;
+    learner_->optimizer.set_skipped_steps(state_.skipped);
     if (load_learner(*request_.resume_from, *learner_))
       tell(events_.warned, fmt::format("numerics were {} and are {}: all state was converted, and "
                                        "nothing of it was lost",
                                        name_of(checkpoint->config.numerics, kNumerics),
                                        name_of(config.numerics, kNumerics)));
   } else if (!config.init_from.empty()) {
+    if (request_.inits_whole_model)
+      model_config_ =
+          models::read_model_config(models::find_model_folder(config.init_from.string()));
     for (const std::string& note :
          init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
                       data_->tokenizer(), *learner_))
@@ -261,7 +267,12 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
                     .total_steps = plan_.total_steps,
                     .epoch = loaded.position.epoch,
                     .num_utterances = std::ssize(loaded.examples)};
-  if (!loaded.examples.empty()) report.result = run_saving(loaded.examples, settings);
+  if (loaded.examples.empty()) {
+    learner_->optimizer.skip_step();
+  } else {
+    report.result = run_saving(loaded.examples, settings);
+  }
+  state_.skipped = learner_->optimizer.skipped_steps();
   device::MemoryReport memory = arena_->report();
   memory.host_peak = learner_->host.peak_bytes();
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
@@ -371,7 +382,10 @@ void Trainer::evaluate_now() {
 }
 
 Checkpoint Trainer::current_checkpoint() const {
-  return {.state = state_, .config = request_.config, .tokenizer = data_->tokenizer()};
+  return {.state = state_,
+          .config = request_.config,
+          .tokenizer = data_->tokenizer(),
+          .model_config = model_config_};
 }
 
 void Trainer::save_now() {

@@ -177,6 +177,7 @@ class Trainer {
   std::unique_ptr<DryRun> dry_;
   RunPlan plan_;
   RunState state_;
+  std::string model_config_;  // Checkpoint::model_config
   RunSummary summary_;
   LargestItem largest_item_;
   MicroBatchLimits evaluation_limits_;

@@ -77,6 +77,38 @@ TEST(Vocabulary, ReadsThoseOfPublishedModels) {
   EXPECT_EQ(other.encode("a a").labels, (Labels{0, 1, 0}));
 }
 
+// Alone, without files of transformers beside it.
+TEST(Vocabulary, MatchesEntriesOfSeveralCharactersLongestFirst) {
+  const TempFolder folder;
+  const Vocabulary vocabulary = Vocabulary::read(folder.write(
+      "v.json",
+      R"({"<pad>": 0, "|": 1, "c": 2, "h": 3, "ch": 4, "chh": 5, "a": 6, "<unk>": 7, "[x]": 8})"));
+  EXPECT_EQ(vocabulary.encode("chhhcha").labels, (Labels{5, 3, 4, 6}));
+  // Spaces around it belong to it, as in transformers.
+  EXPECT_EQ(vocabulary.encode("a ch a a").labels, (Labels{6, 4, 6, 1, 6}));
+  EXPECT_EQ(vocabulary.decode(Labels{5, 1, 4, 8, 7}), "chh ch");
+  // Entries in brackets are not matched.
+  EXPECT_EQ(vocabulary.encode("<unk>").unknown.size(), 5u);
+  EXPECT_TRUE(vocabulary.has_all(std::u32string_view(U"ha ")));
+  EXPECT_FALSE(vocabulary.has_all(std::u32string_view(U"cha ")));
+  EXPECT_FALSE(vocabulary.has_all(std::u32string_view(U"hax")));
+  EXPECT_EQ(vocabulary.traits(), (std::vector<std::string>{"token ch", "token chh"}));
+  EXPECT_TRUE(Vocabulary::from_texts({"abc"}).traits().empty());
+}
+
+TEST(Vocabulary, NumbersMayBeMissing) {
+  const TempFolder folder;
+  const Vocabulary vocabulary =
+      Vocabulary::read(folder.write("v.json", R"({"<blank>": 0, "a": 2, "|": 5})"));
+  EXPECT_EQ(vocabulary.size(), 6);
+  EXPECT_EQ(vocabulary.blank(), 0);
+  EXPECT_EQ(vocabulary.entries()[3], "");
+  EXPECT_EQ(vocabulary.encode("a a").labels, (Labels{2, 5, 2}));
+  EXPECT_EQ(vocabulary.decode(Labels{1, 2, 3, 4}), "a");
+  vocabulary.write(folder.path() / "again.json");
+  EXPECT_EQ(Vocabulary::read(folder.path() / "again.json").entries(), vocabulary.entries());
+}
+
 TEST(Vocabulary, RefusesBrokenFiles) {
   const TempFolder folder;
   const auto refusal = [&](const std::string& content) {
@@ -86,9 +118,8 @@ TEST(Vocabulary, RefusesBrokenFiles) {
   EXPECT_PRED2(contains, refusal("{"), "it is not JSON. Expected an object of entries and numbers");
   EXPECT_PRED2(contains, refusal(R"(["<pad>"])"), "vocab.json: array. Expected an object");
   EXPECT_PRED2(contains, refusal("{}"), "an empty object");
-  EXPECT_PRED2(contains, refusal(R"({"<pad>": 0, "a": 2})"),
-               "entry 'a' has the number 2. Expected the whole numbers from 0 to 1, one for each "
-               "of the 2 entries");
+  EXPECT_PRED2(contains, refusal(R"({"<pad>": 0, "a": 1048576})"),
+               "entry 'a' has the number 1048576. Expected a whole number from 0 to 1048575");
   EXPECT_PRED2(contains, refusal(R"({"<pad>": "0"})"), "entry '<pad>' has the number \"0\"");
   EXPECT_PRED2(contains, refusal(R"({"<pad>": -1})"), "the number -1");
   EXPECT_PRED2(contains, refusal(R"({"<pad>": 0.0})"), "the number 0.0");
@@ -96,7 +127,7 @@ TEST(Vocabulary, RefusesBrokenFiles) {
                "entries '<pad>' and 'a' both have the number 0");
   EXPECT_PRED2(contains, refusal(R"({"<pad>": 0, "": 1})"), "entry 1 is empty");
   EXPECT_PRED2(contains, refusal(R"({"a": 0, "|": 1})"),
-               "no blank. Expected an entry <pad> or [PAD]");
+               "no blank. Expected an entry <pad>, [PAD] or <blank>");
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { Vocabulary::read(folder.path() / "no.json"); }),
                "No such file");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/error.h"
+#include "sotto/models/mask_checks.h"
 #include "sotto/models/model_profile.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -35,8 +36,114 @@ TEST(HuggingFace, TakesTheSettingsOfAConfig) {
   EXPECT_TRUE(options.freeze_feature_encoder);
   // What the file does not say is as transformers has it, and what cannot be is said.
   EXPECT_EQ(options.position_taps, 128);
-  ASSERT_EQ(model.notes.size(), 2u);
+  ASSERT_EQ(model.notes.size(), 4u);
   EXPECT_PRED2(contains, model.notes[0], "attention_dropout 0.1 becomes 0");
+  EXPECT_PRED2(contains, model.notes[1], "ctc_zero_infinity becomes true");
+  EXPECT_PRED2(contains, model.notes[3], "reduction=sum, from ctc_loss_reduction sum");
+}
+
+TEST(HuggingFace, TakesTheLossOfAConfig) {
+  const test::TempFolder folder;
+  nlohmann::json config = good_config();
+  folder.write("config.json", config.dump());
+  EXPECT_EQ(read_hugging_face(folder.path()).reduction, kernels::Reduction::kSum);
+  config["ctc_loss_reduction"] = "mean";
+  config["ctc_zero_infinity"] = true;
+  config["attention_dropout"] = 0.0;
+  folder.write("config.json", config.dump());
+  const HuggingFaceModel model = read_hugging_face(folder.path());
+  EXPECT_EQ(model.reduction, kernels::Reduction::kCtcMean);
+  EXPECT_EQ(model.notes.size(), 2u);
+}
+
+// As transformers finds them: inside of processor_config.json first.
+TEST(HuggingFace, TakesTheFeatureExtractorOfEveryForm) {
+  const test::TempFolder folder;
+  folder.write("config.json", good_config().dump());
+  const auto options = [&] { return read_hugging_face(folder.path()).options.wav2vec2; };
+  EXPECT_TRUE(options().normalise);
+  EXPECT_EQ(options().sample_rate, 16'000);
+  folder.write("preprocessor_config.json", R"({"sampling_rate": 11025})");
+  EXPECT_EQ(options().sample_rate, 11'025);
+  // Of an older version, which says nothing of it.
+  folder.write("processor_config.json", R"({"processor_class": "Wav2Vec2Processor"})");
+  EXPECT_EQ(options().sample_rate, 11'025);
+  for (const char* key : {"feature_extractor", "audio_processor"}) {
+    folder.write("processor_config.json",
+                 nlohmann::json{{key, {{"do_normalize", false}, {"sampling_rate", 8000}}}}.dump());
+    EXPECT_FALSE(options().normalise) << key;
+    EXPECT_EQ(options().sample_rate, 8'000) << key;
+  }
+  const auto refusal_of = [&](const nlohmann::json& extractor) {
+    folder.write("processor_config.json", nlohmann::json{{"feature_extractor", extractor}}.dump());
+    return test::message_of<ConfigError>([&] { read_hugging_face(folder.path()); });
+  };
+  EXPECT_PRED2(contains, refusal_of({{"feature_extractor_type", "WhisperFeatureExtractor"}}),
+               "WhisperFeatureExtractor");
+  EXPECT_PRED2(contains, refusal_of({{"feature_size", 80}}), "\"feature_size\": 80");
+  EXPECT_PRED2(contains, refusal_of({{"do_normalize", "no"}}), "\"do_normalize\": \"no\"");
+  EXPECT_PRED2(contains, refusal_of(3), "a JSON object of settings");
+}
+
+// Masks that are off have settings in every config.json.
+TEST(HuggingFace, ForgetsSettingsOfMasksThatAreOff) {
+  const test::TempFolder folder;
+  nlohmann::json config = good_config();
+  config["mask_feature_length"] = 64;
+  config["mask_time_length"] = 20;
+  folder.write("config.json", config.dump());
+  const Wav2Vec2Options on = read_hugging_face(folder.path()).options.wav2vec2;
+  EXPECT_EQ(on.mask_feature_length, 10) << "mask_feature_prob is 0";
+  EXPECT_EQ(on.mask_time_length, 20);
+  config["apply_spec_augment"] = false;
+  config["mask_time_prob"] = 0.3;
+  folder.write("config.json", config.dump());
+  const ModelOptions off = read_hugging_face(folder.path()).options;
+  EXPECT_EQ(off.wav2vec2.mask_time_probability, 0.05);
+  EXPECT_EQ(off.wav2vec2.mask_time_length, 10);
+  EXPECT_NO_THROW(check_masks(off, {}));
+}
+
+TEST(HuggingFace, WritesWhatItWasTrainedWithAndKeepsTheRest) {
+  const test::TempFolder folder;
+  ModelOptions options = ModelOptions::of_preset("wav2vec2-base");
+  options.wav2vec2.dropout = 0.25;
+  const DataShape shape{.vocabulary = 40, .blank = 3};
+  const std::string source =
+      R"({"attention_dropout": 0.3, "hidden_dropout": 0.1, "bos_token_id": 7, "dtype": "float16",
+          "ctc_loss_reduction": "mean", "ctc_zero_infinity": false, "mask_feature_length": 64,
+          "_name_or_path": "some/place"})";
+  const auto written = [&](const HuggingFaceConfig& config) {
+    write_hugging_face_config(folder.path(), config);
+    return nlohmann::json::parse(test::content_of(folder.path() / "config.json"));
+  };
+  const nlohmann::json kept = written({.model = options, .shape = shape, .source = source});
+  EXPECT_EQ(kept["attention_dropout"], 0.3);
+  EXPECT_EQ(kept["hidden_dropout"], 0.25);
+  EXPECT_EQ(kept["bos_token_id"], 7);
+  EXPECT_EQ(kept["dtype"], "float16");
+  EXPECT_EQ(kept["ctc_loss_reduction"], "mean");
+  EXPECT_EQ(kept["ctc_zero_infinity"], false);
+  EXPECT_EQ(kept["mask_feature_length"], 64);
+  EXPECT_EQ(kept["vocab_size"], 40);
+  EXPECT_EQ(kept["pad_token_id"], 3);
+  EXPECT_FALSE(kept.contains("_name_or_path"));
+  const nlohmann::json trained = written({.model = options,
+                                          .shape = shape,
+                                          .source = source,
+                                          .reduction = kernels::Reduction::kSum,
+                                          .weights = at::kFloat});
+  EXPECT_EQ(trained["ctc_loss_reduction"], "sum");
+  EXPECT_EQ(trained["ctc_zero_infinity"], true);
+  EXPECT_EQ(trained["dtype"], "float32");
+  EXPECT_EQ(trained["attention_dropout"], 0.3);
+  const nlohmann::json fresh = written({.model = options,
+                                        .shape = shape,
+                                        .reduction = kernels::Reduction::kCtcMean,
+                                        .weights = at::kBFloat16});
+  EXPECT_EQ(fresh["attention_dropout"], 0.0);
+  EXPECT_EQ(fresh["ctc_loss_reduction"], "mean");
+  EXPECT_EQ(fresh["dtype"], "bfloat16");
 }
 
 TEST(HuggingFace, RefusesWhatItCannotBuild) {
@@ -57,6 +164,7 @@ TEST(HuggingFace, RefusesWhatItCannotBuild) {
   EXPECT_PRED2(contains, refusal_of("add_adapter", true), "add_adapter");
   EXPECT_PRED2(contains, refusal_of("conv_stride", {5, 2}), "conv_strides");
   EXPECT_PRED2(contains, refusal_of("feat_extract_norm", "batch"), "group or layer");
+  EXPECT_PRED2(contains, refusal_of("ctc_loss_reduction", "none"), "sum or mean");
   EXPECT_PRED2(contains, refusal_of("num_hidden_layers", -3), "config.json");
 }
 

@@ -89,6 +89,61 @@ TEST(Optimizer, ChangesNothingWhereTheNormIsNotFinite) {
   }
 }
 
+// Takes a step with these gradients; NaN: one that changes nothing.
+void take_step(Network& network, Optimizer& optimizer, double gradient,
+               const Optimizer::Update& update) {
+  network.set_gradients(gradient);
+  optimizer.measure_gradients();
+  optimizer.step(update);
+}
+
+// torch counts the steps that it took: the moments' bias correction goes by them.
+TEST(Optimizer, CorrectsTheBiasByTheStepsThatChangedSomething) {
+  Network plain(at::kFloat), skipping(at::kFloat);
+  Optimizer of_plain(plain.store, kOptions), of_skipping(skipping.store, kOptions);
+  take_step(plain, of_plain, 1e-3, {.step = 1});
+  take_step(plain, of_plain, 2e-3, {.step = 2});
+  take_step(skipping, of_skipping, 1e-3, {.step = 1});
+  take_step(skipping, of_skipping, std::numeric_limits<double>::infinity(), {.step = 2});
+  of_skipping.skip_step();  // the third
+  take_step(skipping, of_skipping, 2e-3, {.step = 4});
+  EXPECT_EQ(of_skipping.skipped_steps().of_all, 2);
+  for (size_t i = 0; i < plain.store.ranges().size(); ++i)
+    EXPECT_TRUE(at::equal(plain.store.ranges()[i].values, skipping.store.ranges()[i].values)) << i;
+}
+
+TEST(Optimizer, CountsTheStepsOfLayersThatAreLeftOutApart) {
+  Network all(at::kFloat), part(at::kFloat);
+  Optimizer of_all(all.store, kOptions), of_part(part.store, kOptions);
+  take_step(all, of_all, 1e-3, {.step = 1});
+  take_step(all, of_all, 3e-3, {.step = 2});
+  take_step(part, of_part, 1e-3, {.step = 1});
+  take_step(part, of_part, 2e-3, {.step = 2, .left_out = {"a."}});
+  // Gradients that are not finite count once.
+  take_step(part, of_part, std::numeric_limits<double>::quiet_NaN(),
+            {.step = 3, .left_out = {"a."}});
+  take_step(part, of_part, 3e-3, {.step = 4});
+  EXPECT_EQ(of_part.skipped_steps(), (SkippedSteps{.of_all = 1, .of_layers = {{"a.", 1}}}));
+  const auto value = [](Network& network, const char* name) {
+    return network.store.find(name)->value;
+  };
+  EXPECT_TRUE(at::equal(value(part, "a.weight"), value(all, "a.weight")));
+  EXPECT_TRUE(at::equal(value(part, "a.bias"), value(all, "a.bias")));
+  EXPECT_FALSE(at::equal(value(part, "b.weight"), value(all, "b.weight")));
+
+  // One that goes on with the counts takes the same step as one that never stopped; without them
+  // it takes that of a run in which all steps counted.
+  const auto go_on = [&](const SkippedSteps& skipped) {
+    Network network(at::kFloat);
+    Optimizer optimizer(network.store, kOptions);
+    optimizer.set_skipped_steps(skipped);
+    take_step(network, optimizer, 1e-3, {.step = 5});
+    return value(network, "a.weight").clone();
+  };
+  EXPECT_TRUE(at::equal(go_on({.of_all = 1, .of_layers = {{"a.", 1}}}), go_on({.of_all = 2})));
+  EXPECT_FALSE(at::equal(go_on({}), go_on({.of_all = 2})));
+}
+
 // Steps too small for bf16 are not lost.
 TEST(Optimizer, KeepsWhatBfloat16LeavesOut) {
   Network whole(at::kFloat);

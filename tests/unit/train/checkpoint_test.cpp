@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "sotto/core/error.h"
 #include "sotto/train/recogniser.h"
@@ -70,6 +71,29 @@ TEST_F(Checkpoints, RecogniseWithoutTheirOptimizerAndNotWithDamagedWeights) {
   damage(weights_path(folder));
   EXPECT_PRED2(contains, message_of<DataError>([&] { Recogniser(at("run"), int64_t{64} << 20); }),
                "step-3: model.safetensors is damaged");
+}
+
+TEST_F(Checkpoints, HoldTheStepsThatChangedNothing) {
+  RunState state;
+  state.step = 9;
+  state.shape = tiny_.shape;
+  state.skipped = {.of_all = 2, .of_layers = {{"layers.0.", 3}, {"layers.1.", 1}}};
+  train::write_checkpoint(
+      at("counted"), *learner_,
+      {.state = state, .config = tiny_.config, .tokenizer = test::tokenizer_of("abcd")});
+  EXPECT_EQ(read_checkpoint(at("counted")).state.skipped, state.skipped);
+  // One that was written before they were counted.
+  nlohmann::json json = nlohmann::json::parse(test::content_of(at("counted/state.json")));
+  json.erase("skipped_steps");
+  temp_.write("counted/state.json", json.dump());
+  EXPECT_EQ(read_checkpoint(at("counted")).state.skipped, optim::SkippedSteps{});
+}
+
+// Of a network whose head has more outputs than the vocabulary has entries.
+TEST_F(Checkpoints, KeepAHeadThatIsLargerThanTheVocabulary) {
+  const fs::path folder = test::write_checkpoint(at("large"), tiny_, *learner_, "a");
+  EXPECT_LT(test::tokenizer_of("a").size(), tiny_.shape.vocabulary);
+  EXPECT_EQ(read_checkpoint(folder).tokenizer.size(), tiny_.shape.vocabulary);
 }
 
 TEST_F(Checkpoints, OfARunAreTheBestOrTheNewest) {

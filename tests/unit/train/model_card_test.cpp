@@ -99,7 +99,7 @@ TEST(ModelCard, TellsPeopleTheFactsOfTheRun) {
         "| first step, planned | 6.52 GiB (7000000000 bytes) |",
         "| first step, measured | 6.52 GiB (7000000000 bytes) |",
         "| largest step | 6.61 GiB (7100000000 bytes) |", "hf download me/xls-r-iban",
-        "sotto transcribe --checkpoint xls-r-iban speech.wav", "model=\"me/xls-r-iban\""})
+        "sotto transcribe --model xls-r-iban speech.wav", "model=\"me/xls-r-iban\""})
     EXPECT_PRED2(contains, card, part);
   // Files go by their names: paths of a machine are nobody's business.
   EXPECT_EQ(card.find("private"), std::string::npos);
@@ -154,7 +154,7 @@ TEST(ModelCard, OfALanguageModelHasItsPerplexity) {
   EXPECT_EQ(front["model-index"][0]["results"][0]["metrics"][0]["value"].as<double>(), 54.6);
   EXPECT_PRED2(contains, card, "| perplexity | 54.60 |");
   EXPECT_PRED2(contains, card, "7 rows, 900 tokens");
-  EXPECT_PRED2(contains, card, "sotto eval --checkpoint tiny --data text.txt");
+  EXPECT_PRED2(contains, card, "sotto eval --model tiny --data text.txt");
 }
 
 }  // namespace

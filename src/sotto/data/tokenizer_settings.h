@@ -1,0 +1,71 @@
+// What the files beside a vocab.json say of it, read as transformers 5.17 reads them for its
+// Wav2Vec2CTCTokenizer: tokenizer_config.json; where that lists no added tokens also
+// special_tokens_map.json, added_tokens.json and tokenizer.json; and from config.json the blank and
+// the size of the head.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sotto::data {
+
+// A token that is matched in texts, beside those of vocab.json or one of them.
+struct AddedToken {
+  std::string text;
+  int64_t number = 0;
+  // Whether the spaces before and after it belong to it.
+  bool strips_left = false;
+  bool strips_right = false;
+  // Whether it is one only with spaces around it.
+  bool is_single_word = false;
+};
+
+struct TokenizerSettings {
+  // pad_token, the blank of CTC; nothing where it is null. Whether a file names it: else it is the
+  // default of transformers.
+  std::optional<std::string> pad = "<pad>";
+  bool names_pad = false;
+  std::optional<std::string> unknown = "<unk>";
+  std::optional<std::string> begin = "<s>";
+  std::optional<std::string> end = "</s>";
+  // Special tokens under other names, such as mask_token, and those without a name.
+  std::vector<std::pair<std::string, std::string>> named = {};
+  std::vector<std::string> extra = {};
+  // The entry that stands for the space between words, and what it becomes in a decoded text.
+  std::string delimiter = "|";
+  std::string space = " ";
+  // Texts are encoded in upper case and decoded in lower case.
+  bool lower_case = false;
+  // Spaces before punctuation are taken out of decoded texts.
+  bool cleans_up = false;
+  // Which of the vocabularies of a vocab.json that has several (target_lang).
+  std::string language = {};
+  std::vector<AddedToken> added = {};
+
+  // Of config.json, where it describes a network with a CTC head: the blank (pad_token_id) and the
+  // entries of the head (vocab_size).
+  std::optional<int64_t> head_blank = {};
+  int64_t head_size = 0;
+
+  // All special tokens, each once, in the order in which transformers numbers those that a
+  // vocabulary lacks.
+  std::vector<std::string> special_tokens() const;
+};
+
+// The settings of a folder; nothing where it has no files of transformers, or is a checkpoint with
+// a vocabulary of our own. Throws DataError, which names file and key, where they cannot be read or
+// ask for what there is not here.
+std::optional<TokenizerSettings> read_tokenizer_settings(const std::filesystem::path& folder);
+
+// What config.json says of the head of any folder: for a checkpoint with a vocabulary of our own.
+TokenizerSettings read_head_settings(const std::filesystem::path& folder);
+
+// tokenizer_config.json with these settings.
+nlohmann::ordered_json tokenizer_config_json(const TokenizerSettings& settings);
+
+}  // namespace sotto::data

@@ -1,0 +1,71 @@
+#include "sotto/models/mask_checks.h"
+
+#include "sotto/models/option_checks.h"
+
+namespace sotto::models {
+
+namespace {
+
+// The settings of one kind of masks as they are, as they are by default, and as they began.
+template <class Options>
+class MaskSettings {
+ public:
+  MaskSettings(const Options& options, const Options& given) : options_(options), given_(given) {}
+
+  template <class Value>
+  void check(const char* key, Value Options::* member, const char* why) const {
+    if (options_.*member == usual_.*member || options_.*member == given_.*member) return;
+    refuse_settings(
+        fmt::format("model.{}: {}, which has no effect with {}", key, options_.*member, why),
+        "masks that it is about, or the setting left out");
+  }
+
+ private:
+  const Options& options_;
+  const Options& given_;
+  Options usual_ = {};
+};
+
+void check_wav2vec2(const Wav2Vec2Options& options, const Wav2Vec2Options& given) {
+  using Options = Wav2Vec2Options;
+  const MaskSettings settings(options, given);
+  constexpr const char* kOff = "mask: false";
+  // Without a share there is no vector for hidden frames: to set it to 0 has an effect.
+  if (!options.mask && options.mask_time_probability > 0.0)
+    settings.check("mask_time_probability", &Options::mask_time_probability, kOff);
+  if (!options.mask && options.mask_feature_probability > 0.0)
+    settings.check("mask_feature_probability", &Options::mask_feature_probability, kOff);
+  if (!options.mask || options.mask_time_probability == 0.0) {
+    const char* const why = options.mask ? "mask_time_probability: 0" : kOff;
+    settings.check("mask_time_length", &Options::mask_time_length, why);
+    settings.check("mask_time_min", &Options::mask_time_min, why);
+  }
+  if (!options.mask || options.mask_feature_probability == 0.0) {
+    const char* const why = options.mask ? "mask_feature_probability: 0" : kOff;
+    settings.check("mask_feature_length", &Options::mask_feature_length, why);
+    settings.check("mask_feature_min", &Options::mask_feature_min, why);
+  }
+}
+
+void check_spec_augment(const nn::SpecAugmentOptions& options,
+                        const nn::SpecAugmentOptions& given) {
+  using Options = nn::SpecAugmentOptions;
+  const MaskSettings settings(options, given);
+  if (options.frequency_masks == 0)
+    settings.check("spec_augment.frequency_width", &Options::frequency_width,
+                   "spec_augment.frequency_masks: 0");
+  if (options.time_masks > 0) return;
+  constexpr const char* kWhy = "spec_augment.time_masks: 0";
+  settings.check("spec_augment.time_width", &Options::time_width, kWhy);
+  settings.check("spec_augment.time_share", &Options::time_share, kWhy);
+}
+
+}  // namespace
+
+void check_masks(const ModelOptions& options, const ModelOptions& given) {
+  if (options.family == Family::kWav2Vec2) check_wav2vec2(options.wav2vec2, given.wav2vec2);
+  if (options.family == Family::kTransformerCtc)
+    check_spec_augment(options.transformer_ctc.spec_augment, given.transformer_ctc.spec_augment);
+}
+
+}  // namespace sotto::models
