@@ -1,0 +1,171 @@
+// A library for LD_PRELOAD in which calls of the system fail as the environment says:
+//
+//   SOTTO_FAULTS=CALL:ERROR:PATH[:FIRST[-[LAST]]],...
+//
+// CALL is open, write, fsync, rename or mkdir; ERROR is a number of errno; PATH is part of the path
+// that the call is about, where `*` stands for anything; with `$` behind it, its end. Of the calls
+// that match, those from FIRST to LAST fail, counted from 1; without FIRST all do.
+#include <dlfcn.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+struct Rule {
+  std::string call;
+  int error = 0;
+  // As fnmatch() has it.
+  std::string path;
+  long first = 1;
+  long last = std::numeric_limits<long>::max();
+  // Calls so far that match.
+  std::atomic<long>* count = nullptr;
+};
+
+Rule parse_rule(const std::string& text) {
+  Rule rule;
+  std::istringstream stream(text);
+  std::string number;
+  std::getline(stream, rule.call, ':');
+  std::getline(stream, number, ':');
+  rule.error = std::atoi(number.c_str());
+  std::string path;
+  std::getline(stream, path, ':');
+  const bool is_end = path.ends_with('$');
+  if (is_end) path.pop_back();
+  rule.path = '*';
+  rule.path += path;
+  if (!is_end) rule.path += '*';
+  std::string range;
+  if (std::getline(stream, range, ':')) {
+    rule.first = std::atol(range.c_str());
+    const size_t dash = range.find('-');
+    if (dash == std::string::npos) rule.last = rule.first;
+    if (dash + 1 < range.size() && dash != std::string::npos)
+      rule.last = std::atol(range.c_str() + dash + 1);
+  }
+  rule.count = new std::atomic<long>(0);
+  return rule;
+}
+
+// Never destroyed: calls come until the very end of the process.
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule>& all = *[] {
+    auto* parsed = new std::vector<Rule>;
+    const char* text = std::getenv("SOTTO_FAULTS");
+    std::istringstream stream(text == nullptr ? "" : text);
+    for (std::string rule; std::getline(stream, rule, ',');) parsed->push_back(parse_rule(rule));
+    return parsed;
+  }();
+  return all;
+}
+
+// Whether this call fails; errno is then set.
+bool fails(std::string_view call, const std::string& path) {
+  for (const Rule& rule : rules()) {
+    if (rule.call != call) continue;
+    if (fnmatch(rule.path.c_str(), path.c_str(), 0) != 0) continue;
+    const long number = ++*rule.count;
+    if (number < rule.first || number > rule.last) continue;
+    errno = rule.error;
+    return true;
+  }
+  return false;
+}
+
+bool fails(std::string_view call, int descriptor) {
+  if (rules().empty()) return false;
+  std::array<char, 64> link{};
+  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
+  std::array<char, 4096> path{};
+  const ssize_t size = readlink(link.data(), path.data(), path.size());
+  return size > 0 && fails(call, std::string(path.data(), static_cast<size_t>(size)));
+}
+
+template <class Function>
+Function real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+// fcntl.h is not included, because it may define open() itself.
+constexpr int kCreates = 0100;
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & kCreates) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+// NOLINTBEGIN: names and forms are the system's.
+int open(const char* path, int flags, ...);
+int open64(const char* path, int flags, ...);
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  if (fails("open", path)) return -1;
+  static const auto next = real<int (*)(const char*, int, ...)>("open");
+  return next(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  if (fails("open", path)) return -1;
+  static const auto next = real<int (*)(const char*, int, ...)>("open64");
+  return next(path, flags, mode);
+}
+
+ssize_t write(int descriptor, const void* bytes, size_t size) {
+  if (fails("write", descriptor)) return -1;
+  static const auto next = real<ssize_t (*)(int, const void*, size_t)>("write");
+  return next(descriptor, bytes, size);
+}
+
+int fsync(int descriptor) {
+  if (fails("fsync", descriptor)) return -1;
+  static const auto next = real<int (*)(int)>("fsync");
+  return next(descriptor);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  if (fails("mkdir", path)) return -1;
+  static const auto next = real<int (*)(const char*, mode_t)>("mkdir");
+  return next(path, mode);
+}
+
+int rename(const char* from, const char* to) noexcept {
+  if (fails("rename", to)) return -1;
+  static const auto next = real<int (*)(const char*, const char*)>("rename");
+  return next(from, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned int flags) noexcept {
+  if (fails("rename", to)) return -1;
+  static const auto next =
+      real<int (*)(int, const char*, int, const char*, unsigned int)>("renameat2");
+  return next(from_folder, from, to_folder, to, flags);
+}
+// NOLINTEND
+
+}  // extern "C"
