@@ -2,9 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include <iostream>
 #include <utility>
 
+#include "console.h"
 #include "planned_run.h"
 #include "sotto/core/error.h"
 
@@ -15,7 +15,7 @@ namespace {
 // Whatever happens here, the reason of the run's end stays.
 void advise(const train::RunConfig& config, const OpenedDevice& opened) {
   try {
-    std::cerr << ladder_text(config, opened);
+    print_error(ladder_text(config, opened));
   } catch (const std::exception& error) {
     spdlog::warn("what would help could not be worked out: {}", error.what());
   }

@@ -16,17 +16,17 @@
 #include "advice.h"
 #include "command_line.h"
 #include "commands.h"
+#include "console.h"
 #include "json_text.h"
 #include "opened_device.h"
 #include "planned_run.h"
 #include "run_options.h"
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/build_info.h"
-#include "sotto/core/error.h"
+#include "sotto/core/folder_lock.h"
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
-#include "sotto/train/checkpoint.h"
-#include "sotto/train/config_aliases.h"
+#include "sotto/train/resume.h"
 #include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
@@ -55,60 +55,17 @@ void on_signal(int) {
   if (signals_received.fetch_add(1) > 0) std::_Exit(130);
 }
 
-// The newest checkpoint that is good; those that are damaged are named and passed over.
-std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
-  const std::vector<fs::path> all = train::list_checkpoints(folder);
-  for (auto path = all.rbegin(); path != all.rend(); ++path) {
-    try {
-      train::check_checkpoint(*path, train::CheckpointPart::kAll);
-      return *path;
-    } catch (const DataError& error) {
-      spdlog::warn("{} cannot be used: {}", path->string(), error.what());
-    }
-  }
-  return std::nullopt;
+// A terminal that is closed may tell so several times, and nobody waits there.
+void on_hangup(int) {
+  int none = 0;
+  signals_received.compare_exchange_strong(none, 1);
 }
 
-void check_folder_is_free(const fs::path& folder) {
-  if (train::list_checkpoints(folder).empty()) return;
-  throw ConfigError({.attempted = fmt::format("starting a run in {}", folder.string()),
-                     .found = "checkpoints of a run that was there before",
-                     .hint = "--resume goes on with it; --out or another name begins a new one."});
-}
-
-// Whether a run goes on, and from where: options count before the configuration.
-std::optional<fs::path> checkpoint_for(const TrainOptions& options, const fs::path& folder,
-                                       const train::AliasedRequest& request) {
-  if (!options.resume && request.resume_from) {
-    train::check_checkpoint(*request.resume_from, train::CheckpointPart::kAll);
-    return request.resume_from;
-  }
-  if (!options.resume && !request.resumes) {
-    check_folder_is_free(folder);
-    return std::nullopt;
-  }
-  const std::optional<fs::path> newest = newest_checkpoint(folder);
-  if (!newest) spdlog::info("{} holds no checkpoint: the run begins anew", folder.string());
-  return newest;
-}
-
-// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
-fs::path numbered_folder(const std::string& model, bool resumes) {
-  if (resumes) {
-    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
-      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
-      return *newest;
-    }
-  }
-  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
-  spdlog::info("files of this run go to {}", folder.string());
-  return folder;
-}
-
-fs::path run_folder_for(const TrainOptions& options, const ReadConfig& read) {
-  if (!options.out.empty()) return options.out;
-  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
-  return numbered_folder(read.model_name, options.resume || read.request.resumes);
+void listen_to_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  // Under nohup it is ignored, and stays so.
+  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
@@ -127,13 +84,16 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
     json["audio_seconds"] = summary.audio_seconds;
   }
   if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
+    // None where no best checkpoint could be written.
+    const nlohmann::ordered_json best =
+        summary.best_step > 0 ? nlohmann::ordered_json(summary.best_metric) : nullptr;
     if (last->is_of_text()) {
       json["perplexity"] = last->perplexity();
-      json["best_perplexity"] = summary.best_metric;
+      json["best_perplexity"] = best;
     } else {
       json["wer"] = last->words.rate();
       json["cer"] = last->characters.rate();
-      json["best_wer"] = summary.best_metric;
+      json["best_wer"] = best;
     }
     json["best_step"] = summary.best_step;
   }
@@ -152,8 +112,11 @@ std::string summary_text(const train::RunSummary& summary, const fs::path& folde
                   summary.steps, summary.loss, format_bytes(summary.peak_bytes), describe(amount),
                   format_duration(summary.seconds), describe_speed(amount, summary.seconds));
   if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
-    text += fmt::format("{}; best {} at step {}\n", describe(*last),
-                        metric_text(*last, summary.best_metric), summary.best_step);
+    text += describe(*last);
+    text += summary.best_step > 0
+                ? fmt::format("; best {} at step {}\n", metric_text(*last, summary.best_metric),
+                              summary.best_step)
+                : "; no best checkpoint was written\n";
   }
   return text + fmt::format("Files: {}\n", folder.string());
 }
@@ -165,55 +128,65 @@ void keep_log_in(const fs::path& folder) {
            fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
 }
 
-// What a run that goes on had decided, where its budget is the one that it had: then it goes on to
-// the bit.
-std::optional<train::RunConfig> decided_before(const train::RunConfig& config,
-                                               const plan::OpenChoices& open,
-                                               const std::optional<fs::path>& checkpoint) {
-  if (!checkpoint) return std::nullopt;
-  const train::RunConfig before = train::read_checkpoint(*checkpoint).config;
-  if (before.memory != config.memory || before.device != config.device) return std::nullopt;
-  train::RunConfig decided = config;
-  if (open.numerics) decided.numerics = before.numerics;
-  if (open.numerics) decided.precision = before.precision;
-  if (open.state) decided.optimizer.state = before.optimizer.state;
-  if (open.tier) decided.tier = before.tier;
-  if (open.max_frames) decided.max_frames = before.max_frames;
-  if (open.micro_batch) decided.micro_batch = before.micro_batch;
-  if (open.loss_rows) decided.model.decoder_lm.loss_rows = before.model.decoder_lm.loss_rows;
-  if (open.loader_threads) decided.data.loader_threads = before.data.loader_threads;
-  if (open.cache) decided.data.cache = before.data.cache;
-  if (open.checkpoint_seconds) decided.checkpoint_seconds = before.checkpoint_seconds;
-  return decided;
-}
-
 // What the configuration leaves open is decided when the data is known. `plan_yaml` is what the
 // run's folder gets when it is there.
 std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planner_for(
-    const ReadConfig& read, const OpenedDevice& opened, const std::optional<fs::path>& checkpoint,
-    std::string& plan_yaml) {
+    const ReadConfig& read, const OpenedDevice& opened, std::string& plan_yaml) {
   if (!read.open.any()) return {};
-  return [&, checkpoint](const train::RunConfig& config, train::RunData& data) {
-    if (std::optional<train::RunConfig> before = decided_before(config, read.open, checkpoint))
-      return *before;
+  return [&](const train::RunConfig& config, train::RunData& data) {
     DecidedRun decided = decide_open(config, read.open, opened, data);
     plan_yaml = std::move(decided.plan_yaml);
     return decided.config;
   };
 }
 
+// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+fs::path numbered_folder(const std::string& model, bool resumes) {
+  if (resumes) {
+    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
+      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
+      return *newest;
+    }
+  }
+  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
+  spdlog::info("files of this run go to {}", folder.string());
+  return folder;
+}
+
+fs::path run_folder_for(const TrainOptions& options, const NamedConfig& named) {
+  if (!options.out.empty()) return options.out;
+  const ReadConfig read = read_run_config(options.run, named);
+  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
+  return numbered_folder(read.model_name, options.resume || named.request.resumes);
+}
+
+// A run that is taken up: its folder, which is locked before anything in it is looked at, and the
+// checkpoint that it goes on from.
+struct FoundRun {
+  std::shared_ptr<const FolderLock> lock;
+  std::optional<fs::path> checkpoint;
+};
+
+FoundRun find_run(const TrainOptions& options, const NamedConfig& named) {
+  FoundRun found{.lock = std::make_shared<FolderLock>(run_folder_for(options, named)),
+                 .checkpoint = {}};
+  // Options count before the configuration.
+  const train::AliasedRequest request =
+      options.resume ? train::AliasedRequest{.resumes = true, .resume_from = {}} : named.request;
+  found.checkpoint = train::choose_checkpoint(
+      *found.lock, request, [](const std::string& text) { spdlog::warn("{}", text); });
+  return found;
+}
+
 void run_train(const TrainOptions& options) {
-  // Where a run without a configuration is resumed, its folder says what it is.
-  std::optional<fs::path> described;
-  if (options.resume && !options.out.empty() && options.run.config.empty())
-    described = newest_checkpoint(options.out);
-  ReadConfig read = read_run_config(options.run, described);
+  survive_broken_pipes();
+  const NamedConfig named = name_run_config(options.run);
+  const auto [lock, checkpoint] = find_run(options, named);
+  ReadConfig read = read_run_config(options.run, named, checkpoint);
   if (options.max_steps > 0) read.config.max_steps = options.max_steps;
   const train::RunConfig& config = read.config;
   check_has_data(config);
-  const fs::path folder = run_folder_for(options, read);
-  const std::optional<fs::path> checkpoint =
-      described ? described : checkpoint_for(options, folder, read.request);
+  const fs::path& folder = lock->folder();
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
@@ -226,17 +199,16 @@ void run_train(const TrainOptions& options) {
   };
   events.should_stop = [] { return signals_received.load() > 0; };
   const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
-  train::Trainer trainer =
-      make_trainer({.config = config,
-                    .folder = folder,
-                    .budget_bytes = opened.budget_bytes,
-                    .device = opened.device,
-                    .resume_from = checkpoint,
-                    .inits_whole_model = read.inits_whole_model,
-                    .decide = planner_for(read, opened, checkpoint, plan_yaml)},
-                   std::move(events), opened);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  train::Trainer trainer = make_trainer({.config = config,
+                                         .folder = folder,
+                                         .budget_bytes = opened.budget_bytes,
+                                         .device = opened.device,
+                                         .lock = lock,
+                                         .resume_from = checkpoint,
+                                         .inits_whole_model = read.inits_whole_model,
+                                         .decide = planner_for(read, opened, plan_yaml)},
+                                        std::move(events), opened);
+  listen_to_signals();
   const train::RunSummary summary = run_or_advise(trainer, opened);
   const std::string text = summary_text(summary, folder);
   add_to_kept_log(text);
@@ -257,13 +229,15 @@ void add_train(CLI::App& app, const GlobalOptions&) {
                       "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
   command->add_option("--out", options->out,
                       "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
-  command->add_option("--max-steps", options->max_steps, "Updates at most")
+  command
+      ->add_option("--max-steps", options->max_steps,
+                   "Number of updates; with --resume, where to stop early or extend to")
       ->check(CLI::PositiveNumber);
   command->add_option("--log-every", options->log_every, "Updates between lines of the log")
       ->check(CLI::PositiveNumber);
-  command->add_flag(
-      "--resume", options->resume,
-      "Go on from the newest checkpoint of the run; without --out, of the newest run of its name");
+  command->add_flag("--resume", options->resume,
+                    "Go on from the newest checkpoint of the run, with its configuration; without "
+                    "--out, of the newest run of its name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
   command->footer(
       example("  sotto data demo --out demo_data\n"

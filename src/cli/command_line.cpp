@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "console.h"
 #include "setting_hint.h"
 #include "sotto/core/error.h"
 #include "sotto/core/nearest.h"
@@ -85,7 +86,7 @@ void check_command_was_named(const CLI::App& app) {
   const CLI::App& command = deepest_command(app);
   const std::vector<std::string> commands = command_names(command);
   if (commands.empty()) return;
-  std::cerr << app.help() << '\n';
+  print_error(app.help() + "\n");
   throw ConfigError({.attempted = kAttempted,
                      .found = "no command was named",
                      .expected = fmt::format("one of {}", fmt::join(commands, ", "))});

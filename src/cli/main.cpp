@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 
 #include "command_line.h"
 #include "commands.h"
+#include "console.h"
 #include "failure.h"
 #include "process_limits.h"
 #include "sotto/core/build_info.h"
@@ -54,6 +54,7 @@ void run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sotto::cli::open_missing_streams();
   try {
     sotto::cli::prepare_process();
     sotto::device::check_cpu_level(sotto::build_info().cpu_level,
@@ -63,7 +64,7 @@ int main(int argc, char** argv) {
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
-    fmt::print(stderr, "{}", text);
+    sotto::cli::print_error(text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;
   }

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "console.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -34,7 +34,7 @@ Progress::~Progress() {
 }
 
 void Progress::clear() {
-  if (is_terminal_) fmt::print(stderr, "{}", kClearLine);
+  if (is_terminal_) print_error(kClearLine);
 }
 
 void Progress::show(int64_t done, int64_t total, std::string_view about) {
@@ -45,8 +45,7 @@ void Progress::show(int64_t done, int64_t total, std::string_view about) {
   // A line as long as the terminal is wide would end in the next one.
   const std::string line = progress_line(
       {.what = what_, .done = done, .total = total, .about = about}, terminal_width() - 1);
-  fmt::print(stderr, "{}{}", kClearLine, line);
-  std::fflush(stderr);
+  print_error(kClearLine + line);
 }
 
 std::string progress_line(const ProgressState& state, int64_t width) {

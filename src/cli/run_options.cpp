@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "model_choice.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
 #include "sotto/data/tokenizer.h"
 #include "sotto/models/mask_checks.h"
-#include "sotto/train/checkpoint.h"
 #include "sotto/train/model_keys.h"
+#include "sotto/train/resume.h"
 #include "sotto/train/run_name.h"
 
 namespace sotto::cli {
@@ -61,6 +60,30 @@ plan::OpenChoices open_choices(ConfigNode& tree) {
   return open;
 }
 
+constexpr plan::OpenChoices kNothingOpen{.numerics = false,
+                                         .state = false,
+                                         .tier = false,
+                                         .max_frames = false,
+                                         .micro_batch = false,
+                                         .loss_rows = false,
+                                         .loader_threads = false,
+                                         .cache = false,
+                                         .checkpoint_seconds = false};
+
+bool is_same_budget(const train::RunConfig& a, const train::RunConfig& b) {
+  return a.memory == b.memory && a.device == b.device;
+}
+
+// What the planner decides again where a run goes on: at another budget, or on another device, what
+// a configuration leaves open; not the numerics, which are the run's own.
+plan::OpenChoices open_on_resume(const ReadConfig& read, const train::RunConfig& before,
+                                 bool has_configuration) {
+  if (is_same_budget(before, read.config) || !has_configuration) return kNothingOpen;
+  plan::OpenChoices open = read.open;
+  open.numerics = false;
+  return open;
+}
+
 }  // namespace
 
 void add_run_options(CLI::App& command, RunOptions& options) {
@@ -81,34 +104,45 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--device", options.device, "What to run on: cpu, cuda or cuda:N");
 }
 
-ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::path>& checkpoint) {
+NamedConfig name_run_config(const RunOptions& options) {
+  NamedConfig named;
   std::vector<std::string> overrides = options.overrides;
-  std::optional<ModelChoice> choice;
-  train::RunConfig config;
   if (!options.model.empty()) {
-    choice = choose_model(options.model);
-    for (const std::string& note : choice->notes) spdlog::info("{}: {}", options.model, note);
-    // Its settings stand for the defaults of the configuration, whose own preset does not count.
-    config.model = choice->options;
-    if (choice->reduction) config.reduction = *choice->reduction;
-    overrides.insert(overrides.begin(), "model.preset=" + choice->options.preset);
+    named.model = choose_model(options.model);
+    for (const std::string& note : named.model->notes) spdlog::info("{}: {}", options.model, note);
+    overrides.insert(overrides.begin(), "model.preset=" + named.model->options.preset);
   }
-  const bool names_network = choice || !options.config.empty() || checkpoint;
-  if (!options.init_from.empty() && !names_network) take_network(options.init_from, config);
-  fs::path file = options.config;
-  if (file.empty() && checkpoint) file = *checkpoint / "config.yaml";
-  ConfigNode tree = file.empty() ? load_overrides(overrides) : load_config(file, overrides);
-  const train::AliasedRequest request = train::resolve_aliases(tree);
-  train::check_model_keys(tree, options.model, config.model.family);
-  plan::OpenChoices open = open_choices(tree);
-  const models::ModelOptions given = config.model;
-  read_group(tree, as_group(config));
-  // A run that goes on keeps what it began with.
-  if (!checkpoint) models::check_masks(config.model, given);
-  if (!config.model.is_language_model()) open.loss_rows = false;
-  if (choice && choice->folder) {
-    config.init_from = *choice->folder;
-    if (config.data.tokenizer.empty()) config.data.tokenizer = tokenizer_of(*choice->folder);
+  named.tree =
+      options.config.empty() ? load_overrides(overrides) : load_config(options.config, overrides);
+  named.request = train::resolve_aliases(named.tree);
+  named.open = open_choices(named.tree);
+  return named;
+}
+
+ReadConfig read_run_config(const RunOptions& options, const NamedConfig& named,
+                           const std::optional<fs::path>& checkpoint) {
+  train::RunConfig config;
+  std::optional<train::RunConfig> before;
+  if (checkpoint) {
+    before = train::read_checkpoint(*checkpoint).config;
+    config = train::resumed_config(*before, named.tree);
+  } else if (named.model) {
+    // Its settings stand for the defaults of the configuration, whose own preset does not count.
+    config.model = named.model->options;
+    if (named.model->reduction) config.reduction = *named.model->reduction;
+  } else if (!options.init_from.empty() && options.config.empty()) {
+    take_network(options.init_from, config);
+  }
+  if (!before) {
+    train::check_model_keys(named.tree, options.model, config.model.family);
+    const models::ModelOptions given = config.model;
+    read_group(named.tree, as_group(config));
+    models::check_masks(config.model, given);
+  }
+  const bool has_folder = named.model && named.model->folder;
+  if (has_folder) {
+    config.init_from = *named.model->folder;
+    if (config.data.tokenizer.empty()) config.data.tokenizer = tokenizer_of(config.init_from);
   }
   if (!options.init_from.empty()) config.init_from = options.init_from;
   if (!options.train.empty()) config.data.train = options.train;
@@ -118,11 +152,22 @@ ReadConfig read_run_config(const RunOptions& options, const std::optional<fs::pa
   if (!options.device.empty()) config.device = options.device;
   const std::string model_name =
       options.model.empty() ? config.model.preset : train::run_name_from(options.model);
-  return {.config = std::move(config),
-          .open = open,
-          .request = request,
-          .inits_whole_model = choice && choice->folder && options.init_from.empty(),
-          .model_name = model_name};
+  ReadConfig read{.config = std::move(config),
+                  .open = named.open,
+                  .inits_whole_model = has_folder && options.init_from.empty(),
+                  .model_name = model_name};
+  if (!read.config.model.is_language_model()) read.open.loss_rows = false;
+  if (before) {
+    read.open = open_on_resume(read, *before, !options.config.empty());
+    // Limits of another budget are found anew, unless they are named again.
+    if (!is_same_budget(*before, read.config) && named.tree.find("max_frames") == nullptr)
+      read.config.max_frames = 0;
+  }
+  return read;
+}
+
+ReadConfig read_run_config(const RunOptions& options) {
+  return read_run_config(options, name_run_config(options));
 }
 
 void check_has_data(const train::RunConfig& config) {

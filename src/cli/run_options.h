@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "model_choice.h"
+#include "sotto/core/config_tree.h"
 #include "sotto/plan/planner.h"
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/run_config.h"
@@ -31,21 +33,35 @@ struct RunOptions {
 
 void add_run_options(CLI::App& command, RunOptions& options);
 
-struct ReadConfig {
-  train::RunConfig config;
+// What the user named, not read yet: the file, with what the options lay over it.
+struct NamedConfig {
+  ConfigNode tree;
   // What the user left to the planner: what is not named, or `auto`.
   plan::OpenChoices open;
   // What keys of other tools asked for.
   train::AliasedRequest request;
+  std::optional<ModelChoice> model;
+};
+
+struct ReadConfig {
+  train::RunConfig config;
+  // What the planner is to decide.
+  plan::OpenChoices open;
   // The weights to begin with are those of --model.
   bool inits_whole_model = false;
   // What numbered folders of runs without a name begin with.
   std::string model_name;
 };
 
-// `checkpoint`: whose configuration stands for the file where none is named. Throws ConfigError.
-ReadConfig read_run_config(const RunOptions& options,
+// Throws ConfigError and DataError.
+NamedConfig name_run_config(const RunOptions& options);
+
+// The configuration of a run that begins; with a checkpoint, that of the run which it is of, where
+// what the user names again replaces what it had. Nothing is left to the planner then, but what a
+// configuration leaves open for another budget or device. Throws ConfigError.
+ReadConfig read_run_config(const RunOptions& options, const NamedConfig& named,
                            const std::optional<std::filesystem::path>& checkpoint = {});
+ReadConfig read_run_config(const RunOptions& options);
 
 // Throws ConfigError where nothing is named to train on.
 void check_has_data(const train::RunConfig& config);

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string_view>
 
+#include "console.h"
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
 #include "sotto/report/table.h"
@@ -27,7 +27,7 @@ int64_t at_peak(const device::MemoryReport& report, Category category) {
 }
 
 void print(const std::string& text) {
-  fmt::print(stderr, "{}", text);
+  print_error(text);
   add_to_kept_log(text);
 }
 
@@ -137,6 +137,11 @@ train::RunEvents TrainView::events() {
           [this](const std::string& message) {
             bar_.clear();
             spdlog::warn("{}", message);
+          },
+      .noted =
+          [this](const std::string& message) {
+            bar_.clear();
+            spdlog::info("{}", message);
           }};
 }
 

@@ -6,6 +6,7 @@
 #include "sotto/core/build_info.h"
 #include "sotto/core/config.h"
 #include "sotto/core/config_yaml.h"
+#include "sotto/core/folder_lock.h"
 #include "sotto/device/budget.h"
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
@@ -15,6 +16,7 @@
 #include "sotto/train/config_aliases.h"
 #include "sotto/train/model_keys.h"
 #include "sotto/train/recogniser.h"
+#include "sotto/train/resume.h"
 #include "sotto/train/trainer.h"
 
 namespace sotto {
@@ -23,20 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ReadConfig {
-  train::RunConfig config;
-  // What keys of other tools asked for.
-  train::AliasedRequest request;
-};
-
-ReadConfig read(const Config& config) {
-  ConfigNode tree = config.file.empty() ? load_overrides(config.settings)
-                                        : load_config(config.file, config.settings);
-  ReadConfig result;
-  result.request = train::resolve_aliases(tree);
-  train::check_model_keys(tree, /*named=*/{}, result.config.model.family);
-  read_group(tree, as_group(result.config));
-  return result;
+ConfigNode load_tree(const Config& config) {
+  return config.file.empty() ? load_overrides(config.settings)
+                             : load_config(config.file, config.settings);
 }
 
 device::RunDevice open_device(const std::string& name, bool is_deterministic) {
@@ -44,32 +35,35 @@ device::RunDevice open_device(const std::string& name, bool is_deterministic) {
   return device::open_device(name, /*pretended=*/{}, is_deterministic);
 }
 
-std::optional<fs::path> checkpoint_for(const fs::path& folder, bool resumes,
-                                       const train::AliasedRequest& request) {
-  if (!resumes && request.resume_from) return request.resume_from;
-  const std::vector<fs::path> all = train::list_checkpoints(folder);
-  if (all.empty()) return std::nullopt;
-  if (resumes || request.resumes) return all.back();
-  throw ConfigError({.attempted = fmt::format("starting a run in {}", folder.string()),
-                     .found = "checkpoints of a run that was there before",
-                     .expected = "TrainingOptions::resumes, or another folder"});
-}
-
-train::RunRequest request_of(const Config& config, const fs::path& folder, bool resumes) {
-  auto [run_config, aliased] = read(config);
+train::RunRequest request_of(const Config& config, const fs::path& folder,
+                             const TrainingOptions& options) {
+  ConfigNode tree = load_tree(config);
+  train::AliasedRequest resume = train::resolve_aliases(tree);
+  if (options.resumes) resume = {.resumes = true, .resume_from = {}};
+  auto lock = std::make_shared<const FolderLock>(folder);
+  const std::optional<fs::path> checkpoint =
+      train::choose_checkpoint(*lock, resume, options.warned);
+  train::RunConfig run_config;
+  if (checkpoint) {
+    run_config = train::resumed_config(train::read_checkpoint(*checkpoint).config, tree);
+  } else {
+    train::check_model_keys(tree, /*named=*/{}, run_config.model.family);
+    read_group(tree, as_group(run_config));
+    models::check_masks(run_config.model, {});
+  }
   if (run_config.data.train.empty()) {
     throw ConfigError({.attempted = "starting a run",
                        .found = "nothing to train on was named",
                        .expected = "the setting data.train"});
   }
-  if (!resumes) models::check_masks(run_config.model, {});
   device::RunDevice device = open_device(run_config.device, run_config.deterministic);
   const int64_t budget = device::resolve_budget(run_config.memory, device.memory, device.name);
   return {.config = std::move(run_config),
           .folder = folder,
           .budget_bytes = budget,
           .device = std::move(device),
-          .resume_from = checkpoint_for(folder, resumes, aliased)};
+          .lock = std::move(lock),
+          .resume_from = checkpoint};
 }
 
 Plan plan_of(const train::RunPlan& plan) {
@@ -121,14 +115,16 @@ MemoryReport report_of(const train::MemoryComparison& comparison) {
 }  // namespace
 
 std::string to_yaml(const Config& config) {
-  return format_yaml(write_options(read(config).config));
+  ConfigNode tree = load_tree(config);
+  train::resolve_aliases(tree);
+  return format_yaml(write_options(read_options<train::RunConfig>(tree)));
 }
 
 // Events of the run end up here, and therefore it does not move.
 struct Training::State {
   State(const Config& config, const fs::path& folder, TrainingOptions given)
       : options(std::move(given)),
-        trainer(request_of(config, folder, options.resumes), events()),
+        trainer(request_of(config, folder, options), events()),
         plan(plan_of(trainer.plan())),
         step(plan.first_step - 1),
         is_finished(step >= plan.total_steps) {}
@@ -138,6 +134,7 @@ struct Training::State {
     events.compared = [this](const train::MemoryComparison& both) { memory = report_of(both); };
     events.stepped = [this](const train::StepReport& report) { take_step(report); };
     events.warned = options.warned;
+    events.noted = options.warned;
     events.should_stop = [this] {
       return (ends_with_epoch && is_epoch_over) || (options.should_stop && options.should_stop());
     };

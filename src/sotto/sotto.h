@@ -123,7 +123,8 @@ struct StepProgress {
 };
 
 struct TrainingOptions {
-  // Goes on from the newest checkpoint in the folder; without one the run begins.
+  // Goes on from the newest whole checkpoint in the folder, with the configuration that it has;
+  // without one the run begins.
   bool resumes = false;
   // Each may be absent: after every step; what the user should know, in one line; asked after every
   // step, true saves and ends the call.

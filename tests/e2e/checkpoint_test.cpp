@@ -45,7 +45,7 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   const CommandResult refused = eval(step("run", 6));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_PRED2(contains, refused.err, "step-6: model.safetensors is damaged");
-  const CommandResult resumed = train("run", {"--resume"});
+  const CommandResult resumed = train("run", {"--resume", "--max-steps", "18"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_PRED2(contains, resumed.err, "step-6 cannot be used");
   EXPECT_PRED2(contains, resumed.err, "step-4: vocab.json is missing");
@@ -114,6 +114,50 @@ TEST_F(Checkpoints, AreWholeWhenTheRunIsKilledInASave) {
   ASSERT_EQ(train("run", longer).exit_code, 0);
   EXPECT_FALSE(has_partial_checkpoint(run("run")));
   EXPECT_EQ(weights("run", 120), weights("whole", 120));
+}
+
+// Every file of a run that a second process could change, but for those that the first one writes.
+TEST_F(Checkpoints, AreLeftAloneByASecondProcess) {
+  const std::vector<std::string> longer = {
+      "--set", "epochs=4000", "--set", "checkpoint_every=10", "--set", "keep_checkpoints=1000"};
+  CommandResult resumed;
+  CommandResult from_an_older;
+  CommandResult begun;
+  std::string config_before;
+  std::string config_after;
+  const int first = run_sotto_and_signal(words("run", longer), SIGTERM, [&] {
+    if (num_lines("run") < 45) return false;
+    config_before = content_of(run("run") / "config.yaml");
+    resumed = train("run", {"--resume", "--set", "checkpoint_every=7"});
+    from_an_older = train("run", {"--set", "resume_from_checkpoint=" + step("run", 10).string()});
+    begun = train("run", {"--set", "epochs=7"});
+    config_after = content_of(run("run") / "config.yaml");
+    return true;
+  });
+  EXPECT_EQ(first, 0);
+  for (const CommandResult& second : {resumed, from_an_older, begun}) {
+    EXPECT_EQ(second.exit_code, 2) << second.err;
+    EXPECT_PRED2(contains, second.err, "a run is going on there: process ");
+  }
+  EXPECT_EQ(config_before, config_after);
+  for (const auto& entry : fs::directory_iterator(run("run") / "checkpoints"))
+    EXPECT_FALSE(contains(entry.path().string(), "aside")) << entry.path();
+  EXPECT_TRUE(fs::exists(step("run", 40)));
+  EXPECT_FALSE(fs::exists(run("run") / ".lock"));
+}
+
+TEST_F(Checkpoints, ThatWereSetAsideAreWhatIsLeft) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  ASSERT_EQ(train("run", {"--max-steps", "6"}).exit_code, 0);
+  for (const int64_t number : {2, 4, 6})
+    fs::rename(step("run", number), step("run", number).string() + ".aside");
+  flip_a_bit(step("run", 6).string() + ".aside/model.safetensors");
+  EXPECT_EQ(train("run").exit_code, 2) << "it is no folder without a run";
+  const CommandResult resumed = train("run", {"--resume", "--max-steps", "18"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_PRED2(contains, resumed.err, "step-6.aside cannot be used");
+  EXPECT_PRED2(contains, resumed.err, "from 5");
+  EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
 // A limit of the process stands for the disk: files of weights do not fit, all others do.
@@ -202,7 +246,8 @@ TEST_F(Checkpoints, GoOnInOtherNumericsToTheBit) {
   EXPECT_EQ(lean.exit_code, 2);
   EXPECT_PRED2(contains, lean.err, "8-bit moments do not hold those in fp32");
   EXPECT_PRED2(contains, lean.err, "--init-from");
-  const CommandResult back = train("run", {"--resume", "--set", "numerics=fp32"});
+  const CommandResult back =
+      train("run", {"--resume", "--set", "numerics=fp32", "--max-steps", "18"});
   ASSERT_EQ(back.exit_code, 0) << back.err;
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
@@ -255,6 +300,7 @@ TEST_F(Checkpoints, EndARunEarlyAndRememberHowEvaluationsWent) {
   std::vector<std::string> cut = early;
   cut.insert(cut.end(), {"--max-steps", "4"});
   EXPECT_EQ(nlohmann::json::parse(train("parts", cut).out)["ended_early"], false);
+  early.insert(early.end(), {"--max-steps", "18"});
   EXPECT_EQ(nlohmann::json::parse(train("parts", early).out)["steps"], 8);
   EXPECT_EQ(weights("parts", 8), weights("whole", 8));
   // Taken up once more it is over already; with more patience it goes on.

@@ -3,6 +3,7 @@
 #include <sotto/sotto.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "support/thrown.h"
@@ -114,6 +115,37 @@ TEST_F(Library, GoesOnAndEvaluates) {
   EXPECT_EQ(scores.wer, nlohmann::json::parse(eval.out)["wer"]["rate"].get<double>());
   EXPECT_EQ(scores.num_utterances, 12);
   EXPECT_LE(recogniser.peak_bytes(), 20 << 20);
+}
+
+// A flipped byte is found, named, and the checkpoint before it taken, as the command does.
+TEST_F(Library, ResumesFromAWholeCheckpointAlone) {
+  Training(config(), run("whole")).train();
+  Training(config({"max_steps=6"}), run("run")).train();
+  const fs::path damaged = run("run") / "checkpoints/step-6/model.safetensors";
+  std::string bytes = content_of(damaged);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(damaged, std::ios::binary) << bytes;
+  std::vector<std::string> notes;
+  {
+    Training resumed(
+        config({"max_steps=18"}), run("run"),
+        {.resumes = true, .warned = [&](const std::string& text) { notes.push_back(text); }});
+    EXPECT_EQ(resumed.plan().first_step, 5);
+    EXPECT_PRED2(contains, notes.at(0), "step-6 cannot be used");
+    // While it lives nobody else takes the folder.
+    EXPECT_PRED2(contains,
+                 message_of<DataError>([&] { Training(config(), run("run"), {.resumes = true}); }),
+                 "a run is going on there");
+    EXPECT_EQ(train("run", {"--resume"}).exit_code, 2);
+    resumed.train();
+  }
+  EXPECT_TRUE(weights("run", 18) == weights("whole", 18));
+  EXPECT_PRED2(contains, message_of<DataError>([&] {
+                 Training(
+                     config({"resume_from_checkpoint=" + path("run/checkpoints/step-6.aside")}),
+                     run("other"));
+               }),
+               "model.safetensors is damaged");
 }
 
 TEST_F(Library, ThrowsTheErrorsOfTheCommand) {

@@ -62,6 +62,14 @@ TEST_F(Train, GoesOnToTheBitAfterAKill) {
   }
   ASSERT_EQ(train("killed", longer).exit_code, 0);
   EXPECT_EQ(weights("killed", 120), weights("whole", 120));
+  // One line a step, an evaluation: those that were run again are there once.
+  const auto lines = [&](const std::string& out) {
+    std::vector<std::string> all;
+    for (const nlohmann::json& line : read_run_record(run(out) / "metrics.jsonl").records)
+      all.push_back(line["kind"].dump() + line["step"].dump() + line["loss"].dump());
+    return all;
+  };
+  EXPECT_EQ(lines("killed"), lines("whole"));
 }
 
 // The longest utterance does not fit; in two pieces it does, and all of it is learned from.
@@ -152,20 +160,163 @@ TEST_F(Train, PassesOverACheckpointThatWasCutShort) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("cut", {"--max-steps", "6"}).exit_code, 0);
   fs::resize_file(run("cut") / "checkpoints/step-6/optimizer.safetensors", 1000);
-  const CommandResult resumed = train("cut", {"--resume"});
+  const CommandResult resumed = train("cut", {"--resume", "--max-steps", "18"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_PRED2(contains, resumed.err, "step-6 cannot be used");
   EXPECT_EQ(weights("cut", 18), weights("whole", 18));
 }
 
-TEST_F(Train, RefusesAnotherShapeOnResume) {
+// What decides the result is the run's own; what is named again and differs is refused.
+TEST_F(Train, RefusesToGoOnAsAnotherRun) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
-  expect_refusal(
-      train("run", {"--resume", "--set", "model.width=64"}), 2,
-      {"another shape", "subsampling.conv1.weight is [32, 24] there and [64, 24] here", " more"});
-  expect_refusal(train("run", {"--resume", "--set", "seed=7"}), 2, {"seed was 1 and is 7"});
+  const std::string before = content_of(run("run") / "config.yaml");
+  folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "d": 2, "c": 3, "b": 4, "a": 5})");
+  const std::string vocabulary = (folder_.path() / "vocab.json").string();
+  const std::string base = folder_.path().string();
+  for (const auto& [setting, difference] : std::vector<std::pair<std::string, std::string>>{
+           {"model.width=64", "model.width was 32 and is 64"},
+           {"model.heads=4", "model.heads was 2 and is 4"},
+           {"model.preset=small", "model.preset was tiny and is small"},
+           {"model.activation=relu", "model.activation was gelu and is relu"},
+           {"model.attention_left=8", "model.attention_left was "},
+           {"model.dropout=0.3", "model.dropout was "},
+           {"model.features.num_mels=40", "model.features.num_mels was "},
+           {"reduction=sum", "reduction was ctc_mean and is sum"},
+           {"data.min_seconds=0.01", "data.min_seconds was 0 and is 0.01"},
+           {"data.max_seconds=90", "data.max_seconds was 0 and is 90"},
+           {"data.max_samples=20", "data.max_samples was 0 and is 20"},
+           {"data.too_short=error", "data.too_short was skip and is error"},
+           {"data.too_long=error", "data.too_long was skip and is error"},
+           {"data.unknown_text=skip", "data.unknown_text was error and is skip"},
+           {"data.empty_text=skip", "data.empty_text was keep and is skip"},
+           {"data.too_large=skip", "data.too_large was error and is skip"},
+           {"data.augment.speeds=[0.9, 1.1]", "data.augment.speeds was "},
+           {"data.text.case=upper", "data.text.case was "},
+           {"data.tokenizer=" + vocabulary, "data.tokenizer was "},
+           {"init_from=elsewhere", "init_from was "},
+           {"optimizer.schedule.rate=0.1", "optimizer.schedule.rate was 0.003 and is 0.1"},
+           {"optimizer.schedule.kind=linear", "optimizer.schedule.kind was constant and is linear"},
+           {"effective_batch=4", "effective_batch was 8 and is 4"},
+           {"curriculum=sorted", "curriculum was shuffle and is sorted"},
+           {"seed=7", "seed was 1 and is 7"}}) {
+    expect_refusal(train("run", {"--resume", "--set", setting}), 2,
+                   {"resuming a run: ", difference, "--init-from"});
+  }
+  expect_refusal(train("run", {"--resume", "--set", "seed=7", "--set", "reduction=sum"}), 2,
+                 {"reduction was ctc_mean and is sum; seed was 1 and is 7"});
+  EXPECT_EQ(content_of(run("run") / "config.yaml"), before);
   write_tiny_corpus(folder_.path(), "train", 50, 1);
   expect_refusal(train("run", {"--resume"}), 2, {"train.jsonl has changed"});
+}
+
+TEST_F(Train, GoesOnWithItsOwnConfiguration) {
+  const std::vector<std::string> special = {
+      "--set", "model.dropout=0.2", "--set", "seed=5",
+      "--set", "reduction=sum",     "--set", "data.max_samples=30",
+      "--set", "checkpoint_every=3"};
+  ASSERT_EQ(train("whole", special).exit_code, 0);
+  std::vector<std::string> cut = special;
+  cut.insert(cut.end(), {"--max-steps", "4"});
+  ASSERT_EQ(train("parts", cut).exit_code, 0);
+  // Nothing of it is named again, but the configuration that leaves it out.
+  const CommandResult resumed = train("parts", {"--resume", "--set", "max_steps=0"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_PRED2(contains, resumed.err, "info: max_steps was 4 and is 0");
+  // It names checkpoint_every: 2, which is another one, and may be.
+  EXPECT_PRED2(contains, resumed.err, "info: checkpoint_every was 3 and is 2");
+  EXPECT_EQ(weights("parts", 12), weights("whole", 12));
+}
+
+TEST_F(Train, SaysWhatIsOtherwiseInARunThatGoesOn) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
+  const CommandResult resumed =
+      train("run", {"--resume", "--max-steps", "18", "--memory", "90MiB", "--set", "tier=block",
+                    "--set", "data.loader_threads=2", "--set", "keep_checkpoints=5", "--set",
+                    "evaluate_every=9", "--set", "data.broken=skip", "--set",
+                    "checkpoint_seconds=5min", "--set", "optimizer.state=device"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  for (const char* part :
+       {"memory was 100MiB and is 90MiB", "and is block", "keep_checkpoints was 3 and is 5",
+        "evaluate_every was 0 and is 9", "data.broken was error and is skip",
+        "max_steps was 4 and is 18", "the run is extended from 4 to 18 steps"})
+    EXPECT_PRED2(contains, resumed.err, part);
+  EXPECT_EQ(weights("run", 18), weights("whole", 18));
+}
+
+// The manifest is the same, the files behind it are not.
+TEST_F(Train, RefusesOtherAudioBehindTheSameLines) {
+  ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
+  const fs::path features = folder_.path() / "train.f16";
+  const std::string bytes = content_of(features);
+  // A copy has another time, and is the same.
+  fs::remove(features);
+  folder_.write("train.f16", bytes);
+  ASSERT_EQ(train("run", {"--resume", "--max-steps", "4"}).exit_code, 0);
+  std::string changed = bytes;
+  changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+  folder_.write("train.f16", changed);
+  expect_refusal(train("run", {"--resume", "--max-steps", "6"}), 2,
+                 {"1 of 48 files that were compared hold something else", "train.f16"});
+  folder_.write("train.f16", bytes);
+  ASSERT_EQ(train("run", {"--resume", "--max-steps", "6"}).exit_code, 0);
+  // Elsewhere, and the same.
+  fs::create_directories(folder_.path() / "moved");
+  fs::rename(features, folder_.path() / "moved" / "train.f16");
+  fs::rename(folder_.path() / "train.jsonl", folder_.path() / "moved" / "train.jsonl");
+  const CommandResult moved = train("run", {"--resume", "--max-steps", "8", "--train",
+                                            (folder_.path() / "moved" / "train.jsonl").string()});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+}
+
+// A run of 48 steps on a line down to 0 is stopped and goes on for a few: its rates stay on that
+// line. Made longer, it says so.
+TEST_F(Train, KeepsItsScheduleWhereItGoesOnForAFewSteps) {
+  const std::vector<std::string> linear = {"--set", "optimizer.schedule.kind=linear", "--set",
+                                           "epochs=8"};
+  const auto rates = [&](const std::string& out) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : read_run_record(run(out) / "metrics.jsonl").records)
+      if (line["kind"] == "step") all.push_back(line["rate"]);
+    return all;
+  };
+  ASSERT_EQ(train("whole", linear).exit_code, 0);
+  ASSERT_EQ(
+      run_sotto_and_signal(words("run", linear), SIGTERM, [&] { return num_lines("run") > 10; }),
+      0);
+  const int64_t stopped = std::ssize(rates("run"));
+  ASSERT_LT(stopped, 40);
+  std::vector<std::string> few = linear;
+  few.insert(few.end(), {"--resume", "--max-steps", std::to_string(stopped + 3)});
+  const CommandResult resumed = train("run", few);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_PRED2(contains, resumed.err, "its schedule stays that of 48 steps");
+  const std::vector<double> whole = rates("whole");
+  const std::vector<double> parts = rates("run");
+  ASSERT_EQ(std::ssize(parts), stopped + 3);
+  EXPECT_TRUE(std::equal(parts.begin(), parts.end(), whole.begin()));
+  // To its end, as if nothing had been.
+  const auto go_on = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", "--out", run("run").string(), "--resume"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_sotto(all);
+  };
+  const CommandResult rest = go_on({"--set", "max_steps=0"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(weights("run", 48), weights("whole", 48));
+  // Beyond it: both by steps, and by epochs.
+  const CommandResult longer = go_on({"--max-steps", "60"});
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_PRED2(contains, longer.err,
+               "the run is extended from 48 to 60 steps: its schedule is "
+               "stretched, and the rate of step 49 is 6.00e-04 instead of "
+               "0.00e+00");
+  EXPECT_EQ(std::ssize(rates("run")), 60);
+  EXPECT_NEAR(rates("run")[48], 6e-4, 1e-9);
+  const CommandResult epochs = go_on({"--set", "max_steps=0", "--set", "epochs=11"});
+  ASSERT_EQ(epochs.exit_code, 0) << epochs.err;
+  EXPECT_PRED2(contains, epochs.err, "the run is extended from 60 to 66 steps");
+  EXPECT_EQ(std::ssize(rates("run")), 66);
 }
 
 TEST_F(Train, RefusesABudgetThatIsTooSmallAndNamesOneThatWouldDo) {
@@ -223,8 +374,11 @@ TEST_F(Train, LearnsPiecesByRules) {
     const auto reference = sentence.at("reference").get<std::string>();
     EXPECT_EQ(reference.find_first_not_of("ABCD "), std::string::npos) << reference;
   }
-  expect_refusal(train("run", {"--set", "data.tokenizer=" + model, "--resume"}), 2,
-                 {"the rules of texts, data.text, have changed"});
+  // The same pieces from another place are the same; other rules are not.
+  const std::string copy = folder_.write("copy.model", content_of(model)).string();
+  EXPECT_EQ(train("run", {"--set", "data.tokenizer=" + copy, "--resume"}).exit_code, 0);
+  expect_refusal(train("run", {"--set", "data.text.case=lower", "--resume"}), 2,
+                 {"data.text.case was upper and is lower"});
 }
 
 // More labels than frames: counted, named, and the run goes on.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/run_record.h"
@@ -41,7 +42,7 @@ int64_t count_of(const std::string& text, const std::string& part) {
 TEST_F(Watch, EachProcessOfARunBeginsAnEventFile) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   EXPECT_EQ(num_event_files("run"), 1);
-  ASSERT_EQ(train("run", {"--resume"}).exit_code, 0);
+  ASSERT_EQ(train("run", {"--resume", "--max-steps", "18"}).exit_code, 0);
   EXPECT_EQ(num_event_files("run"), 2);
 }
 
@@ -54,7 +55,7 @@ TEST_F(Watch, TheLogIsKeptOverAllProcesses) {
                            " info: step 2/4  loss ", " info: step 4: WER ", "Done after step 4"})
     EXPECT_PRED2(contains, log("run"), part);
   const std::string before = log("run");
-  ASSERT_EQ(train("run", {"--resume", "--log-every", "6"}).exit_code, 0);
+  ASSERT_EQ(train("run", {"--resume", "--max-steps", "18", "--log-every", "6"}).exit_code, 0);
   EXPECT_TRUE(log("run").starts_with(before));
   EXPECT_EQ(count_of(log("run"), "format_version 1, sotto "), 2);
   EXPECT_PRED2(contains, log("run"), " info: step 18/18  loss ");
@@ -83,6 +84,52 @@ TEST_F(Watch, CachesAreReleasedEverySoManyUpdatesAndChangeNothing) {
   EXPECT_EQ(never.exit_code, 2);
   EXPECT_PRED2(contains, never.err, "release_caches_every: 19 in a run of 18 updates");
   EXPECT_FALSE(fs::exists(run("never")));
+}
+
+// Wherever the terminal's text should go and cannot: the run is whole, and so are its files.
+TEST_F(Watch, OutputThatFailsNeverEndsARun) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  int number = 0;
+  const auto expect_whole = [&](const std::string& out, const std::string& what) {
+    EXPECT_TRUE(weights(out, 18) == weights("whole", 18)) << what;
+    const RunRecordContent record = read_run_record(run(out) / "metrics.jsonl");
+    EXPECT_EQ(record.records.size(), 18u + 3u) << what;
+    EXPECT_FALSE(record.has_cut_tail) << what;
+    EXPECT_TRUE(log(out).starts_with("format_version 1, sotto ")) << what;
+    EXPECT_TRUE(content_of(run(out) / "config.yaml").starts_with("# of this file")) << what;
+  };
+  const std::vector<std::string> often = {"--log-every", "1"};
+  for (const char* redirections :
+       {"2>/dev/full", ">/dev/full 2>&1", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "<&- 2>&-"}) {
+    const std::string out = "run" + std::to_string(++number);
+    const CommandResult result = run_sotto_in_shell(words(out, often), redirections);
+    EXPECT_EQ(result.exit_code, 0) << redirections << result.err;
+    expect_whole(out, redirections);
+  }
+  // A reader that goes: the exit code is the reader's.
+  run_sotto_in_shell(words("pipe", often), "2>&1 | head -n 1");
+  expect_whole("pipe", "a pipe");
+  EXPECT_EQ(run_sotto_on_closed_terminal(words("closed", often)), 0);
+  expect_whole("closed", "a closed terminal");
+}
+
+// An error that cannot be told is one all the same.
+TEST_F(Watch, AnErrorWithoutATerminalHasItsExitCode) {
+  for (const char* redirections : {"2>/dev/full", "2>&-", "<&- >&- 2>&-"}) {
+    const CommandResult result =
+        run_sotto_in_shell(words("run", {"--train", "nowhere.jsonl"}), redirections);
+    EXPECT_EQ(result.exit_code, 2) << redirections;
+  }
+}
+
+// A terminal that is closed says so once or several times: the run saves and ends.
+TEST_F(Watch, AHangupSavesAndEndsTheRun) {
+  const std::vector<std::string> longer = {
+      "--set", "epochs=400", "--set", "checkpoint_every=10000", "--set", "evaluate_every=10000"};
+  EXPECT_EQ(run_sotto_and_signal(
+                words("run", longer), SIGHUP, [&] { return num_lines("run") > 20; }, SIGHUP),
+            0);
+  EXPECT_FALSE(fs::is_empty(run("run") / "checkpoints"));
 }
 
 // Between the marks that clear it, the bar never fills the terminal's last column.

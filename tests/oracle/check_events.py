@@ -84,7 +84,7 @@ def train_speech(binary: Path, folder: Path) -> Path:
     train(binary, out, manifest, [*settings, "--set", "evaluate_every=2", "--max-steps", "7"])
     # As if the process had been killed before it was saved: steps 5 to 7 come again.
     shutil.rmtree(out / "checkpoints" / "step-7")
-    train(binary, out, manifest, [*settings, "--set", "evaluate_every=2", "--resume"])
+    train(binary, out, manifest, [*settings, "--set", "evaluate_every=2", "--set", "max_steps=0", "--resume"])
     return out
 
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sotto/core/rng.h"
+#include "support/faults.h"
 #include "support/small_disk.h"
 #include "support/train_runs.h"
 
@@ -146,15 +147,16 @@ class FaultCampaign : public TrainRuns {
     expect(content_of(run(out_) / "config.yaml") == before, "config.yaml was changed");
   }
 
-  void fail(const char* call, int64_t most, int64_t value) {
-    const std::string fault =
-        std::string(call) + ":" + std::to_string(1 + draw(most)) + ":" + std::to_string(value);
-    happened_ = "SOTTO_FAULT=" + fault;
-    const CommandResult result = train(out_, settings(),
-                                       {"LD_PRELOAD=" SOTTO_FAULTS, "SOTTO_FAULT=" + fault,
-                                        "SOTTO_FAULT_UNDER=" + run(out_).string()});
+  void run_with(const std::vector<std::string>& environment) {
+    const CommandResult result = train(out_, settings(), environment);
     expect(result.exit_code == 0 || result.exit_code == 2 || result.exit_code == 3,
            describe(result));
+  }
+  void fail(const char* call, int64_t most, int error) {
+    const std::string rule =
+        fmt::format("{}:{}:{}/:{}", call, error, run(out_).string(), 1 + draw(most));
+    happened_ = rule;
+    run_with(with_faults(rule));
   }
   int any_errno() {
     constexpr std::array kErrors = {EIO, ENOSPC, EACCES, EROFS};
@@ -164,7 +166,13 @@ class FaultCampaign : public TrainRuns {
   void fail_write() { fail("write", 300, any_errno()); }
   void fail_fsync() { fail("fsync", 120, draw(2) == 0 ? EIO : ENOSPC); }
   void fail_rename() { fail("rename", 40, any_errno()); }
-  void fail_malloc() { fail("malloc", 4'000, draw(2) == 0 ? 4'096 : 65'536); }
+  void fail_malloc() {
+    const std::string fault = fmt::format("{}:{}", 1 + draw(4'000), draw(2) == 0 ? 4'096 : 65'536);
+    happened_ = "SOTTO_MALLOC_FAULT=" + fault;
+    std::vector<std::string> environment = with_faults("");
+    environment.push_back(happened_);
+    run_with(environment);
+  }
 
   std::string whole_, out_, happened_;
   int64_t trial_ = 0;

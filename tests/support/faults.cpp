@@ -1,13 +1,17 @@
-// Loaded before the C library (LD_PRELOAD) into a program under test: makes one of its calls fail.
+// A library for LD_PRELOAD in which calls of the system fail as the environment says:
 //
-//   SOTTO_FAULT=write:12:28            the 12th write to a file below SOTTO_FAULT_UNDER fails with
-//   errno 28 SOTTO_FAULT=malloc:40:65536        the 40th allocation of at least 65536 bytes fails
+//   SOTTO_FAULTS=CALL:ERROR:PATH[:FIRST[-[LAST]]],...
 //
-// Calls are open (for writing), write, fsync, rename and malloc. Each has its relatives: pwrite and
-// writev count as write.
+// CALL is open, write, fsync, rename or mkdir; ERROR is a number of errno; PATH is part of the path
+// that the call is about, where `*` stands for anything; with `$` behind it, its end. Of the calls
+// that match, those from FIRST to LAST fail, counted from 1; without FIRST all do.
+//
+//   SOTTO_MALLOC_FAULT=NUMBER:BYTES
+//
+// The NUMBER-th allocation of at least BYTES, 4096 or more, fails.
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/uio.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,152 +21,195 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <sstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
-extern "C" void* __libc_malloc(size_t bytes);  // NOLINT: glibc's name
+extern "C" void* __libc_malloc(size_t bytes);  // NOLINT: glibc's own name
 
 namespace {
 
-struct Fault {
-  char call[16] = {};
-  long number = 0;
-  // An errno, or the least bytes of an allocation.
-  long value = 0;
-  const char* under = nullptr;
+struct Rule {
+  std::string call;
+  int error = 0;
+  // As fnmatch() has it.
+  std::string path;
+  long first = 1;
+  long last = std::numeric_limits<long>::max();
+  // Calls so far that match.
+  std::atomic<long>* count = nullptr;
 };
 
-const Fault& fault() {
-  static const Fault kFault = [] {
-    Fault read;
-    const char* text = std::getenv("SOTTO_FAULT");
-    if (text == nullptr ||
-        std::sscanf(text, "%15[^:]:%ld:%ld", read.call, &read.number, &read.value) != 3)
-      read.call[0] = '\0';
-    read.under = std::getenv("SOTTO_FAULT_UNDER");
-    return read;
+Rule parse_rule(const std::string& text) {
+  Rule rule;
+  std::istringstream stream(text);
+  std::string number;
+  std::getline(stream, rule.call, ':');
+  std::getline(stream, number, ':');
+  rule.error = std::atoi(number.c_str());
+  std::string path;
+  std::getline(stream, path, ':');
+  const bool is_end = path.ends_with('$');
+  if (is_end) path.pop_back();
+  rule.path = '*';
+  rule.path += path;
+  if (!is_end) rule.path += '*';
+  std::string range;
+  if (std::getline(stream, range, ':')) {
+    rule.first = std::atol(range.c_str());
+    const size_t dash = range.find('-');
+    if (dash == std::string::npos) rule.last = rule.first;
+    if (dash + 1 < range.size() && dash != std::string::npos)
+      rule.last = std::atol(range.c_str() + dash + 1);
+  }
+  rule.count = new std::atomic<long>(0);
+  return rule;
+}
+
+// Never destroyed: calls come until the very end of the process.
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule>& all = *[] {
+    auto* parsed = new std::vector<Rule>;
+    const char* text = std::getenv("SOTTO_FAULTS");
+    std::istringstream stream(text == nullptr ? "" : text);
+    for (std::string rule; std::getline(stream, rule, ',');) parsed->push_back(parse_rule(rule));
+    return parsed;
   }();
-  return kFault;
+  return all;
 }
 
-bool is_due(std::string_view call) {
-  static std::atomic<long> count = 0;
-  return call == fault().call && ++count == fault().number;
+// Whether this call fails; errno is then set.
+bool fails(std::string_view call, const std::string& path) {
+  for (const Rule& rule : rules()) {
+    if (rule.call != call) continue;
+    if (fnmatch(rule.path.c_str(), path.c_str(), 0) != 0) continue;
+    const long number = ++*rule.count;
+    if (number < rule.first || number > rule.last) continue;
+    errno = rule.error;
+    return true;
+  }
+  return false;
 }
 
-bool is_under(const char* path) {
-  return path != nullptr && fault().under != nullptr &&
-         std::strncmp(path, fault().under, std::strlen(fault().under)) == 0;
-}
-
-bool is_under(int descriptor) {
-  std::array<char, 64> link = {};
-  std::array<char, 4096> path = {};
+bool fails(std::string_view call, int descriptor) {
+  if (rules().empty()) return false;
+  std::array<char, 64> link{};
   std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
-  return readlink(link.data(), path.data(), path.size() - 1) > 0 && is_under(path.data());
-}
-
-// Whether this call is the one that fails; errno is then set.
-template <class Where>
-bool fails(std::string_view call, const Where& where) {
-  if (call != fault().call || !is_under(where) || !is_due(call)) return false;
-  errno = static_cast<int>(fault().value);
-  return true;
+  std::array<char, 4096> path{};
+  const ssize_t size = readlink(link.data(), path.data(), path.size());
+  return size > 0 && fails(call, std::string(path.data(), static_cast<size_t>(size)));
 }
 
 template <class Function>
-Function next(const char* name) {
+Function real(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
+// Parsed without an allocation.
+struct MallocFault {
+  long number = 0;
+  long least_bytes = 0;
+
+  static const MallocFault& from_environment() {
+    static const MallocFault fault = [] {
+      MallocFault parsed;
+      const char* text = std::getenv("SOTTO_MALLOC_FAULT");
+      if (text != nullptr) std::sscanf(text, "%ld:%ld", &parsed.number, &parsed.least_bytes);
+      return parsed;
+    }();
+    return fault;
+  }
+};
+
 // OpenMP's library ends the program where it gets no memory, whatever the program would do.
-bool is_called_by_openmp(void* caller) {
+bool is_of_openmp(void* caller) {
   Dl_info info = {};
   return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
          std::strstr(info.dli_fname, "libgomp") != nullptr;
+}
+
+// fcntl.h is not included, because it may define open() itself.
+constexpr int kCreates = 0100;
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & kCreates) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
 }
 
 }  // namespace
 
 extern "C" {
 
+// NOLINTBEGIN: names and forms are the system's.
+int open(const char* path, int flags, ...);
+int open64(const char* path, int flags, ...);
+
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = va_arg(arguments, mode_t);
+  const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  if ((flags & (O_WRONLY | O_RDWR)) != 0 && fails("open", path)) return -1;
-  static const auto real = next<int (*)(const char*, int, ...)>("open");
-  return real(path, flags, mode);
+  if (fails("open", path)) return -1;
+  static const auto next = real<int (*)(const char*, int, ...)>("open");
+  return next(path, flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = va_arg(arguments, mode_t);
+  const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  if ((flags & (O_WRONLY | O_RDWR)) != 0 && fails("open", path)) return -1;
-  static const auto real = next<int (*)(const char*, int, ...)>("open64");
-  return real(path, flags, mode);
+  if (fails("open", path)) return -1;
+  static const auto next = real<int (*)(const char*, int, ...)>("open64");
+  return next(path, flags, mode);
 }
 
-ssize_t write(int file, const void* bytes, size_t count) {
-  if (fails("write", file)) return -1;
-  static const auto real = next<ssize_t (*)(int, const void*, size_t)>("write");
-  return real(file, bytes, count);
+ssize_t write(int descriptor, const void* bytes, size_t size) {
+  if (fails("write", descriptor)) return -1;
+  static const auto next = real<ssize_t (*)(int, const void*, size_t)>("write");
+  return next(descriptor, bytes, size);
 }
 
-ssize_t pwrite64(int file, const void* bytes, size_t count, off64_t at) {
-  if (fails("write", file)) return -1;
-  static const auto real = next<ssize_t (*)(int, const void*, size_t, off64_t)>("pwrite64");
-  return real(file, bytes, count, at);
+int fsync(int descriptor) {
+  if (fails("fsync", descriptor)) return -1;
+  static const auto next = real<int (*)(int)>("fsync");
+  return next(descriptor);
 }
 
-ssize_t writev(int file, const iovec* parts, int count) {
-  if (fails("write", file)) return -1;
-  static const auto real = next<ssize_t (*)(int, const iovec*, int)>("writev");
-  return real(file, parts, count);
+int mkdir(const char* path, mode_t mode) noexcept {
+  if (fails("mkdir", path)) return -1;
+  static const auto next = real<int (*)(const char*, mode_t)>("mkdir");
+  return next(path, mode);
 }
 
-int fsync(int file) {
-  if (fails("fsync", file)) return -1;
-  static const auto real = next<int (*)(int)>("fsync");
-  return real(file);
-}
-
-int fdatasync(int file) {
-  if (fails("fsync", file)) return -1;
-  static const auto real = next<int (*)(int)>("fdatasync");
-  return real(file);
-}
-
-int rename(const char* from, const char* to) {
+int rename(const char* from, const char* to) noexcept {
   if (fails("rename", to)) return -1;
-  static const auto real = next<int (*)(const char*, const char*)>("rename");
-  return real(from, to);
+  static const auto next = real<int (*)(const char*, const char*)>("rename");
+  return next(from, to);
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
-              unsigned int flags) {
+              unsigned int flags) noexcept {
   if (fails("rename", to)) return -1;
-  static const auto real =
-      next<int (*)(int, const char*, int, const char*, unsigned int)>("renameat2");
-  return real(from_folder, from, to_folder, to, flags);
+  static const auto next =
+      real<int (*)(int, const char*, int, const char*, unsigned int)>("renameat2");
+  return next(from_folder, from, to_folder, to, flags);
 }
 
-void* malloc(size_t bytes) {
-  // Asked before main() too, when nothing may be allocated to answer.
-  static std::atomic<int> is_asking = 0;
-  if (bytes >= 4096 && is_asking.fetch_add(1) == 0) {
-    const bool is_large = static_cast<long>(bytes) >= fault().value;
-    const bool is_it = std::string_view(fault().call) == "malloc" && is_large &&
-                       !is_called_by_openmp(__builtin_return_address(0)) && is_due("malloc");
-    is_asking = 0;
-    if (is_it) {
+void* malloc(size_t bytes) noexcept {
+  static std::atomic<long> count = 0;
+  constexpr size_t kLeast = 4096;
+  if (bytes >= kLeast) {
+    const MallocFault& fault = MallocFault::from_environment();
+    if (fault.number > 0 && static_cast<long>(bytes) >= fault.least_bytes &&
+        !is_of_openmp(__builtin_return_address(0)) && ++count == fault.number) {
       errno = ENOMEM;
       return nullptr;
     }
   }
   return __libc_malloc(bytes);
 }
+// NOLINTEND
 
 }  // extern "C"

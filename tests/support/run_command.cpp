@@ -145,6 +145,26 @@ CommandResult run_sotto_on_terminal(const std::vector<std::string>& arguments, i
   return run_into(out, err, sotto_words(arguments), {});
 }
 
+int run_sotto_on_closed_terminal(const std::vector<std::string>& arguments) {
+  Pipe out;
+  pid_t child = 0;
+  {
+    Pipe err(80);
+    child = start(sotto_words(arguments), {}, out, err);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+CommandResult run_sotto_in_shell(const std::vector<std::string>& arguments,
+                                 const std::string& redirections) {
+  std::vector<std::string> words = {"/bin/sh", "-c", "\"$0\" \"$@\" " + redirections};
+  for (const std::string& word : sotto_words(arguments)) words.push_back(word);
+  return run_command(words);
+}
+
 CommandResult run_sotto(const std::vector<std::string>& arguments,
                         const std::vector<std::string>& environment) {
   return run_command(sotto_words(arguments), environment);

@@ -36,4 +36,12 @@ CommandResult run_sotto(const std::vector<std::string>& arguments,
 // The same with a terminal of so many columns as standard error.
 CommandResult run_sotto_on_terminal(const std::vector<std::string>& arguments, int columns);
 
+// The same with a terminal as standard error that is closed right after the start. Returns the exit
+// code.
+int run_sotto_on_closed_terminal(const std::vector<std::string>& arguments);
+
+// The same by a shell, with redirections behind the command: "2>&-", "2>&1 | head -n 1".
+CommandResult run_sotto_in_shell(const std::vector<std::string>& arguments,
+                                 const std::string& redirections);
+
 }  // namespace sotto::test

@@ -131,19 +131,39 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_file_error("renaming to", to);
 }
 
-// A folder to a name that is free. Where that does not succeed, or what is then read back is not
-// what was written, nothing has the name.
+// A folder to a name that is free, to the disk. Where that does not succeed, or what is then read
+// back is not what was written, nothing has the name.
 void rename_and_check(const fs::path& from, const fs::path& to, const FolderCheck& check) {
+  rename_or_throw(from, to);
   try {
-    rename_or_throw(from, to);
-    if (!check) return;
     sync_path(to.parent_path());
-    check(to);
+    if (check) check(to);
   } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(to, ignored);
+    // At once, where the disk can: part of a folder would have the name while it is removed.
+    std::error_code failed;
+    fs::rename(to, from, failed);
+    if (failed) fs::remove_all(to, failed);
     throw;
   }
+}
+
+// Two folders swap their names, to the disk. False where the file system cannot; nothing has
+// changed where it throws.
+bool exchange(const fs::path& a, const fs::path& b) {
+  const auto swap = [&] {
+    return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  if (!swap()) {
+    if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) return false;
+    throw_file_error("renaming to", b);
+  }
+  try {
+    sync_path(b.parent_path());
+  } catch (...) {
+    swap();
+    throw;
+  }
+  return true;
 }
 
 }  // namespace
@@ -155,7 +175,8 @@ void detail::replace_in_two_renames(const fs::path& partial, const fs::path& fin
   try {
     rename_and_check(partial, final_path, check);
   } catch (...) {
-    rename_or_throw(replaced, final_path);
+    std::error_code failed;  // what stays is a leftover, which gets its name back
+    fs::rename(replaced, final_path, failed);
     throw;
   }
   std::error_code ignored;  // what stays is a leftover
@@ -206,7 +227,6 @@ void AtomicFolder::commit(const FolderCheck& check) {
   sync_tree(partial_);
   publish(check);
   is_committed_ = true;
-  sync_path(final_.parent_path());
   std::error_code ignored;  // an old folder that stays is a leftover
   fs::remove_all(partial_, ignored);
 }
@@ -221,12 +241,7 @@ void AtomicFolder::publish(const FolderCheck& check) {
     detail::replace_in_two_renames(partial_, final_, check);
     return;
   }
-  const int failed =
-      renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE);
-  if (failed == 0) return;
-  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
-    throw_file_error("renaming to", final_);
-  }
+  if (exchange(partial_, final_)) return;
   detail::replace_in_two_renames(partial_, final_, check);
 }
 
@@ -299,6 +314,18 @@ void AtomicFile::commit() {
   rename_or_throw(partial_, final_);
   file_.reset();
   sync_path(final_.parent_path());
+}
+
+void check_writable(const fs::path& folder) {
+  // Hidden and of our process: where it stays it is a leftover.
+  const fs::path probe = hidden_sibling(folder / "probe", kPartial);
+  const int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    if (errno == ENOSPC || errno == EDQUOT) return;
+    throw_file_error("creating a file in", folder);
+  }
+  ::close(descriptor);
+  ::unlink(probe.c_str());
 }
 
 void write_file_synced(const fs::path& path, std::span<const std::byte> bytes) {

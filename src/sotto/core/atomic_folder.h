@@ -97,6 +97,10 @@ class AtomicFile {
 // Returns how many are gone.
 int64_t remove_leftovers(const std::filesystem::path& parent, const FolderCheck& check = {});
 
+// Throws DataError where this process may not create files in a folder that is there, or where it
+// is no folder. A full disk is no such fault: it may have room later.
+void check_writable(const std::filesystem::path& folder);
+
 // Writes one small file: aside, synced, renamed. Throws DataError; what was there before is then
 // there still.
 void write_file_synced(const std::filesystem::path& path, std::span<const std::byte> bytes);

@@ -1,5 +1,6 @@
 #include "sotto/core/file_list.h"
 
+#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -95,10 +96,17 @@ void FileList::add(const std::string& name, const FileSum& sum) {
 }
 
 void FileList::add_rest(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name != kFileListName && !files_.contains(name))
-      add(name, sum_of(InputFile::open(entry.path(), "a file that was just written")));
+  std::error_code failed;
+  fs::directory_iterator at(folder, failed);
+  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;  // opening says it better
+    if (at->is_regular_file(ignored) && name != kFileListName && !files_.contains(name))
+      add(name, sum_of(InputFile::open(at->path(), "a file that was just written")));
+  }
+  if (failed) {
+    errno = failed.value();
+    throw_file_error("listing", folder);
   }
 }
 

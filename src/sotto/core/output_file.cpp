@@ -37,6 +37,11 @@ Problem describe(int code) {
               .found = {},
               .expected = "a place that this user may write to",
               .hint = "Change its permissions, or name another folder with --out."};
+    case ENOTDIR:
+      return {.attempted = {},
+              .found = {},
+              .expected = "a folder",
+              .hint = "Move the file of that name away, or name another folder with --out."};
     default: return {};
   }
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/output_file.h"
 
 namespace sotto {
 
@@ -24,12 +25,6 @@ constexpr const char* kRecordKind = "run_record";
 
 std::string describe_attempt(const char* doing, const std::filesystem::path& path) {
   return fmt::format("{} {}", doing, path.string());
-}
-
-// Throws what the system says of its last call.
-[[noreturn]] void throw_system_error(const char* doing, const std::filesystem::path& path) {
-  throw DataError({.attempted = describe_attempt(doing, path),
-                   .found = std::generic_category().message(errno)});
 }
 
 std::string header_line() {
@@ -90,7 +85,7 @@ struct Tail {
 
 Tail read_tail(int descriptor, const std::filesystem::path& path) {
   struct stat status{};
-  if (fstat(descriptor, &status) != 0) throw_system_error("opening", path);
+  if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
   std::array<char, 4096> block{};
   while (tail.start > 0) {
@@ -99,7 +94,7 @@ Tail read_tail(int descriptor, const std::filesystem::path& path) {
         pread(descriptor, block.data(), static_cast<size_t>(length), tail.start - length);
     if (got < length) {
       if (got >= 0) errno = EIO;
-      throw_system_error("reading", path);
+      throw_file_error("reading", path);
     }
     const std::string_view text(block.data(), static_cast<size_t>(length));
     const size_t end = text.rfind('\n');
@@ -143,10 +138,10 @@ void RunRecord::close() noexcept {
 RunRecord RunRecord::open(const std::filesystem::path& path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC;
   const int descriptor = ::open(path.c_str(), kFlags, 0644);
-  if (descriptor < 0) throw_system_error("opening", path);
+  if (descriptor < 0) throw_file_error("opening", path);
   RunRecord record(path, descriptor);
   struct stat status{};
-  if (fstat(descriptor, &status) != 0) throw_system_error("opening", path);
+  if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   if (!S_ISREG(status.st_mode)) {
     throw DataError(
         {.attempted = describe_attempt("opening", path), .found = "it is no regular file"});
@@ -176,6 +171,29 @@ void RunRecord::continue_file() {
   if (size_ == 0) write_line(header_line());
 }
 
+int64_t RunRecord::cut_back(const std::function<bool(const nlohmann::json&)>& kept) {
+  std::ifstream file(path_, std::ios::binary);
+  std::string line;
+  std::getline(file, line);  // the header
+  int64_t end = std::ssize(line) + 1;
+  while (end < size_ && std::getline(file, line)) {
+    const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+    if (record.is_object() && !kept(record)) break;
+    end += std::ssize(line) + 1;
+  }
+  if (file.bad()) throw_file_error("reading", path_);
+  if (end >= size_) return 0;
+  const int64_t before = std::exchange(size_, end);
+  try {
+    cut();
+    sync();
+  } catch (const DataError&) {
+    size_ = before;
+    throw;
+  }
+  return before - end;
+}
+
 void RunRecord::append(const nlohmann::json& record) {
   SOTTO_ASSERT(record.is_object(), "a record is an object, not {}", record.type_name());
   nlohmann::json named = record;
@@ -195,7 +213,7 @@ void RunRecord::write_line(std::string_view line) {
     size_ += written;
     return;
   }
-  if (written < 0) throw_system_error("writing", path_);
+  if (written < 0) throw_file_error("writing", path_);
   has_rest_ = true;
   cut();
   throw DataError(
@@ -207,20 +225,20 @@ void RunRecord::write_line(std::string_view line) {
 
 void RunRecord::cut() {
   if (ftruncate(descriptor_, size_) != 0) {
-    throw_system_error("cutting an unfinished line off", path_);
+    throw_file_error("cutting an unfinished line off", path_);
   }
   has_rest_ = false;
 }
 
 void RunRecord::sync() {
   SOTTO_ASSERT(descriptor_ >= 0, "the record was moved away");
-  if (fsync(descriptor_) != 0) throw_system_error("syncing", path_);
+  if (fsync(descriptor_) != 0) throw_file_error("syncing", path_);
 }
 
 RunRecordContent read_run_record(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw_system_error("reading", path);
+  if (!file) throw_file_error("reading", path);
   RunRecordContent content;
   std::string line;
   int64_t number = 0;
@@ -237,7 +255,7 @@ RunRecordContent read_run_record(const std::filesystem::path& path) {
     }
   }
   // A folder can be opened, but not read.
-  if (file.bad()) throw_system_error("reading", path);
+  if (file.bad()) throw_file_error("reading", path);
   if (number == 0) content.has_cut_tail = true;
   return content;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,11 @@ class RunRecord {
   RunRecord& operator=(RunRecord&& other) noexcept;
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
+
+  // Cuts off the first record that is not `kept` and all behind it, at the end of a line, in one
+  // call of the system. Returns how many bytes are gone. Throws DataError; the file is then as
+  // before.
+  int64_t cut_back(const std::function<bool(const nlohmann::json&)>& kept);
 
   // Writes one object as one line. Throws DataError where it does not fit on the disk; the file is
   // then as before, and the next append may succeed.

@@ -386,18 +386,22 @@ Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
   return example;
 }
 
+DataError Dataset::error_of(const Utterance& utterance, const DataError& error) const {
+  std::string found = error.what();
+  if (found.ends_with('.')) found.pop_back();
+  return DataError(
+      {.attempted = fmt::format("taking line {} of {}", utterance.line, name()),
+       .found = std::move(found),
+       .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
+}
+
 std::variant<Example, SkippedUtterance> Dataset::load(int64_t place, int64_t epoch) const {
   const Item item = item_at(place);
   Example example;
   try {
     example = read(item, place, epoch);
   } catch (const DataError& error) {
-    std::string found = error.what();
-    if (found.ends_with('.')) found.pop_back();
-    const DataError numbered(
-        {.attempted = fmt::format("taking line {} of {}", item.line.line, name()),
-         .found = std::move(found),
-         .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
+    const DataError numbered = error_of(item.line, error);
     if (options_.broken == Policy::kError) throw numbered;
     return SkippedUtterance{.utterance = item.utterance, .reason = numbered.what()};
   }

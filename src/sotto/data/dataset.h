@@ -98,6 +98,8 @@ class Dataset : public Source {
   Example dry_example(const ExampleSize& size) const override {
     return make_dry_example(size.rows, manifest_.feature_dim(), size.labels);
   }
+  void check_files() const override;
+  std::vector<FileHash> hash_files(int64_t max_files) const override;
   // Thrown or skipped, as the policy says, is also what is too short once decoded.
   std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const override;
 
@@ -149,6 +151,9 @@ class Dataset : public Source {
   void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
+  // Of a file that is broken.
+  DataError error_of(const Utterance& utterance, const DataError& error) const;
+  void check_file(const Utterance& line) const;
   [[noreturn]] void refuse_emptiness() const;
   Example read(const Item& item, int64_t place, int64_t epoch) const;
   std::vector<float> read_samples(const Utterance& line, int64_t place) const;

@@ -10,6 +10,15 @@
 
 namespace sotto::data {
 
+// What a file held that items are read from; of an archive or a file of features, the part of it.
+struct FileHash {
+  std::string path;
+  // 0 where it could not be read.
+  uint64_t hash = 0;
+
+  friend bool operator==(const FileHash&, const FileHash&) = default;
+};
+
 // Items are numbered by their place among those that take part. All may be called from several
 // threads.
 class Source {
@@ -38,6 +47,14 @@ class Source {
   // Items without values: one of a size, and the largest that the one at a place may be.
   virtual Example dry_example(const ExampleSize& size) const = 0;
   virtual Example dry_at(int64_t place) const { return dry_example(size_of(place)); }
+
+  // Throws the DataError of the first item whose file is missing or no such file, where load()
+  // would throw it; nothing is decoded.
+  virtual void check_files() const {}
+  // A hash of the size and the bytes of each of at most `max_files` files that items are read from,
+  // chosen by a fixed seed. Not of when a file was changed: copies change that. Empty where the
+  // fingerprint is of the content already.
+  virtual std::vector<FileHash> hash_files(int64_t) const { return {}; }
 
   // As it is in an epoch. One that is broken is returned as skipped or thrown as DataError.
   virtual std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const = 0;

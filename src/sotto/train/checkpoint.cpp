@@ -28,20 +28,63 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kConfig = "config.yaml";
 constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kAside = ".aside";
 constexpr const char* kRemainder = ".remainder";
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// By the name of its folder; nothing where that is none of a checkpoint.
-std::optional<int64_t> step_of(const fs::path& folder) {
+// A folder's name taken apart: "step-12", "step-12.aside", "step-12.aside-2".
+struct StepName {
+  int64_t step = 0;
+  bool is_aside = false;
+};
+
+// Nothing where it is no name of a checkpoint.
+std::optional<StepName> parse_name(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  int64_t step = 0;
+  StepName parsed;
   const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, parsed.step);
+  if (error != std::errc()) return std::nullopt;
+  parsed.is_aside = std::string_view(rest, end).starts_with(kAside);
+  return rest == end || parsed.is_aside ? std::optional(parsed) : std::nullopt;
+}
+
+// Of a run, the newest last.
+std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run_folder / kCheckpointsFolder, ignored)) {
+    const std::optional<StepName> name = parse_name(entry.path());
+    if (name && name->is_aside == is_aside) found.emplace_back(name->step, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+bool is_same_folder(const fs::path& path, const std::optional<fs::path>& other) {
+  std::error_code ignored;
+  return other && fs::equivalent(path, *other, ignored);
+}
+
+// Where a checkpoint is moved to: in place of one that was moved there before, but not in place of
+// one that is in use, nor of a whole one where this one is damaged.
+fs::path aside_path(const fs::path& path, const std::optional<fs::path>& used) {
+  const std::string name = path.string() + std::string(kAside);
+  std::error_code ignored;
+  const bool is_taken =
+      fs::exists(name, ignored) &&
+      (is_same_folder(name, used) || (is_whole_checkpoint(name) && !is_whole_checkpoint(path)));
+  if (!is_taken) return name;
+  for (int number = 2;; ++number) {
+    const std::string numbered = fmt::format("{}-{}", name, number);
+    if (!fs::exists(numbered, ignored)) return numbered;
+  }
 }
 
 nlohmann::json state_json(const RunState& state) {
@@ -54,7 +97,11 @@ nlohmann::json state_json(const RunState& state) {
                          {"best_step", state.best_step},
                          {"loss_scale", state.loss_scale},
                          {"steps_since_scale_change", state.steps_since_scale_change},
+                         {"schedule_steps", state.schedule_steps},
                          {"data_fingerprint", state.data_fingerprint},
+                         {"order_fingerprint", state.order_fingerprint},
+                         {"file_hashes", state.file_hashes},
+                         {"dev_fingerprint", state.dev_fingerprint},
                          {"vocabulary", state.shape.vocabulary},
                          {"blank", state.shape.blank},
                          {"feature_dim", state.shape.feature_dim}};
@@ -65,6 +112,8 @@ nlohmann::json state_json(const RunState& state) {
     json["plateau"] = {{"best", state.plateau.best},
                        {"num_worse", state.plateau.num_worse},
                        {"factor", state.plateau.factor}};
+  if (state.longest_fitting_s > 0.0) json["longest_fitting_s"] = state.longest_fitting_s;
+  if (state.owes_evaluation) json["owes_evaluation"] = true;
   json["early_stopping"] = {{"num_worse", state.early_stopping.num_worse}};
   if (std::isfinite(state.early_stopping.best))
     json["early_stopping"]["best"] = state.early_stopping.best;
@@ -105,6 +154,12 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
     const nlohmann::json& early = json.at("early_stopping");
     state.early_stopping.num_worse = early.at("num_worse");
     if (early.contains("best")) state.early_stopping.best = early.at("best");
+    state.owes_evaluation = json.value("owes_evaluation", false);
+    state.schedule_steps = json.value("schedule_steps", int64_t{0});
+    state.order_fingerprint = json.value("order_fingerprint", uint64_t{0});
+    state.file_hashes = json.value("file_hashes", std::vector<uint64_t>());
+    state.longest_fitting_s = json.value("longest_fitting_s", 0.0);
+    state.dev_fingerprint = json.value("dev_fingerprint", uint64_t{0});
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
@@ -176,29 +231,13 @@ void check_checkpoint(const fs::path& folder, CheckpointPart part) {
   check_files(folder, {.left_out = part == CheckpointPart::kAll ? "" : kOptimizer});
 }
 
-void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
-                     uint64_t data_fingerprint) {
-  std::vector<std::string> found;
-  if (checkpoint.state.data_fingerprint != data_fingerprint)
-    found.push_back(fmt::format("{} has changed", config.data.train.string()));
-  if (checkpoint.config.seed != config.seed)
-    found.push_back(fmt::format("seed was {} and is {}", checkpoint.config.seed, config.seed));
-  if (!(checkpoint.config.effective_batch == config.effective_batch))
-    found.push_back(fmt::format("effective_batch was {} and is {}",
-                                checkpoint.config.effective_batch.to_string(),
-                                config.effective_batch.to_string()));
-  if (checkpoint.config.curriculum != config.curriculum)
-    found.push_back(fmt::format("curriculum was {} and is {}",
-                                name_of(checkpoint.config.curriculum, data::kCurricula),
-                                name_of(config.curriculum, data::kCurricula)));
-  if (!(checkpoint.config.data.text == config.data.text))
-    found.emplace_back("the rules of texts, data.text, have changed");
-  if (found.empty()) return;
-  throw DataError({.attempted = "resuming a run",
-                   .found = fmt::format("{}", fmt::join(found, "; ")),
-                   .expected = "the run as it was",
-                   .hint = "Resume with the configuration in the checkpoint, or begin a new run "
-                           "with another name."});
+bool is_whole_checkpoint(const fs::path& folder) {
+  try {
+    check_checkpoint(folder, CheckpointPart::kAll);
+    return true;
+  } catch (const DataError&) {
+    return false;
+  }
 }
 
 void load_weights(const fs::path& folder, models::Model& model) {
@@ -236,30 +275,30 @@ std::string remainder_name(const std::string& parameter) {
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
-  std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", ignored)) {
-    if (const std::optional<int64_t> step = step_of(entry.path()))
-      found.emplace_back(*step, entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<fs::path> paths;
-  for (auto& [step, path] : found) paths.push_back(std::move(path));
-  return paths;
+  return list_folders(run_folder, /*is_aside=*/false);
+}
+
+std::vector<fs::path> list_set_aside(const fs::path& run_folder) {
+  return list_folders(run_folder, /*is_aside=*/true);
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
   if (is_checkpoint(path)) return path;
   if (is_checkpoint(path / kBestFolder)) return path / kBestFolder;
   const std::vector<fs::path> all = list_checkpoints(path);
-  return all.empty() ? std::nullopt : std::optional(all.back());
+  if (!all.empty()) return all.back();
+  const std::vector<fs::path> aside = list_set_aside(path);
+  const auto newest = std::find_if(aside.rbegin(), aside.rend(), is_whole_checkpoint);
+  return newest == aside.rend() ? std::nullopt : std::optional(*newest);
 }
 
-std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step) {
+std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step,
+                                       const std::optional<fs::path>& used) {
   std::vector<fs::path> moved;
   const std::vector<fs::path> all = list_checkpoints(run_folder);
-  for (auto path = all.rbegin(); path != all.rend() && step_of(*path) > step; ++path) {
-    const fs::path aside = path->string() + ".aside";
+  for (auto path = all.rbegin(); path != all.rend() && parse_name(*path)->step >= step; ++path) {
+    if (parse_name(*path)->step == step && (!used || is_same_folder(*path, used))) continue;
+    const fs::path aside = aside_path(*path, used);
     std::error_code failed;
     fs::remove_all(aside, failed);  // of an earlier time
     fs::rename(*path, aside, failed);
@@ -273,7 +312,7 @@ std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step)
 }
 
 fs::path checkpoint_path(const fs::path& run_folder, int64_t step) {
-  return run_folder / "checkpoints" / fmt::format("{}{}", kPrefix, step);
+  return run_folder / kCheckpointsFolder / fmt::format("{}{}", kPrefix, step);
 }
 
 }  // namespace sotto::train

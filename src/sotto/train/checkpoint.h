@@ -33,7 +33,8 @@ namespace sotto::train {
 inline constexpr const char* kStateFile = "state.json";
 
 inline constexpr int64_t kCheckpointFormatVersion = 1;
-// Of a run, beside its checkpoints.
+// In a run's folder: its checkpoints, and beside them the best.
+inline constexpr const char* kCheckpointsFolder = "checkpoints";
 inline constexpr const char* kBestFolder = "best";
 
 // Where a run stands between two steps.
@@ -55,8 +56,20 @@ struct RunState {
   // How evaluations went, for a rate that depends on it, and for an end that does.
   optim::Plateau plateau = {};
   EarlyStopping early_stopping = {};
-  // Of the training data: another one would not be the same run.
+  // The evaluation that is due after the step has not been made.
+  bool owes_evaluation = false;
+  // Steps that the schedule of the rate is laid out for; 0 in checkpoints that do not say.
+  int64_t schedule_steps = 0;
+  // Of the training data: another one would not be the same run. Of its lines; of the items that
+  // take part, in their order; and of the files behind them. 0 or empty in checkpoints that do not
+  // say.
   uint64_t data_fingerprint = 0;
+  uint64_t order_fingerprint = 0;
+  std::vector<uint64_t> file_hashes = {};
+  // The longest utterance that took part, in seconds, where longer ones did not fit; else 0.
+  double longest_fitting_s = 0.0;
+  // Of what is evaluated on; 0 where there is nothing.
+  uint64_t dev_fingerprint = 0;
   models::DataShape shape;
 };
 
@@ -101,11 +114,8 @@ enum class CheckpointPart {
 // Reads every file and compares it with what was written. Throws DataError, which names folder and
 // file, where one is missing, cut short or damaged.
 void check_checkpoint(const std::filesystem::path& folder, CheckpointPart part);
-
-// Throws DataError where something is not as it was that decides which steps come: the training
-// data, seed, effective batch, order, the rules of texts.
-void check_resumable(const Checkpoint& checkpoint, const RunConfig& config,
-                     uint64_t data_fingerprint);
+// Whether all of it passes.
+bool is_whole_checkpoint(const std::filesystem::path& folder);
 
 // The weights of a checkpoint into a network of the same arithmetic (load_learner() converts).
 // Throws DataError with the differences where names, shapes or types are others; nothing is then
@@ -119,18 +129,21 @@ std::filesystem::path optimizer_path(const std::filesystem::path& folder);
 std::vector<models::NamedTensor> tensors_of(const optim::Optimizer& optimizer);
 std::string remainder_name(const std::string& parameter);
 
-// The checkpoints of a run, the newest last.
+// The checkpoints of a run, the newest last; and those that were set aside.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_folder);
+std::vector<std::filesystem::path> list_set_aside(const std::filesystem::path& run_folder);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run_folder, int64_t step);
 
-// The folder itself where it is a checkpoint; of a run's folder the best, else the newest. Nothing
-// where it is neither.
+// The folder itself where it is a checkpoint; of a run's folder the best, else the newest, else the
+// newest whole one that was set aside. Nothing where it is neither.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
 // Gives the checkpoints of a run that lie beyond a step another name, `step-N.aside`, and returns
-// those. A run that goes on from an older one would else be taken up from them, and keep them
-// instead of its own.
-std::vector<std::filesystem::path> set_aside_beyond(const std::filesystem::path& run_folder,
-                                                    int64_t step);
+// those; also one of that very step that is not the one in use. A run that goes on from an older
+// one would otherwise be resumed from them, and keep them instead of its own. `used`: the
+// checkpoint that the run goes on from.
+std::vector<std::filesystem::path> set_aside_beyond(
+    const std::filesystem::path& run_folder, int64_t step,
+    const std::optional<std::filesystem::path>& used = {});
 
 }  // namespace sotto::train

@@ -18,18 +18,21 @@ class Metrics {
  public:
   using Warning = std::function<void(const std::string&)>;
 
-  // Continues metrics.jsonl of the folder, and begins an event file whose steps go on from
-  // `first_step`. Throws DataError where they cannot be written. Later a full disk costs lines and
-  // not the run: it is warned of once, and again only after it was not so in between.
+  // Continues metrics.jsonl of the folder, of which lines of `first_step` and later ones are cut
+  // off: they are of steps that are run again. Begins an event file whose steps go on from there.
+  // Throws DataError where they cannot be written. Later a full disk costs lines and not the run:
+  // it is warned of once, and again only after it was not so in between.
   Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned);
 
   // A line, and its numbers under names where it has any. A line with names is of a "step".
   void add(const nlohmann::json& record, const std::vector<Scalar>& scalars = {});
 
-  // Returns when all that was added would survive a power failure.
-  void sync() { record_.sync(); }
+  // Returns when all that was added would survive a power failure, or that was warned of.
+  void sync();
 
  private:
+  void add_or_warn(const std::function<void()>& write);
+
   RunRecord record_;
   EventFile events_;
   Warning warned_;

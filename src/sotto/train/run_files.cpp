@@ -22,19 +22,20 @@ constexpr int64_t kFormatVersion = 1;
 
 }  // namespace
 
-void prepare_run_folder(const fs::path& folder, const RunConfig& config) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw DataError({.attempted = fmt::format("making the run's folder {}", folder.string()),
-                     .found = error.message(),
-                     .expected = "a place that can be written to",
-                     .hint = "Choose another with --out."});
-  }
+void clear_leftovers(const fs::path& folder) {
   // On a disk that does not rename at once, what replaced another one may be there in part.
   const auto check = [](const fs::path& path) { check_checkpoint(path, CheckpointPart::kAll); };
   remove_leftovers(folder, check);
-  remove_leftovers(folder / "checkpoints", check);
+  remove_leftovers(folder / kCheckpointsFolder, check);
+}
+
+void check_run_folder(const fs::path& folder) {
+  check_writable(folder);
+  std::error_code ignored;
+  if (fs::exists(folder / kCheckpointsFolder, ignored)) check_writable(folder / kCheckpointsFolder);
+}
+
+void write_config_file(const fs::path& folder, const RunConfig& config) {
   write_text_synced(folder / "config.yaml", format_yaml(write_options(config)));
 }
 

@@ -23,8 +23,13 @@ struct StepReport;
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 
-// Makes the folder, clears away what a killed process left in it, writes config.yaml.
-void prepare_run_folder(const std::filesystem::path& folder, const RunConfig& config);
+// Clears away what a killed process left in a run's folder: what it had not finished, and
+// checkpoints that it had not replaced yet. The caller holds the folder's lock.
+void clear_leftovers(const std::filesystem::path& folder);
+// Throws DataError where the run could not write its files and checkpoints there.
+void check_run_folder(const std::filesystem::path& folder);
+// Writes config.yaml.
+void write_config_file(const std::filesystem::path& folder, const RunConfig& config);
 
 nlohmann::json step_record(const StepReport& report);
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);

@@ -201,6 +201,8 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
                                         .gradient_scale = 1.0 / settings.loss_scale,
                                         .seed = settings.seed,
                                         .left_out = model.left_out(context)};
+  // Until the host has waited for the device: its failures come that late.
+  learner.is_whole = false;
   learner.optimizer.step(update);
   result.rate = learner.optimizer.rate(update);
 
@@ -210,6 +212,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   result.loss = weighted_sum(weights, losses.read());
   result.gradient_norm = learner.optimizer.gradient_norm() / settings.loss_scale;
   result.is_updated = std::isfinite(result.gradient_norm);
+  learner.is_whole = true;
   return result;
 }
 

@@ -40,6 +40,8 @@ struct Learner {
   // A pointer, because the optimizer refers to its parameters.
   std::unique_ptr<models::Model> model;
   optim::Optimizer optimizer;
+  // False while an update is under way: a failure then leaves weights and state half changed.
+  bool is_whole = true;
 };
 
 // The network of a configuration. Without `trains` it has no gradients.

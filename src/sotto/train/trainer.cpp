@@ -1,16 +1,15 @@
 #include "sotto/train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/core/file_system.h"
 #include "sotto/models/hugging_face.h"
 #include "sotto/train/init_from.h"
 #include "sotto/train/library_constant.h"
+#include "sotto/train/resume.h"
 #include "sotto/train/run_files.h"
 #include "sotto/train/run_name.h"
 #include "sotto/train/state_conversion.h"
@@ -19,26 +18,16 @@ namespace sotto::train {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-template <class Event, class... Arguments>
-void tell(const Event& event, const Arguments&... arguments) {
-  if (event) event(arguments...);
-}
-
-std::string not_updated_text(const StepReport& report, const LossScale& scale) {
-  if (scale.is_dynamic() && std::isfinite(report.result.loss))
+// `scale`: of the loss, where there is one.
+std::string not_updated_text(const StepReport& report, double scale) {
+  if (scale > 0.0 && std::isfinite(report.result.loss))
     return fmt::format(
         "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
         "they were, and the scale is halved{}",
-        report.step, scale.value(),
-        scale.value() / 2.0 < 1.0 ? ". Below 1 it helps no more: the rate may be too high, or the "
-                                    "data broken"
-                                  : "");
+        report.step, scale,
+        scale / 2.0 < 1.0 ? ". Below 1 it helps no more: the rate may be too high, or the "
+                            "data broken"
+                          : "");
   return fmt::format(
       "step {}: the gradients are not finite (loss {}); the weights stay as they "
       "were",
@@ -53,11 +42,17 @@ Trainer::Trainer(RunRequest request, RunEvents events)
       loss_scale_(request_.config.arithmetic()),
       target_(request_.device.target) {
   if (request_.config.name.empty()) request_.config.name = run_name_from(request_.folder);
+  if (!request_.lock) request_.lock = std::make_shared<FolderLock>(request_.folder);
+  check_run_folder(request_.folder);
   const RunConfig& config = request_.config;
   std::optional<Checkpoint> checkpoint;
-  if (request_.resume_from) checkpoint = read_checkpoint(*request_.resume_from);
+  if (request_.resume_from) {
+    checkpoint = read_checkpoint(*request_.resume_from);
+    for (const std::string& note : check_settings(*checkpoint, config)) tell(events_.noted, note);
+  }
   data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
                         events_.preparing);
+  if (checkpoint) check_lines(*checkpoint, data_->fingerprint(), config.data.train);
   if (request_.decide) {
     request_.config = request_.decide(config, *data_);
     data_->follow(config);
@@ -69,7 +64,6 @@ Trainer::Trainer(RunRequest request, RunEvents events)
     if (checkpoint->config.arithmetic().compute == config.arithmetic().compute)
       loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
-  if (checkpoint) check_resumable(*checkpoint, config, data_->fingerprint());
   state_.data_fingerprint = data_->fingerprint();
   const models::DataShape shape = data_->shape();
   state_.shape = shape;
@@ -78,6 +72,8 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   dry_ =
       std::make_unique<DryRun>(config, shape, DryRun::Purpose::kTraining, request_.device.target);
   make_sources();
+  identify_data(checkpoint);
+  set_length(checkpoint);
   fit_to_budget(earlier_limits(checkpoint));
   check_release_interval(config.release_caches_every, plan_.total_steps);
 
@@ -133,7 +129,11 @@ void Trainer::open_device(const models::DataShape& shape) {
 void Trainer::make_sources() {
   const RunConfig& config = request_.config;
   train_ = data_->make_train([&](const data::Source& source) {
-    return BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(1));
+    // A run that goes on keeps what it learns from, as long as that fits.
+    const double fitting_s = BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(1));
+    const double before_s = state_.longest_fitting_s;
+    state_.longest_fitting_s = before_s > 0.0 && before_s <= fitting_s ? before_s : fitting_s;
+    return state_.longest_fitting_s;
   });
   dev_ = data_->make_dev();
   if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
@@ -151,6 +151,42 @@ void Trainer::make_sources() {
       train_->lengths());
 }
 
+// What the run learns from and is evaluated on, for checkpoints; of one that goes on it must be
+// what it was.
+void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
+  if (checkpoint) check_items(checkpoint->state, *train_);
+  state_.order_fingerprint = order_fingerprint(*train_);
+  if (state_.file_hashes.empty()) {
+    for (const data::FileHash& file : train_->hash_files(kHashedFiles))
+      state_.file_hashes.push_back(file.hash);
+  }
+  state_.dev_fingerprint = dev_ ? dev_->fingerprint() : 0;
+  if (dev_) dev_->check_files();
+  state_.owes_evaluation = state_.owes_evaluation && dev_ != nullptr;
+  if (checkpoint && checkpoint->state.dev_fingerprint != 0 &&
+      checkpoint->state.dev_fingerprint != state_.dev_fingerprint)
+    tell(events_.noted,
+         "what is evaluated on has changed: evaluations before and after cannot be compared");
+}
+
+void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
+  const RunConfig& config = request_.config;
+  plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
+  const int64_t per_epoch = plan_.steps_an_epoch;
+  const RunLength length =
+      checkpoint ? length_of(config, per_epoch, *checkpoint) : length_of(config, per_epoch);
+  plan_.total_steps = length.total_steps;
+  state_.schedule_steps = length.schedule_steps;
+  if (!checkpoint) return;
+  const std::string change = describe_change(length_of(checkpoint->config, per_epoch, *checkpoint),
+                                             length, state_.step + 1, config.optimizer.schedule);
+  if (!change.empty()) tell(events_.noted, change);
+  if (state_.step >= length.total_steps)
+    tell(events_.noted,
+         fmt::format("the run has all of its {} steps; --max-steps with more of them extends it",
+                     length.total_steps));
+}
+
 void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   const RunConfig& config = request_.config;
   plan_.num_utterances = train_->num_items();
@@ -161,8 +197,6 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   } else {
     plan_.audio_seconds = length;
   }
-  plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
-  plan_.total_steps = total_steps(config, plan_.steps_an_epoch);
   plan_.num_skipped = train_->num_skipped();
   largest_item_ = find_largest_item(dry_->model(), *train_);
   BudgetFit fit(*dry_, *train_, budget_);
@@ -194,7 +228,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
           .tier = request_.config.tier,
           .seed = static_cast<uint64_t>(request_.config.seed),
           .step = step,
-          .total_steps = plan_.total_steps,
+          .total_steps = state_.schedule_steps,
           .rate_factor = state_.plateau.factor,
           .loss_scale = loss_scale_.value(),
           .limits = state_.limits,
@@ -203,28 +237,18 @@ StepSettings Trainer::settings_for(int64_t step) const {
 
 RunSummary Trainer::run() {
   summary_ = {};
-  prepare_run_folder(request_.folder, request_.config);
-  warn_of_folder();
-  metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
+  if (!metrics_) open_folder();
   monitor_.emplace(
       request_.read_device ? request_.read_device : device::watch_memory(request_.device),
       plan_.fit.worst.peak);
   tell(events_.planned, plan_);
   const double start = now_s();
   last_save_s_ = start;
-  data::Loader loader(*train_, *sampler_,
-                      {.num_threads = request_.config.data.loader_threads,
-                       .max_bytes = loader_bytes(request_.config.data),
-                       .start = state_.next});
-  while (state_.step < plan_.total_steps && !summary_.was_stopped && !ends_early()) {
-    if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
-    const StepReport report = train_one(next_step(loader));
-    tell(events_.stepped, report);
-    watch(report);
-    if (is_due(request_.config.evaluate_every)) evaluate_now();
-    const bool is_late = now_s() - last_save_s_ > request_.config.checkpoint_seconds;
-    if (is_late || is_due(request_.config.checkpoint_every)) save_or_warn();
-    summary_.was_stopped = events_.should_stop && events_.should_stop();
+  try {
+    train_to_end();
+  } catch (...) {
+    save_after_failure();
+    throw;
   }
   if (last_saved_step_ != state_.step) save_now();
   summary_.steps = state_.step;
@@ -233,6 +257,25 @@ RunSummary Trainer::run() {
   summary_.ended_early = state_.step < plan_.total_steps && ends_early();
   summary_.seconds = now_s() - start;
   return std::move(summary_);
+}
+
+void Trainer::train_to_end() {
+  const RunConfig& config = request_.config;
+  data::Loader loader(*train_, *sampler_,
+                      {.num_threads = config.data.loader_threads,
+                       .max_bytes = loader_bytes(config.data),
+                       .start = state_.next});
+  if (state_.owes_evaluation) evaluate_now();
+  while (state_.step < plan_.total_steps && !summary_.was_stopped && !ends_early()) {
+    if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
+    const StepReport report = train_one(loader.next());
+    tell(events_.stepped, report);
+    watch(report);
+    if (state_.owes_evaluation) evaluate_now();
+    const bool is_late = now_s() - last_save_s_ > config.checkpoint_seconds;
+    if (is_late || is_due(config.checkpoint_every)) save_or_warn();
+    summary_.was_stopped = events_.should_stop && events_.should_stop();
+  }
 }
 
 void Trainer::begin_epoch(int64_t epoch) {
@@ -248,16 +291,6 @@ void Trainer::begin_epoch(int64_t epoch) {
   }
 }
 
-// A file that cannot be read ends the run; what was trained until then is saved.
-data::LoadedStep Trainer::next_step(data::Loader& loader) {
-  try {
-    return loader.next();
-  } catch (const DataError&) {
-    save_or_warn();
-    throw;
-  }
-}
-
 StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const double start = now_s();
   for (const data::SkippedUtterance& skipped : loaded.skipped)
@@ -270,9 +303,11 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   if (loaded.examples.empty()) {
     learner_->optimizer.skip_step();
   } else {
-    report.result = run_saving(loaded.examples, settings);
+    report.result = run_with_retries(loaded.examples, settings);
   }
-  state_.skipped = learner_->optimizer.skipped_steps();
+  const double loss_scale = loss_scale_.value();
+  commit_step(loaded, settings, report.result);
+
   device::MemoryReport memory = arena_->report();
   memory.host_peak = learner_->host.peak_bytes();
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
@@ -281,28 +316,31 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   report.peak_bytes = memory.peak;
   report.live_bytes = memory.live;
   report.reserved_bytes = memory.high_water;
-
-  state_.limits = settings.limits;
-  state_.step = settings.step;
-  state_.next = following(loaded.position);
   report.ends_epoch = state_.next.epoch != loaded.position.epoch;
   report.seconds = now_s() - start;
-  finish_step(report);
+  finish_step(report, loss_scale);
   return report;
 }
 
-// The step, with its retries; what was trained before it is saved where it fails for good.
-StepResult Trainer::run_saving(std::span<const data::Example> examples, StepSettings& settings) {
-  try {
-    return run_step_with_retries(*learner_, examples, settings, *arena_,
-                                 [&](const Restart& restart) {
-                                   ++summary_.num_restarts;
-                                   learn_limits(restart);
-                                 });
-  } catch (const OutOfMemory&) {
-    save_or_warn();
-    throw;
-  }
+StepResult Trainer::run_with_retries(std::span<const data::Example> examples,
+                                     StepSettings& settings) {
+  return run_step_with_retries(*learner_, examples, settings, *arena_, [&](const Restart& restart) {
+    ++summary_.num_restarts;
+    learn_limits(restart);
+  });
+}
+
+// The weights have changed: from here on the state is that behind the step, whatever fails next.
+void Trainer::commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
+                          const StepResult& result) {
+  if (!loaded.examples.empty()) loss_scale_.update(result.is_updated);
+  state_.loss_scale = loss_scale_.value();
+  state_.steps_since_scale_change = loss_scale_.steps_since_change();
+  state_.skipped = learner_->optimizer.skipped_steps();
+  state_.limits = settings.limits;
+  state_.step = settings.step;
+  state_.next = following(loaded.position);
+  state_.owes_evaluation = dev_ != nullptr && is_due(request_.config.evaluate_every);
 }
 
 data::StepPosition Trainer::following(const data::StepPosition& position) const {
@@ -311,15 +349,13 @@ data::StepPosition Trainer::following(const data::StepPosition& position) const 
   return {.epoch = position.epoch + 1, .step = 0};
 }
 
-void Trainer::finish_step(const StepReport& report) {
+void Trainer::finish_step(const StepReport& report, double loss_scale) {
   summary_.loss = report.result.loss;
   summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
   summary_.audio_seconds += report.audio_seconds;
   if (plan_.num_tokens > 0) summary_.num_tokens += report.result.num_frames;
-  if (!report.result.is_updated) tell(events_.warned, not_updated_text(report, loss_scale_));
-  if (report.num_utterances > 0) loss_scale_.update(report.result.is_updated);
-  state_.loss_scale = loss_scale_.value();
-  state_.steps_since_scale_change = loss_scale_.steps_since_change();
+  if (!report.result.is_updated)
+    tell(events_.warned, not_updated_text(report, loss_scale_.is_dynamic() ? loss_scale : 0.0));
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
     tell(events_.warned, fmt::format("{}: more labels than frames can carry; it counts as 0",
@@ -354,7 +390,7 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
                                  const StepSettings& settings,
                                  const device::MemoryReport& measured) {
   const MemoryComparison comparison = compare_memory(dry_->run_step(examples, settings), measured);
-  warn_where_full("memory.json was not written", [&] {
+  warn_where_unwritten("memory.json was not written", [&] {
     write_memory_file(request_.folder, comparison.planned, comparison.measured);
   });
   tell(events_.compared, comparison);
@@ -362,7 +398,6 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 }
 
 void Trainer::evaluate_now() {
-  if (!dev_) return;
   Evaluation evaluation = evaluate(*learner_->model, *dev_, data_->tokenizer(), learner_->staging,
                                    {.limits = evaluation_limits_,
                                     .device = learner_->device,
@@ -370,75 +405,10 @@ void Trainer::evaluate_now() {
   metrics_->add(evaluation_record(state_.step, evaluation), evaluation_scalars(evaluation));
   state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
   state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
-  if (evaluation.metric() < state_.best_metric) {
-    state_.best_metric = evaluation.metric();
-    state_.best_step = state_.step;
-    warn_where_full("the best checkpoint stays the one before", [&] {
-      write_checkpoint(request_.folder / kBestFolder, *learner_, current_checkpoint());
-    });
-  }
+  state_.owes_evaluation = false;
+  if (evaluation.metric() < state_.best_metric) keep_as_best(evaluation.metric());
   tell(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
-}
-
-Checkpoint Trainer::current_checkpoint() const {
-  return {.state = state_,
-          .config = request_.config,
-          .tokenizer = data_->tokenizer(),
-          .model_config = model_config_};
-}
-
-void Trainer::save_now() {
-  const fs::path path = checkpoint_path(request_.folder, state_.step);
-  metrics_->sync();
-  write_checkpoint(path, *learner_, current_checkpoint());
-  last_save_s_ = now_s();
-  last_saved_step_ = state_.step;
-  std::vector<fs::path> all = list_checkpoints(request_.folder);
-  while (std::ssize(all) > request_.config.keep_checkpoints) {
-    std::error_code ignored;
-    fs::remove_all(all.front(), ignored);
-    all.erase(all.begin());
-  }
-  tell(events_.saved, path);
-}
-
-// In the middle of a run a full disk does not end it: the next time there may be room. `what`
-// becomes of it, for the user.
-void Trainer::warn_where_full(const char* what, const std::function<void()>& write) {
-  try {
-    write();
-  } catch (const DataError& error) {
-    tell(events_.warned, fmt::format("{}: {}", what, error.what()));
-  }
-}
-
-void Trainer::save_or_warn() {
-  last_save_s_ = now_s();
-  warn_where_full("no checkpoint was written, the ones before are kept", [&] { save_now(); });
-}
-
-// What the user should know of the run's folder.
-void Trainer::warn_of_folder() {
-  for (const fs::path& path : set_aside_beyond(request_.folder, state_.step))
-    tell(events_.warned, fmt::format("the run goes on from step {}: what lay beyond it is now {}",
-                                     state_.step, path.string()));
-  const FileSystem disk = file_system_at(request_.folder);
-  if (disk.renames_at_once) return;
-  tell(events_.warned,
-       fmt::format("{} lies on {}, which may not rename a folder at once: each checkpoint is read "
-                   "back before the one that it replaces is removed",
-                   request_.folder.string(), disk.name));
-}
-
-void Trainer::learn_limits(const Restart& restart) {
-  if (!(restart.limits == state_.limits)) {
-    state_.limits = restart.limits;
-    warn_where_full("limits.json was not written",
-                    [&] { write_learned_limits(request_.folder, restart.limits); });
-  }
-  metrics_->add(restart_record(restart));
-  tell(events_.restarted, restart);
 }
 
 bool Trainer::is_due(int64_t every) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sotto/core/folder_lock.h"
 #include "sotto/data/loader.h"
 #include "sotto/data/sampler.h"
 #include "sotto/data/source.h"
@@ -83,11 +84,18 @@ struct RunEvents {
   std::function<void(int64_t step, const Evaluation&)> evaluated = {};
   std::function<void(const std::filesystem::path&)> saved = {};
   std::function<void(int64_t step, const ReleasedCaches&)> released = {};
-  // Something the user should know, in one line.
+  // Something the user should know, in one line; and what is good to know.
   std::function<void(const std::string&)> warned = {};
+  std::function<void(const std::string&)> noted = {};
   // Asked after every step: true saves and ends the run.
   std::function<bool()> should_stop = {};
 };
+
+// Calls an event where there is somebody to hear it.
+template <class Event, class... Arguments>
+void tell(const Event& event, const Arguments&... arguments) {
+  if (event) event(arguments...);
+}
 
 struct RunRequest {
   RunConfig config;
@@ -95,7 +103,9 @@ struct RunRequest {
   std::filesystem::path folder;
   int64_t budget_bytes = 0;
   device::RunDevice device = {};
-  // A checkpoint to go on from: one that was checked.
+  // Of the folder; empty: the trainer takes it. Shared, because requests are copied.
+  std::shared_ptr<const FolderLock> lock = {};
+  // A checkpoint to go on from: what choose_checkpoint() returned.
   std::optional<std::filesystem::path> resume_from = {};
   // config.init_from is the model itself, all of which must fit but its head.
   bool inits_whole_model = false;
@@ -135,30 +145,41 @@ class Trainer {
   Learner& learner() { return *learner_; }
   device::Arena& arena() { return *arena_; }
 
-  // Trains to the end, or until should_stop; called again it goes on from there. After a step that
-  // ran out of memory for good, saves and throws OutOfMemory.
+  // Trains to the end, or until should_stop; called again it goes on from there. Whatever ends it
+  // between two updates, what was trained is saved first: a step that ran out of memory for good, a
+  // file that cannot be read, an evaluation that fails.
   RunSummary run();
 
  private:
   void open_device(const models::DataShape& shape);
   void load_first_weights(const std::optional<Checkpoint>& checkpoint);
   void make_sources();
+  void identify_data(const std::optional<Checkpoint>& checkpoint);
+  void set_length(const std::optional<Checkpoint>& checkpoint);
   void fit_to_budget(const std::optional<EarlierLimits>& earlier);
   std::optional<EarlierLimits> earlier_limits(const std::optional<Checkpoint>& checkpoint) const;
   void begin_epoch(int64_t epoch);
-  data::LoadedStep next_step(data::Loader& loader);
+  void open_folder();
+  void train_to_end();
   StepReport train_one(const data::LoadedStep& loaded);
-  StepResult run_saving(std::span<const data::Example> examples, StepSettings& settings);
+  StepResult run_with_retries(std::span<const data::Example> examples, StepSettings& settings);
+  void commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
+                   const StepResult& result);
   void compare_first_step(std::span<const data::Example> examples, const StepSettings& settings,
                           const device::MemoryReport& measured);
-  void finish_step(const StepReport& report);
+  // `loss_scale`: that of the step.
+  void finish_step(const StepReport& report, double loss_scale);
   void watch(const StepReport& report);
   using Afterwards = data::AudioCache::Afterwards;
   void give_back_caches(data::AudioCache* audio, Afterwards afterwards);
   void evaluate_now();
+  void keep_as_best(double metric);
+  void take_best_from_folder();
   void save_now();
   void save_or_warn();
-  void warn_where_full(const char* what, const std::function<void()>& write);
+  void write_current();
+  void save_after_failure();
+  void warn_where_unwritten(const char* what, const std::function<void()>& write);
   void warn_of_folder();
   void learn_limits(const Restart& restart);
   Checkpoint current_checkpoint() const;
@@ -166,6 +187,7 @@ class Trainer {
   data::StepPosition following(const data::StepPosition& position) const;
   // At the end of the run, every so many updates, or, for 0, at the end of an epoch.
   bool is_due(int64_t every) const;
+  static double now_s();
   bool ends_early() const { return state_.early_stopping.is_over(request_.config.early_stopping); }
 
   RunRequest request_;

@@ -412,5 +412,39 @@ TEST(WriteFileSynced, CannotReplaceAFolder) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"a"});
 }
 
+// As a user who is not root: in a child, where we are.
+TEST(CheckWritable, RefusesAFolderOfOthersAndNotAFullDisk) {
+  const TempFolder temp;
+  const fs::path folder = temp.path() / "checkpoints";
+  fs::create_directories(folder);
+  EXPECT_NO_THROW(check_writable(folder));
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_THROW(check_writable(temp.path() / "none"), DataError);
+  write(temp.path() / "file", "x");
+  EXPECT_THROW(check_writable(temp.path() / "file"), DataError);
+  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                              fs::perms::others_exec);
+  fs::permissions(temp.path(), fs::perms::all);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setuid(kNobody) != 0) _exit(2);
+    try {
+      check_writable(folder);
+    } catch (const DataError& error) {
+      const std::string text = error.what();
+      const bool says_so = text.find("Permission denied") != std::string::npos &&
+                           text.find("disk") == std::string::npos;
+      _exit(says_so ? 0 : 3);
+    }
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  fs::permissions(folder, fs::perms::owner_all);
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "another user cannot be taken here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 }  // namespace
 }  // namespace sotto

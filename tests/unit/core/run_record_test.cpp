@@ -146,6 +146,25 @@ TEST(RunRecord, AFullDiskAtTheHeaderLeavesAnEmptyFile) {
   EXPECT_EQ(content_of(file), kHeader);
 }
 
+TEST(RunRecord, IsCutBackAtTheFirstRecordThatIsNotKept) {
+  const TempFolder folder;
+  const auto file = folder.path() / "a.jsonl";
+  RunRecord record = RunRecord::open(file);
+  for (const int step : {1, 2, 3, 4, 2, 3}) record.append({{"step", step}});
+  const std::string whole = content_of(file);
+  const auto until = [](int64_t last) {
+    return [last](const nlohmann::json& line) { return line["step"].get<int64_t>() <= last; };
+  };
+  EXPECT_EQ(record.cut_back(until(4)), 0);
+  EXPECT_EQ(content_of(file), whole);
+  EXPECT_EQ(record.cut_back(until(2)), std::ssize(whole) - std::ssize(kHeader) - 22);
+  EXPECT_EQ(content_of(file), kHeader + "{\"step\":1}\n{\"step\":2}\n");
+  record.append({{"step", 3}});
+  EXPECT_EQ(content_of(file), kHeader + "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  record.cut_back(until(0));
+  EXPECT_EQ(content_of(file), kHeader);
+}
+
 TEST(RunRecord, MovesWithItsFile) {
   const TempFolder folder;
   RunRecord first = RunRecord::open(folder.path() / "a.jsonl");

@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/train/recogniser.h"
+#include "sotto/train/resume.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -115,6 +116,68 @@ TEST_F(Checkpoints, BeyondAStepAreSetAside) {
                                    at("run/checkpoints/step-4.aside")}));
   EXPECT_EQ(list_checkpoints(at("run")), (std::vector<fs::path>{at("run/checkpoints/step-3")}));
   check_checkpoint(at("run/checkpoints/step-20.aside"), CheckpointPart::kAll);
+}
+
+// A run that goes on from another checkpoint of the same step: its own would be taken next time.
+TEST_F(Checkpoints, OfTheSameStepAreSetAsideUnlessTheyAreInUse) {
+  EXPECT_TRUE(set_aside_beyond(at("run"), 3, at("run/checkpoints/step-3/")).empty());
+  EXPECT_EQ(set_aside_beyond(at("run"), 3, write("other/step-3")),
+            (std::vector<fs::path>{at("run/checkpoints/step-3.aside")}));
+}
+
+TEST_F(Checkpoints, ThatAreWholeAreNotReplacedAsideByDamagedOnes) {
+  write("run/checkpoints/step-3.aside");
+  damage(weights_path(at("run/checkpoints/step-3")));
+  EXPECT_EQ(set_aside_beyond(at("run"), 0),
+            (std::vector<fs::path>{at("run/checkpoints/step-3.aside-2")}));
+  check_checkpoint(at("run/checkpoints/step-3.aside"), CheckpointPart::kAll);
+  // Nor is the one in use, whatever it is.
+  write("run/checkpoints/step-3");
+  EXPECT_EQ(set_aside_beyond(at("run"), 3, at("run/checkpoints/step-3.aside")),
+            (std::vector<fs::path>{at("run/checkpoints/step-3.aside-3")}));
+}
+
+TEST_F(Checkpoints, ThatWereSetAsideCountWhereNothingElseIsLeft) {
+  write("run/checkpoints/step-12");
+  damage(weights_path(write("run/checkpoints/step-20")));
+  set_aside_beyond(at("run"), 0);
+  EXPECT_EQ(list_set_aside(at("run")),
+            (std::vector<fs::path>{at("run/checkpoints/step-3.aside"),
+                                   at("run/checkpoints/step-12.aside"),
+                                   at("run/checkpoints/step-20.aside")}));
+  EXPECT_EQ(find_checkpoint(at("run")), at("run/checkpoints/step-12.aside"));
+  const FolderLock lock(at("run"));
+  std::vector<std::string> notes;
+  const auto choose = [&](bool resumes) {
+    return choose_checkpoint(lock, {.resumes = resumes, .resume_from = {}},
+                             [&](const std::string& text) { notes.push_back(text); });
+  };
+  EXPECT_EQ(choose(true), at("run/checkpoints/step-12.aside"));
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_PRED2(contains, notes[0], "step-20.aside cannot be used");
+  EXPECT_PRED2(contains, notes[1],
+               "it goes on from " + at("run/checkpoints/step-12.aside").string());
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { choose(false); }), "--resume");
+  write("run/checkpoints/step-2");
+  EXPECT_EQ(choose(true), at("run/checkpoints/step-2"));
+}
+
+TEST_F(Checkpoints, ThatAreNamedAreCheckedToo) {
+  const FolderLock lock(at("elsewhere"));
+  const fs::path named = at("run/checkpoints/step-3");
+  EXPECT_EQ(choose_checkpoint(lock, {.resume_from = named}, {}), named);
+  damage(optimizer_path(named));
+  EXPECT_PRED2(contains,
+               message_of<DataError>([&] { choose_checkpoint(lock, {.resume_from = named}, {}); }),
+               "optimizer.safetensors is damaged");
+}
+
+// A process that was killed while it replaced a checkpoint in two renames.
+TEST_F(Checkpoints, ThatWereBeingReplacedAreFound) {
+  fs::rename(at("run/checkpoints/step-3"), at("run/checkpoints/.step-3.replaced-999999999"));
+  const FolderLock lock(at("run"));
+  EXPECT_EQ(choose_checkpoint(lock, {.resumes = true, .resume_from = {}}, {}),
+            at("run/checkpoints/step-3"));
 }
 
 }  // namespace

@@ -45,6 +45,27 @@ TEST(Metrics, FilesOfAFullDiskGoOnWhenThereIsRoom) {
   EXPECT_EQ(steps, (std::vector<int64_t>{1, 4}));
 }
 
+TEST(Metrics, HaveOneLineOfAStepThatIsRunAgain) {
+  const test::TempFolder folder;
+  const auto add = [&](int64_t first, int64_t last) {
+    Metrics metrics(folder.path(), first, {});
+    for (int64_t step = first; step <= last; ++step) {
+      metrics.add({{"kind", "step"}, {"step", step}});
+      if (step % 2 == 0) metrics.add({{"kind", "evaluation"}, {"step", step}});
+    }
+  };
+  add(1, 5);
+  add(4, 6);  // killed behind step 5, its checkpoint is of step 3
+  add(7, 7);
+  std::vector<std::string> lines;
+  for (const nlohmann::json& record : read_run_record(folder.path() / kMetricsFile).records)
+    lines.push_back(
+        fmt::format("{}{}", record["kind"] == "step" ? "" : "e", record["step"].get<int64_t>()));
+  EXPECT_EQ(lines, (std::vector<std::string>{"1", "2", "e2", "3", "4", "e4", "5", "6", "e6", "7"}));
+  add(1, 1);
+  EXPECT_EQ(read_run_record(folder.path() / kMetricsFile).records.size(), 1u);
+}
+
 TEST(Metrics, AFolderThatIsNotThereIsAnErrorAtTheBeginning) {
   const test::TempFolder folder;
   EXPECT_THROW(Metrics(folder.path() / "none", 1, {}), DataError);
