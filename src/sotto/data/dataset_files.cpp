@@ -68,13 +68,10 @@ struct HashedFile {
 
 uint64_t hash_file(const HashedFile& file, int64_t most, TarShards& shards) {
   if (const std::optional<TarMember> member = tar_member(file.path)) {
-    const std::span<const std::byte> content = shards.find(*member);
-    const auto read = [&](int64_t offset, std::span<char> bytes) {
-      const auto part = content.subspan(static_cast<size_t>(offset), bytes.size());
-      std::ranges::transform(part, bytes.begin(), [](std::byte b) { return static_cast<char>(b); });
-      return std::ssize(bytes);
-    };
-    return hash_range(0, std::ssize(content), most, read);
+    const FilePart content = shards.find(*member);
+    return hash_range(0, content.size, most, [&](int64_t offset, std::span<char> bytes) {
+      return content.read(offset, bytes);
+    });
   }
   const InputFile opened = InputFile::open(file.path, "a file of the training data");
   const int64_t end = file.end < 0 ? opened.size() : file.end;

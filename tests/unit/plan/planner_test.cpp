@@ -29,8 +29,7 @@ kernels::Rates some_rates(train::Compute compute) {
   return rates;
 }
 
-constexpr device::Target kCard{
-    .processor = device::Processor::kCuda, .capability = 86, .num_sms = 46};
+const device::Target kCard{.processor = device::Processor::kCuda, .capability = 86, .num_sms = 46};
 
 class PlannerTest : public ::testing::Test {
  protected:
