@@ -39,9 +39,9 @@ constexpr int kRepeats = 5;
 // A measurement lasts about so long: a GPU's clock rises only under work.
 constexpr double kLeastSeconds = 0.01;
 constexpr int kMostCalls = 400;
-// A call that takes longer counts by itself: fp16 on a CPU, which has no products of its own for
-// it.
-constexpr double kLongSeconds = 0.5;
+// On a CPU a call that takes longer is long enough to count by itself: a slow processor, or an
+// arithmetic that it has no products for, would otherwise be measured for minutes.
+constexpr double kLongSeconds = 0.1;
 // For the tensors that are measured with.
 constexpr int64_t kArenaBytes = int64_t{1} << 30;
 // Of the bandwidth of an addition, what norms, activations and dropout reach on a GPU: by whole
