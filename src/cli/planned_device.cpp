@@ -77,7 +77,6 @@ plan::PlanRequest PlannedDevice::request(const train::RunConfig& config,
           .budget = {.bytes = budget_bytes - constant_bytes,
                      .host_bytes = host_bytes,
                      .constant_bytes = constant_bytes},
-          .has_cpu_bf16 = device::has_bf16_products(device::read_cpu_features()),
           .rates = rates};
 }
 

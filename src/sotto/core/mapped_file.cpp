@@ -39,6 +39,11 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::release() const {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): madvise takes no pointer to const
+  if (!bytes_.empty()) madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 void refuse_file(const std::filesystem::path& path, std::string found, std::string expected,

@@ -205,10 +205,13 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   const std::span<const float> durations = columns.durations_s;
   profile.seconds = std::accumulate(durations.begin(), durations.end(), 0.0);
   profile.durations_s = Distribution::of(std::vector<float>(durations.begin(), durations.end()));
-  profile.characters = Distribution::of_counts(columns.num_characters);
-  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
   constexpr int64_t kBins = 16;
   profile.histogram = Histogram::of(durations, kBins);
+  // A column of millions of lines is looked at once.
+  index.release();
+  profile.characters = Distribution::of_counts(columns.num_characters);
+  profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);
+  index.release();
   add_sample(profile, look_at_sample(manifest, options));
   return profile;
 }

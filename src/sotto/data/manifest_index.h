@@ -74,6 +74,10 @@ class ManifestIndex {
     std::span<const uint32_t> num_characters;
   };
   const Columns& columns() const { return columns_; }
+  // Gives back the memory of what was looked at, where the index lies in a file.
+  void release() const {
+    if (mapped_) mapped_->release();
+  }
 
  private:
   ManifestIndex() = default;
@@ -86,8 +90,7 @@ class ManifestIndex {
   // Beside the manifest or in the cache folder; none where neither can be written.
   static std::optional<ManifestIndex> make_stored(const InputFile& manifest,
                                                   const IndexOptions& options);
-  static ManifestIndex make(const InputFile& manifest, const IndexOptions& options,
-                            bool is_stored);
+  static ManifestIndex make(const InputFile& manifest, const IndexOptions& options, bool is_stored);
   static ManifestIndex make_in_memory(const InputFile& manifest, const IndexOptions& options);
 
   // One of the two holds the columns.

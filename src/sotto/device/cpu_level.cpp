@@ -33,12 +33,4 @@ void check_cpu_level(std::string_view cpu_level, const std::vector<std::string>&
        .hint = "In a virtual machine, let it show the host's CPU features."});
 }
 
-bool has_bf16_products(const std::vector<std::string>& features) {
-  // On Arm, and on x86_64.
-  constexpr std::array<std::string_view, 3> kBf16 = {"bf16", "avx512_bf16", "amx_bf16"};
-  return std::ranges::any_of(features, [&](const std::string& feature) {
-    return std::ranges::find(kBf16, feature) != kBf16.end();
-  });
-}
-
 }  // namespace sotto::device

@@ -13,8 +13,4 @@ namespace sotto::device {
 // about the CPU and passes.
 void check_cpu_level(std::string_view cpu_level, const std::vector<std::string>& features);
 
-// Whether a CPU with `features` has products in bf16. Without them such a product is a conversion
-// and a product in fp32, or far slower.
-bool has_bf16_products(const std::vector<std::string>& features);
-
 }  // namespace sotto::device

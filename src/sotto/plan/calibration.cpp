@@ -42,9 +42,9 @@ constexpr int kRepeats = 5;
 // A measurement lasts about so long: a GPU's clock rises only under work.
 constexpr double kLeastSeconds = 0.01;
 constexpr int kMostCalls = 400;
-// A call that takes longer counts by itself: fp16 on a CPU, which has no products of its own for
-// it.
-constexpr double kLongSeconds = 0.5;
+// On a CPU a call that takes longer is long enough to count by itself: a slow processor, or an
+// arithmetic that it has no products for, would otherwise be measured for minutes.
+constexpr double kLongSeconds = 0.1;
 // For the tensors that are measured with: as many of these as the budget has room for.
 constexpr int64_t kBytesPerScale = int64_t{64} << 20;
 constexpr int64_t kFullScale = 16;
@@ -327,7 +327,7 @@ Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int
 std::vector<train::Compute> computes_of(const device::Target& target) {
   if (!target.is_cuda()) {
     // Minutes would go by for what no plan chooses.
-    if (!device::has_bf16_products(device::read_cpu_features())) return {train::Compute::kFp32};
+    if (!target.cpu.bf16) return {train::Compute::kFp32};
     return {train::Compute::kFp32, train::Compute::kBf16};
   }
   if (!target.has_bf16()) return {train::Compute::kFp32, train::Compute::kFp16};

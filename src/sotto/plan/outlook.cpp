@@ -84,7 +84,7 @@ class Climb {
       };
     };
     if (request_.target.has_bf16()) {
-      const bool is_slow = !request_.target.is_cuda() && !request_.has_cpu_bf16;
+      const bool is_slow = !request_.target.is_cuda() && !request_.target.cpu.bf16;
       const char* slow = is_slow ? ", and slow: this processor has no bf16" : "";
       step(fmt::format("--set numerics=bf16-exact (other rounding{})", slow),
            take(train::Numerics::kBf16Exact));

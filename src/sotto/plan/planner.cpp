@@ -73,7 +73,7 @@ bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
 std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
   if (!request.open.numerics) return {request.config.numerics};
   const device::Target& target = request.target;
-  if (!target.is_cuda() && !request.has_cpu_bf16) return {Numerics::kFp32};
+  if (!target.is_cuda() && !target.cpu.bf16) return {Numerics::kFp32};
   if (!target.is_cuda()) return {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean};
   if (!target.has_bf16()) return {Numerics::kFp32, Numerics::kFp16};
   return {Numerics::kFp32, Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean};

@@ -40,9 +40,6 @@ struct PlanRequest {
   models::DataShape shape;
   device::Target target;
   train::StepBudget budget;
-  // Of a CPU: whether it has products in bf16. Where it has not, no arithmetic with bf16 is chosen,
-  // nor is its speed asked for.
-  bool has_cpu_bf16 = true;
   // How fast the device is in an arithmetic.
   std::function<kernels::Rates(train::Compute)> rates;
 };

@@ -35,15 +35,5 @@ TEST(CpuLevel, AsksNothingOfTheBaselineOrAnUnknownCpu) {
   EXPECT_NO_THROW(check_cpu_level("x86-64-v3", {}));
 }
 
-TEST(CpuLevel, KnowsTheProductsInBf16) {
-  EXPECT_TRUE(has_bf16_products({"asimd", "bf16"}));
-  EXPECT_TRUE(has_bf16_products({"avx2", "avx512_bf16"}));
-  EXPECT_TRUE(has_bf16_products({"avx2", "amx_bf16"}));
-  // As of a Neoverse-N1, and of a Skylake.
-  EXPECT_FALSE(has_bf16_products({"asimd", "asimdhp", "asimddp"}));
-  EXPECT_FALSE(has_bf16_products({"avx2", "avx512f", "fma"}));
-  EXPECT_FALSE(has_bf16_products({}));
-}
-
 }  // namespace
 }  // namespace sotto::device
