@@ -1,10 +1,11 @@
 """Runs the pinned clang-tidy over our .cpp files, two at a time, and remembers those it found clean.
 
-usage: tools/tidy.py [--all]
+usage: tools/tidy.py [--all] [--minutes N]
 
 Without --all: files changed in the last 20 commits or not yet committed, and for each changed header one file
-that includes it. Clean files are remembered in .deps/tidy-cache; a file is checked again when it, a header of
-ours that it includes, its compile command or .clang-tidy changes.
+that includes it. With --minutes: those that changed last come first, and after N minutes the rest is left out
+and counted (`make test-slow` has no limit). Clean files are remembered in .deps/tidy-cache; a file is checked
+again when it, a header of ours that it includes, its compile command or .clang-tidy changes.
 """
 
 import argparse
@@ -61,11 +62,12 @@ def compile_commands(root: Path) -> dict[str, str]:
     return commands
 
 
-def changed_files(root: Path) -> set[str]:
+def changed_files(root: Path) -> list[str]:
+    """What changed last comes first."""
     committed = git(root, "log", f"-{NUM_COMMITS}", "--first-parent", "-m", "--name-only", "--format=", "-z")
     uncommitted = git(root, "diff", "--name-only", "-z", "HEAD")
     new = git(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return {*committed, *uncommitted, *new}
+    return list(dict.fromkeys(name.strip() for name in [*new, *uncommitted, *committed]))
 
 
 def choose(tree: Tree, candidates: list[str], changed: set[str]) -> list[str]:
@@ -117,6 +119,7 @@ def forget_old(cache: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="clang-tidy over our .cpp files")
     parser.add_argument("--all", action="store_true", help="every file, not only those changed of late")
+    parser.add_argument("--minutes", type=float, help="begin with no further file after this time")
     arguments = parser.parse_args()
     root = root_of_this_tree()
     configure(root)
@@ -127,7 +130,10 @@ def main() -> int:
     # command. The CUDA versions need CUDA's headers, and those for x86_64 its intrinsics.
     elsewhere = ("_cuda.cpp", "_x86_64.cpp")
     candidates = [name for name in sources if name in commands or not name.endswith(elsewhere)]
-    chosen = candidates if arguments.all else choose(tree, candidates, changed_files(root))
+    changed = changed_files(root)
+    chosen = candidates if arguments.all else choose(tree, candidates, set(changed))
+    place = {name: number for number, name in enumerate(changed)}
+    chosen.sort(key=lambda name: place.get(name, len(place)))
 
     asking = [str(root / CLANG_TIDY), "--version"]
     version = subprocess.run(asking, capture_output=True, text=True, check=True).stdout
@@ -143,17 +149,23 @@ def main() -> int:
         else:
             waiting.append(name)
 
-    failed = 0
+    deadline = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
+    failed = left = 0
     with ThreadPoolExecutor(NUM_PARALLEL) as pool:
-        for outcome in pool.map(lambda name: run(root, name), waiting):
-            if outcome.is_clean:
+        for outcome in pool.map(
+            lambda name: run(root, name) if time.monotonic() < deadline else None, waiting
+        ):
+            if outcome is None:
+                left += 1
+            elif outcome.is_clean:
                 (cache / keys[outcome.name]).touch()
             else:
                 failed += 1
                 print(f"{outcome.name}:\n{outcome.text}")
     print(
-        f"{len(chosen)} of {len(sources)} files: {len(waiting)} checked, {failed} with findings, "
+        f"{len(chosen)} of {len(sources)} files: {len(waiting) - left} checked, {failed} with findings, "
         f"{len(chosen) - len(waiting)} known to be clean"
+        + (f", {left} left out after {arguments.minutes:g} minutes" if left else "")
     )
     return 1 if failed else 0
 

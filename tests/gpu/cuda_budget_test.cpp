@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                    with(network(12, 768), {"--set", "optimizer.state=host", "--set", "tier=host",
                                            "--set", "numerics=bf16-exact"})},
         BudgetCase{"large", "3GiB", network(12, 1024)}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace sotto::test

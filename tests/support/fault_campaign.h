@@ -167,7 +167,7 @@ class FaultCampaign : public TrainRuns {
   void fail_fsync() { fail("fsync", 120, draw(2) == 0 ? EIO : ENOSPC); }
   void fail_rename() { fail("rename", 40, any_errno()); }
   void fail_malloc() {
-    const std::string fault = fmt::format("{}:{}", 1 + draw(4'000), draw(2) == 0 ? 4'096 : 65'536);
+    const std::string fault = fmt::format("{}:{}", 1 + draw(2'000), draw(2) == 0 ? 4'096 : 65'536);
     happened_ = "SOTTO_MALLOC_FAULT=" + fault;
     std::vector<std::string> environment = with_faults("");
     environment.push_back(happened_);

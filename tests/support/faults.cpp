@@ -8,7 +8,8 @@
 //
 //   SOTTO_MALLOC_FAULT=NUMBER:BYTES
 //
-// The NUMBER-th allocation of at least BYTES, 4096 or more, fails.
+// The NUMBER-th allocation of at least BYTES, 4096 or more, fails, counted from the start of
+// main().
 #include <dlfcn.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
@@ -123,11 +124,23 @@ struct MallocFault {
   }
 };
 
-// OpenMP's library ends the program where it gets no memory, whatever the program would do.
-bool is_of_openmp(void* caller) {
+// Libraries that end the program where they get no memory, whatever it would do: OpenMP's says so
+// and exits, NVIDIA's BLAS for Arm writes to what it did not get.
+bool is_of_a_library_that_dies(void* caller) {
   Dl_info info = {};
-  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
-         std::strstr(info.dli_fname, "libgomp") != nullptr;
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  return std::strstr(info.dli_fname, "libgomp") != nullptr ||
+         std::strstr(info.dli_fname, "libnvpl") != nullptr;
+}
+
+using Main = int (*)(int, char**, char**);
+Main program_main = nullptr;
+std::atomic<bool> has_started = false;
+
+// Libraries allocate before main() too, where nobody could catch what is thrown.
+int start_program(int argc, char** argv, char** environment) {
+  has_started = true;
+  return program_main(argc, argv, environment);
 }
 
 // fcntl.h is not included, because it may define open() itself.
@@ -197,13 +210,20 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
   return next(from_folder, from, to_folder, to, flags);
 }
 
+int __libc_start_main(Main main, int argc, char** argv, void (*init)(), void (*fini)(),
+                      void (*rtld_fini)(), void* stack_end) {
+  program_main = main;
+  static const auto next = real<decltype(&__libc_start_main)>("__libc_start_main");
+  return next(start_program, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
 void* malloc(size_t bytes) noexcept {
   static std::atomic<long> count = 0;
   constexpr size_t kLeast = 4096;
-  if (bytes >= kLeast) {
+  if (bytes >= kLeast && has_started) {
     const MallocFault& fault = MallocFault::from_environment();
     if (fault.number > 0 && static_cast<long>(bytes) >= fault.least_bytes &&
-        !is_of_openmp(__builtin_return_address(0)) && ++count == fault.number) {
+        !is_of_a_library_that_dies(__builtin_return_address(0)) && ++count == fault.number) {
       errno = ENOMEM;
       return nullptr;
     }

@@ -14,35 +14,33 @@ namespace sotto {
 
 namespace {
 
-using nlohmann::json;
-
 // What a setting must be to become a T.
 template <class T>
 struct Setting;
 template <>
 struct Setting<bool> {
   static constexpr const char* kExpected = "true or false";
-  static bool holds(const json& value) { return value.is_boolean(); }
+  static bool holds(const nlohmann::json& value) { return value.is_boolean(); }
 };
 template <>
 struct Setting<int64_t> {
   static constexpr const char* kExpected = "a whole number";
-  static bool holds(const json& value) { return value.is_number_integer(); }
+  static bool holds(const nlohmann::json& value) { return value.is_number_integer(); }
 };
 template <>
 struct Setting<double> {
   static constexpr const char* kExpected = "a number";
-  static bool holds(const json& value) { return value.is_number(); }
+  static bool holds(const nlohmann::json& value) { return value.is_number(); }
 };
 template <>
 struct Setting<std::string> {
   static constexpr const char* kExpected = "a word";
-  static bool holds(const json& value) { return value.is_string(); }
+  static bool holds(const nlohmann::json& value) { return value.is_string(); }
 };
 template <>
 struct Setting<std::vector<int64_t>> {
   static constexpr const char* kExpected = "a list of whole numbers";
-  static bool holds(const json& value) {
+  static bool holds(const nlohmann::json& value) {
     return value.is_array() && std::ranges::all_of(value, Setting<int64_t>::holds);
   }
 };
@@ -55,7 +53,7 @@ JsonSettings::JsonSettings(const std::filesystem::path& path, std::string attemp
           read_text_file(path),
           {.path = path, .part = "it", .expected = "settings, as transformers writes them"})) {}
 
-JsonSettings::JsonSettings(json object, std::string attempted)
+JsonSettings::JsonSettings(nlohmann::json object, std::string attempted)
     : attempted_(std::move(attempted)), values_(std::move(object)) {
   if (!values_.is_object()) refuse(sotto::shown(values_), "a JSON object of settings");
 }
@@ -63,7 +61,7 @@ JsonSettings::JsonSettings(json object, std::string attempted)
 template <class T>
 T JsonSettings::get(const char* key, T fallback) const {
   if (!has(key)) return fallback;
-  const json& value = values_.at(key);
+  const nlohmann::json& value = values_.at(key);
   if (!Setting<T>::holds(value)) refuse(shown(key), Setting<T>::kExpected);
   return value.get<T>();
 }

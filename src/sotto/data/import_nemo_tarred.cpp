@@ -16,7 +16,6 @@ namespace sotto::data {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 // "audio_{0..7}.tar" taken apart. NeMo writes the brackets in four more ways, for shells that would
 // take them as their own.
@@ -94,13 +93,13 @@ std::optional<std::string> name_inside(TarShards& shards, const fs::path& archiv
   return std::nullopt;
 }
 
-std::string text_at(const json& object, const char* key) {
+std::string text_at(const nlohmann::json& object, const char* key) {
   const auto at = object.find(key);
   return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
 
 // Takes what a line says but for the file; returns what is wrong.
-std::string take_line(const json& object, ImportItem& item) {
+std::string take_line(const nlohmann::json& object, ImportItem& item) {
   if (text_at(object, "audio_filepath").empty()) return "no audio_filepath";
   if (!object.contains("text") || !object.at("text").is_string()) return "no text";
   item.text = text_at(object, "text");
@@ -147,7 +146,7 @@ class TarredManifest {
  private:
   std::string take(std::string_view line, ImportItem& item) {
     if (!is_utf8(line)) return "not UTF-8";
-    const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) return "not a JSON object";
     std::string fault = take_line(object, item);
     if (!fault.empty()) return fault;

@@ -23,7 +23,6 @@ namespace sotto::data {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* kManifest = "a manifest: JSON lines, one utterance a line";
 
@@ -67,16 +66,16 @@ uint64_t fingerprint_of(const ManifestScan& scan, const ColumnStore& columns) {
 }
 
 std::string tail_of(const ManifestScan& scan, const ColumnStore& columns) {
-  json bad_lines = json::array();
+  nlohmann::json bad_lines = nlohmann::json::array();
   for (const auto& [line, fault] : scan.bad_lines)
     bad_lines.push_back({line, fault.found, fault.expected, fault.hint});
   std::string characters;
   for (const char32_t character : scan.characters) append_utf8(characters, character);
-  return json{{"bad_lines", std::move(bad_lines)},
-              {"num_bad_lines", scan.num_bad_lines},
-              {"characters", characters},
-              {"feature_dim", scan.feature_dim},
-              {"fingerprint", fingerprint_of(scan, columns)}}
+  return nlohmann::json{{"bad_lines", std::move(bad_lines)},
+                        {"num_bad_lines", scan.num_bad_lines},
+                        {"characters", characters},
+                        {"feature_dim", scan.feature_dim},
+                        {"fingerprint", fingerprint_of(scan, columns)}}
       .dump();
 }
 
@@ -192,9 +191,10 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
   reader.take(columns_.num_characters);
 
   const std::span<const std::byte> tail = bytes.subspan(sizeof(Header) + columns_bytes);
-  const json parsed = json::parse(reinterpret_cast<const char*>(tail.data()),
-                                  reinterpret_cast<const char*>(tail.data() + tail.size()), nullptr,
-                                  /*allow_exceptions=*/false);
+  const nlohmann::json parsed =
+      nlohmann::json::parse(reinterpret_cast<const char*>(tail.data()),
+                            reinterpret_cast<const char*>(tail.data() + tail.size()), nullptr,
+                            /*allow_exceptions=*/false);
   if (!parsed.is_object()) return false;
   // A number with a fraction or beyond 64 bits would become another one.
   for (const char* key : {"feature_dim", "fingerprint", "num_bad_lines"}) {
@@ -203,7 +203,7 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
   feature_dim_ = parsed["feature_dim"];
   fingerprint_ = parsed["fingerprint"];
   num_bad_lines_ = parsed["num_bad_lines"];
-  for (const json& bad : parsed.at("bad_lines")) {
+  for (const nlohmann::json& bad : parsed.at("bad_lines")) {
     if (!bad.at(0).is_number_integer()) return false;
     bad_lines_.push_back({.line = bad.at(0),
                           .fault = {.found = bad.at(1), .expected = bad.at(2), .hint = bad.at(3)}});

@@ -11,8 +11,6 @@ namespace sotto::data {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr std::string_view kSourceHint =
     "An utterance has audio_filepath, or feature_filepath with frame_offset, num_frames and "
     "feature_dim.";
@@ -42,11 +40,11 @@ std::string shortened(std::string_view text) {
   throw LineFault{.found = found, .expected = std::string(expected), .hint = std::string(hint)};
 }
 
-json parse_object(std::string_view text) {
+nlohmann::json parse_object(std::string_view text) {
   constexpr std::string_view kObject = "a JSON object on each line";
   // The parser takes a zero for the end of the text, and does not look at what follows.
   if (text.find('\0') != std::string_view::npos) refuse("a zero byte", "text in UTF-8");
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) {
     if (!is_utf8(text)) refuse("not UTF-8", "text in UTF-8");
     refuse(fmt::format("not JSON: {}", shortened(text)), kObject);
@@ -60,12 +58,12 @@ json parse_object(std::string_view text) {
 // a list in a list, as deep as its writer liked, could exhaust the stack.
 class Line {
  public:
-  explicit Line(const json& object) : object_(object) {}
+  explicit Line(const nlohmann::json& object) : object_(object) {}
 
   bool has(const char* key) const { return object_.contains(key); }
 
   std::string text(const char* key) const {
-    const json& value = require(key);
+    const nlohmann::json& value = require(key);
     if (!value.is_string()) refuse_value(key, value, "a string");
     return value.get<std::string>();
   }
@@ -81,7 +79,7 @@ class Line {
     return name;
   }
   double seconds(const char* key) const {
-    const json& value = require(key);
+    const nlohmann::json& value = require(key);
     if (!value.is_number() ||
         !(value.get<double>() >= 0.0 && value.get<double>() <= kMostSeconds)) {
       refuse_value(
@@ -91,7 +89,7 @@ class Line {
     return value.get<double>();
   }
   int64_t count(const char* key, int64_t least, int64_t most) const {
-    const json& value = require(key);
+    const nlohmann::json& value = require(key);
     if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most) {
       refuse_value(key, value,
                    fmt::format("a whole number of at least {} and at most {}", least, most));
@@ -100,10 +98,10 @@ class Line {
   }
 
   std::vector<Line> objects(const char* key) const {
-    const json& value = require(key);
+    const nlohmann::json& value = require(key);
     if (!value.is_array()) refuse_value(key, value, "a list");
     std::vector<Line> found;
-    for (const json& item : value) {
+    for (const nlohmann::json& item : value) {
       if (!item.is_object())
         refuse(fmt::format("{}: an item is {}", key, item.type_name()), "objects");
       found.emplace_back(item);
@@ -111,7 +109,7 @@ class Line {
     return found;
   }
 
-  [[noreturn]] void refuse_value(const char* key, const json& value,
+  [[noreturn]] void refuse_value(const char* key, const nlohmann::json& value,
                                  std::string_view expected) const {
     // To print one that is deep could exhaust the stack too.
     const bool is_nested = value.is_structured() && !value.empty();
@@ -120,12 +118,12 @@ class Line {
   }
 
  private:
-  const json& require(const char* key) const {
+  const nlohmann::json& require(const char* key) const {
     if (!has(key)) refuse(fmt::format("no key '{}'", key), "one", kSourceHint);
     return object_.at(key);
   }
 
-  const json& object_;
+  const nlohmann::json& object_;
 };
 
 void take_source(const Line& line, Utterance& utterance) {
@@ -184,7 +182,7 @@ Utterance take_utterance(const Line& line) {
 
 std::variant<Utterance, LineFault> parse_manifest_line(std::string_view line) {
   try {
-    const json object = parse_object(line);
+    const nlohmann::json object = parse_object(line);
     return take_utterance(Line(object));
   } catch (LineFault& fault) {
     return std::move(fault);

@@ -17,7 +17,6 @@ namespace sotto::data {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kSpecialTokens = "special_tokens_map.json";
@@ -41,14 +40,15 @@ JsonSettings open_settings(const fs::path& path) {
 }
 
 // A token is a text, or an object with its content.
-std::optional<std::string> text_of(const json& token) {
+std::optional<std::string> text_of(const nlohmann::json& token) {
   if (token.is_string()) return token.get<std::string>();
   if (token.is_object() && token.contains("content") && token.at("content").is_string())
     return token.at("content").get<std::string>();
   return std::nullopt;
 }
 
-std::string token_of(const JsonSettings& file, const std::string& key, const json& value) {
+std::string token_of(const JsonSettings& file, const std::string& key,
+                     const nlohmann::json& value) {
   const std::optional<std::string> text = text_of(value);
   if (!text || text->empty()) file.refuse(fmt::format("\"{}\": {}", key, shown(value)), "a token");
   return *text;
@@ -56,14 +56,14 @@ std::string token_of(const JsonSettings& file, const std::string& key, const jso
 
 void take_extra(const JsonSettings& file, const char* key, TokenizerSettings& settings) {
   if (!file.has(key)) return;
-  const json& value = file.values().at(key);
+  const nlohmann::json& value = file.values().at(key);
   if (value.is_object()) {
     for (const auto& [name, token] : value.items())
       settings.named.emplace_back(name, token_of(file, name, token));
     return;
   }
   if (!value.is_array()) file.refuse(file.shown(key), "a list of tokens");
-  for (const json& token : value) {
+  for (const nlohmann::json& token : value) {
     std::string text = token_of(file, key, token);
     if (std::ranges::find(settings.extra, text) == settings.extra.end())
       settings.extra.push_back(std::move(text));
@@ -94,7 +94,7 @@ void take_special_tokens(const JsonSettings& file, TokenizerSettings& settings) 
       settings);
 }
 
-AddedToken added_token(const JsonSettings& file, const json& token, int64_t number) {
+AddedToken added_token(const JsonSettings& file, const nlohmann::json& token, int64_t number) {
   const auto flag = [&](const char* key) {
     return token.is_object() && token.contains(key) && token.at(key).is_boolean() &&
            token.at(key).get<bool>();
@@ -117,7 +117,7 @@ int64_t number_of(const JsonSettings& file, const std::string& text) {
 
 // Where tokenizer_config.json has them, transformers reads them nowhere else.
 void take_decoder(const JsonSettings& file, TokenizerSettings& settings) {
-  const json& decoder = file.values().at(kDecoder);
+  const nlohmann::json& decoder = file.values().at(kDecoder);
   if (!decoder.is_object()) file.refuse(file.shown(kDecoder), "an object of tokens");
   for (const auto& [number, token] : decoder.items())
     settings.added.push_back(added_token(file, token, number_of(file, number)));
@@ -137,8 +137,8 @@ void take_older_files(const fs::path& folder, TokenizerSettings& settings) {
   if (!fs::exists(folder / kTokenizerJson)) return;
   const JsonSettings file = open_settings(folder / kTokenizerJson);
   if (!file.has("added_tokens")) return;
-  const json& tokens = file.values().at("added_tokens");
-  for (const json& token : tokens) {
+  const nlohmann::json& tokens = file.values().at("added_tokens");
+  for (const nlohmann::json& token : tokens) {
     if (!token.is_object() || !token.contains("id") || !token.at("id").is_number_integer())
       file.refuse(fmt::format("added_tokens: {}", shown(token)), "tokens with their id");
     settings.added.push_back(added_token(file, token, token.at("id").get<int64_t>()));
@@ -158,7 +158,7 @@ void take_tokenizer_config(const JsonSettings& file, TokenizerSettings& settings
     file.refuse(file.shown("split_special_tokens"), "false");
   take_special_tokens(file, settings);
   if (file.names("word_delimiter_token")) {
-    const json& value = file.values().at("word_delimiter_token");
+    const nlohmann::json& value = file.values().at("word_delimiter_token");
     if (value.is_null())
       file.refuse(file.shown("word_delimiter_token"), "the entry that stands for the space");
     settings.delimiter = token_of(file, "word_delimiter_token", value);
@@ -171,8 +171,8 @@ void take_tokenizer_config(const JsonSettings& file, TokenizerSettings& settings
 
 bool describes_head(const JsonSettings& config) {
   if (!config.has("architectures")) return false;
-  const json& names = config.values().at("architectures");
-  return names.is_array() && std::ranges::any_of(names, [](const json& name) {
+  const nlohmann::json& names = config.values().at("architectures");
+  return names.is_array() && std::ranges::any_of(names, [](const nlohmann::json& name) {
            return name.is_string() && name.get<std::string>().ends_with("ForCTC");
          });
 }

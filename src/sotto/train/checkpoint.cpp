@@ -128,17 +128,18 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                        .expected = fmt::format("format_version {}", kCheckpointFormatVersion),
                        .hint = "Use the version of sotto that wrote it."});
     }
-    RunState state{.step = json.at("step"),
-                   .next = {.epoch = json.at("epoch"), .step = json.at("epoch_step")},
-                   .limits = limits_from_json(json.at("limits")),
-                   .device_name = json.value("device", std::string()),
-                   .best_step = json.at("best_step"),
-                   .loss_scale = json.at("loss_scale"),
-                   .steps_since_scale_change = json.at("steps_since_scale_change"),
-                   .data_fingerprint = json.at("data_fingerprint"),
-                   .shape = {.vocabulary = json.at("vocabulary"),
-                             .blank = json.at("blank"),
-                             .feature_dim = json.at("feature_dim")}};
+    RunState state;
+    state.step = json.at("step");
+    state.next = {.epoch = json.at("epoch"), .step = json.at("epoch_step")};
+    state.limits = limits_from_json(json.at("limits"));
+    state.device_name = json.value("device", std::string());
+    state.best_step = json.at("best_step");
+    state.loss_scale = json.at("loss_scale");
+    state.steps_since_scale_change = json.at("steps_since_scale_change");
+    state.data_fingerprint = json.at("data_fingerprint");
+    state.shape = {.vocabulary = json.at("vocabulary"),
+                   .blank = json.at("blank"),
+                   .feature_dim = json.at("feature_dim")};
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
     // Older checkpoints count all steps.
     if (json.contains("skipped_steps")) {

@@ -15,7 +15,6 @@ namespace sotto::train {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* kCheckpoints = "checkpoints";
 
@@ -33,24 +32,24 @@ std::optional<fs::path> find_run_folder(const fs::path& checkpoint) {
 
 // The lines of a kind by their steps, until that of the weights. A run that was killed and went on
 // has lines of steps twice, of which the later ones count.
-std::map<int64_t, json> lines_of(const std::vector<json>& records, const char* kind,
-                                 int64_t last_step) {
-  std::map<int64_t, json> lines;
-  for (const json& record : records) {
+std::map<int64_t, nlohmann::json> lines_of(const std::vector<nlohmann::json>& records,
+                                           const char* kind, int64_t last_step) {
+  std::map<int64_t, nlohmann::json> lines;
+  for (const nlohmann::json& record : records) {
     if (record.value("kind", "") == kind && record.at("step") <= last_step)
       lines[record.at("step").get<int64_t>()] = record;
   }
   return lines;
 }
 
-ErrorCounts counts_of(const json& counts) {
+ErrorCounts counts_of(const nlohmann::json& counts) {
   return {.insertions = counts.at("insertions"),
           .deletions = counts.at("deletions"),
           .substitutions = counts.at("substitutions"),
           .reference_length = counts.at("reference")};
 }
 
-Evaluation evaluation_of(const json& line) {
+Evaluation evaluation_of(const nlohmann::json& line) {
   Evaluation evaluation;
   evaluation.loss = record_number(line.at("loss"));
   if (line.contains("tokens")) {
@@ -65,7 +64,7 @@ Evaluation evaluation_of(const json& line) {
 }
 
 // Of the first epoch, where all of its steps are there.
-std::optional<EpochAmount> amount_of(const std::map<int64_t, json>& steps,
+std::optional<EpochAmount> amount_of(const std::map<int64_t, nlohmann::json>& steps,
                                      const Checkpoint& checkpoint) {
   if (checkpoint.state.next.epoch == 0) return std::nullopt;
   EpochAmount amount;
@@ -82,19 +81,20 @@ std::optional<EpochAmount> amount_of(const std::map<int64_t, json>& steps,
 }
 
 void take_metrics(const fs::path& path, const Checkpoint& checkpoint, RunFacts& facts) {
-  const std::vector<json> records = read_run_record(path).records;
+  const std::vector<nlohmann::json> records = read_run_record(path).records;
   try {
-    const std::map<int64_t, json> steps = lines_of(records, "step", facts.step);
+    const std::map<int64_t, nlohmann::json> steps = lines_of(records, "step", facts.step);
     facts.epoch = amount_of(steps, checkpoint);
     for (const auto& [step, line] : steps) {
       const int64_t bytes = line.at("peak_bytes");
       facts.largest_peak_bytes = std::max(facts.largest_peak_bytes.value_or(0), bytes);
     }
-    const std::map<int64_t, json> evaluations = lines_of(records, "evaluation", facts.step);
+    const std::map<int64_t, nlohmann::json> evaluations =
+        lines_of(records, "evaluation", facts.step);
     if (evaluations.empty()) return;
     facts.evaluated_step = evaluations.rbegin()->first;
     facts.evaluation = evaluation_of(evaluations.rbegin()->second);
-  } catch (const json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
                      .found = error.what(),
                      .expected = "the lines that `sotto train` writes",
@@ -104,7 +104,7 @@ void take_metrics(const fs::path& path, const Checkpoint& checkpoint, RunFacts& 
 
 void take_memory(const fs::path& path, RunFacts& facts) {
   if (!fs::exists(path)) return;
-  const json memory = parse_json_object(
+  const nlohmann::json memory = parse_json_object(
       read_text_file(path), {.path = path, .part = "it", .expected = "what `sotto train` writes"});
   const auto peak_of = [&](const char* which) -> std::optional<int64_t> {
     const auto report = memory.find(which);
