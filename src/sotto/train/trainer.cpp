@@ -251,6 +251,9 @@ RunSummary Trainer::run() {
     throw;
   }
   if (last_saved_step_ != state_.step) save_now();
+  if (request_.device.target.is_cuda())
+    note_library_use(request_.device, request_.config.arithmetic().compute,
+                     device::used_by_this_process(request_.device) - budget_.bytes);
   summary_.steps = state_.step;
   summary_.best_metric = state_.best_metric;
   summary_.best_step = state_.best_step;
