@@ -151,17 +151,25 @@ constexpr std::array kSettings = {
     std::string_view("data.too_long"),      std::string_view("data.broken"),
     std::string_view("data.unknown_text"),  std::string_view("data.empty_text"),
     std::string_view("data.loader_threads")};
+// The rules of texts: a run has its own, a model of other programs comes without any.
+constexpr std::array kTextSettings = {
+    std::string_view("data.text.unicode"), std::string_view("data.text.case"),
+    std::string_view("data.text.punctuation"), std::string_view("data.text.keep_characters")};
 
 // The run's settings with those of --set; others could not take effect.
-train::DataOptions change_data(const train::RunConfig& run, const std::vector<std::string>& sets) {
+train::DataOptions change_data(const train::Recogniser& recogniser,
+                               const std::vector<std::string>& sets) {
+  std::vector<std::string_view> known(kSettings.begin(), kSettings.end());
+  if (!train::is_checkpoint(recogniser.folder()))
+    known.insert(known.end(), kTextSettings.begin(), kTextSettings.end());
   for (const std::string& text : sets) {
     const std::string key = text.substr(0, text.find('='));
-    if (std::ranges::find(kSettings, key) != kSettings.end()) continue;
+    if (std::ranges::find(known, key) != known.end()) continue;
     throw ConfigError({.attempted = "reading the settings of an evaluation",
                        .found = fmt::format("--set {}", text),
-                       .expected = fmt::format("one of {}", fmt::join(kSettings, ", "))});
+                       .expected = fmt::format("one of {}", fmt::join(known, ", "))});
   }
-  train::RunConfig changed = run;
+  train::RunConfig changed = recogniser.checkpoint().config;
   read_group(load_overrides(sets), as_group(changed));
   return changed.data;
 }
@@ -169,7 +177,7 @@ train::DataOptions change_data(const train::RunConfig& run, const std::vector<st
 void run_eval(const EvalOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
-  recogniser.set_data_options(change_data(recogniser.checkpoint().config, options.overrides));
+  recogniser.set_data_options(change_data(recogniser, options.overrides));
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();
   const std::unique_ptr<train::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
@@ -218,7 +226,8 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option("--set", options->overrides,
                    "Change what is done with broken, long or unknown utterances: "
-                   "data.broken=skip (repeatable)")
+                   "data.broken=skip; for a Hugging Face model also the rules of texts: "
+                   "data.text.case=upper (repeatable)")
       ->allow_extra_args(false);
   options->beam.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");

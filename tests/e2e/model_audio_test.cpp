@@ -153,6 +153,18 @@ TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
     EXPECT_EQ(evaluate(path(folder)), evaluate(model("processor"))) << folder;
     EXPECT_EQ(logits(path(folder)), logits(model("processor"))) << folder;
   }
+  // Transcripts in capitals, for a vocabulary of small letters.
+  std::string capitals = content_of(folder_.path() / "speech.jsonl");
+  for (size_t at = 0; (at = capitals.find("\"gab\"", at)) != std::string::npos;)
+    capitals.replace(at, 5, "\"GAB\"");
+  folder_.write("capitals.jsonl", capitals);
+  const auto of_capitals = [&](const std::string& folder, std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "--model", folder, "--data", path("capitals.jsonl")});
+    return run_sotto(more);
+  };
+  EXPECT_PRED2(contains, of_capitals(path("out"), {}).err, "unknown characters 'G'");
+  const CommandResult lower = of_capitals(path("out"), {"--json", "--set", "data.text.case=lower"});
+  EXPECT_EQ(json_of(lower)["cer"], evaluate(path("out")));
   const CommandResult preset = run_sotto({"transcribe", "--model", "xls-r-300m", path("u0.wav")});
   EXPECT_EQ(preset.exit_code, 2);
   EXPECT_PRED2(contains, preset.err, "a preset, which has no weights");

@@ -63,6 +63,7 @@ class Tokenizer {
   void widen(int64_t size);
 
   const TextRules& rules() const { return rules_; }
+  void set_rules(const TextRules& rules) { rules_ = rules; }
   // Entries of the network's output, the blank among them.
   int64_t size() const;
   // Of CTC. A model of SentencePiece has its <pad>, or else one more entry behind the last piece.

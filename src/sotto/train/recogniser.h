@@ -42,9 +42,12 @@ class Recogniser {
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  // What evaluations do with utterances that are broken, too long and so on; before, that is what
-  // the run did.
-  void set_data_options(const DataOptions& options) { checkpoint_.config.data = options; }
+  // What evaluations do with utterances that are broken, too long and so on, and with their texts;
+  // before, that is what the run did.
+  void set_data_options(const DataOptions& options) {
+    checkpoint_.config.data = options;
+    checkpoint_.tokenizer.set_rules(options.text);
+  }
 
   // On a manifest, or a text for a language model. `progress` hears how many items are done of how
   // many. Throws Infeasible where the longest does not fit into the budget.
