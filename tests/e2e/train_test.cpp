@@ -10,6 +10,7 @@
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/run_record.h"
+#include "sotto/core/units.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
 
@@ -100,9 +101,11 @@ TEST_F(Train, CutsWhatDoesNotFit) {
   EXPECT_EQ(refused.exit_code, 2);
   std::smatch needs;
   ASSERT_TRUE(std::regex_search(refused.err, needs,
-                                std::regex("the longest utterance alone needs ([0-9.]+) MiB")))
+                                std::regex("the longest utterance alone needs ([0-9.]+ [KM]iB)")))
       << refused.err;
-  const auto kibibytes = static_cast<int64_t>(0.8 * 1024.0 * std::stod(needs[1]));
+  const auto kibibytes =
+      static_cast<int64_t>(0.8 * static_cast<double>(MemorySize::parse(needs[1].str()).bytes)) >>
+      10;
   const std::string memory = std::to_string(kibibytes) + "KiB";
   EXPECT_EQ(train("refused", {"--memory", memory}).exit_code, 2);
   const CommandResult cut = train("cut", {"--memory", memory, "--set", "data.too_large=chunk"});

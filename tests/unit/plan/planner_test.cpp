@@ -229,6 +229,9 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
 // There products in bf16 are no faster than in fp32: they are neither chosen nor measured.
 TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
   request_.target = {.cpu = {.bf16 = true}};
+  // So large that weights decide, and not what a library's product takes.
+  request_.config.model.transformer_ctc.width = 256;
+  request_.config.model.transformer_ctc.hidden = 2'048;
   const auto least_of = [&](Numerics numerics) {
     PlanRequest fixed = request_;
     fixed.open.numerics = false;
