@@ -103,9 +103,9 @@ TEST_F(Train, CutsWhatDoesNotFit) {
   ASSERT_TRUE(std::regex_search(refused.err, needs,
                                 std::regex("the longest utterance alone needs ([0-9.]+ [KM]iB)")))
       << refused.err;
-  const auto kibibytes =
-      static_cast<int64_t>(0.8 * static_cast<double>(MemorySize::parse(needs[1].str()).bytes)) >>
-      10;
+  std::string needed = needs[1];
+  std::erase(needed, ' ');
+  const int64_t kibibytes = MemorySize::parse(needed).bytes * 8 / 10 / 1024;
   const std::string memory = std::to_string(kibibytes) + "KiB";
   EXPECT_EQ(train("refused", {"--memory", memory}).exit_code, 2);
   const CommandResult cut = train("cut", {"--memory", memory, "--set", "data.too_large=chunk"});
