@@ -120,6 +120,19 @@ TEST_F(Train, CutsWhatDoesNotFit) {
               nlohmann::json::parse(skipped.out)["audio_seconds"].get<double>() + 3 * seconds, 0.1);
 }
 
+// What a run had learned of one budget says nothing of another.
+TEST_F(Train, FindsItsLimitsAnewAtAnotherBudget) {
+  ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
+  folder_.write("run/limits.json", R"({"format_version": 1, "limits": {"max_frames": 300}})");
+  const CommandResult same = train("run", {"--resume", "--max-steps", "6"});
+  ASSERT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_FALSE(contains(same.err, "per micro-batch now")) << same.err;
+  const CommandResult other = train("run", {"--resume", "--max-steps", "8", "--memory", "90MiB"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_PRED2(contains, other.err, "per micro-batch now, 300 frames before");
+  EXPECT_FALSE(contains(content_of(run("run") / "limits.json"), "300"));
+}
+
 // An interrupt ends the run behind its step, saved, as if it had been asked for.
 TEST_F(Train, SavesAndEndsWhenInterrupted) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",

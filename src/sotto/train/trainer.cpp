@@ -202,6 +202,7 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   BudgetFit fit(*dry_, *train_, budget_);
   RunLimits found = find_run_limits(fit, budget_, config, settings_for(1), earlier);
   if (!found.note.empty()) tell(events_.warned, found.note);
+  has_new_limits_ = !found.note.empty();
   plan_.fit = std::move(found.fit);
   state_.limits = plan_.fit.limits;
   if (dev_) {

@@ -202,6 +202,8 @@ class Trainer {
   std::string model_config_;  // Checkpoint::model_config
   RunSummary summary_;
   LargestItem largest_item_;
+  // Others than those that the run had: what it had learned does not hold any more.
+  bool has_new_limits_ = false;
   MicroBatchLimits evaluation_limits_;
   StepBudget budget_;  // of the arena, and of the host
   LossScale loss_scale_;

@@ -26,6 +26,9 @@ void Trainer::open_folder() {
   write_config_file(request_.folder, request_.config);
   warn_of_folder();
   if (request_.resume_from) take_best_from_folder();
+  if (has_new_limits_)
+    warn_where_unwritten("limits.json was not written",
+                         [&] { write_learned_limits(request_.folder, state_.limits); });
   metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
 }
 
