@@ -75,14 +75,14 @@ bool is_same_folder(const fs::path& path, const std::optional<fs::path>& other) 
 // Where a checkpoint is moved to: in place of one that was moved there before, but not in place of
 // one that is in use, nor of a whole one where this one is damaged.
 fs::path aside_path(const fs::path& path, const std::optional<fs::path>& used) {
-  const std::string name = path.string() + std::string(kAside);
+  std::string name = path.string() + std::string(kAside);
   std::error_code ignored;
   const bool is_taken =
       fs::exists(name, ignored) &&
       (is_same_folder(name, used) || (is_whole_checkpoint(name) && !is_whole_checkpoint(path)));
   if (!is_taken) return name;
   for (int number = 2;; ++number) {
-    const std::string numbered = fmt::format("{}-{}", name, number);
+    std::string numbered = fmt::format("{}-{}", name, number);
     if (!fs::exists(numbered, ignored)) return numbered;
   }
 }
