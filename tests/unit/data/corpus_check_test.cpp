@@ -158,7 +158,7 @@ TEST(CorpusCheck, FindsAClipThatIsMuchTooLongForItsText) {
   add("c.wav", 0.5, "これは百");
   add("d.wav", 0.25, "twenty five characters or more");
   const CorpusCheck check = check_corpus(Manifest::read(folder.write("m.jsonl", lines)), {});
-  EXPECT_EQ(faults_in(check, 1), std::vector{Fault::kOddRate});
+  ASSERT_EQ(faults_in(check, 1), std::vector{Fault::kOddRate});
   EXPECT_EQ(check.findings[0].detail, "0.4 characters per second (3 in 8.0 s), expected 0.5 to 50");
   EXPECT_EQ(faults_in(check, 2), std::vector<Fault>{});
   EXPECT_EQ(faults_in(check, 3), std::vector<Fault>{});
