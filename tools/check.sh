@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 tidy=(python3 tools/tidy.py)
 case "${1:-}" in
-  '') tidy+=(--minutes 8) ;;
+  '') tidy+=(--minutes 3) ;;
   --all-tidy) tidy+=(--all) ;;
   *) printf "check: unknown argument '%s': expected nothing or --all-tidy\n" "$1" >&2; exit 2 ;;
 esac

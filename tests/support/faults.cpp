@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -43,13 +45,20 @@ struct Rule {
   std::atomic<long>* count = nullptr;
 };
 
+// The number at the beginning of a text; 0 where there is none. Allocates nothing.
+long number_at(std::string_view text) {
+  long number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 Rule parse_rule(const std::string& text) {
   Rule rule;
   std::istringstream stream(text);
   std::string number;
   std::getline(stream, rule.call, ':');
   std::getline(stream, number, ':');
-  rule.error = std::atoi(number.c_str());
+  rule.error = static_cast<int>(number_at(number));
   std::string path;
   std::getline(stream, path, ':');
   const bool is_end = path.ends_with('$');
@@ -59,11 +68,11 @@ Rule parse_rule(const std::string& text) {
   if (!is_end) rule.path += '*';
   std::string range;
   if (std::getline(stream, range, ':')) {
-    rule.first = std::atol(range.c_str());
+    rule.first = number_at(range);
     const size_t dash = range.find('-');
     if (dash == std::string::npos) rule.last = rule.first;
     if (dash + 1 < range.size() && dash != std::string::npos)
-      rule.last = std::atol(range.c_str() + dash + 1);
+      rule.last = number_at(std::string_view(range).substr(dash + 1));
   }
   rule.count = new std::atomic<long>(0);
   return rule;
@@ -117,7 +126,9 @@ struct MallocFault {
     static const MallocFault fault = [] {
       MallocFault parsed;
       const char* text = std::getenv("SOTTO_MALLOC_FAULT");
-      if (text != nullptr) std::sscanf(text, "%ld:%ld", &parsed.number, &parsed.least_bytes);
+      const std::string_view words = text == nullptr ? "" : text;
+      parsed.number = number_at(words);
+      parsed.least_bytes = number_at(words.substr(std::min(words.find(':'), words.size() - 1) + 1));
       return parsed;
     }();
     return fault;
