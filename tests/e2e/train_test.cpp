@@ -196,7 +196,6 @@ TEST_F(Train, RefusesToGoOnAsAnotherRun) {
   const std::string before = content_of(run("run") / "config.yaml");
   folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "d": 2, "c": 3, "b": 4, "a": 5})");
   const std::string vocabulary = (folder_.path() / "vocab.json").string();
-  const std::string base = folder_.path().string();
   for (const auto& [setting, difference] : std::vector<std::pair<std::string, std::string>>{
            {"model.width=64", "model.width was 32 and is 64"},
            {"model.heads=4", "model.heads was 2 and is 4"},

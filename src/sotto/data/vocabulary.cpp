@@ -90,8 +90,8 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
 }
 
 // The vocabulary of one language where the file has one for each, as those of MMS do.
-const nlohmann::json& choose_language(const nlohmann::json& json, const std::string& language,
-                                      const std::filesystem::path& path) {
+nlohmann::json choose_language(const nlohmann::json& json, const std::string& language,
+                               const std::filesystem::path& path) {
   const bool is_nested = json.begin()->is_object();
   if (!is_nested && language.empty()) return json;
   if (!is_nested)

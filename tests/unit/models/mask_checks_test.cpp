@@ -11,7 +11,7 @@ namespace {
 
 using test::contains;
 
-ModelOptions read(std::vector<std::string> settings) {
+ModelOptions read(const std::vector<std::string>& settings) {
   return read_options<ModelOptions>(load_overrides(settings));
 }
 
