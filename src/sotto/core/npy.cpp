@@ -168,7 +168,7 @@ std::string front_of(const InputFile& file) {
     file.read_all(0, bytes);
     return bytes;
   };
-  const std::string prefix = read(kPrefix);
+  std::string prefix = read(kPrefix);
   if (std::ssize(prefix) < kPrefix) return prefix;
   // Version 1.0 has two bytes for the length, the others four.
   uint32_t length = 0;

@@ -77,14 +77,14 @@ struct StreamCalls {
   static sf_count_t read(void* into, sf_count_t count, void* user) {
     auto* stream = static_cast<Stream*>(user);
     const auto most = static_cast<size_t>(std::max<sf_count_t>(count, 0));
-    sf_count_t taken = 0;
     try {
-      taken = stream->part.read(stream->at, {static_cast<char*>(into), most});
+      const sf_count_t taken = stream->part.read(stream->at, {static_cast<char*>(into), most});
+      stream->at += taken;
+      return taken;
     } catch (const DataError&) {
       // Nothing may be thrown through a library in C: to it, the file ends here.
+      return 0;
     }
-    stream->at += taken;
-    return taken;
   }
 
   static SF_VIRTUAL_IO all() {

@@ -110,12 +110,12 @@ void multiply_on_cpu(at::Tensor& result, const Gemm::Operands& operands, const S
     if (!is_dry(result)) detail::gemm_converted_cpu(result, operands, blocks, beta);
     return;
   }
-  const bool is_onednn = product == CpuProduct::kOneDnn;
-  const int64_t bound =
-      is_onednn ? Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type()) : 0;
+  // BLAS needs none of it. But where some products of a layer reserved and others did not, blocks
+  // would lie worse: up to 16 % between them, where it is 2 %.
+  const int64_t bound = Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type());
   const device::LibraryCall call("gemm", result.device().type(), bound);
   if (is_dry(result)) return;
-  if (is_onednn) {
+  if (product == CpuProduct::kOneDnn) {
     detail::gemm_onednn_cpu(result, operands, beta);
   } else {
     detail::gemm_blas_cpu(result, operands, beta);
