@@ -46,7 +46,7 @@ TEST(JsonObject, IsReadInLinearTime) {
     std::string text = "{\"__metadata__\":{}";
     for (int64_t i = 0; i < num_tensors; ++i)
       text += fmt::format(R"(,"layer.{}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", i);
-    text += "}";
+    text += '}';
     double fastest = 1e9;
     for (int run = 0; run < 3; ++run) {
       const auto start = std::chrono::steady_clock::now();
