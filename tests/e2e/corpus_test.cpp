@@ -368,8 +368,8 @@ TEST_F(Corpus, IsChecked) {
                "rules of texts without --tokenizer");
 }
 
-// 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by the
-// line, and the pieces that threads read, whether the index has to be made or is there.
+// 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by
+// the line, and the pieces that threads read, whether the index has to be made or is there.
 TEST_F(Corpus, OfManyLinesIsProfiledInLittleMemory) {
   constexpr int64_t kLines = 600'000;
   const auto write_lines = [&](const char* name, int64_t count) {
