@@ -28,7 +28,8 @@ rlim_t raise_stack_limit() {
   return setrlimit(RLIMIT_STACK, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
-// Of threads that are made from now on; the limit that the process began with was theirs.
+// Sets the stack size of threads that are created from now on; by default they would get the
+// limit that the process started with.
 void set_thread_stacks(rlim_t bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;

@@ -24,7 +24,7 @@ class NpyFile {
   static NpyFile open(const std::filesystem::path& path);
 
   TensorType type() const { return type_; }
-  // Of two dimensions.
+  // The shape of the array: rows and columns.
   const std::vector<int64_t>& shape() const { return shape_; }
   // The values of some rows that are there, as they lie in the file. Throws DataError where the
   // file was cut since it was opened, or cannot be read.

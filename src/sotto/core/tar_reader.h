@@ -22,7 +22,7 @@ namespace sotto {
 struct TarEntry {
   // As stored; "./" at its front is left off.
   std::string name;
-  // Of its content in the archive.
+  // Where its content lies in the archive, and how many bytes it has.
   uint64_t offset = 0;
   uint64_t size = 0;
 };

@@ -42,7 +42,8 @@ struct Looked {
   std::vector<Finding> findings;
   // Labels per second, or characters without a tokenizer; none where there is nothing to compare.
   std::optional<double> rate;
-  // Of the samples, or of where they should be; equal ones are duplicates.
+  // Hash of the samples, or of their location where they were not read; equal hashes are
+  // duplicates.
   uint64_t source = 0;
 };
 

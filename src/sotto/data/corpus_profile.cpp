@@ -135,7 +135,7 @@ double round_width(double least) {
 
 namespace {
 
-// Of numbers in their order, by their places.
+// Summarizes `size` sorted numbers; `at` returns the number at a position.
 Distribution distribution_of(size_t size, double sum, const std::function<double(size_t)>& at) {
   SOTTO_ASSERT(size > 0, "a distribution of nothing");
   Distribution result;

@@ -142,7 +142,7 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   return std::nullopt;
 }
 
-// Of an utterance that is taken whole.
+// Returns what is wrong with the number of rows of an utterance that is not cut.
 std::optional<Dataset::Fault> Dataset::fault_of_rows(const Utterance& utterance) const {
   const bool is_cut = is_too_long(utterance) && options_.too_long == Policy::kChunk;
   const int64_t rows =

@@ -151,7 +151,7 @@ class Dataset : public Source {
   void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
-  // Of a file that is broken.
+  // Adds the line of the manifest to the error of a broken file.
   DataError error_of(const Utterance& utterance, const DataError& error) const;
   void check_file(const Utterance& line) const;
   [[noreturn]] void refuse_emptiness() const;

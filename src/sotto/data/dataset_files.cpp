@@ -19,7 +19,7 @@ namespace {
 
 // All files together; of one, its part of that. What training reads soon anyway, in seconds.
 constexpr int64_t kMostHashedBytes = int64_t{512} << 20;
-// Of a file that is longer, as many pieces are read, the first and the last among them.
+// Number of pieces that are read of a longer file, the first and the last among them.
 constexpr int64_t kPieces = 16;
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 constexpr uint64_t kHashSeed = 1000;

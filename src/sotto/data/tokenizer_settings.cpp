@@ -23,7 +23,7 @@ constexpr const char* kSpecialTokens = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kModelConfig = "config.json";
-// Of a checkpoint of ours.
+// The file that tells a checkpoint of ours from a Hugging Face folder.
 constexpr const char* kState = "state.json";
 constexpr const char* kDecoder = "added_tokens_decoder";
 

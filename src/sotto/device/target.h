@@ -15,7 +15,7 @@ struct Target {
   // Of a GPU: its compute capability as major * 10 + minor, and its multiprocessors.
   int capability = 0;
   int64_t num_sms = 0;
-  // Of a CPU. A plan for a CPU is a plan for this one.
+  // Instructions of the CPU. A plan for a CPU is a plan for this machine.
   CpuFeatures cpu = cpu_features();
   // Results must be the same to the bit each time: some kernels of libraries are then slower, or
   // take more memory.

@@ -53,7 +53,7 @@ std::optional<StepName> parse_name(const fs::path& folder) {
   return rest == end || parsed.is_aside ? std::optional(parsed) : std::nullopt;
 }
 
-// Of a run, the newest last.
+// Lists the checkpoints of a run, the newest last.
 std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code ignored;

@@ -68,7 +68,7 @@ class BudgetFit {
   std::vector<float> sorted_lengths_;
 };
 
-// Of the source, as large as its items may be.
+// Finds the most frames and the most labels that any item of the source may have.
 LargestItem find_largest_item(const models::Model& model, const data::Source& source);
 
 // Limits for recognising the items, at most `most`; the dry run may be of either purpose.

@@ -41,7 +41,7 @@ std::vector<std::string> check_settings(const Checkpoint& checkpoint, const RunC
 // Files of the training data that are compared.
 inline constexpr int64_t kHashedFiles = 1000;
 
-// Of the items that take part, in their order.
+// Hashes the items that take part, in their order.
 uint64_t order_fingerprint(const data::Source& source);
 
 // Compare what of the training data decides a run: its lines; then what takes part of them, and the

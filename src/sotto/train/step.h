@@ -62,7 +62,7 @@ struct StepSettings {
   // Off for the worst that a step can take.
   bool drops_layers = true;
   MicroBatchLimits limits = {};
-  // Of the whole run: limits that are lowered stay above it, so that no later step exceeds them.
+  // The largest item of the run: lowered limits stay above it, so that no later step exceeds them.
   LargestItem largest_item = {};
 };
 
