@@ -21,6 +21,8 @@ namespace sotto {
 
 inline constexpr int64_t kFileListFormatVersion = 1;
 inline constexpr const char* kFileListName = "files.json";
+// The file that makes a folder a checkpoint: counters, limits, position in the data.
+inline constexpr const char* kStateFile = "state.json";
 
 class FileList {
  public:

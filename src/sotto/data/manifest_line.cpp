@@ -21,7 +21,7 @@ constexpr double kMostSeconds = 1e9;
 constexpr double kLeastSeconds = 1e-9;
 // And frames in 32 bits.
 constexpr int64_t kMostCount = std::numeric_limits<uint32_t>::max();
-// Of stored features: wider than any, and a whole recording's bytes can still be counted.
+// No stored features are wider, and with it a recording's bytes still fit into an int64.
 constexpr int64_t kMostDimension = 1 << 20;
 
 std::string shortened(std::string_view text) {

@@ -120,7 +120,7 @@ class CharacterSet {
   std::set<char32_t> others_;
 };
 
-// Of one piece. Numbers of lines count from its first.
+// What one piece holds. Line numbers count from its first line.
 struct ScannedPiece {
   ManifestScan scan;
   ManifestColumns columns;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sotto/core/error.h"
+#include "sotto/core/file_list.h"
 #include "sotto/core/json_object.h"
 #include "sotto/core/json_settings.h"
 
@@ -23,8 +24,6 @@ constexpr const char* kSpecialTokens = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kModelConfig = "config.json";
-// The file that tells a checkpoint of ours from a Hugging Face folder.
-constexpr const char* kState = "state.json";
 constexpr const char* kDecoder = "added_tokens_decoder";
 
 // An older name of the same tokenizer, and the one in use.
@@ -221,7 +220,8 @@ std::optional<TokenizerSettings> read_tokenizer_settings(const fs::path& folder)
   const std::optional<JsonSettings> config = model_config_of(folder);
   const bool has_files =
       has(kTokenizerConfig) || has(kSpecialTokens) || has(kAddedTokens) || has(kTokenizerJson);
-  if (!has_files && (!config || has(kState))) return std::nullopt;
+  // A checkpoint of ours has a config.json too, but its tokenizer is elsewhere.
+  if (!has_files && (!config || has(kStateFile))) return std::nullopt;
   TokenizerSettings settings;
   bool has_decoder = false;
   if (has(kTokenizerConfig)) {

@@ -47,8 +47,8 @@ struct TokenizerSettings {
   std::string language = {};
   std::vector<AddedToken> added = {};
 
-  // Of config.json, where it describes a network with a CTC head: the blank (pad_token_id) and the
-  // entries of the head (vocab_size).
+  // From config.json, where it describes a network with a CTC head: pad_token_id, which is the
+  // blank, and vocab_size, the entries of the head.
   std::optional<int64_t> head_blank = {};
   int64_t head_size = 0;
 

@@ -212,7 +212,7 @@ void Vocabulary::place_special() {
     const std::optional<int32_t> listed = find(token);
     const int64_t number = listed ? *listed : next++;
     add_token(token, {.number = number});
-    // Of the others only blank and delimiter are ever a label, where the head has them.
+    // Tokens beyond the list are labels only as blank or delimiter, and if the head has them.
     const bool is_used = token == settings_->pad || token == settings_->delimiter;
     if (listed || !is_used || number >= size()) continue;
     std::string& entry = entries_[static_cast<size_t>(number)];
@@ -283,8 +283,7 @@ TokenizerSettings Vocabulary::settings() const {
   };
   TokenizerSettings settings;
   settings.pad = entry(blank_);
-  // Of entries that are not in the vocabulary transformers would make new ones, which the network
-  // does not have.
+  // transformers gives a token that is not in the vocabulary a new entry, which the network lacks.
   settings.unknown = entry(unknown_.value_or(blank_));
   settings.begin = where_there("<s>");
   settings.end = where_there("</s>");

@@ -47,9 +47,9 @@ struct RateFactor {
 // Steps of a run that did not change parameters. torch counts those that did, and the moments' bias
 // correction goes by that count.
 struct SkippedSteps {
-  // Of all parameters: gradients that were not finite, or nothing to learn from.
+  // Steps that changed no parameter: gradients were not finite, or there was nothing to learn from.
   int64_t of_all = 0;
-  // Besides, of parameters whose names begin so: layers that steps left out.
+  // Further steps that left a layer out, by the prefix of its parameters' names.
   std::map<std::string, int64_t> of_layers = {};
 
   friend bool operator==(const SkippedSteps&, const SkippedSteps&) = default;

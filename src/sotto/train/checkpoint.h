@@ -29,9 +29,6 @@
 
 namespace sotto::train {
 
-// The file that makes a folder a checkpoint: counters, limits, position in the data.
-inline constexpr const char* kStateFile = "state.json";
-
 inline constexpr int64_t kCheckpointFormatVersion = 1;
 // In a run's folder: its checkpoints, and beside them the best.
 inline constexpr const char* kCheckpointsFolder = "checkpoints";
@@ -51,7 +48,7 @@ struct RunState {
   // What losses of fp16 were multiplied by, and for how many steps.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
-  // Of those steps, what did not change parameters.
+  // Which of those steps did not change all parameters.
   optim::SkippedSteps skipped = {};
   // How evaluations went, for a rate that depends on it, and for an end that does.
   optim::Plateau plateau = {};
@@ -60,15 +57,15 @@ struct RunState {
   bool owes_evaluation = false;
   // Steps that the schedule of the rate is laid out for; 0 in checkpoints that do not say.
   int64_t schedule_steps = 0;
-  // Of the training data: another one would not be the same run. Of its lines; of the items that
-  // take part, in their order; and of the files behind them. 0 or empty in checkpoints that do not
-  // say.
+  // With other training data it would not be the same run. Fingerprints of its lines, of the items
+  // that take part in their order, and of the files behind them; 0 or empty in checkpoints of
+  // earlier versions.
   uint64_t data_fingerprint = 0;
   uint64_t order_fingerprint = 0;
   std::vector<uint64_t> file_hashes = {};
   // The longest utterance that took part, in seconds, where longer ones did not fit; else 0.
   double longest_fitting_s = 0.0;
-  // Of what is evaluated on; 0 where there is nothing.
+  // Fingerprint of the lines that are evaluated on; 0 without evaluation.
   uint64_t dev_fingerprint = 0;
   models::DataShape shape;
 };

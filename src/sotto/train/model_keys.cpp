@@ -37,7 +37,7 @@ const char* recipe_of(models::Family family) {
   return "";
 }
 
-// Of the tree's preset, where it names one that there is.
+// The family of the tree's preset, if it names a preset that exists.
 models::Family family_in(const ConfigNode& model, models::Family otherwise) {
   const ConfigNode* preset = model.find("preset");
   if (preset == nullptr || !preset->is_scalar()) return otherwise;

@@ -38,7 +38,7 @@ class Recogniser {
   Recogniser(const std::filesystem::path& model, int64_t budget_bytes,
              const device::RunDevice& device = {});
 
-  // Of a Hugging Face folder: its network, shape and tokenizer, and the defaults of a run.
+  // For a Hugging Face folder: its network, shape and tokenizer, and a run's defaults.
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 

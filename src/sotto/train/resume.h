@@ -58,9 +58,9 @@ struct RunLength {
   friend bool operator==(const RunLength&, const RunLength&) = default;
 };
 
-// Of a run that begins: both are max_steps or all of its epochs. Of one that goes on the schedule
-// stays: a run that is to end sooner stops early, and one that is to be longer has a longer
-// schedule; max_steps may then be beyond the epochs.
+// For a new run both are max_steps, or all of its epochs. A run that goes on keeps its schedule:
+// with fewer steps it stops early; with more the schedule becomes longer, and max_steps may then
+// exceed the epochs.
 RunLength length_of(const RunConfig& config, int64_t steps_per_epoch);
 RunLength length_of(const RunConfig& config, int64_t steps_per_epoch, const Checkpoint& before);
 

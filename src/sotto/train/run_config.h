@@ -60,7 +60,7 @@ struct DataOptions {
 };
 
 struct RunConfig {
-  // Of the run's folder, runs/NAME; empty: runs/MODEL-N with the next number.
+  // The run's folder is runs/NAME; empty: runs/MODEL-N with the next number.
   std::string name;
   models::ModelOptions model;
   // A checkpoint, a run, or a model of Hugging Face (a folder, or an id in its cache) whose weights

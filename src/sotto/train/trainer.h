@@ -103,7 +103,7 @@ struct RunRequest {
   std::filesystem::path folder;
   int64_t budget_bytes = 0;
   device::RunDevice device = {};
-  // Of the folder; empty: the trainer takes it. Shared, because requests are copied.
+  // The folder's lock; empty: the trainer takes it. Shared, because requests are copied.
   std::shared_ptr<const FolderLock> lock = {};
   // A checkpoint to go on from: what choose_checkpoint() returned.
   std::optional<std::filesystem::path> resume_from = {};
