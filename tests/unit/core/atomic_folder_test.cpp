@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/full_disk.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -19,15 +20,12 @@ namespace sotto {
 namespace {
 
 namespace fs = std::filesystem;
+using test::bytes_of;
 using test::contains;
 using test::content_of;
 using test::FullDisk;
 using test::message_of;
 using test::TempFolder;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 void write(const fs::path& path, std::string_view text) {
   fs::create_directories(path.parent_path());

@@ -20,7 +20,7 @@ SampleOptions read_file(const std::string& name, const std::string& text,
   return read_config<SampleOptions>(folder.write(name, text), overrides);
 }
 
-std::string yaml_refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+std::string file_refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return message_of<ConfigError>([&] { read_file("a.yaml", text, overrides); });
 }
 
@@ -60,35 +60,35 @@ TEST(ReadConfig, ErrorsNameFileLineAndColumn) {
 }
 
 TEST(ReadConfig, UnknownKeysGetTheNearestKnownOne) {
-  EXPECT_PRED2(contains, yaml_refusal("model:\n  lyers: 3\n"),
+  EXPECT_PRED2(contains, file_refusal("model:\n  lyers: 3\n"),
                "line 2, column 3: unknown key 'lyers' in 'model'. Did you mean 'layers'?");
-  EXPECT_PRED2(contains, yaml_refusal("sede: 3\n"),
+  EXPECT_PRED2(contains, file_refusal("sede: 3\n"),
                "line 1, column 1: unknown key 'sede'. Did you mean 'seed'?");
-  EXPECT_PRED2(contains, yaml_refusal("format_versoin: 1\n"), "Did you mean 'format_version'?");
+  EXPECT_PRED2(contains, file_refusal("format_versoin: 1\n"), "Did you mean 'format_version'?");
 }
 
 TEST(ReadConfig, UnknownKeysFarFromAllGetTheList) {
-  EXPECT_PRED2(contains, yaml_refusal("model:\n  colour: red\n"),
+  EXPECT_PRED2(contains, file_refusal("model:\n  colour: red\n"),
                "unknown key 'colour' in 'model'. Expected one of layers, width, heads, dropout, "
                "activation.");
-  EXPECT_PRED2(contains, yaml_refusal("x: 3\n"), "Expected one of format_version, name, out,");
+  EXPECT_PRED2(contains, file_refusal("x: 3\n"), "Expected one of format_version, name, out,");
 }
 
 TEST(ReadConfig, KeysWithoutValueAreRefused) {
-  EXPECT_PRED2(contains, yaml_refusal("name: x\nseed:\nrate: 1\n"),
+  EXPECT_PRED2(contains, file_refusal("name: x\nseed:\nrate: 1\n"),
                "line 2, column 1: 'seed' is without a value.");
-  EXPECT_PRED2(contains, yaml_refusal("model:\n"), "line 1, column 1: 'model' is without a value.");
-  EXPECT_PRED2(contains, yaml_refusal("name: ~\n"), "'name' is without a value. Expected text.");
+  EXPECT_PRED2(contains, file_refusal("model:\n"), "line 1, column 1: 'model' is without a value.");
+  EXPECT_PRED2(contains, file_refusal("name: ~\n"), "'name' is without a value. Expected text.");
 }
 
 TEST(ReadConfig, GroupsMustBeMaps) {
-  EXPECT_PRED2(contains, yaml_refusal("model: 3\n"), "line 1, column 8: 'model' is '3'. Expected");
-  EXPECT_PRED2(contains, yaml_refusal("model: [1]\n"), "'model' is a list.");
+  EXPECT_PRED2(contains, file_refusal("model: 3\n"), "line 1, column 8: 'model' is '3'. Expected");
+  EXPECT_PRED2(contains, file_refusal("model: [1]\n"), "'model' is a list.");
 }
 
 TEST(ReadConfig, TheWholeMustBeAMap) {
-  EXPECT_PRED2(contains, yaml_refusal("[1, 2]\n"), "line 1, column 1: the whole is a list.");
-  EXPECT_PRED2(contains, yaml_refusal("hello\n"), "the whole is 'hello'.");
+  EXPECT_PRED2(contains, file_refusal("[1, 2]\n"), "line 1, column 1: the whole is a list.");
+  EXPECT_PRED2(contains, file_refusal("hello\n"), "the whole is 'hello'.");
   EXPECT_THROW(read_file("a.json", "12"), ConfigError);
 }
 
@@ -104,7 +104,7 @@ TEST(ReadConfig, FilesThatAreNoTextAreDataErrors) {
 }
 
 TEST(ReadConfig, ValidationIsPlacedAtItsGroup) {
-  const std::string message = yaml_refusal("seed: 1\nmodel:\n  heads: 5\n");
+  const std::string message = file_refusal("seed: 1\nmodel:\n  heads: 5\n");
   EXPECT_PRED2(contains, message,
                "line 3, column 3: checking the model: width 64 is no multiple of heads 5.");
   EXPECT_FALSE(contains(message, "..")) << message;
@@ -135,8 +135,8 @@ TEST(FormatVersion, IsTakenWhenKnownAndRefusedWhenNewer) {
       message_of<DataError>([&] { read_file("a.yaml", "format_version: 2\nfuture: 9\n"); });
   EXPECT_PRED2(contains, message,
                "its format_version is 2. Expected 1 or less. A newer sotto wrote");
-  EXPECT_PRED2(contains, yaml_refusal("format_version: 0\n"), "'format_version' is '0'");
-  EXPECT_PRED2(contains, yaml_refusal("format_version: one\n"), "'format_version' is 'one'");
+  EXPECT_PRED2(contains, file_refusal("format_version: 0\n"), "'format_version' is '0'");
+  EXPECT_PRED2(contains, file_refusal("format_version: one\n"), "'format_version' is 'one'");
 }
 
 TEST(Overrides, LieOverTheFileInTheirOrder) {
@@ -165,7 +165,7 @@ TEST(Overrides, MakeGroupsThatTheFileDoesNotHave) {
 
 TEST(Overrides, ErrorsNameTheOverrideInsteadOfALine) {
   const auto refusal = [](const std::string& text) {
-    return yaml_refusal("seed: 1\nmodel: {layers: 3}\n", {text});
+    return file_refusal("seed: 1\nmodel: {layers: 3}\n", {text});
   };
   EXPECT_PRED2(
       contains, refusal("model.lyers=4"),
@@ -182,7 +182,7 @@ TEST(Overrides, ErrorsNameTheOverrideInsteadOfALine) {
 }
 
 TEST(Overrides, MustBeAssignments) {
-  EXPECT_PRED2(contains, yaml_refusal("seed: 1\n", {"seed"}), "--set seed: it has no '='");
+  EXPECT_PRED2(contains, file_refusal("seed: 1\n", {"seed"}), "--set seed: it has no '='");
   for (const char* text : {"=1", "model.=1", ".layers=1", "model..layers=1", ""}) {
     EXPECT_THROW(read_overrides<SampleOptions>({text}), ConfigError) << text;
   }

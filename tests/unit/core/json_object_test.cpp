@@ -18,7 +18,7 @@ nlohmann::json parse(const std::string& text) {
   return parse_json_object(text, {.path = "a.json", .part = "its head", .expected = "a letter"});
 }
 
-std::string refusal_of(const std::string& text) {
+std::string object_refusal(const std::string& text) {
   return message_of<DataError>([&] { parse(text); });
 }
 
@@ -29,14 +29,14 @@ TEST(JsonObject, IsReadAsTheParserReadsIt) {
 
 TEST(JsonObject, OtherTextsAreRefused) {
   for (const std::string text : {"", "[]", "1", "{", "{} {}", R"({"a":1e999})", "{\"a\":\"\xFF\"}"})
-    EXPECT_PRED2(contains, refusal_of(text),
+    EXPECT_PRED2(contains, object_refusal(text),
                  "reading a.json: its head is no JSON object. Expected a letter.");
 }
 
 TEST(JsonObject, ANameMayNotOccurTwice) {
-  EXPECT_PRED2(contains, refusal_of(R"({"a":1,"b":2,"a":3})"),
+  EXPECT_PRED2(contains, object_refusal(R"({"a":1,"b":2,"a":3})"),
                "the name 'a' occurs twice in its head");
-  EXPECT_PRED2(contains, refusal_of(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
+  EXPECT_PRED2(contains, object_refusal(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
 }
 
 // Four times as many tensors take about four times as long, not sixteen times. Of a few runs the
@@ -64,8 +64,8 @@ TEST(JsonObject, NestingIsBounded) {
     return R"({"a":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
   };
   EXPECT_TRUE(parse(nested(32)).is_object());
-  EXPECT_PRED2(contains, refusal_of(nested(33)), "its head is nested more than 32 deep");
-  EXPECT_PRED2(contains, refusal_of(nested(3'000'000)), "nested more than 32 deep");
+  EXPECT_PRED2(contains, object_refusal(nested(33)), "its head is nested more than 32 deep");
+  EXPECT_PRED2(contains, object_refusal(nested(3'000'000)), "nested more than 32 deep");
 }
 
 TEST(JsonObject, LongValuesAreShownInPart) {

@@ -20,7 +20,7 @@ std::string header_of(const std::string& type, const std::string& shape,
   return "{'descr': '" + type + "', 'fortran_order': " + by_column + ", 'shape': " + shape + ", }";
 }
 
-std::string refusal_of(const std::string& content) {
+std::string npy_refusal(const std::string& content) {
   const TempFolder folder;
   const auto path = folder.write("a.npy", content);
   const std::string message = message_of<DataError>([&] { NpyFile::open(path); });
@@ -29,7 +29,7 @@ std::string refusal_of(const std::string& content) {
 }
 
 std::string refusal_of_header(const std::string& header) {
-  return refusal_of(npy_bytes(header, std::string(24, 'v')));
+  return npy_refusal(npy_bytes(header, std::string(24, 'v')));
 }
 
 TEST(Npy, IsReadInEveryVersionAndType) {
@@ -122,15 +122,15 @@ TEST(Npy, RefusesWhatIsNoSuchFile) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { NpyFile::open(folder.path() / "no.npy"); }),
                "No such file or directory. Expected an array that numpy.save wrote");
   for (const char* content : {"", "\x93NUMP", "PK\x03\x04 an npz"})
-    EXPECT_PRED2(contains, refusal_of(content), "it does not begin as such a file does");
+    EXPECT_PRED2(contains, npy_refusal(content), "it does not begin as such a file does");
   const std::string good = npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v'));
-  for (size_t length = 6; length < good.size(); ++length) refusal_of(good.substr(0, length));
+  for (size_t length = 6; length < good.size(); ++length) npy_refusal(good.substr(0, length));
   std::string later = good;
   later[6] = '\x04';
-  EXPECT_PRED2(contains, refusal_of(later), "version 4.0. Expected version 1.0, 2.0 or 3.0");
+  EXPECT_PRED2(contains, npy_refusal(later), "version 4.0. Expected version 1.0, 2.0 or 3.0");
   later = npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v'), 2);
   later.replace(8, 4, "\xff\xff\xff\xff");
-  EXPECT_PRED2(contains, refusal_of(later), "Expected 4294967295 bytes from byte 12 on");
+  EXPECT_PRED2(contains, npy_refusal(later), "Expected 4294967295 bytes from byte 12 on");
 }
 
 // A mapped file would end the process by a signal.

@@ -17,7 +17,7 @@ SampleOptions set(const std::string& text) {
   return read_overrides<SampleOptions>({text});
 }
 
-std::string refusal_of(const std::string& text) {
+std::string option_refusal(const std::string& text) {
   return message_of<ConfigError>([&] { set(text); });
 }
 
@@ -31,7 +31,7 @@ TEST(Options, BooleansAreTrueAndFalse) {
   EXPECT_TRUE(set("deterministic=true").deterministic);
   EXPECT_FALSE(set("deterministic=false").deterministic);
   expect_refused("deterministic", {"yes", "no", "on", "True", "1", "\"true\"", "~", ""});
-  EXPECT_EQ(refusal_of("deterministic=yes"),
+  EXPECT_EQ(option_refusal("deterministic=yes"),
             "reading --set deterministic=yes: 'deterministic' is 'yes'. Expected true or false.");
 }
 
@@ -49,9 +49,9 @@ TEST(Options, IntegersKeepTheirRange) {
   EXPECT_EQ(set("model.layers=1").model.layers, 1);
   EXPECT_EQ(set("model.layers=200").model.layers, 200);
   expect_refused("model.layers", {"0", "201", "-1"});
-  EXPECT_PRED2(contains, refusal_of("model.layers=201"),
+  EXPECT_PRED2(contains, option_refusal("model.layers=201"),
                "'layers' is '201'. Expected a 64-bit integer in plain digits, from 1 to 200.");
-  EXPECT_PRED2(contains, refusal_of("model.width=0"), "at least 1.");
+  EXPECT_PRED2(contains, option_refusal("model.width=0"), "at least 1.");
 }
 
 TEST(Options, NumbersMayHaveFractionAndExponent) {
@@ -67,8 +67,8 @@ TEST(Options, NumbersKeepOpenAndClosedEnds) {
   EXPECT_EQ(set("model.dropout=0").model.dropout, 0.0);
   expect_refused("model.dropout", {"1", "-0.1", "1.0"});
   expect_refused("rate", {"0", "-1"});
-  EXPECT_PRED2(contains, refusal_of("model.dropout=1"), "at least 0 and below 1.");
-  EXPECT_PRED2(contains, refusal_of("rate=0"), "a finite number, above 0.");
+  EXPECT_PRED2(contains, option_refusal("model.dropout=1"), "at least 0 and below 1.");
+  EXPECT_PRED2(contains, option_refusal("rate=0"), "a finite number, above 0.");
 }
 
 TEST(Options, TextIsTakenAsWritten) {
@@ -91,16 +91,17 @@ TEST(Options, SizesAndDurationsNeedAUnit) {
   expect_refused("pinned", {"8", "2TiB", "-1GiB", "auto", "[1GiB]"});
   expect_refused("memory", {"8", "0GiB", "120%", "all"});
   expect_refused("save_every", {"90", "0.5s", "1x"});
-  EXPECT_PRED2(contains, refusal_of("pinned=2TiB"), "at most 1TiB.");
-  EXPECT_PRED2(contains, refusal_of("save_every=500ms"), "at least 1s.");
+  EXPECT_PRED2(contains, option_refusal("pinned=2TiB"), "at most 1TiB.");
+  EXPECT_PRED2(contains, option_refusal("save_every=500ms"), "at least 1s.");
 }
 
 TEST(Options, ChoicesAreOfTheirNames) {
   EXPECT_EQ(set("device=cuda").device, "cuda");
   EXPECT_EQ(set("model.activation=swish").model.activation, Activation::kSwish);
   expect_refused("device", {"gpu", "CPU", "", "[cpu]"});
-  EXPECT_PRED2(contains, refusal_of("device=gpu"), "'device' is 'gpu'. Expected one of cpu, cuda.");
-  EXPECT_PRED2(contains, refusal_of("model.activation=tanh"), "one of gelu, relu, swish.");
+  EXPECT_PRED2(contains, option_refusal("device=gpu"),
+               "'device' is 'gpu'. Expected one of cpu, cuda.");
+  EXPECT_PRED2(contains, option_refusal("model.activation=tanh"), "one of gelu, relu, swish.");
 }
 
 TEST(Options, ListsReplaceTheDefaultAndCheckEachItem) {
@@ -112,8 +113,9 @@ TEST(Options, ListsReplaceTheDefaultAndCheckEachItem) {
   expect_refused("bands", {"1", "[1, x]", "[1, , 2]", "[-1]", "[[1]]", "{a: 1}"});
   expect_refused("betas", {"[1]", "0.9"});
   expect_refused("tiers", {"[none, all]", "none"});
-  EXPECT_PRED2(contains, refusal_of("tiers=[none, all]"), "an item of 'tiers' is 'all'.");
-  EXPECT_PRED2(contains, refusal_of("bands=1"), "'bands' is '1'. Expected a list such as [a, b]");
+  EXPECT_PRED2(contains, option_refusal("tiers=[none, all]"), "an item of 'tiers' is 'all'.");
+  EXPECT_PRED2(contains, option_refusal("bands=1"),
+               "'bands' is '1'. Expected a list such as [a, b]");
 }
 
 TEST(Options, NamesAndValuesOfAnEnum) {

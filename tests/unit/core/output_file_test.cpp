@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/full_disk.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -12,15 +13,12 @@
 namespace sotto {
 namespace {
 
+using test::bytes_of;
 using test::contains;
 using test::content_of;
 using test::FullDisk;
 using test::message_of;
 using test::TempFolder;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 TEST(OutputFile, HoldsWhatWasWrittenAndNothingBefore) {
   const TempFolder folder;

@@ -19,13 +19,13 @@ namespace pickled = test::pickled;
 constexpr std::array<std::string_view, 2> kNames = {"torch.FloatStorage", "torch.make"};
 
 // The bytes must outlive what is read.
-Pickle read(const std::string& bytes) {
+Pickle read_body(const std::string& bytes) {
   return read_pickle(std::as_bytes(std::span(bytes)), kNames, "a.bin");
 }
 
-std::string refusal_of(const std::string& body) {
+std::string pickle_refusal(const std::string& body) {
   const std::string bytes = pickled::whole(body);
-  const std::string message = message_of<DataError>([&] { read(bytes); });
+  const std::string message = message_of<DataError>([&] { read_body(bytes); });
   EXPECT_PRED2(contains, message, "reading a.bin: ");
   return message;
 }
@@ -36,7 +36,7 @@ TEST(PickleReader, ReadsWhatStateDictsAreMadeOf) {
                      pickled::number(int64_t{1} << 40) + pickled::text("\xC3\xA9") +
                      "G12345678)K\x01\x85K\x01K\x02\x86K\x01K\x02K\x03\x87]}e") +
       "behind";
-  const Pickle pickle = read(bytes);
+  const Pickle pickle = read_body(bytes);
   EXPECT_EQ(pickle.num_bytes, bytes.size() - 6);
   const PickleValue& list = pickle.root();
   ASSERT_EQ(list.kind, PickleKind::kList);
@@ -63,7 +63,7 @@ TEST(PickleReader, ReadsWhatStateDictsAreMadeOf) {
 
 TEST(PickleReader, NumbersBeyond64BitsAreKeptAsBytes) {
   const std::string bytes = pickled::whole("\x8a\x09"s + "123456789");
-  const Pickle pickle = read(bytes);
+  const Pickle pickle = read_body(bytes);
   EXPECT_EQ(pickle.root().kind, PickleKind::kBigInt);
   EXPECT_EQ(pickle.root().text, "123456789");
 }
@@ -74,7 +74,7 @@ TEST(PickleReader, ReadsProtocolFour) {
                             "}\x94(\x8c\x01k\x94\x8c\x05torch\x94" +
                             "\x8c\x04make\x94\x93\x94h\x01\x85R\x8c\x01l\x8d"s +
                             test::bytes_of_number(uint64_t{2}) + "xyu.";
-  const Pickle pickle = read(bytes);
+  const Pickle pickle = read_body(bytes);
   const PickleValue& dict = pickle.root();
   ASSERT_EQ(dict.kind, PickleKind::kDict);
   ASSERT_EQ(dict.items.size(), 4u);
@@ -90,7 +90,7 @@ TEST(PickleReader, CallsAreValuesAndNothingElse) {
   const std::string bytes = pickled::whole(pickled::call(
       pickled::global("torch", "make"),
       {pickled::text("a") + "Q", pickled::global("torch", "FloatStorage"), pickled::number(7)}));
-  const Pickle pickle = read(bytes);
+  const Pickle pickle = read_body(bytes);
   const PickleValue& call = pickle.root();
   ASSERT_EQ(call.kind, PickleKind::kCall);
   EXPECT_EQ(call.text, "torch.make");
@@ -105,89 +105,91 @@ TEST(PickleReader, CallsAreValuesAndNothingElse) {
 TEST(PickleReader, AnOrderedDictIsADictWhateverIsSetOnIt) {
   const std::string bytes = pickled::whole(pickled::ordered_dict() + pickled::text("a") + "K\x01s" +
                                            pickled::dict({{"_metadata", "K\x02"}}) + "b");
-  const Pickle pickle = read(bytes);
+  const Pickle pickle = read_body(bytes);
   EXPECT_EQ(pickle.root().kind, PickleKind::kDict);
   ASSERT_EQ(pickle.root().items.size(), 2u);
   EXPECT_EQ(pickle.item(pickle.root(), 1).number, 1);
 }
 
 TEST(PickleReader, RefusesEveryGlobalThatIsNotListed) {
-  const std::string refusal =
-      refusal_of(pickled::call(pickled::global("os", "system"), {pickled::text("touch /tmp/x")}));
+  const std::string refusal = pickle_refusal(
+      pickled::call(pickled::global("os", "system"), {pickled::text("touch /tmp/x")}));
   EXPECT_PRED2(contains, refusal, "the global 'os.system' (byte 2 of its pickle)");
   EXPECT_PRED2(contains, refusal, "nothing that could be run");
   EXPECT_PRED2(contains, refusal, "save it as safetensors");
-  EXPECT_PRED2(contains, refusal_of("\x8c\x05posix\x8c\x06system\x93\x8c\x01x\x85R"s),
+  EXPECT_PRED2(contains, pickle_refusal("\x8c\x05posix\x8c\x06system\x93\x8c\x01x\x85R"s),
                "the global 'posix.system'");
-  EXPECT_PRED2(contains, refusal_of(pickled::global("torch.storage", "_load_from_bytes")),
+  EXPECT_PRED2(contains, pickle_refusal(pickled::global("torch.storage", "_load_from_bytes")),
                "the global 'torch.storage._load_from_bytes'");
-  EXPECT_PRED2(contains, refusal_of(pickled::global("builtins", "eval")), "'builtins.eval'");
-  EXPECT_PRED2(contains, refusal_of(pickled::global("torch", "FloatStorage.x")),
+  EXPECT_PRED2(contains, pickle_refusal(pickled::global("builtins", "eval")), "'builtins.eval'");
+  EXPECT_PRED2(contains, pickle_refusal(pickled::global("torch", "FloatStorage.x")),
                "'torch.FloatStorage.x'");
-  EXPECT_PRED2(contains, refusal_of(pickled::global("", "\x1b[2J" + std::string(200, 'a'))),
+  EXPECT_PRED2(contains, pickle_refusal(pickled::global("", "\x1b[2J" + std::string(200, 'a'))),
                "'.?[2Jaa");
-  EXPECT_PRED2(contains, refusal_of("K\x01K\x02\x93"), "a global whose name is no text");
+  EXPECT_PRED2(contains, pickle_refusal("K\x01K\x02\x93"), "a global whose name is no text");
 }
 
 TEST(PickleReader, RefusesEveryOpcodeThatMakesOtherObjects) {
   const std::string os = pickled::global("torch", "make");
-  EXPECT_PRED2(contains, refusal_of("(" + pickled::text("id") + "ios\nsystem\n"),
+  EXPECT_PRED2(contains, pickle_refusal("(" + pickled::text("id") + "ios\nsystem\n"),
                "the opcode INST (0x69)");
-  EXPECT_PRED2(contains, refusal_of("(" + os + pickled::text("id") + "o"), "the opcode OBJ (0x6f)");
-  EXPECT_PRED2(contains, refusal_of(os + ")\x81"), "the opcode NEWOBJ (0x81)");
-  EXPECT_PRED2(contains, refusal_of(os + ")}\x92"), "the opcode NEWOBJ_EX (0x92)");
-  EXPECT_PRED2(contains, refusal_of("\x82\x01"), "the opcode EXT1 (0x82)");
-  EXPECT_PRED2(contains, refusal_of("\x83\x01\x01"), "the opcode EXT2 (0x83)");
-  EXPECT_PRED2(contains, refusal_of("\x84\x01\x01\x01\x01"), "the opcode EXT4 (0x84)");
-  EXPECT_PRED2(contains, refusal_of("P1\n"), "the opcode 0x50");
+  EXPECT_PRED2(contains, pickle_refusal("(" + os + pickled::text("id") + "o"),
+               "the opcode OBJ (0x6f)");
+  EXPECT_PRED2(contains, pickle_refusal(os + ")\x81"), "the opcode NEWOBJ (0x81)");
+  EXPECT_PRED2(contains, pickle_refusal(os + ")}\x92"), "the opcode NEWOBJ_EX (0x92)");
+  EXPECT_PRED2(contains, pickle_refusal("\x82\x01"), "the opcode EXT1 (0x82)");
+  EXPECT_PRED2(contains, pickle_refusal("\x83\x01\x01"), "the opcode EXT2 (0x83)");
+  EXPECT_PRED2(contains, pickle_refusal("\x84\x01\x01\x01\x01"), "the opcode EXT4 (0x84)");
+  EXPECT_PRED2(contains, pickle_refusal("P1\n"), "the opcode 0x50");
   EXPECT_PRED2(contains,
-               refusal_of("C\x01"
-                          "a"),
+               pickle_refusal("C\x01"
+                              "a"),
                "the opcode 0x43");
 }
 
 TEST(PickleReader, RefusesCallsOfWhatIsNoGlobal) {
-  EXPECT_PRED2(contains, refusal_of(pickled::text("os.system") + ")R"), "a call of a text");
-  EXPECT_PRED2(contains, refusal_of(pickled::global("torch", "make") + "NR"),
+  EXPECT_PRED2(contains, pickle_refusal(pickled::text("os.system") + ")R"), "a call of a text");
+  EXPECT_PRED2(contains, pickle_refusal(pickled::global("torch", "make") + "NR"),
                "a call without a tuple of arguments");
-  EXPECT_PRED2(contains, refusal_of(pickled::call(pickled::global("torch", "make"), {}) + "}b"),
+  EXPECT_PRED2(contains, pickle_refusal(pickled::call(pickled::global("torch", "make"), {}) + "}b"),
                "attributes of a torch.make");
-  EXPECT_PRED2(
-      contains,
-      refusal_of(pickled::call(pickled::global("collections", "OrderedDict"), {pickled::list({})})),
-      "an OrderedDict that begins with items");
+  EXPECT_PRED2(contains,
+               pickle_refusal(pickled::call(pickled::global("collections", "OrderedDict"),
+                                            {pickled::list({})})),
+               "an OrderedDict that begins with items");
 }
 
 TEST(PickleReader, RefusesBrokenPrograms) {
   for (const std::string body : {"", "t", "K\x01(s", "s", "a", "R", "b", "Q", "q\x01", "\x94", "e",
                                  "\x85", "(\x86", "\x93"}) {
-    const std::string message = refusal_of(body);
+    const std::string message = pickle_refusal(body);
     EXPECT_TRUE(contains(message, "without its")) << message;
   }
-  EXPECT_PRED2(contains, refusal_of("NN"), "more than one object at its end");
-  EXPECT_PRED2(contains, refusal_of("(N"), "more than one object at its end");
-  EXPECT_PRED2(contains, refusal_of("h\x07"), "the object 7, which it does not have");
+  EXPECT_PRED2(contains, pickle_refusal("NN"), "more than one object at its end");
+  EXPECT_PRED2(contains, pickle_refusal("(N"), "more than one object at its end");
+  EXPECT_PRED2(contains, pickle_refusal("h\x07"), "the object 7, which it does not have");
   EXPECT_PRED2(contains,
-               refusal_of("NK\x01"
-                          "a"),
+               pickle_refusal("NK\x01"
+                              "a"),
                "items for None");
-  EXPECT_PRED2(contains, refusal_of("]NNs"), "items for a list");
-  EXPECT_PRED2(contains, refusal_of("}(Nu"), "a key without its value");
-  EXPECT_PRED2(contains, refusal_of(pickled::text("\xFF")), "a text that is not UTF-8");
-  EXPECT_PRED2(contains, refusal_of("cos"), "its pickle ends after 6 bytes");
-  EXPECT_PRED2(contains, refusal_of("X\xff\xff\xff\xff"), "Expected 4294967295 bytes from byte 7");
-  EXPECT_PRED2(contains, refusal_of("\x8d" + std::string(8, '\xff')),
+  EXPECT_PRED2(contains, pickle_refusal("]NNs"), "items for a list");
+  EXPECT_PRED2(contains, pickle_refusal("}(Nu"), "a key without its value");
+  EXPECT_PRED2(contains, pickle_refusal(pickled::text("\xFF")), "a text that is not UTF-8");
+  EXPECT_PRED2(contains, pickle_refusal("cos"), "its pickle ends after 6 bytes");
+  EXPECT_PRED2(contains, pickle_refusal("X\xff\xff\xff\xff"),
+               "Expected 4294967295 bytes from byte 7");
+  EXPECT_PRED2(contains, pickle_refusal("\x8d" + std::string(8, '\xff')),
                "Expected 18446744073709551615 bytes");
-  EXPECT_PRED2(contains, refusal_of("\x8b\xff\xff\xff\xff"), "Expected 4294967295 bytes");
+  EXPECT_PRED2(contains, pickle_refusal("\x8b\xff\xff\xff\xff"), "Expected 4294967295 bytes");
 }
 
 TEST(PickleReader, IsCutShortAtEveryByte) {
   const std::string good = pickled::whole(pickled::dict(
       {{"a", pickled::call(pickled::global("torch", "make"), {pickled::number(3)})}}));
-  EXPECT_EQ(read(good).root().kind, PickleKind::kDict);
+  EXPECT_EQ(read_body(good).root().kind, PickleKind::kDict);
   for (size_t size = 0; size < good.size(); ++size) {
     const std::string cut = good.substr(0, size);
-    EXPECT_PRED2(contains, message_of<DataError>([&] { read(cut); }), "its pickle ends after");
+    EXPECT_PRED2(contains, message_of<DataError>([&] { read_body(cut); }), "its pickle ends after");
   }
 }
 
@@ -200,22 +202,22 @@ TEST(PickleReader, BombsAreBounded) {
         "eq\x01";
   }
   const std::string bytes = pickled::whole(doubled + "t");
-  EXPECT_EQ(read(bytes).values.size(), 66u);
+  EXPECT_EQ(read_body(bytes).values.size(), 66u);
 
   // One inside the other, without end: no more than a long list to us.
   const std::string deep = pickled::whole("N" + std::string(1'000'000, '\x85'));
-  EXPECT_EQ(read(deep).values.size(), 1'000'001u);
+  EXPECT_EQ(read_body(deep).values.size(), 1'000'001u);
   const std::string itself = pickled::whole(
       "]q\x01h\x01"
       "a");
-  const Pickle pickle = read(itself);
+  const Pickle pickle = read_body(itself);
   EXPECT_EQ(&pickle.item(pickle.root(), 0), &pickle.root());
 
-  EXPECT_PRED2(contains, refusal_of(std::string(1000, '(')), "it is nested more than 200 deep");
-  EXPECT_PRED2(contains, refusal_of(std::string(2'200'000, 'N')), "more than 2097152 objects");
+  EXPECT_PRED2(contains, pickle_refusal(std::string(1000, '(')), "it is nested more than 200 deep");
+  EXPECT_PRED2(contains, pickle_refusal(std::string(2'200'000, 'N')), "more than 2097152 objects");
   std::string memo = "N";
   for (uint32_t i = 0; i < 2'200'000; ++i) memo += "r" + test::bytes_of_number(i);
-  EXPECT_PRED2(contains, refusal_of(memo), "more than 2097152 objects");
+  EXPECT_PRED2(contains, pickle_refusal(memo), "more than 2097152 objects");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/full_disk.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -13,18 +14,12 @@
 namespace sotto {
 namespace {
 
+using test::bytes_of;
 using test::contains;
 using test::content_of;
 using test::message_of;
 using test::TempFolder;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using test::text_of;
 
 // A file of a header, with its length before it, and data.
 std::string file_of(const std::string& header, const std::string& data = {}) {
@@ -34,7 +29,7 @@ std::string file_of(const std::string& header, const std::string& data = {}) {
   return length + header + data;
 }
 
-std::string refusal_of(const std::string& content) {
+std::string safetensors_refusal(const std::string& content) {
   const TempFolder folder;
   const auto path = folder.write("a.safetensors", content);
   return message_of<DataError>([&] { SafetensorsFile::open(path); });
@@ -124,7 +119,9 @@ TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
     write_safetensors(path, entries);
   };
   SafetensorsEntry bad = good;
-  EXPECT_PRED2(contains, message_of<InternalError>([&] { write({good, bad}); }),
+  EXPECT_PRED2(contains, message_of<InternalError>([&] {
+                 write({good, bad});
+               }),
                "two tensors are named 'a'");
   bad.shape = {2};
   EXPECT_PRED2(contains, message_of<InternalError>([&] { write({bad}); }),
@@ -163,22 +160,23 @@ TEST(Safetensors, AFileThatIsNoneIsRefused) {
   const auto pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THROW(SafetensorsFile::open(pipe), DataError);
-  EXPECT_PRED2(contains, refusal_of(""), "it ends after 0 bytes");
-  EXPECT_PRED2(contains, refusal_of(std::string(8, '\0')), "it ends after 8 bytes");
-  EXPECT_PRED2(contains, refusal_of(file_of("hello")), "its header is no JSON object");
-  EXPECT_PRED2(contains, refusal_of(file_of("[1]")), "its header is no JSON object");
-  EXPECT_PRED2(contains, refusal_of(file_of("{} x")), "its header is no JSON object");
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":1)")), "its header is no JSON object");
-  EXPECT_PRED2(contains, refusal_of(file_of("{\"\xFF\":1}")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(""), "it ends after 0 bytes");
+  EXPECT_PRED2(contains, safetensors_refusal(std::string(8, '\0')), "it ends after 8 bytes");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("hello")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("[1]")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("{} x")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":1)")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("{\"\xFF\":1}")),
+               "its header is no JSON object");
 }
 
 TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
-  EXPECT_PRED2(contains, refusal_of(file_of("{}      ").substr(0, 15)),
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("{}      ").substr(0, 15)),
                "a header of 8 bytes in a file of 15. Expected a header that lies in the file. If "
                "it was copied or downloaded, do that again.");
-  EXPECT_PRED2(contains, refusal_of(std::string(8, '\xFF') + "{}"),
+  EXPECT_PRED2(contains, safetensors_refusal(std::string(8, '\xFF') + "{}"),
                "a header of 18446744073709551615 bytes");
-  EXPECT_PRED2(contains, refusal_of(std::string(7, '\0') + "\x10{}"),
+  EXPECT_PRED2(contains, safetensors_refusal(std::string(7, '\0') + "\x10{}"),
                "a header of 1152921504606846976 bytes in a file of 10");
   // Longer than anybody's header, though the file is longer still.
   const TempFolder folder;
@@ -190,16 +188,16 @@ TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
 
 TEST(Safetensors, AHeaderNestedWithoutEndIsRefused) {
   const std::string deep(5'000'000, '[');
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":{"dtype":)" + deep)),
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":{"dtype":)" + deep)),
                "its header is nested more than 32 deep");
   const std::string closed = deep + std::string(deep.size(), ']');
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":{"shape":)" + closed + "}}")),
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":{"shape":)" + closed + "}}")),
                "its header is nested more than 32 deep");
 }
 
 // One tensor "a", by the text of its fields, in data of eight bytes.
 std::string refusal_of_entry(const std::string& fields) {
-  return refusal_of(file_of(R"({"a":{)" + fields + "}}", "01234567"));
+  return safetensors_refusal(file_of(R"({"a":{)" + fields + "}}", "01234567"));
 }
 
 TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
@@ -230,10 +228,11 @@ TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
   }
   const std::string list(500, '1');
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"U8","shape":[")" + list + R"("])"), "1...");
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"a":1})")), "the tensor 'a' has dtype null");
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"__metadata__":{"a":1}})")),
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":1})")),
+               "the tensor 'a' has dtype null");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"__metadata__":{"a":1}})")),
                "its metadata is no map of texts");
-  EXPECT_PRED2(contains, refusal_of(file_of(R"({"__metadata__":["a"]})")),
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"__metadata__":["a"]})")),
                "its metadata is no map of texts");
 }
 
@@ -244,7 +243,7 @@ std::string entry(const std::string& name, int begin, int end) {
 
 TEST(Safetensors, TensorsThatDoNotFillTheDataAreRefused) {
   const auto refusal = [](const std::string& entries) {
-    return refusal_of(file_of("{" + entries + "}", "01234567"));
+    return safetensors_refusal(file_of("{" + entries + "}", "01234567"));
   };
   EXPECT_PRED2(contains, refusal(entry("a", 0, 5) + "," + entry("b", 4, 8)),
                "the tensor 'b' has bytes of another tensor too. Expected bytes of its own.");

@@ -35,7 +35,7 @@ std::map<std::string, std::string> files_of(const std::string& archive) {
   return files;
 }
 
-std::string refusal_of(const std::string& archive) {
+std::string tar_refusal(const std::string& archive) {
   return message_of<DataError>([&] { files_of(archive); });
 }
 
@@ -82,31 +82,31 @@ TEST(TarReader, ReadsSizesInBinary) {
   size[11] = '\x03';
   EXPECT_EQ(files_of(tar_file({.name = "a", .size = size}, "abc")), (Files{{"a", "abc"}}));
   size[1] = '\x01';
-  EXPECT_PRED2(contains, refusal_of(tar_file({.name = "a", .size = size}, "abc")),
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.name = "a", .size = size}, "abc")),
                "a file larger than there are");
 }
 
 TEST(TarReader, RefusesLies) {
   const std::string good = tar_file({.name = "a"}, "content");
   EXPECT_PRED2(
-      contains, refusal_of(good.substr(0, 300)),
+      contains, tar_refusal(good.substr(0, 300)),
       "reading a.tar: the archive ends after 300 bytes. Expected 512 bytes from byte 0 on");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.size = "77777777777"}, "content")),
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.size = "77777777777"}, "content")),
                "Expected 8589934591 bytes from byte 512 on");
   std::string wrong = good;
   wrong[0] = 'b';
-  EXPECT_PRED2(contains, refusal_of(wrong), "a header whose sum is wrong. Expected a tar archive");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.size = "no number"}, "")), "without its numbers");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.name = ""}, "")), "a file without a name");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.name = "\xff"}, "")), "name is not UTF-8");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.type = 'S'}, "")), "a sparse file");
-  EXPECT_PRED2(contains, refusal_of(tar_file({.type = 'L'}, "name")),
+  EXPECT_PRED2(contains, tar_refusal(wrong), "a header whose sum is wrong. Expected a tar archive");
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.size = "no number"}, "")), "without its numbers");
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.name = ""}, "")), "a file without a name");
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.name = "\xff"}, "")), "name is not UTF-8");
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.type = 'S'}, "")), "a sparse file");
+  EXPECT_PRED2(contains, tar_refusal(tar_file({.type = 'L'}, "name")),
                "a long name without its file");
   for (const std::string records :
        {"x", "5", "5 a=", "999 path=a\n", "4 a\n", "0 path=a\n", "18446744073709551616 a=\n",
         "11 size=-1\n", "9 size=\n", "23 GNU.sparse.major=1\n"}) {
     const std::string archive = tar_file({.type = 'x'}, records) + good;
-    EXPECT_PRED2(contains, refusal_of(archive), "reading a.tar: byte") << records;
+    EXPECT_PRED2(contains, tar_refusal(archive), "reading a.tar: byte") << records;
   }
 }
 

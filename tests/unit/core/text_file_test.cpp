@@ -13,7 +13,7 @@ using test::contains;
 using test::message_of;
 using test::TempFolder;
 
-std::string refusal_of(const std::filesystem::path& path) {
+std::string text_refusal(const std::filesystem::path& path) {
   return message_of<DataError>([&] { read_text_file(path); });
 }
 
@@ -28,13 +28,13 @@ TEST(ReadTextFile, GivesTheContentWithoutByteOrderMark) {
 
 TEST(ReadTextFile, SaysWhyItCannot) {
   const TempFolder folder;
-  EXPECT_PRED2(contains, refusal_of(folder.path() / "no.yaml"), "no.yaml: No such file");
-  EXPECT_PRED2(contains, refusal_of(folder.path()), "it is a folder");
-  EXPECT_PRED2(contains, refusal_of(folder.write("empty", "")), "the file is empty");
-  EXPECT_PRED2(contains, refusal_of(folder.write("nul", std::string("a\0b", 3))), "binary");
-  EXPECT_PRED2(contains, refusal_of(folder.write("latin", "gr\xFC\xDF")), "not UTF-8");
+  EXPECT_PRED2(contains, text_refusal(folder.path() / "no.yaml"), "no.yaml: No such file");
+  EXPECT_PRED2(contains, text_refusal(folder.path()), "it is a folder");
+  EXPECT_PRED2(contains, text_refusal(folder.write("empty", "")), "the file is empty");
+  EXPECT_PRED2(contains, text_refusal(folder.write("nul", std::string("a\0b", 3))), "binary");
+  EXPECT_PRED2(contains, text_refusal(folder.write("latin", "gr\xFC\xDF")), "not UTF-8");
   const std::string large(size_t{17} << 20, 'a');
-  EXPECT_PRED2(contains, refusal_of(folder.write("large", large)), "larger than 16 MiB");
+  EXPECT_PRED2(contains, text_refusal(folder.write("large", large)), "larger than 16 MiB");
 }
 
 TEST(IsUtf8, TakesEveryLength) {

@@ -38,7 +38,7 @@ std::string of_tensor(const pickled::Tensor& tensor) {
   return pickled::whole(pickled::dict({{"a", pickled::tensor(tensor)}}));
 }
 
-std::string refusal_of(const std::string& content) {
+std::string torch_refusal(const std::string& content) {
   const TempFolder folder;
   const auto path = folder.write("a.bin", content);
   const std::string message = message_of<DataError>([&] { TorchFile::open(path); });
@@ -47,11 +47,11 @@ std::string refusal_of(const std::string& content) {
 }
 
 std::string refusal_of_tensor(const pickled::Tensor& tensor) {
-  return refusal_of(torch_zip(of_tensor(tensor), {counting("0", 6)}));
+  return torch_refusal(torch_zip(of_tensor(tensor), {counting("0", 6)}));
 }
 
 std::string refusal_of_object(const std::string& object) {
-  return refusal_of(torch_zip(pickled::whole(object), {counting("0", 6)}));
+  return torch_refusal(torch_zip(pickled::whole(object), {counting("0", 6)}));
 }
 
 TEST(TorchFile, BothFormsAreReadWhereTheyLie) {
@@ -156,10 +156,10 @@ TEST(TorchFile, EveryTypeHasItsSize) {
     EXPECT_EQ(size_of(type), size);
     EXPECT_EQ(file.find("a")->bytes.size(), bytes.size());
   }
-  EXPECT_PRED2(
-      contains,
-      refusal_of(torch_zip(of_tensor({.of = {.class_name = "CharStorage"}}), {{"0", 6, "123456"}})),
-      "the tensor 'a' has values of a torch.CharStorage");
+  EXPECT_PRED2(contains,
+               torch_refusal(torch_zip(of_tensor({.of = {.class_name = "CharStorage"}}),
+                                       {{"0", 6, "123456"}})),
+               "the tensor 'a' has values of a torch.CharStorage");
 }
 
 TEST(TorchFile, AnyTopFolderWillDo) {
@@ -170,10 +170,11 @@ TEST(TorchFile, AnyTopFolderWillDo) {
       "a.bin", test::zip_of({{"my model/data.pkl", pickle}, {"my model/data/0", values.bytes}},
                             {.is_64 = true, .comment = "c"}));
   EXPECT_EQ(TorchFile::open(path).names().size(), 1u);
-  EXPECT_PRED2(contains, refusal_of(test::zip_of({{"data.pkl", pickle}})), "with 0 pickles");
-  EXPECT_PRED2(contains, refusal_of(test::zip_of({{"a/data.pkl", pickle}, {"b/data.pkl", pickle}})),
+  EXPECT_PRED2(contains, torch_refusal(test::zip_of({{"data.pkl", pickle}})), "with 0 pickles");
+  EXPECT_PRED2(contains,
+               torch_refusal(test::zip_of({{"a/data.pkl", pickle}, {"b/data.pkl", pickle}})),
                "with 2 pickles");
-  EXPECT_PRED2(contains, refusal_of(test::zip_of({{"a/b/data.pkl", pickle}})), "with 0 pickles");
+  EXPECT_PRED2(contains, torch_refusal(test::zip_of({{"a/b/data.pkl", pickle}})), "with 0 pickles");
 }
 
 TEST(TorchFile, AFileThatIsNoneIsRefused) {
@@ -182,18 +183,19 @@ TEST(TorchFile, AFileThatIsNoneIsRefused) {
                "/no: No such file or directory. Expected a file of torch.save.");
   EXPECT_PRED2(contains, message_of<DataError>([&] { TorchFile::open(folder.path()); }),
                "it is no regular file");
-  EXPECT_PRED2(contains, refusal_of(""), "it is empty");
-  EXPECT_PRED2(contains, refusal_of("hello"), "it begins like another kind of file");
-  EXPECT_PRED2(contains, refusal_of(pickled::whole("N")), "a pickle of something else");
-  EXPECT_PRED2(contains, refusal_of("PK\x03\x04 and so on"), "an archive without its end");
+  EXPECT_PRED2(contains, torch_refusal(""), "it is empty");
+  EXPECT_PRED2(contains, torch_refusal("hello"), "it begins like another kind of file");
+  EXPECT_PRED2(contains, torch_refusal(pickled::whole("N")), "a pickle of something else");
+  EXPECT_PRED2(contains, torch_refusal("PK\x03\x04 and so on"), "an archive without its end");
 }
 
 TEST(TorchFile, OtherByteOrdersAndVersionsAreRefused) {
   EXPECT_PRED2(contains,
-               refusal_of(test::zip_of({{"a/data.pkl", of_tensor({})}, {"a/byteorder", "big"}})),
+               torch_refusal(test::zip_of({{"a/data.pkl", of_tensor({})}, {"a/byteorder", "big"}})),
                "values of another byte order");
-  EXPECT_PRED2(contains, refusal_of(test::old_head(1001, "\x89")), "values of another byte order");
-  EXPECT_PRED2(contains, refusal_of(test::old_head(1002)), "another version of the format");
+  EXPECT_PRED2(contains, torch_refusal(test::old_head(1001, "\x89")),
+               "values of another byte order");
+  EXPECT_PRED2(contains, torch_refusal(test::old_head(1002)), "another version of the format");
 }
 
 TEST(TorchFile, IsCutShortAtEveryByte) {
@@ -203,9 +205,9 @@ TEST(TorchFile, IsCutShortAtEveryByte) {
     const std::string good =
         is_old ? torch_old(pickle, {counting("0", 6)}) : torch_zip(pickle, {counting("0", 6)});
     EXPECT_EQ(TorchFile::open(folder.write("a.bin", good)).names().size(), 1u);
-    for (size_t size = 0; size < good.size(); ++size) refusal_of(good.substr(0, size));
+    for (size_t size = 0; size < good.size(); ++size) torch_refusal(good.substr(0, size));
     if (is_old) {
-      EXPECT_PRED2(contains, refusal_of(good + "x"), "1 bytes behind the last storage");
+      EXPECT_PRED2(contains, torch_refusal(good + "x"), "1 bytes behind the last storage");
     }
   }
 }
@@ -217,10 +219,11 @@ TEST(TorchFile, NothingInItIsRun) {
       pickled::call(pickled::global("os", "system"), {pickled::text("touch " + mark)});
   EXPECT_PRED2(contains, refusal_of_object(evil), "the global 'os.system'");
   EXPECT_PRED2(contains, refusal_of_object(pickled::dict({{"a", evil}})), "'os.system'");
-  EXPECT_PRED2(contains, refusal_of(torch_old(pickled::whole(pickled::dict({{"a", evil}})), {})),
+  EXPECT_PRED2(contains, torch_refusal(torch_old(pickled::whole(pickled::dict({{"a", evil}})), {})),
                "'os.system'");
-  EXPECT_PRED2(contains, refusal_of(pickled::whole(evil)), "'os.system'");
-  EXPECT_PRED2(contains, refusal_of(test::old_head() + pickled::whole("}") + pickled::whole(evil)),
+  EXPECT_PRED2(contains, torch_refusal(pickled::whole(evil)), "'os.system'");
+  EXPECT_PRED2(contains,
+               torch_refusal(test::old_head() + pickled::whole("}") + pickled::whole(evil)),
                "'os.system'");
   EXPECT_PRED2(contains,
                refusal_of_object(pickled::call(pickled::global("torch.storage", "_load_from_bytes"),
@@ -313,7 +316,7 @@ TEST(TorchFile, AbsurdSizesAreRefused) {
                "24 bytes for storage '0'");
   const auto old_refusal = [](int64_t in_pickle, int64_t in_file) {
     const std::string pickle = of_tensor({.of = {.num_values = in_pickle, .is_old = true}});
-    return refusal_of(torch_old(pickle, {{"0", in_file, counting("0", 6).bytes}}));
+    return torch_refusal(torch_old(pickle, {{"0", in_file, counting("0", 6).bytes}}));
   };
   EXPECT_PRED2(contains, old_refusal(INT64_MAX, INT64_MAX), "values for a storage of");
   EXPECT_PRED2(contains, old_refusal(6, INT64_MAX),
@@ -336,17 +339,17 @@ TEST(TorchFile, LongTuplesAndKeysAreRefused) {
 }
 
 TEST(TorchFile, StoragesThatAreNotThereAreRefused) {
-  EXPECT_PRED2(contains, refusal_of(torch_zip(of_tensor({}), {})),
+  EXPECT_PRED2(contains, torch_refusal(torch_zip(of_tensor({}), {})),
                "the values of 'a' (storage '0') are not in it");
-  EXPECT_PRED2(contains, refusal_of(torch_zip(of_tensor({}), {counting("0", 5)})),
+  EXPECT_PRED2(contains, torch_refusal(torch_zip(of_tensor({}), {counting("0", 5)})),
                "20 bytes for storage '0'. Expected 6 values of a torch.FloatStorage.");
   const std::string old = of_tensor({.of = {.is_old = true}});
-  EXPECT_PRED2(contains, refusal_of(torch_old(old, {})), "(storage '0') are not in it");
-  EXPECT_PRED2(contains, refusal_of(torch_old(old, {counting("1", 6)})),
+  EXPECT_PRED2(contains, torch_refusal(torch_old(old, {})), "(storage '0') are not in it");
+  EXPECT_PRED2(contains, torch_refusal(torch_old(old, {counting("1", 6)})),
                "a storage that no tensor uses");
-  EXPECT_PRED2(contains, refusal_of(torch_old(old, {counting("0", 6), counting("0", 6)})),
+  EXPECT_PRED2(contains, torch_refusal(torch_old(old, {counting("0", 6), counting("0", 6)})),
                "the storage '0' twice");
-  EXPECT_PRED2(contains, refusal_of(test::old_head() + old + pickled::whole("N")),
+  EXPECT_PRED2(contains, torch_refusal(test::old_head() + old + pickled::whole("N")),
                "no list of storages");
 }
 
@@ -378,8 +381,8 @@ TEST(TorchFile, StoragesOfAnotherKindAreRefused) {
 
 TEST(TorchFile, CompressedArchivesAreRefused) {
   EXPECT_PRED2(contains,
-               refusal_of(test::zip_of({{"a/data.pkl", of_tensor({})},
-                                        {"a/data/0", counting("0", 6).bytes, /*method=*/8}})),
+               torch_refusal(test::zip_of({{"a/data.pkl", of_tensor({})},
+                                           {"a/data/0", counting("0", 6).bytes, /*method=*/8}})),
                "its file 'a/data/0' is compressed");
 }
 

@@ -45,7 +45,7 @@ std::string index_of(const std::map<std::string, std::string>& shards) {
   return nlohmann::json({{"metadata", {{"total_size", 4}}}, {"weight_map", shards}}).dump();
 }
 
-std::string refusal_of(const TempFolder& folder) {
+std::string folder_refusal(const TempFolder& folder) {
   const std::string message = message_of<DataError>([&] { WeightFolder::open(folder.path()); });
   EXPECT_PRED2(contains, message, folder.path().string());
   return message;
@@ -109,22 +109,24 @@ TEST(WeightFolder, AFolderWithoutWeightsIsRefused) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { WeightFolder::open(folder.path() / "no"); }),
                "/no: No such file or directory. Expected one of model.safetensors, "
                "model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json.");
-  EXPECT_PRED2(contains, refusal_of(folder), "the folder is empty");
+  EXPECT_PRED2(contains, folder_refusal(folder), "the folder is empty");
   folder.write("tf_model.h5", "x");
   folder.write("config.json", "x");
-  EXPECT_PRED2(contains, refusal_of(folder), "the folder holds config.json, tf_model.h5. Expected");
+  EXPECT_PRED2(contains, folder_refusal(folder),
+               "the folder holds config.json, tf_model.h5. Expected");
   for (const char name : std::string("abcdefghi")) folder.write(std::string(1, name), "x");
-  EXPECT_PRED2(contains, refusal_of(folder), "holds a, b, c, config.json, d, e, f, g, and 3 more");
+  EXPECT_PRED2(contains, folder_refusal(folder),
+               "holds a, b, c, config.json, d, e, f, g, and 3 more");
   // What an interrupted download leaves.
   std::filesystem::create_symlink("../../blobs/0", folder.path() / "model.safetensors");
-  EXPECT_PRED2(contains, refusal_of(folder), "model.safetensors: No such file or directory");
+  EXPECT_PRED2(contains, folder_refusal(folder), "model.safetensors: No such file or directory");
 }
 
 TEST(WeightFolder, AMissingShardIsRefused) {
   const TempFolder folder;
   write_shards(folder, ".safetensors");
   std::filesystem::remove(folder.path() / "weights-2.safetensors");
-  EXPECT_PRED2(contains, refusal_of(folder),
+  EXPECT_PRED2(contains, folder_refusal(folder),
                "model.safetensors.index.json: the shard weights-2.safetensors is not there. "
                "Expected all 2 shards beside it.");
 }
@@ -136,7 +138,7 @@ TEST(WeightFolder, AnIndexThatIsWrongIsRefused) {
   const std::string second = "weights-2.safetensors";
   const auto refusal = [&](const std::string& index) {
     folder.write("model.safetensors.index.json", index);
-    return refusal_of(folder);
+    return folder_refusal(folder);
   };
   EXPECT_PRED2(contains, refusal(index_of({{"a", first}, {"b", second}, {"c", second}})),
                "the tensor 'c' is not in weights-2.safetensors");
@@ -159,7 +161,7 @@ TEST(WeightFolder, ATensorInTwoShardsIsRefused) {
   write_shards(folder, ".safetensors");
   const std::vector<SafetensorsEntry> both = {entry("a", "in a"), entry("b", "in b")};
   write_safetensors(folder.path() / "weights-2.safetensors", both);
-  EXPECT_PRED2(contains, refusal_of(folder),
+  EXPECT_PRED2(contains, folder_refusal(folder),
                "weights-2.safetensors: the tensor 'a', which weights-1.safetensors has too. "
                "Expected each tensor in one shard.");
 }

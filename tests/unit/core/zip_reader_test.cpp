@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "support/bytes.h"
 #include "support/thrown.h"
 #include "unit/core/torch_bytes.h"
 
@@ -11,21 +12,18 @@ namespace {
 
 using test::contains;
 using test::message_of;
+using test::text_of;
 using test::zip_of;
 using test::ZipFile;
 
-ZipEntries read(const std::string& archive) {
+ZipEntries read_archive(const std::string& archive) {
   return read_zip(std::as_bytes(std::span(archive)), "a.zip");
 }
 
-std::string refusal_of(const std::string& archive) {
-  const std::string message = message_of<DataError>([&] { read(archive); });
+std::string zip_refusal(const std::string& archive) {
+  const std::string message = message_of<DataError>([&] { read_archive(archive); });
   EXPECT_PRED2(contains, message, "reading a.zip: ");
   return message;
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 const std::vector<ZipFile> kFiles = {{"top/a", "first"}, {"top/b/c", ""}, {"d", "last"}};
@@ -35,35 +33,35 @@ TEST(ZipReader, ReadsFilesWhereTheyLie) {
        {test::ZipForm{}, test::ZipForm{.is_64 = true}, test::ZipForm{.comment = "with words"},
         test::ZipForm{.is_64 = true, .comment = "PK\x05\x06"}}) {
     const std::string archive = zip_of(kFiles, form);
-    const ZipEntries entries = read(archive);
+    const ZipEntries entries = read_archive(archive);
     ASSERT_EQ(entries.size(), 3u);
     for (const ZipFile& file : kFiles) EXPECT_EQ(text_of(entries.at(file.name)), file.content);
     const char* first = reinterpret_cast<const char*>(entries.at("top/a").data());
     EXPECT_EQ(first, archive.data() + archive.find("first"));
   }
-  EXPECT_TRUE(read(zip_of({})).empty());
+  EXPECT_TRUE(read_archive(zip_of({})).empty());
 }
 
 TEST(ZipReader, RefusesWhatIsNotStoredAsItIs) {
-  EXPECT_PRED2(contains, refusal_of(zip_of({{"a", "xyz", /*method=*/8}})),
+  EXPECT_PRED2(contains, zip_refusal(zip_of({{"a", "xyz", /*method=*/8}})),
                "its file 'a' is compressed or encrypted");
   std::string archive = zip_of({{"a", "xyz"}});
   archive[archive.find("PK\x01\x02") + 8] = 1;
-  EXPECT_PRED2(contains, refusal_of(archive), "compressed or encrypted");
+  EXPECT_PRED2(contains, zip_refusal(archive), "compressed or encrypted");
   archive = zip_of({{"a", "xyz"}});
   archive[archive.find("PK\x01\x02") + 20] = 2;
-  EXPECT_PRED2(contains, refusal_of(archive), "compressed or encrypted");
+  EXPECT_PRED2(contains, zip_refusal(archive), "compressed or encrypted");
 }
 
 TEST(ZipReader, RefusesTwoFilesOfOneName) {
-  EXPECT_PRED2(contains, refusal_of(zip_of({{"a", "1"}, {"a", "2"}})), "two files 'a' in it");
+  EXPECT_PRED2(contains, zip_refusal(zip_of({{"a", "1"}, {"a", "2"}})), "two files 'a' in it");
 }
 
 TEST(ZipReader, IsCutShortAtEveryByte) {
   for (const bool is_64 : {false, true}) {
     const std::string good = zip_of(kFiles, {.is_64 = is_64});
     for (size_t size = 0; size < good.size(); ++size)
-      EXPECT_PRED2(contains, refusal_of(good.substr(0, size)), "an archive without its end");
+      EXPECT_PRED2(contains, zip_refusal(good.substr(0, size)), "an archive without its end");
   }
 }
 
@@ -72,7 +70,7 @@ TEST(ZipReader, RefusesPlacesOutsideOfTheArchive) {
                          bool is_64 = false) {
     std::string archive = zip_of({{"a", "xyz"}}, {.is_64 = is_64});
     archive.replace(archive.rfind(record) + at, bytes.size(), bytes);
-    return refusal_of(archive);
+    return zip_refusal(archive);
   };
   const std::string many(4, '\xfe');
   const std::string most(8, '\xff');
