@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -47,18 +48,32 @@ struct TrainOptions {
   bool json = false;
 };
 
-// Set by the signals that ask for an end. Signal handlers can reach nothing but globals.
-std::atomic<int> signals_received = 0;
+// When the first signal came that asks for an end, in milliseconds of the steady clock; 0: none
+// came. Signal handlers can reach nothing but globals.
+std::atomic<int64_t> asked_to_end_ms = 0;
+
+// Signals that come together are one: `timeout`, shells and schedulers send theirs to a process and
+// to its group.
+constexpr int64_t kOneSignalMs = 1000;
+
+int64_t steady_ms() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 + 1;
+}
 
 void on_signal(int) {
-  // The first asks the run to save and end; the second does not wait for it.
-  if (signals_received.fetch_add(1) > 0) std::_Exit(130);
+  // The first asks the run to save and end; a later one does not wait for it.
+  const int64_t now_ms = steady_ms();
+  int64_t first_ms = 0;
+  if (asked_to_end_ms.compare_exchange_strong(first_ms, now_ms)) return;
+  if (now_ms - first_ms >= kOneSignalMs) std::_Exit(130);
 }
 
 // A terminal that is closed may tell so several times, and nobody waits there.
 void on_hangup(int) {
-  int none = 0;
-  signals_received.compare_exchange_strong(none, 1);
+  int64_t none = 0;
+  asked_to_end_ms.compare_exchange_strong(none, steady_ms());
 }
 
 void listen_to_signals() {
@@ -197,7 +212,7 @@ void run_train(const TrainOptions& options) {
     if (!plan_yaml.empty()) write_text_synced(folder / "plan.yaml", plan_yaml);
     show(plan);
   };
-  events.should_stop = [] { return signals_received.load() > 0; };
+  events.should_stop = [] { return asked_to_end_ms.load() != 0; };
   const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
   train::Trainer trainer = make_trainer({.config = config,
                                          .folder = folder,

@@ -196,8 +196,10 @@ void TrainView::show_step(const train::StepReport& report) {
     finish_epoch();
     epoch_ = report.epoch;
   }
-  ++epoch_steps_;
-  epoch_loss_ += report.result.loss;
+  if (!report.is_empty()) {
+    ++epoch_steps_;
+    epoch_loss_ += report.result.loss;
+  }
   epoch_seconds_ += report.seconds;
   epoch_audio_ += report.audio_seconds;
   if (is_text_) epoch_tokens_ += report.result.num_frames;

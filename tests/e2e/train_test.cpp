@@ -126,7 +126,17 @@ TEST_F(Train, CutsWhatDoesNotFit) {
 // What a run had learned of one budget says nothing of another.
 TEST_F(Train, FindsItsLimitsAnewAtAnotherBudget) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
-  folder_.write("run/limits.json", R"({"format_version": 1, "limits": {"max_frames": 300}})");
+  const auto state =
+      nlohmann::json::parse(content_of(run("run") / "checkpoints/step-4/state.json"));
+  const nlohmann::json named = {{"max_frames", nullptr},
+                                {"max_labels", nullptr},
+                                {"max_utterances", nullptr},
+                                {"adaptive", true}};
+  const nlohmann::json learned = {
+      {"format_version", 1},
+      {"limits", {{"max_frames", 300}}},
+      {"learned_for", {{"memory", "100MiB"}, {"device", state["device"]}, {"limits", named}}}};
+  folder_.write("run/limits.json", learned.dump());
   const CommandResult same = train("run", {"--resume", "--max-steps", "6"});
   ASSERT_EQ(same.exit_code, 0) << same.err;
   EXPECT_FALSE(contains(same.err, "per micro-batch now")) << same.err;
@@ -134,6 +144,41 @@ TEST_F(Train, FindsItsLimitsAnewAtAnotherBudget) {
   ASSERT_EQ(other.exit_code, 0) << other.err;
   EXPECT_PRED2(contains, other.err, "per micro-batch now, 300 frames before");
   EXPECT_FALSE(contains(content_of(run("run") / "limits.json"), "300"));
+}
+
+// What was best on other data says nothing of what comes, and is not lost.
+TEST_F(Train, SetsTheBestAsideWhereItIsEvaluatedOnSomethingElse) {
+  ASSERT_EQ(train("run", {"--max-steps", "12"}).exit_code, 0);
+  ASSERT_TRUE(fs::exists(run("run") / "best"));
+  const fs::path other = test::write_tiny_corpus(folder_.path(), "other", 12, 9);
+  const CommandResult resumed =
+      train("run", {"--resume", "--max-steps", "18", "--dev", other.string()});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_PRED2(contains, resumed.err, "what is evaluated on has changed");
+  EXPECT_TRUE(fs::exists(run("run") / "best.aside/state.json"));
+  const auto best = nlohmann::json::parse(content_of(run("run") / "best/state.json"));
+  EXPECT_GT(best["best_step"], 12);
+}
+
+// Its loss is none, and the mean of the epoch is that of the others.
+TEST_F(Train, SaysWhereAStepHasNothingToLearnFrom) {
+  // Two utterances of which nothing can be read.
+  std::string lines;
+  std::istringstream manifest(content_of(folder_.path() / "train.jsonl"));
+  int64_t number = 0;
+  for (std::string line; std::getline(manifest, line); ++number) {
+    auto utterance = nlohmann::json::parse(line);
+    if (number == 3 || number == 20) utterance["feature_filepath"] = "absent.f16";
+    lines += utterance.dump() + "\n";
+  }
+  folder_.write("train.jsonl", lines);
+  const CommandResult result = train(
+      "run", {"--set", "effective_batch=1", "--set", "epochs=1", "--set", "data.broken=skip"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.err, "all of its utterances were left out");
+  EXPECT_FALSE(contains(result.err, "not finite")) << result.err;
+  EXPECT_FALSE(contains(result.err, "mean loss nan")) << result.err;
+  EXPECT_PRED2(contains, content_of(run("run") / "metrics.jsonl"), "\"loss\":\"nan\"");
 }
 
 // An interrupt ends the run behind its step, saved, as if it had been asked for.

@@ -127,7 +127,8 @@ TEST_F(Watch, AHangupSavesAndEndsTheRun) {
   const std::vector<std::string> longer = {
       "--set", "epochs=400", "--set", "checkpoint_every=10000", "--set", "evaluate_every=10000"};
   EXPECT_EQ(run_sotto_and_signal(
-                words("run", longer), SIGHUP, [&] { return num_lines("run") > 20; }, SIGHUP),
+                words("run", longer), SIGHUP, [&] { return num_lines("run") > 20; },
+                SecondSignal{.signal = SIGHUP}),
             0);
   EXPECT_FALSE(fs::is_empty(run("run") / "checkpoints"));
 }

@@ -39,10 +39,10 @@ class Recovery : public ::testing::Test {
     if (!failing.empty()) arena_->inject_failure(failing[next++]);
     for (settings.step = 1; settings.step <= 2; ++settings.step) {
       run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings, *arena_,
-                            [&](const Restart&) {
+                            {.restarted = [&](const Restart&) {
                               ++disturbed.num_restarts;
                               if (next < failing.size()) arena_->inject_failure(failing[next++]);
-                            });
+                            }});
     }
     disturbed.weights = test::weights_of(learner);
     disturbed.limits = settings.limits;
@@ -158,11 +158,58 @@ TEST_F(Recovery, KeepsToTheSumsThatGradientsInBf16Allow) {
     arena_->inject_failure(40);
   };
   arena_->inject_failure(40);
-  EXPECT_THROW(
-      run_step_with_retries(learner, test::step_examples(1, kMany), settings, *arena_, fail_again),
-      OutOfMemory);
+  EXPECT_THROW(run_step_with_retries(learner, test::step_examples(1, kMany), settings, *arena_,
+                                     {.restarted = fail_again}),
+               OutOfMemory);
   EXPECT_EQ(num_restarts, 1);
   EXPECT_EQ(settings.limits.max_utterances, 3);
+}
+
+// Limits stay for the steps that follow: one that has more utterances counts too.
+TEST_F(Recovery, KeepsToThoseSumsInLaterSteps) {
+  RunConfig config = test::tiny_config();
+  config.numerics = Numerics::kBf16Lean;
+  Learner learner(config, test::kTinyShape, at::kCPU);
+  StepSettings settings{.limits = {.max_utterances = 4, .is_adaptive = false}};
+  int64_t num_restarts = 0;
+  const StepWatcher watcher = {.restarted =
+                                   [&](const Restart&) {
+                                     ++num_restarts;
+                                     arena_->inject_failure(40);
+                                   },
+                               .most_micro_batches =
+                                   [](const MicroBatchLimits& limits) {
+                                     return 3 * kMaxBf16Sums /
+                                            limits.max_utterances;  // a later step of 48 utterances
+                                   }};
+  arena_->inject_failure(40);
+  EXPECT_THROW(
+      run_step_with_retries(learner, test::step_examples(1, kBatch), settings, *arena_, watcher),
+      OutOfMemory);
+  EXPECT_EQ(num_restarts, 1);
+  EXPECT_EQ(settings.limits.max_utterances, 4);
+}
+
+TEST_F(Recovery, SumsOfGradientsInBf16AreCountedInEachStep) {
+  RunConfig config = test::tiny_config();
+  config.numerics = Numerics::kBf16Lean;
+  Learner learner(config, test::kTinyShape, at::kCPU);
+  const StepSettings settings{.limits = {.max_utterances = 1}};
+  run_step(learner, test::step_examples(1, kMaxBf16Sums), settings);
+  EXPECT_THROW(run_step(learner, test::step_examples(1, kMaxBf16Sums + 1), settings), ConfigError);
+}
+
+// What an update has changed in part would be changed twice.
+TEST_F(Recovery, IsNotTriedAfterAnUpdateThatWasCutShort) {
+  Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
+  learner.is_whole = false;
+  StepSettings settings;
+  int64_t num_restarts = 0;
+  arena_->inject_failure(3);
+  EXPECT_THROW(run_step_with_retries(learner, test::step_examples(1, kBatch), settings, *arena_,
+                                     {.restarted = [&](const Restart&) { ++num_restarts; }}),
+               OutOfMemory);
+  EXPECT_EQ(num_restarts, 0);
 }
 
 }  // namespace

@@ -128,7 +128,8 @@ class CudaRecovery : public CudaSteps {
     for (settings.step = 1; settings.step <= 2; ++settings.step)
       disturbed.losses.push_back(
           run_step_with_retries(learner, test::step_examples(settings.step, kBatch), settings,
-                                *arena, [&](const Restart&) { ++disturbed.num_restarts; })
+                                *arena,
+                                {.restarted = [&](const Restart&) { ++disturbed.num_restarts; }})
               .loss);
     disturbed.limits = settings.limits;
     disturbed.num_reservations = arena->report().num_reservations;

@@ -39,7 +39,7 @@ TEST(EveryReservation, MayFail) {
       if (failing > 0) arena->inject_failure(failing);
       int64_t num_restarts = 0;
       run_step_with_retries(learner, examples, settings, *arena,
-                            [&](const Restart&) { ++num_restarts; });
+                            {.restarted = [&](const Restart&) { ++num_restarts; }});
       num_reservations = arena->report().num_reservations;
       EXPECT_EQ(num_restarts, failing > 0 ? 1 : 0) << name << ", reservation " << failing;
       return test::weights_of(learner);

@@ -130,6 +130,17 @@ CommandResult run_into(Pipe& out, Pipe& err, const std::vector<std::string>& wor
   return result;
 }
 
+void send_second(pid_t child, const SecondSignal& second) {
+  if (second.pause.count() > 0) {
+    // The first has to be dealt with before.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    kill(child, SIGSTOP);
+    std::this_thread::sleep_for(second.pause);
+  }
+  kill(child, second.signal);
+  kill(child, SIGCONT);
+}
+
 }  // namespace
 
 CommandResult run_command(const std::vector<std::string>& words,
@@ -171,7 +182,8 @@ CommandResult run_sotto(const std::vector<std::string>& arguments,
 }
 
 int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
-                         const std::function<bool()>& is_time, int second_signal) {
+                         const std::function<bool()>& is_time,
+                         const std::optional<SecondSignal>& second) {
   std::vector<std::string> words = sotto_words(arguments);
   std::vector<std::string> variables = with_environment({});
   posix_spawn_file_actions_t actions;
@@ -189,7 +201,7 @@ int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (!is_time()) continue;
     kill(child, signal);
-    if (second_signal != 0) kill(child, second_signal);
+    if (second) send_second(child, *second);
     is_sent = true;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);

@@ -2,8 +2,10 @@
 // the program.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,19 @@ struct CommandResult {
 CommandResult run_command(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment = {});
 
+// A signal that follows another one.
+struct SecondSignal {
+  int signal = 0;
+  // Until it is sent; meanwhile the program stands still.
+  std::chrono::milliseconds pause = {};
+};
+
 // Starts the program as run_sotto() does and sends it a signal when `is_time` says so, which is
-// asked all the time; and right behind it a second one, where one is named. Returns the exit code
-// of its end; what it said is lost.
+// asked all the time; and then a second one, where one is named. Returns the exit code of its end;
+// what it said is lost.
 int run_sotto_and_signal(const std::vector<std::string>& arguments, int signal,
-                         const std::function<bool()>& is_time, int second_signal = 0);
+                         const std::function<bool()>& is_time,
+                         const std::optional<SecondSignal>& second = {});
 
 // The built program with `arguments`; its path is in the environment, SOTTO_BINARY, set by CTest.
 CommandResult run_sotto(const std::vector<std::string>& arguments,

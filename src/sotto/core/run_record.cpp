@@ -84,7 +84,7 @@ struct Tail {
 };
 
 Tail read_tail(int descriptor, const std::filesystem::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
   std::array<char, 4096> block{};
@@ -140,7 +140,7 @@ RunRecord RunRecord::open(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), kFlags, 0644);
   if (descriptor < 0) throw_file_error("opening", path);
   RunRecord record(path, descriptor);
-  struct stat status{};
+  struct stat status {};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   if (!S_ISREG(status.st_mode)) {
     throw DataError(
@@ -173,15 +173,19 @@ void RunRecord::continue_file() {
 
 int64_t RunRecord::cut_back(const std::function<bool(const nlohmann::json&)>& kept) {
   std::ifstream file(path_, std::ios::binary);
-  std::string line;
-  std::getline(file, line);  // the header
-  int64_t end = std::ssize(line) + 1;
-  while (end < size_ && std::getline(file, line)) {
+  int64_t end = 0;
+  // What could not be read is never cut off.
+  for (bool is_header = true; end < size_; is_header = false) {
+    errno = 0;
+    std::string line;
+    if (!std::getline(file, line)) {
+      if (errno == 0) errno = EIO;
+      throw_file_error("reading", path_);
+    }
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
-    if (record.is_object() && !kept(record)) break;
+    if (!is_header && record.is_object() && !kept(record)) break;
     end += std::ssize(line) + 1;
   }
-  if (file.bad()) throw_file_error("reading", path_);
   if (end >= size_) return 0;
   const int64_t before = std::exchange(size_, end);
   try {

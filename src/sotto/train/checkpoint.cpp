@@ -55,12 +55,19 @@ std::optional<StepName> parse_name(const fs::path& folder) {
 
 // Lists the checkpoints of a run, the newest last.
 std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
+  const fs::path folder = run_folder / kCheckpointsFolder;
   std::vector<std::pair<int64_t, fs::path>> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_folder / kCheckpointsFolder, ignored)) {
-    const std::optional<StepName> name = parse_name(entry.path());
-    if (name && name->is_aside == is_aside) found.emplace_back(name->step, entry.path());
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::optional<StepName> name = parse_name(entry->path());
+    if (name && name->is_aside == is_aside) found.emplace_back(name->step, entry->path());
   }
+  // A run that begins has none. One whose checkpoints cannot be listed must not begin anew.
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw DataError({.attempted = fmt::format("listing the checkpoints in {}", folder.string()),
+                     .found = error.message(),
+                     .expected = "a folder that can be read"});
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
   for (auto& [step, path] : found) paths.push_back(std::move(path));
@@ -108,10 +115,8 @@ nlohmann::json state_json(const RunState& state) {
   json["skipped_steps"] = {{"of_all", state.skipped.of_all},
                            {"of_layers", state.skipped.of_layers}};
   if (state.best_step > 0) json["best_metric"] = state.best_metric;
-  if (std::isfinite(state.plateau.best))
-    json["plateau"] = {{"best", state.plateau.best},
-                       {"num_worse", state.plateau.num_worse},
-                       {"factor", state.plateau.factor}};
+  json["plateau"] = {{"num_worse", state.plateau.num_worse}, {"factor", state.plateau.factor}};
+  if (std::isfinite(state.plateau.best)) json["plateau"]["best"] = state.plateau.best;
   if (state.longest_fitting_s > 0.0) json["longest_fitting_s"] = state.longest_fitting_s;
   if (state.owes_evaluation) json["owes_evaluation"] = true;
   json["early_stopping"] = {{"num_worse", state.early_stopping.num_worse}};
@@ -148,9 +153,9 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
     }
     if (json.contains("plateau")) {
       const nlohmann::json& plateau = json.at("plateau");
-      state.plateau = {.best = plateau.at("best"),
-                       .num_worse = plateau.at("num_worse"),
-                       .factor = plateau.at("factor")};
+      state.plateau.num_worse = plateau.at("num_worse");
+      state.plateau.factor = plateau.at("factor");
+      if (plateau.contains("best")) state.plateau.best = plateau.at("best");
     }
     const nlohmann::json& early = json.at("early_stopping");
     state.early_stopping.num_worse = early.at("num_worse");
@@ -299,17 +304,21 @@ std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step,
   const std::vector<fs::path> all = list_checkpoints(run_folder);
   for (auto path = all.rbegin(); path != all.rend() && parse_name(*path)->step >= step; ++path) {
     if (parse_name(*path)->step == step && (!used || is_same_folder(*path, used))) continue;
-    const fs::path aside = aside_path(*path, used);
-    std::error_code failed;
-    fs::remove_all(aside, failed);  // of an earlier time
-    fs::rename(*path, aside, failed);
-    if (failed)
-      throw DataError({.attempted = fmt::format("setting {} aside", path->string()),
-                       .found = failed.message(),
-                       .expected = "a folder that can be renamed"});
-    moved.push_back(aside);
+    moved.push_back(set_aside(*path, used));
   }
   return moved;
+}
+
+fs::path set_aside(const fs::path& path, const std::optional<fs::path>& used) {
+  fs::path aside = aside_path(path, used);
+  std::error_code failed;
+  fs::remove_all(aside, failed);  // of an earlier time
+  fs::rename(path, aside, failed);
+  if (failed)
+    throw DataError({.attempted = fmt::format("setting {} aside", path.string()),
+                     .found = failed.message(),
+                     .expected = "a folder that can be renamed"});
+  return aside;
 }
 
 fs::path checkpoint_path(const fs::path& run_folder, int64_t step) {

@@ -135,6 +135,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run_folder, i
 // newest whole one that was set aside. Nothing where it is neither.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
+// Gives a checkpoint another name, with `.aside` behind it, and returns that. `used`: a checkpoint
+// that keeps its name, because the run goes on from it. Throws DataError.
+std::filesystem::path set_aside(const std::filesystem::path& path,
+                                const std::optional<std::filesystem::path>& used = {});
 // Gives the checkpoints of a run that lie beyond a step another name, `step-N.aside`, and returns
 // those; also one of that very step that is not the one in use. A run that goes on from an older
 // one would otherwise be resumed from them, and keep them instead of its own. `used`: the

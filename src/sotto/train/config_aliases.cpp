@@ -153,7 +153,13 @@ class Aliases {
               .expected = "how many utterances a micro-batch has: micro_batch, or "
                           "per_device_train_batch_size"});
     }
-    const int64_t product = whole(*steps, 1) * whole(*micro_batch, 1);
+    int64_t product = 0;
+    if (__builtin_mul_overflow(whole(*steps, 1), whole(*micro_batch, 1), &product)) {
+      refuse(steps->key_place, {.found = fmt::format("{} times micro_batch: {}, more utterances "
+                                                     "than can be counted",
+                                                     steps->text, micro_batch->text),
+                                .expected = "smaller numbers"});
+    }
     put_text("effective_batch", *steps, fmt::format("{}", product));
   }
 

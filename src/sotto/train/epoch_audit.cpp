@@ -69,11 +69,19 @@ std::vector<int64_t> EpochAuditor::worst_steps(const data::EpochOrder& epoch,
   return worst;
 }
 
+int64_t EpochAuditor::most_micro_batches(const data::EpochOrder& epoch,
+                                         const MicroBatchLimits& limits) const {
+  int64_t most = 0;
+  for (int64_t step = 0; step < epoch.num_steps(); ++step)
+    most = std::max(most, std::ssize(split(epoch.utterances(step), limits)));
+  return most;
+}
+
 std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candidate> candidates,
                                                               size_t count, bool is_one_a_step) {
   std::vector<Candidate> chosen;
   std::set<std::pair<int64_t, size_t>> seen;
-  for (int64_t Candidate::* const size :
+  for (int64_t Candidate::*const size :
        {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
     // Of speech there are no segments.
     if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))

@@ -41,6 +41,8 @@ class EpochAuditor {
   // worst first.
   std::vector<int64_t> worst_steps(const data::EpochOrder& epoch, const StepSettings& settings,
                                    size_t count);
+  // The most micro-batches that a step of the epoch has under the limits.
+  int64_t most_micro_batches(const data::EpochOrder& epoch, const MicroBatchLimits& limits) const;
 
  private:
   // One micro-batch of an epoch as it will be: the so-many-th of a step.

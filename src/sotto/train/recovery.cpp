@@ -27,7 +27,8 @@ Attempt attempt_step(Learner& learner, std::span<const data::Example> examples,
     return {.result = run_step(learner, examples, settings), .reason = {}};
   } catch (const std::exception& error) {
     std::optional<std::string> reason = out_of_memory_reason(error);
-    if (!reason) throw;
+    // After an update that was cut short the step would be another one.
+    if (!reason || !learner.is_whole) throw;
     return {.result = std::nullopt, .reason = std::move(*reason)};
   }
 }
@@ -42,11 +43,14 @@ constexpr std::array<std::string_view, 6> kPhrases = {
     "can't allocate memory",  // ATen's allocator of host memory
 };
 
-// Whether the step may be split under the limits: gradients in bf16 may be added to only so often.
+// Whether this step and those that follow it may be split under the limits: gradients in bf16 may
+// be added to only so often.
 bool may_split(const Learner& learner, std::span<const data::Example> examples,
-               const MicroBatchLimits& limits) {
-  return learner.gradient_type == at::kFloat ||
-         std::ssize(split_step(*learner.model, examples, limits)) <= kMaxBf16Sums;
+               const MicroBatchLimits& limits, const StepWatcher& watcher) {
+  if (learner.gradient_type == at::kFloat) return true;
+  int64_t most = std::ssize(split_step(*learner.model, examples, limits));
+  if (watcher.most_micro_batches) most = std::max(most, watcher.most_micro_batches(limits));
+  return most <= kMaxBf16Sums;
 }
 
 }  // namespace
@@ -88,7 +92,7 @@ MicroBatchLimits halved(const models::Model& model, std::span<const data::Exampl
 
 StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
                                  StepSettings& settings, device::Arena& arena,
-                                 const std::function<void(const Restart&)>& on_restart) {
+                                 const StepWatcher& watcher) {
   std::vector<std::string> tried;
   for (int64_t retry = 0;; ++retry) {
     arena.reset_peak();
@@ -98,7 +102,8 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
     tried.push_back(fmt::format("{}: {}", describe(settings.limits), format_bytes(peak_bytes)));
     const MicroBatchLimits half = halved(*learner.model, examples, settings);
     // Smaller micro-batches than these would not help, or round gradients too often.
-    const bool is_last = retry == kMaxRetries || (retry > 0 && !may_split(learner, examples, half));
+    const bool is_last =
+        retry == kMaxRetries || (retry > 0 && !may_split(learner, examples, half, watcher));
     if (is_last) {
       throw OutOfMemory(
           {.attempted = fmt::format("step {}", settings.step),
@@ -110,11 +115,11 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
     }
     learner.release_caches();
     if (retry > 0) settings.limits = half;
-    on_restart({.step = settings.step,
-                .attempt = retry + 1,
-                .limits = settings.limits,
-                .reason = std::move(attempt.reason),
-                .peak_bytes = peak_bytes});
+    watcher.restarted({.step = settings.step,
+                       .attempt = retry + 1,
+                       .limits = settings.limits,
+                       .reason = std::move(attempt.reason),
+                       .peak_bytes = peak_bytes});
   }
 }
 

@@ -28,12 +28,21 @@ struct Restart {
   int64_t peak_bytes = 0;
 };
 
-// Runs the step in the arena. Limits that were learned are left in `settings`, and told to
-// `on_restart` before they are used. Throws OutOfMemory after kMaxRetries, with the limits of each
-// attempt and what it took.
+// Who follows a step that may be run again.
+struct StepWatcher {
+  // Told before the step is run again.
+  std::function<void(const Restart&)> restarted;
+  // The most micro-batches that a step of the epoch would have under limits; empty: nothing is
+  // known of other steps.
+  std::function<int64_t(const MicroBatchLimits&)> most_micro_batches = {};
+};
+
+// Runs the step in the arena. Limits that were learned are left in `settings`, and told to the
+// watcher before they are used. Throws OutOfMemory after kMaxRetries, with the limits of each
+// attempt and what it took. A failure after the update has begun is thrown as it is.
 StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
                                  StepSettings& settings, device::Arena& arena,
-                                 const std::function<void(const Restart&)>& on_restart);
+                                 const StepWatcher& watcher);
 
 // Why memory ran out, whoever says it: the arena, ATen, the driver, cuBLAS, cuDNN or the C++
 // library. None where the error is another.

@@ -143,28 +143,57 @@ bool is_refused(const Difference& difference, const Checkpoint& checkpoint,
   return true;
 }
 
+// What a folder holds of a run that was there before, each list with the newest last.
+struct EarlierRun {
+  std::vector<fs::path> checkpoints;
+  // To go on from where none of them can be used: the best one, then those that were set aside.
+  std::vector<fs::path> others;
+
+  explicit EarlierRun(const fs::path& folder)
+      : checkpoints(list_checkpoints(folder)), others(list_set_aside(folder)) {
+    const fs::path best = folder / kBestFolder;
+    if (is_checkpoint(best)) others.insert(others.begin(), best);
+  }
+  bool is_there() const { return !checkpoints.empty() || !others.empty(); }
+};
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const fs::path from_folder =
+      fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !from_folder.empty() && *from_folder.begin() != "..";
+}
+
+// A run that goes on from somewhere else would take the place of the one that is there.
+void check_named(const fs::path& checkpoint, const fs::path& folder) {
+  check_checkpoint(checkpoint, CheckpointPart::kAll);
+  if (lies_in(checkpoint, folder) || !EarlierRun(folder).is_there()) return;
+  throw ConfigError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
+                     .found = fmt::format("checkpoints of another run in {}", folder.string()),
+                     .expected = "the run's own folder, or one without checkpoints",
+                     .hint = "--out or another name gives it a folder of its own."});
+}
+
 }  // namespace
 
 std::optional<fs::path> choose_checkpoint(const FolderLock& lock, const AliasedRequest& request,
                                           const Note& noted) {
   if (request.resume_from) {
-    check_checkpoint(*request.resume_from, CheckpointPart::kAll);
+    check_named(*request.resume_from, lock.folder());
     return request.resume_from;
   }
   // One that was being replaced may have its name back.
   if (request.resumes) clear_leftovers(lock.folder());
-  const std::vector<fs::path> all = list_checkpoints(lock.folder());
-  const std::vector<fs::path> aside = list_set_aside(lock.folder());
+  const EarlierRun earlier(lock.folder());
   if (!request.resumes) {
-    if (all.empty() && aside.empty()) return std::nullopt;
+    if (!earlier.is_there()) return std::nullopt;
     throw ConfigError({.attempted = fmt::format("starting a run in {}", lock.folder().string()),
                        .found = "checkpoints of a run that was there before",
                        .expected = "a folder without checkpoints",
                        .hint = "--resume (in a program, TrainingOptions::resumes) goes on with it; "
                                "--out or another name begins a new one."});
   }
-  if (std::optional<fs::path> newest = newest_whole(all, noted)) return newest;
-  if (std::optional<fs::path> newest = newest_whole(aside, noted)) {
+  if (std::optional<fs::path> newest = newest_whole(earlier.checkpoints, noted)) return newest;
+  if (std::optional<fs::path> newest = newest_whole(earlier.others, noted)) {
     note(noted, fmt::format("no other checkpoint of the run can be used: it goes on from {}",
                             newest->string()));
     return newest;

@@ -22,8 +22,9 @@ using Note = std::function<void(const std::string&)>;
 
 // The checkpoint that a run in the locked folder goes on from; none: the run begins. That is the
 // one that is named, or the newest that is whole; where none is left, the newest whole one that was
-// set aside. Each that is damaged is named in a note. Throws DataError where the one that is named
-// is damaged, ConfigError where a run is to begin in a folder that holds checkpoints.
+// set aside, and then the best. Each that is damaged is named in a note. Throws DataError where the
+// one that is named is damaged; ConfigError where a run is to begin, or to go on from elsewhere, in
+// a folder that holds checkpoints.
 std::optional<std::filesystem::path> choose_checkpoint(const FolderLock& lock,
                                                        const AliasedRequest& request,
                                                        const Note& noted);

@@ -72,7 +72,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
                 "fill micro-batches by length; false: micro_batch utterances in each");
   visitor.choice("curriculum", curriculum, "the order of the utterances", data::kCurricula);
   visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
-  visitor.value("epochs", epochs, "times that every utterance is seen", {.min = 1});
+  visitor.value("epochs", epochs, "times that every utterance is seen",
+                {.min = 1, .max = 1'000'000'000});
   visitor.value("max_steps", max_steps, "updates at most; 0: all of the epochs", {.min = 0});
   visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
   visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",

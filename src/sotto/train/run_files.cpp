@@ -20,6 +20,10 @@ namespace fs = std::filesystem;
 constexpr const char* kLimitsFile = "limits.json";
 constexpr int64_t kFormatVersion = 1;
 
+nlohmann::json to_json(const LimitsBasis& basis) {
+  return {{"memory", basis.memory}, {"device", basis.device}, {"limits", to_json(basis.named)}};
+}
+
 }  // namespace
 
 void clear_leftovers(const fs::path& folder) {
@@ -94,6 +98,7 @@ nlohmann::json release_record(int64_t step, const ReleasedCaches& released) {
 }
 
 std::vector<Scalar> step_scalars(const StepReport& report) {
+  if (report.is_empty()) return {};
   std::vector<Scalar> scalars = {
       {.tag = "train/loss", .value = report.result.loss},
       {.tag = "train/learning_rate", .value = report.result.rate},
@@ -148,12 +153,19 @@ void write_memory_file(const fs::path& folder, const device::MemoryReport& plann
   write_text_synced(folder / "memory.json", json.dump(2) + "\n");
 }
 
-void write_learned_limits(const fs::path& folder, const MicroBatchLimits& limits) {
-  const nlohmann::json json = {{"format_version", kFormatVersion}, {"limits", to_json(limits)}};
+void write_learned_limits(const fs::path& folder, const MicroBatchLimits& limits,
+                          const LimitsBasis& basis) {
+  nlohmann::json json = {{"format_version", kFormatVersion}, {"limits", to_json(limits)}};
+  json["learned_for"] = to_json(basis);
   write_text_synced(folder / kLimitsFile, json.dump(2) + "\n");
 }
 
-MicroBatchLimits read_learned_limits(const fs::path& folder) {
+void forget_learned_limits(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder / kLimitsFile, ignored);
+}
+
+MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& basis) {
   const fs::path path = folder / kLimitsFile;
   if (!fs::exists(path)) return {};
   const nlohmann::json json =
@@ -164,6 +176,8 @@ MicroBatchLimits read_learned_limits(const fs::path& folder) {
                      .expected = "what sotto writes there",
                      .hint = "Remove the file: limits are then learned again."});
   }
+  // Files of earlier versions do not say for what: it is learned again.
+  if (json.value("learned_for", nlohmann::json()) != to_json(basis)) return {};
   return limits_from_json(json.at("limits"));
 }
 

@@ -16,6 +16,7 @@
 #include "sotto/train/evaluation.h"
 #include "sotto/train/recovery.h"
 #include "sotto/train/run_config.h"
+#include "sotto/train/run_limits.h"
 
 namespace sotto::train {
 
@@ -46,8 +47,11 @@ void write_memory_file(const std::filesystem::path& folder, const device::Memory
                        const device::MemoryReport& measured);
 
 // Written and synced at once, so that a run that is killed right after does not learn it again.
-void write_learned_limits(const std::filesystem::path& folder, const MicroBatchLimits& limits);
-// No limits where nothing was learned.
-MicroBatchLimits read_learned_limits(const std::filesystem::path& folder);
+void write_learned_limits(const std::filesystem::path& folder, const MicroBatchLimits& limits,
+                          const LimitsBasis& basis);
+// No limits where nothing was learned for that basis.
+MicroBatchLimits read_learned_limits(const std::filesystem::path& folder, const LimitsBasis& basis);
+// What an earlier run in the folder had learned.
+void forget_learned_limits(const std::filesystem::path& folder);
 
 }  // namespace sotto::train

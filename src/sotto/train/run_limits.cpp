@@ -4,6 +4,10 @@
 
 namespace sotto::train {
 
+LimitsBasis basis_of(const RunConfig& config, const std::string& device) {
+  return {.memory = config.memory.to_string(), .device = device, .named = limits_of(config)};
+}
+
 RunLimits find_run_limits(BudgetFit& fit, const StepBudget& budget, const RunConfig& config,
                           const StepSettings& settings,
                           const std::optional<EarlierLimits>& earlier) {
@@ -15,6 +19,8 @@ RunLimits find_run_limits(BudgetFit& fit, const StepBudget& budget, const RunCon
   }
   StepSettings open = settings;
   open.limits = limits_of(config);
+  if (earlier)
+    open.limits = narrower(open.limits, raised_to(earlier->learned, settings.largest_item));
   RunLimits found{.fit = fit.find_limits(config.effective_batch, open)};
   if (earlier && !(found.fit.limits == earlier->limits)) {
     found.note =

@@ -9,9 +9,23 @@
 
 namespace sotto::train {
 
+// What limits are found for: the budget as it was named, the name of the device, and the limits
+// that the configuration has.
+struct LimitsBasis {
+  std::string memory;
+  std::string device;
+  MicroBatchLimits named;
+
+  friend bool operator==(const LimitsBasis&, const LimitsBasis&) = default;
+};
+
+LimitsBasis basis_of(const RunConfig& config, const std::string& device);
+
 // What a run that goes on had.
 struct EarlierLimits {
   MicroBatchLimits limits;
+  // What was learned on this device and under these settings: wider ones ran out of memory.
+  MicroBatchLimits learned = {};
   // On the same device, under the same settings of memory and of limits.
   bool is_same_budget = true;
 };

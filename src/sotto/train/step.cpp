@@ -166,6 +166,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);
+  check_micro_batches(learner.gradient_type, std::ssize(micro_batches));
   const std::vector<nn::Tier> tiers = settings.tier.first(model.num_tapes());
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};

@@ -94,7 +94,8 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
                                              std::span<const data::Example> examples,
                                              const MicroBatchLimits& limits);
 
-// Throws OutOfMemory before any weight has changed.
+// Throws OutOfMemory before any weight has changed; ConfigError where gradients in bf16 would be
+// added to too often.
 StepResult run_step(Learner& learner, std::span<const data::Example> examples,
                     const StepSettings& settings);
 

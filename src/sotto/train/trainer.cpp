@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -20,6 +21,9 @@ namespace {
 
 // `scale`: of the loss, where there is one.
 std::string not_updated_text(const StepReport& report, double scale) {
+  if (report.is_empty())
+    return fmt::format(
+        "step {}: all of its utterances were left out; the weights stay as they were", report.step);
   if (scale > 0.0 && std::isfinite(report.result.loss))
     return fmt::format(
         "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
@@ -163,10 +167,13 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
   state_.dev_fingerprint = dev_ ? dev_->fingerprint() : 0;
   if (dev_) dev_->check_files();
   state_.owes_evaluation = state_.owes_evaluation && dev_ != nullptr;
-  if (checkpoint && checkpoint->state.dev_fingerprint != 0 &&
-      checkpoint->state.dev_fingerprint != state_.dev_fingerprint)
-    tell(events_.noted,
-         "what is evaluated on has changed: evaluations before and after cannot be compared");
+  const uint64_t before = checkpoint ? checkpoint->state.dev_fingerprint : 0;
+  if (before == 0 || before == state_.dev_fingerprint) return;
+  tell(events_.noted,
+       "what is evaluated on has changed: evaluations before and after cannot be compared");
+  // What was best before says nothing of what comes; a rate that was cut down stays so.
+  state_.plateau = {.factor = state_.plateau.factor};
+  state_.early_stopping = {};
 }
 
 void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
@@ -210,18 +217,22 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   }
 }
 
+LimitsBasis Trainer::limits_basis() const {
+  return basis_of(request_.config, request_.device.name);
+}
+
 // Those of the checkpoint, and what was learned since.
 std::optional<EarlierLimits> Trainer::earlier_limits(
     const std::optional<Checkpoint>& checkpoint) const {
   if (!checkpoint) return std::nullopt;
-  const RunConfig& before = checkpoint->config;
-  const RunConfig& now = request_.config;
-  const bool is_same_device = checkpoint->state.device_name.empty() ||
-                              checkpoint->state.device_name == request_.device.name;
+  const LimitsBasis now = limits_basis();
+  // Earlier versions did not keep the device's name.
+  const std::string& device = checkpoint->state.device_name;
+  const LimitsBasis before = basis_of(checkpoint->config, device.empty() ? now.device : device);
   return EarlierLimits{
-      .limits = narrower(checkpoint->state.limits, read_learned_limits(request_.folder)),
-      .is_same_budget =
-          is_same_device && before.memory == now.memory && limits_of(before) == limits_of(now)};
+      .limits = narrower(checkpoint->state.limits, read_learned_limits(request_.folder, before)),
+      .learned = read_learned_limits(request_.folder, now),
+      .is_same_budget = before == now};
 }
 
 StepSettings Trainer::settings_for(int64_t step) const {
@@ -237,6 +248,11 @@ StepSettings Trainer::settings_for(int64_t step) const {
 }
 
 RunSummary Trainer::run() {
+  if (!learner_->is_whole)
+    throw DataError({.attempted = "going on with a run",
+                     .found = "weights in the middle of an update, which failed",
+                     .expected = "those behind a whole step",
+                     .hint = "Make a new trainer that resumes from the newest checkpoint."});
   summary_ = {};
   if (!metrics_) open_folder();
   monitor_.emplace(
@@ -306,6 +322,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
                     .num_utterances = std::ssize(loaded.examples)};
   if (loaded.examples.empty()) {
     learner_->optimizer.skip_step();
+    report.result.loss = std::numeric_limits<double>::quiet_NaN();
   } else {
     report.result = run_with_retries(loaded.examples, settings);
   }
@@ -328,10 +345,17 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
 
 StepResult Trainer::run_with_retries(std::span<const data::Example> examples,
                                      StepSettings& settings) {
-  return run_step_with_retries(*learner_, examples, settings, *arena_, [&](const Restart& restart) {
-    ++summary_.num_restarts;
-    learn_limits(restart);
-  });
+  return run_step_with_retries(
+      *learner_, examples, settings, *arena_,
+      {.restarted =
+           [&](const Restart& restart) {
+             ++summary_.num_restarts;
+             learn_limits(restart);
+           },
+       .most_micro_batches =
+           [&](const MicroBatchLimits& limits) {
+             return EpochAuditor(*dry_, *train_, budget_).most_micro_batches(epoch_order_, limits);
+           }});
 }
 
 // The weights have changed: from here on the state is that behind the step, whatever fails next.
@@ -354,7 +378,7 @@ data::StepPosition Trainer::following(const data::StepPosition& position) const 
 }
 
 void Trainer::finish_step(const StepReport& report, double loss_scale) {
-  summary_.loss = report.result.loss;
+  if (!report.is_empty()) summary_.loss = report.result.loss;
   summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
   summary_.audio_seconds += report.audio_seconds;
   if (plan_.num_tokens > 0) summary_.num_tokens += report.result.num_frames;

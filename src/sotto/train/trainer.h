@@ -69,6 +69,9 @@ struct StepReport {
   int64_t live_bytes = 0;
   int64_t peak_bytes = 0;
   int64_t reserved_bytes = 0;
+
+  // All of its utterances were left out: there is no loss.
+  bool is_empty() const { return num_utterances == 0; }
 };
 
 // What a run tells whoever watches it; each may be absent.
@@ -157,6 +160,7 @@ class Trainer {
   void identify_data(const std::optional<Checkpoint>& checkpoint);
   void set_length(const std::optional<Checkpoint>& checkpoint);
   void fit_to_budget(const std::optional<EarlierLimits>& earlier);
+  LimitsBasis limits_basis() const;
   std::optional<EarlierLimits> earlier_limits(const std::optional<Checkpoint>& checkpoint) const;
   void begin_epoch(int64_t epoch);
   void open_folder();
@@ -175,12 +179,14 @@ class Trainer {
   void evaluate_now();
   void keep_as_best(double metric);
   void take_best_from_folder();
+  void set_best_aside();
   void save_now();
   void save_or_warn();
   void write_current();
   void save_after_failure();
   void warn_where_unwritten(const char* what, const std::function<void()>& write);
   void warn_of_folder();
+  void keep_limits();
   void learn_limits(const Restart& restart);
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;

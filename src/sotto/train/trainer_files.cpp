@@ -25,10 +25,12 @@ void Trainer::open_folder() {
   clear_leftovers(request_.folder);
   write_config_file(request_.folder, request_.config);
   warn_of_folder();
-  if (request_.resume_from) take_best_from_folder();
-  if (has_new_limits_)
-    warn_where_unwritten("limits.json was not written",
-                         [&] { write_learned_limits(request_.folder, state_.limits); });
+  if (request_.resume_from) {
+    take_best_from_folder();
+  } else {
+    forget_learned_limits(request_.folder);
+  }
+  if (has_new_limits_) keep_limits();
   metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
 }
 
@@ -67,9 +69,21 @@ void Trainer::take_best_from_folder() {
   warn_where_unwritten("the best checkpoint is written again at the next evaluation", [&] {
     check_checkpoint(folder, CheckpointPart::kNetwork);
     const RunState best = read_checkpoint(folder).state;
+    const bool is_comparable = best.dev_fingerprint == 0 || state_.dev_fingerprint == 0 ||
+                               best.dev_fingerprint == state_.dev_fingerprint;
+    if (!is_comparable) return set_best_aside();
     state_.best_metric = best.best_metric;
     state_.best_step = best.best_step;
   });
+}
+
+// It was the best by something else than what is evaluated on now.
+void Trainer::set_best_aside() {
+  const fs::path folder = request_.folder / kBestFolder;
+  const fs::path aside = set_aside(folder, request_.resume_from);
+  tell(events_.warned, fmt::format("what is evaluated on has changed: the best checkpoint so far "
+                                   "is now {}",
+                                   aside.string()));
 }
 
 Checkpoint Trainer::current_checkpoint() const {
@@ -127,11 +141,16 @@ void Trainer::save_or_warn() {
   warn_where_unwritten("no checkpoint was written, the ones before are kept", [&] { save_now(); });
 }
 
+void Trainer::keep_limits() {
+  warn_where_unwritten("limits.json was not written", [&] {
+    write_learned_limits(request_.folder, state_.limits, limits_basis());
+  });
+}
+
 void Trainer::learn_limits(const Restart& restart) {
   if (!(restart.limits == state_.limits)) {
     state_.limits = restart.limits;
-    warn_where_unwritten("limits.json was not written",
-                         [&] { write_learned_limits(request_.folder, restart.limits); });
+    keep_limits();
   }
   metrics_->add(restart_record(restart));
   tell(events_.restarted, restart);

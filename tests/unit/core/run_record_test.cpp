@@ -111,8 +111,9 @@ TEST(RunRecord, AFullDiskLeavesNoPartOfALine) {
   const std::string before = content_of(file);
   {
     const FullDisk full(before.size() + 5);
-    const std::string message =
-        message_of<DataError>([&] { record.append({{"step", 2}, {"text", "does not fit"}}); });
+    const std::string message = message_of<DataError>([&] {
+      record.append({{"step", 2}, {"text", "does not fit"}});
+    });
     EXPECT_PRED2(contains, message, "only 5 of 33 bytes of a line fitted");
     EXPECT_PRED2(contains, message, "The disk is full");
     EXPECT_EQ(content_of(file), before);
@@ -163,6 +164,22 @@ TEST(RunRecord, IsCutBackAtTheFirstRecordThatIsNotKept) {
   EXPECT_EQ(content_of(file), kHeader + "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
   record.cut_back(until(0));
   EXPECT_EQ(content_of(file), kHeader);
+}
+
+// What cannot be read is not cut off.
+TEST(RunRecord, IsNotCutBackWhereItCannotBeRead) {
+  const TempFolder folder;
+  const auto file = folder.path() / "a.jsonl";
+  RunRecord record = RunRecord::open(file);
+  for (const int step : {1, 2, 3}) record.append({{"step", step}});
+  const std::string whole = content_of(file);
+  std::filesystem::rename(file, folder.path() / "b.jsonl");
+  EXPECT_THROW(record.cut_back([](const nlohmann::json&) { return true; }), DataError);
+  EXPECT_EQ(content_of(folder.path() / "b.jsonl"), whole);
+  // Another process has put less there.
+  folder.write("a.jsonl", kHeader);
+  EXPECT_THROW(record.cut_back([](const nlohmann::json&) { return true; }), DataError);
+  EXPECT_EQ(content_of(folder.path() / "b.jsonl"), whole);
 }
 
 TEST(RunRecord, MovesWithItsFile) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -170,6 +171,55 @@ TEST_F(Checkpoints, ThatAreNamedAreCheckedToo) {
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { choose_checkpoint(lock, {.resume_from = named}, {}); }),
                "optimizer.safetensors is damaged");
+}
+
+// A run that goes on from another one's checkpoint would set this one's aside and take its best.
+TEST_F(Checkpoints, OfAnotherRunAreNotTakenUpWhereOneIs) {
+  const fs::path named = write("other/checkpoints/step-9");
+  const auto choose = [&](const fs::path& folder) {
+    return choose_checkpoint(FolderLock(folder), {.resume_from = named}, {});
+  };
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { choose(at("run")); }),
+               "checkpoints of another run in " + at("run").string());
+  EXPECT_EQ(choose(at("other")), named);
+  EXPECT_EQ(choose(at("new")), named);
+  // A link to the run's folder leads there too.
+  fs::create_directory_symlink(at("other"), at("link"));
+  EXPECT_EQ(choose(at("link")), named);
+  write("kept/best");
+  EXPECT_THROW(choose(at("kept")), ConfigError);
+}
+
+TEST_F(Checkpoints, ThatAreTheBestCountWhereNothingElseIsLeft) {
+  write("run/best");
+  fs::remove_all(at("run/checkpoints"));
+  const FolderLock lock(at("run"));
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { choose_checkpoint(lock, {}, {}); }),
+               "--resume");
+  EXPECT_EQ(choose_checkpoint(lock, {.resumes = true, .resume_from = {}}, {}), at("run/best"));
+  // What was set aside is nearer to the end of the run.
+  write("run/checkpoints/step-3.aside");
+  EXPECT_EQ(choose_checkpoint(lock, {.resumes = true, .resume_from = {}}, {}),
+            at("run/checkpoints/step-3.aside"));
+}
+
+TEST_F(Checkpoints, ThatCannotBeListedAreNotOverlooked) {
+  fs::remove_all(at("run/checkpoints"));
+  EXPECT_TRUE(list_checkpoints(at("run")).empty());
+  std::ofstream(at("run/checkpoints")) << "no folder";
+  EXPECT_PRED2(contains, message_of<DataError>([&] { list_checkpoints(at("run")); }),
+               at("run/checkpoints").string());
+}
+
+// Evaluations that gave no number are counted all the same.
+TEST_F(Checkpoints, KeepAPlateauWithoutABest) {
+  Checkpoint checkpoint = read_checkpoint(at("run/checkpoints/step-3"));
+  checkpoint.state.plateau = {.num_worse = 3, .factor = 0.25};
+  train::write_checkpoint(at("copy"), *learner_, checkpoint);
+  const optim::Plateau plateau = read_checkpoint(at("copy")).state.plateau;
+  EXPECT_EQ(plateau.num_worse, 3);
+  EXPECT_EQ(plateau.factor, 0.25);
+  EXPECT_FALSE(std::isfinite(plateau.best));
 }
 
 // A process that was killed while it replaced a checkpoint in two renames.

@@ -30,6 +30,10 @@ TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
   EXPECT_EQ(config.effective_batch.utterances, 32);
   EXPECT_EQ(read({"micro_batch=3", "accumulation_steps=5"}).effective_batch.utterances, 15);
   EXPECT_PRED2(contains, refusal_of({"gradient_accumulation_steps=8"}), "without micro_batch");
+  EXPECT_PRED2(contains,
+               refusal_of({"micro_batch=100000000000", "accumulation_steps=100000000000"}),
+               "more utterances than can be counted");
+  EXPECT_PRED2(contains, refusal_of({"epochs=9223372036854775807"}), "epochs");
   EXPECT_PRED2(contains, refusal_of({"micro_batch=3", "accumulation_steps=5", "effective_batch=9"}),
                "accumulation_steps and effective_batch");
   EXPECT_PRED2(contains, refusal_of({"micro_batch=3", "per_device_train_batch_size=5"}),

@@ -46,6 +46,15 @@ class EpochAudits : public ::testing::Test {
   StepSettings settings_{.drops_layers = false, .limits = {.is_adaptive = false}};
 };
 
+TEST_F(EpochAudits, CountTheMicroBatchesOfTheLargestStep) {
+  const EpochAuditor auditor(dry_, source_, {.bytes = device::Arena::kUnlimited});
+  int64_t most = 0;
+  for (int64_t step = 0; step < epoch_.num_steps(); ++step)
+    most = std::max(most, std::ssize(epoch_.utterances(step)));
+  EXPECT_EQ(auditor.most_micro_batches(epoch_, {.max_utterances = 1}), most);
+  EXPECT_EQ(auditor.most_micro_batches(epoch_, {}), 1);
+}
+
 TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
   const EpochAudit audit = audit_in(device::Arena::kUnlimited);
   EXPECT_EQ(audit.num_steps, epoch_.num_steps());

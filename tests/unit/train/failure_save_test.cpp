@@ -109,6 +109,19 @@ TEST_F(SavedAfterFailure, NotAnUpdateThatWasCutShort) {
   EXPECT_TRUE(is_whole_checkpoint(step("run", 2)));
 }
 
+// A program that catches the failure may ask for more.
+TEST_F(SavedAfterFailure, ATrainerWithHalfAnUpdateDoesNotGoOn) {
+  Trainer trainer({.config = config_,
+                   .folder = folder_.path() / "run",
+                   .budget_bytes = int64_t{64} << 20,
+                   .device = device::open_device("cpu", {}, false)},
+                  {});
+  trainer.learner().is_whole = false;
+  EXPECT_PRED2(contains, message_of<DataError>([&] { trainer.run(); }),
+               "in the middle of an update");
+  EXPECT_FALSE(fs::exists(folder_.path() / "run/checkpoints"));
+}
+
 TEST_F(SavedAfterFailure, NothingWhereNothingWasTrained) {
   RunEvents events;
   events.audited = [](int64_t, const EpochAudit&) {

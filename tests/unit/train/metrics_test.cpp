@@ -85,8 +85,8 @@ TEST(Metrics, StepsOfSpeechAndOfTextHaveTheirSpeed) {
   text.audio_seconds = 0.0;
   EXPECT_EQ(step_scalars(text).back().tag, "train/tokens_a_second");
   EXPECT_EQ(step_scalars(text).back().value, 600.0);
-  text.num_utterances = 0;  // all were left out: it has none
-  EXPECT_EQ(step_scalars(text).size(), 4u);
+  text.num_utterances = 0;  // all were left out
+  EXPECT_TRUE(step_scalars(text).empty());
 }
 
 TEST(Metrics, EvaluationsOfSpeechAndOfTextHaveTheirs) {

@@ -4,6 +4,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/example_list.h"
+#include "sotto/train/run_files.h"
+#include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"
 
@@ -50,6 +52,35 @@ TEST_F(RunLimitsTest, OfAnotherBudgetAreFoundAnewUpAndDown) {
   EXPECT_PRED2(test::contains, up.note, fmt::format("{} frames before", half_.max_frames));
   const RunLimits down = find(whole_ / 2, EarlierLimits{.limits = half_, .is_same_budget = false});
   EXPECT_LT(down.fit.limits.max_frames, half_.max_frames);
+}
+
+// What ran out of memory at this budget is not tried again, whatever the checkpoint had.
+TEST_F(RunLimitsTest, StayWithinWhatWasLearned) {
+  const EarlierLimits earlier{
+      .limits = {.max_frames = 1}, .learned = half_, .is_same_budget = false};
+  EXPECT_EQ(find(whole_, earlier).fit.limits.max_frames, half_.max_frames);
+  EarlierLimits low = earlier;
+  low.learned.max_frames = 1;
+  EXPECT_EQ(find(whole_, low).fit.limits.max_frames, settings_.largest_item.frames);
+}
+
+TEST_F(RunLimitsTest, ThatWereLearnedAreReadForTheirBudgetAlone) {
+  const test::TempFolder folder;
+  const LimitsBasis basis{.memory = "8GiB", .device = "a card", .named = {.max_utterances = 4}};
+  EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
+  write_learned_limits(folder.path(), half_, basis);
+  EXPECT_EQ(read_learned_limits(folder.path(), basis), half_);
+  LimitsBasis other = basis;
+  other.memory = "9GiB";
+  EXPECT_EQ(read_learned_limits(folder.path(), other), MicroBatchLimits());
+  other = basis;
+  other.device = "another card";
+  EXPECT_EQ(read_learned_limits(folder.path(), other), MicroBatchLimits());
+  other = basis;
+  other.named.max_utterances = 8;
+  EXPECT_EQ(read_learned_limits(folder.path(), other), MicroBatchLimits());
+  forget_learned_limits(folder.path());
+  EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
 }
 
 TEST_F(RunLimitsTest, ThatDoNotFitAreFoundAnew) {
