@@ -54,6 +54,7 @@ class BeamSearch::Search {
   explicit Search(const BeamSearch& of) : of_(of) {
     Prefix& root = prefixes_.emplace_back();
     root.blank = 0.0;
+    root.num_users = 1;
     if (of_.language_model_ != nullptr) root.state = of_.language_model_->begin();
     beam_ = {0};
   }
@@ -73,8 +74,8 @@ class BeamSearch::Search {
       prefixes_[prefix].is_reached = false;
     }
     keep_best(reached_);
-    for (const size_t prefix : beam_) prefixes_[prefix].is_in_beam = false;
-    for (const size_t prefix : reached_) prefixes_[prefix].is_in_beam = true;
+    for (const size_t prefix : reached_) add_user(prefix);
+    for (const size_t prefix : beam_) remove_user(prefix);
     beam_ = reached_;
   }
 
@@ -104,7 +105,9 @@ class BeamSearch::Search {
     double next_blank = kNever;
     double next_label_last = kNever;
     bool is_reached = false;
-    bool is_in_beam = false;
+    // Children that are used, and one more where it is in the beam itself: while there are any, its
+    // frame is part of a hypothesis.
+    int64_t num_users = 0;
     // By the language model and for words.
     double given = 0.0;
     data::NgramModel::State state = {};
@@ -169,8 +172,8 @@ class BeamSearch::Search {
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
     const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
     if (!is_new) {
-      // One that had left the beam begins anew, as if drop_unreachable() had been there.
-      if (!prefixes_[place->second].is_in_beam) prefixes_[place->second].frame = frame;
+      // An unused one begins anew, as if drop_unreachable() had been there.
+      if (prefixes_[place->second].num_users == 0) prefixes_[place->second].frame = frame;
       return place->second;
     }
     Prefix child = prefixes_[parent];
@@ -179,7 +182,7 @@ class BeamSearch::Search {
     child.frame = frame;
     child.blank = child.label_last = child.next_blank = child.next_label_last = kNever;
     child.is_reached = false;
-    child.is_in_beam = false;
+    child.num_users = 0;
     if (of_.language_model_ != nullptr) {
       const Entry& entry = of_.entries_[static_cast<size_t>(label)];
       if (entry.begins_word) end_word(child);
@@ -187,6 +190,15 @@ class BeamSearch::Search {
     }
     prefixes_.push_back(std::move(child));
     return prefixes_.size() - 1;
+  }
+
+  // What is used uses its parent. The root always has a user, because users of the next frame are
+  // added before those of the last one are removed.
+  void add_user(size_t prefix) {
+    while (prefixes_[prefix].num_users++ == 0) prefix = prefixes_[prefix].parent;
+  }
+  void remove_user(size_t prefix) {
+    while (--prefixes_[prefix].num_users == 0) prefix = prefixes_[prefix].parent;
   }
 
   // A prefix in the tree, with its entry among the children, in the beam and among those reached.

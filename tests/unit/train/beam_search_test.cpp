@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -162,6 +164,36 @@ TEST(BeamSearch, TakesNoMoreThanItMay) {
   const BeamSearch wide(tokenizer(), {.width = 10'000, .max_bytes = kEnough});
   EXPECT_PRED2(test::contains, test::message_of<OutOfMemory>([&] { wide.decode(logits); }),
                "searching with a beam of 10000: ");
+}
+
+// "a" leaves the beam and is reached again from the empty prefix, while "ab" is still in it.
+TEST(BeamSearch, KeepsTheTimesOfWhatASurvivorGrewFrom) {
+  const BeamSearch search(tokenizer(), {.width = 3});
+  const std::vector<std::array<double, kEntries>> frames = {
+      {0.55, 0.0, 0.45, 0.0}, {0.4, 0.0, 0.0, 0.6}, {0.9, 0.0, 0.1, 0.0}};
+  std::vector<float> logits;
+  for (const std::array<double, kEntries>& frame : frames) {
+    for (const double probability : frame)
+      logits.push_back(static_cast<float>(std::log(std::max(probability, 1e-30))));
+  }
+  const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(labels_of(found[0]), std::vector<int32_t>({3}));
+  ASSERT_EQ(labels_of(found[1]), std::vector<int32_t>({2, 3}));
+  EXPECT_EQ(found[1].labels[0].frame, 0);
+  EXPECT_EQ(found[1].labels[1].frame, 1);
+}
+
+TEST(BeamSearch, GivesLabelsInTheOrderOfTheirTimes) {
+  for (const int64_t width : {1, 2, 3, 5, 8}) {
+    const BeamSearch search(tokenizer(), {.width = width});
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      for (const BeamSearch::Hypothesis& hypothesis : search.decode(draw_logits(40, seed))) {
+        for (size_t i = 1; i < hypothesis.labels.size(); ++i)
+          EXPECT_LT(hypothesis.labels[i - 1].frame, hypothesis.labels[i].frame);
+      }
+    }
+  }
 }
 
 TEST(BeamSearch, TakesAFrameThatIsNotFiniteForBlank) {
