@@ -369,7 +369,7 @@ Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
                   .feature_dim = line.feature_dim,
                   .seconds = line.duration_s,
                   .labels = std::move(encoded.labels),
-                  .reference = std::move(encoded.text),
+                  .reference = tokenizer_.decoded_form(encoded.text),
                   .speaker = line.speaker,
                   .lang = line.lang};
   if (line.feature_dim > 0) {

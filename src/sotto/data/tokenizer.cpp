@@ -144,6 +144,11 @@ std::string Tokenizer::piece(int32_t label) const {
   return label < model.size() ? model.piece(label) : std::string();
 }
 
+std::string Tokenizer::decoded_form(std::string_view text) const {
+  const auto* vocabulary = std::get_if<Vocabulary>(&form_);
+  return vocabulary != nullptr ? vocabulary->decoded_form(text) : std::string(text);
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> labels) const {
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) return vocabulary->decode(labels);
   const SentencePieceModel& model = *std::get<1>(form_);

@@ -87,6 +87,11 @@ class Tokenizer {
   // without text.
   std::string piece(int32_t label) const;
 
+  // What encode() made of a text, as decode() would write it were all of it known: a reference to
+  // compare hypotheses with. Another text only where a vocabulary's settings change what it writes,
+  // as do_lower_case does.
+  std::string decoded_form(std::string_view text) const;
+
   // The text of labels, which must be below size(); the blank and others without text leave none.
   std::string decode(std::span<const int32_t> labels) const;
 

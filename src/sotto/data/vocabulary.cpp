@@ -150,6 +150,8 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, TokenizerSettings setti
   // A space in a text is the delimiter; where the vocabulary has none, an entry that is a space.
   if (const std::optional<int32_t> number = find(delimiter)) labels_.insert_or_assign(" ", *number);
   choose_blank(path);
+  // Files name the blank as the unknown where there is no other entry for it. It cannot be a label.
+  if (unknown_ == blank_) unknown_.reset();
   std::vector<std::string> special = settings_->special_tokens();
   std::erase(special, delimiter);
   if (unknown_) {

@@ -86,6 +86,10 @@ class Vocabulary {
   // vocabulary.
   std::string decode(std::span<const int32_t> labels) const;
 
+  // A text as decode() would write it, were all of its characters known: in lower case where that
+  // is a setting, and so on. What a hypothesis can be compared with.
+  std::string decoded_form(std::string_view text) const;
+
   // What makes it encode or decode otherwise than the list of its entries says by itself.
   std::vector<std::string> traits() const;
 
@@ -114,6 +118,8 @@ class Vocabulary {
   void encode_token(const Token& token, std::u32string_view piece, Encoded& encoded) const;
   void encode_character(char32_t code, Encoded& encoded) const;
   void note_unknown(std::string_view what, Encoded& encoded) const;
+  // Applies what the settings ask of a decoded text.
+  std::string finish_text(std::string text) const;
 
   std::vector<std::string> entries_;
   // Whether an entry is an added token, which is not in vocab.json.

@@ -137,9 +137,27 @@ std::string Vocabulary::decode(std::span<const int32_t> labels) const {
     SOTTO_ASSERT(label >= 0 && label < size(), "label {} of {}", label, size());
     text += texts_[static_cast<size_t>(label)];
   }
+  return finish_text(std::move(text));
+}
+
+std::string Vocabulary::finish_text(std::string text) const {
   if (settings_ && settings_->lower_case) text = full_lower(text);
   if (settings_ && settings_->cleans_up) clean_up(text);
   return text;
+}
+
+std::string Vocabulary::decoded_form(std::string_view text) const {
+  if (!settings_) return std::string(text);
+  std::string spelled;
+  for_each_code_point(text, [&](char32_t code) {
+    if (code == U' ') {
+      spelled += settings_->space;
+    } else {
+      // By way of the upper case that labels have: a sharp s is two letters then.
+      spelled += to_utf8(settings_->lower_case ? full_upper(code) : std::u32string(1, code));
+    }
+  });
+  return finish_text(std::move(spelled));
 }
 
 }  // namespace sotto::data

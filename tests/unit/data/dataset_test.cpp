@@ -152,6 +152,19 @@ TEST(Dataset, LoadsFeaturesAndLabels) {
   EXPECT_EQ(example.labels, (std::vector<int32_t>{3, 1, 2}));
 }
 
+// With do_lower_case hypotheses are in lower case: capitals of a reference would count as errors.
+TEST(Dataset, ReferencesAreWrittenAsHypothesesAre) {
+  const test::TempFolder folder;
+  folder.write("vocab.json", R"({"<pad>": 0, "|": 1, "A": 2, "B": 3})");
+  folder.write("tokenizer_config.json", R"({"pad_token": "<pad>", "do_lower_case": true})");
+  const FeatureCorpus corpus({{.num_frames = 10, .text = "Ab BA"}});
+  const Tokenizer tokenizer = Tokenizer::read(folder.path(), {});
+  const Dataset dataset(corpus.manifest(), tokenizer, {});
+  const Example example = std::get<Example>(dataset.load(0, 0));
+  EXPECT_EQ(example.labels, (std::vector<int32_t>{2, 3, 1, 3, 2}));
+  EXPECT_EQ(example.reference, tokenizer.decode(example.labels));
+}
+
 TEST(Dataset, BrokenFileIsAnErrorUnlessToldToSkip) {
   const FeatureCorpus corpus({{}, {.file = "gone.f16"}});
   const Tokenizer tokenizer(Vocabulary::from_texts({"a"}), {});

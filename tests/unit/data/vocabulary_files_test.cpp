@@ -107,6 +107,50 @@ TEST(VocabularyFiles, ComeBackFromACheckpoint) {
   EXPECT_EQ(read.fingerprint(), tokenizer.fingerprint());
 }
 
+// Exports name the blank as unk_token where the vocabulary has no entry for the unknown: a blank is
+// no label.
+TEST(VocabularyFiles, ABlankIsNoEntryForTheUnknown) {
+  const json entries = {{"<pad>", 0}, {"|", 1}, {"a", 2}, {"b", 3}};
+  const TempFolder folder;
+  write_files(folder,
+              {{"vocab.json", entries},
+               {"tokenizer_config.json", {{"pad_token", "<pad>"}, {"unk_token", "<pad>"}}}});
+  const Tokenizer tokenizer = Tokenizer::read(folder.path(), {});
+  EXPECT_EQ(tokenizer.unknown(), std::nullopt);
+  const Tokenizer::Encoded encoded = tokenizer.encode("a?b");
+  EXPECT_EQ(encoded.labels, (Labels{2, 3}));
+  EXPECT_EQ(encoded.unknown, std::vector<std::string>{"?"});
+  // What is written is what was read.
+  const TempFolder checkpoint;
+  tokenizer.write(checkpoint.path());
+  EXPECT_EQ(json::parse(test::content_of(checkpoint.path() / "tokenizer_config.json"))["unk_token"],
+            "<pad>");
+  EXPECT_EQ(Tokenizer::read(checkpoint.path(), {}).unknown(), std::nullopt);
+}
+
+// do_lower_case: labels are of the upper case, decoded texts in lower case.
+TEST(VocabularyFiles, AReferenceIsWrittenAsDecodedTextsAre) {
+  const json entries = {{"<pad>", 0}, {"|", 1}, {"A", 2}, {"B", 3}, {"S", 4}};
+  const TempFolder folder;
+  const json config = {{"pad_token", "<pad>"}, {"unk_token", nullptr}, {"do_lower_case", true}};
+  write_files(folder, {{"vocab.json", entries}, {"tokenizer_config.json", config}});
+  const TextRules rules{.unicode = UnicodeForm::kNone};
+  const Tokenizer tokenizer = Tokenizer::read(folder.path(), rules);
+  const Tokenizer::Encoded encoded = tokenizer.encode("Ab BA");
+  EXPECT_EQ(tokenizer.decode(encoded.labels), "ab ba");
+  EXPECT_EQ(tokenizer.decoded_form(encoded.text), "ab ba");
+  // Unknown characters stay in it.
+  EXPECT_EQ(tokenizer.decoded_form("A?B"), "a?b");
+  folder.write("tokenizer_config.json", with(with(config, "replace_word_delimiter_char", "_"),
+                                             "clean_up_tokenization_spaces", true)
+                                            .dump());
+  const Tokenizer cleaning = Tokenizer::read(folder.path(), rules);
+  EXPECT_EQ(cleaning.decode(cleaning.encode("A B").labels), "a_b");
+  EXPECT_EQ(cleaning.decoded_form("A B"), "a_b");
+  // Without settings a text is as it is.
+  EXPECT_EQ(Tokenizer(Vocabulary::from_texts({"ab"}), rules).decoded_form("Ab"), "Ab");
+}
+
 // A blank that is in no file is the next number, where the head has it.
 TEST(VocabularyFiles, ABlankThatIsNotListedIsPartOfTheHead) {
   const TempFolder folder;
