@@ -100,22 +100,34 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
     faults.push_back(too_few_rows(utterance.num_frames));
   if (std::optional<Fault> fault = fault_of_length(utterance)) faults.push_back(std::move(*fault));
   if (std::optional<Fault> fault = fault_of_rows(utterance)) faults.push_back(std::move(*fault));
-  const Tokenizer::Encoded encoded = tokenizer_.encode(utterance.text);
-  if (encoded.text.empty()) {
-    faults.push_back({.found = "an empty text",
+  for (Fault& fault : faults_of_text(tokenizer_.encode(utterance.text), ""))
+    faults.push_back(std::move(fault));
+  return faults;
+}
+
+std::vector<Dataset::Fault> Dataset::faults_of_text(const Tokenizer::Encoded& encoded,
+                                                    const std::string& piece) const {
+  std::vector<Fault> faults;
+  if (encoded.text.empty() && options_.empty_text != Policy::kKeep) {
+    faults.push_back({.found = "an empty text" + piece,
                       .expected = "a transcript",
                       .policy = options_.empty_text,
                       .setting = "empty_text"});
   }
   if (!encoded.unknown.empty()) {
-    faults.push_back({.found = fmt::format("unknown characters '{}' in its text",
-                                           fmt::join(encoded.unknown, "', '")),
-                      .expected = "those of the tokenizer",
-                      .policy = options_.unknown_text,
-                      .setting = "unknown_text"});
+    faults.push_back(
+        {.found = fmt::format("unknown characters '{}'{}", fmt::join(encoded.unknown, "', '"),
+                              piece.empty() ? " in its text" : piece),
+         .expected = "those of the tokenizer",
+         .policy = options_.unknown_text,
+         .setting = "unknown_text"});
   }
-  std::erase_if(faults, [](const Fault& fault) { return fault.policy == Policy::kKeep; });
   return faults;
+}
+
+std::string Dataset::reason_of(const Utterance& utterance, const Fault& fault) {
+  return fmt::format("line {} ({}): {}, expected {}", utterance.line, utterance.file, fault.found,
+                     fault.expected);
 }
 
 std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utterance) const {
@@ -221,8 +233,7 @@ void Dataset::select_utterances() {
       if (!refused) refused = u;
       ++num_refused[fault.setting];
     }
-    skip(u, fmt::format("line {} ({}): {}, expected {}", utterance.line, utterance.file,
-                        faults.front().found, faults.front().expected));
+    skip(u, reason_of(utterance, faults.front()));
   }
   if (refused) {
     const Utterance utterance = manifest_.at(*refused);
@@ -241,14 +252,13 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
   for (const SegmentRun& run : join_segments(utterance.segments, options_.max_seconds)) {
     const Utterance cut = cut_utterance(utterance, run);
     const Tokenizer::Encoded encoded = tokenizer_.encode(cut.text);
-    if (encoded.text.empty() && options_.empty_text != Policy::kKeep) {
-      const Fault fault{.found = fmt::format("an empty text in the piece from {} s",
-                                             utterance.segments[run.first].offset_s),
-                        .expected = "a transcript",
-                        .setting = "empty_text"};
-      const DataError error = error_of(utterance, fault, "");
-      if (options_.empty_text == Policy::kError) throw error;
-      skip(place, error.what());
+    const std::vector<Fault> faults = faults_of_text(
+        encoded, fmt::format(" in the piece from {} s", utterance.segments[run.first].offset_s));
+    if (!faults.empty()) {
+      for (const Fault& fault : faults) {
+        if (fault.policy == Policy::kError) throw error_of(utterance, fault, "");
+      }
+      skip(place, reason_of(utterance, faults.front()));
       continue;
     }
     pieces_.push_back({.utterance = static_cast<uint32_t>(place),

@@ -142,6 +142,10 @@ class Dataset : public Source {
   bool is_too_long(const Utterance& utterance) const {
     return options_.max_seconds > 0.0 && utterance.duration_s > options_.max_seconds;
   }
+  // What is wrong with the text of an utterance, or of a piece of it: " in the piece from 2 s".
+  std::vector<Fault> faults_of_text(const Tokenizer::Encoded& encoded,
+                                    const std::string& piece) const;
+  static std::string reason_of(const Utterance& utterance, const Fault& fault);
   std::optional<Fault> fault_of_length(const Utterance& utterance) const;
   std::optional<Fault> fault_of_rows(const Utterance& utterance) const;
   void add_pieces(const Utterance& utterance, int64_t place);

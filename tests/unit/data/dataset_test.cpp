@@ -260,6 +260,29 @@ TEST(Dataset, PiecesWithoutTextFollowThePolicy) {
                "an empty text in the piece from 0 s");
 }
 
+// The text of the line is well, that of a segment is not.
+TEST(Dataset, PiecesWithUnknownCharactersFollowThePolicy) {
+  std::vector<TestUtterance> utterances = on_one_line(with_segments());
+  utterances[1].segments = R"([{"offset": 0, "duration": 1, "text": "ab"},)"
+                           R"({"offset": 2, "duration": 1, "text": "axb"}])";
+  const FeatureCorpus corpus(utterances);
+  DatasetOptions options = chunking(1.5);
+  options.unknown_text = Policy::kSkip;
+  const Dataset dataset = dataset_of(corpus, options);
+  EXPECT_EQ(dataset.num_items(), 3);
+  EXPECT_EQ(dataset.num_skipped(), 1);
+  ASSERT_EQ(dataset.skipped().size(), 1u);
+  EXPECT_EQ(dataset.skipped()[0].utterance, 1);
+  EXPECT_EQ(dataset.skipped()[0].reason,
+            "line 2 (x.f16): unknown characters 'x' in the piece from 2 s, expected those of the "
+            "tokenizer");
+  options.unknown_text = Policy::kError;
+  EXPECT_PRED2(
+      contains, message_of<DataError>([&] { dataset_of(corpus, options); }),
+      "line 2 (x.f16): unknown characters 'x' in the piece from 2 s. Expected those of the "
+      "tokenizer. --set data.unknown_text=skip leaves such utterances out.");
+}
+
 TEST(DatasetOptions, AreReadByName) {
   const DatasetOptions options =
       read_overrides<DatasetOptions>({"max_seconds=20", "too_long=error", "empty_text=skip"});
