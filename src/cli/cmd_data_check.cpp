@@ -53,7 +53,11 @@ std::string render(const CorpusCheck& check) {
     counts.add_row({std::string(name), fmt::format("{}", count), fmt::format("{}", first->line),
                     first->detail});
   }
-  return text + "\n" + counts.to_string();
+  text += "\n" + counts.to_string();
+  if (check.num_unlisted > 0)
+    text +=
+        fmt::format("\n{} broken lines are counted but not listed by --json\n", check.num_unlisted);
+  return text;
 }
 
 nlohmann::ordered_json to_json(const CorpusCheck& check, const std::string& manifest) {
@@ -63,7 +67,8 @@ nlohmann::ordered_json to_json(const CorpusCheck& check, const std::string& mani
                                  {"audio_seconds", check.seconds},
                                  {"clean", check.clean().size()},
                                  {"counts", nlohmann::ordered_json::object()},
-                                 {"findings", nlohmann::ordered_json::array()}};
+                                 {"findings", nlohmann::ordered_json::array()},
+                                 {"unlisted", check.num_unlisted}};
   for (const auto& [name, fault] : data::kFaults) {
     if (const int64_t count = check.count(fault)) json["counts"][std::string(name)] = count;
   }
@@ -128,7 +133,7 @@ void run_check(const CheckCommand& command) {
   }
   if (!command.strict || found.findings.empty()) return;
   throw DataError({.attempted = fmt::format("checking {}", command.manifest),
-                   .found = fmt::format("{} findings", found.findings.size()),
+                   .found = fmt::format("{} findings", found.num_findings()),
                    .expected = "none, with --strict"});
 }
 
@@ -147,7 +152,8 @@ void add_data_check(CLI::App& data) {
   command->add_option("--write-clean", options->write_clean,
                       "Write the utterances without a finding to this manifest");
   command->add_flag("--strict", options->strict, "Exit with 2 where anything is found");
-  command->add_flag("--json", options->json, "Print JSON, with every finding");
+  command->add_flag("--json", options->json,
+                    "Print JSON, with every finding (of broken lines the first 1000)");
   command->footer(
       example("  sotto data check all.jsonl --write-clean clean.jsonl\n"
               "  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base",

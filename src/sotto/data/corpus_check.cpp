@@ -227,7 +227,8 @@ std::optional<Finding> fault_of_samples(const std::vector<float>& samples) {
 }
 
 int64_t CorpusCheck::count(Fault fault) const {
-  return std::ranges::count(findings, fault, &Finding::fault);
+  return std::ranges::count(findings, fault, &Finding::fault) +
+         (fault == Fault::kBrokenLine ? num_unlisted : 0);
 }
 
 std::vector<int64_t> CorpusCheck::clean() const {
@@ -266,6 +267,7 @@ CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& opt
         {.line = bad.line,
          .detail = fmt::format("{}, expected {}", bad.fault.found, bad.fault.expected)});
   }
+  check.num_unlisted = manifest.index().num_bad_lines() - std::ssize(check.findings);
   for (const Looked& looked : all)
     check.findings.insert(check.findings.end(), looked.findings.begin(), looked.findings.end());
   add_duplicates(manifest, all, check.findings);

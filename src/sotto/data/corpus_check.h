@@ -73,10 +73,15 @@ struct CorpusCheckOptions {
 struct CorpusCheck {
   int64_t num_utterances = 0;
   double seconds = 0.0;
-  // In the order of the lines.
+  // In the order of the lines; of broken lines the first.
   std::vector<Finding> findings;
+  // Broken lines that are not among the findings: of a file that is no manifest there may be
+  // millions.
+  int64_t num_unlisted = 0;
 
+  // Those that are not listed among them.
   int64_t count(Fault fault) const;
+  int64_t num_findings() const { return std::ssize(findings) + num_unlisted; }
   // Places of utterances without a finding, in order.
   std::vector<int64_t> clean() const;
 };

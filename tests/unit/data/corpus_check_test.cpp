@@ -94,6 +94,17 @@ TEST_F(CorpusCheckTest, FindsEveryFault) {
 }
 
 // Sixteen labels, eight of them doubled: 24 frames.
+// The index keeps what is wrong with the first 1000.
+TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
+  for (int i = 0; i < 1499; ++i) lines_ += "{broken\n";
+  const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
+  const CorpusCheck check = check_corpus(manifest, {});
+  EXPECT_EQ(check.count(Fault::kBrokenLine), 1500);
+  EXPECT_EQ(check.num_unlisted, 500);
+  EXPECT_EQ(check.num_findings(), std::ssize(check.findings) + 500);
+  EXPECT_EQ(check.count(Fault::kSilent), 1);
+}
+
 TEST_F(CorpusCheckTest, CountsTheBlanksBetweenEqualLabels) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   for (const int64_t frames : {23, 24}) {
