@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <system_error>
+#include <tuple>
 
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
@@ -72,9 +73,13 @@ std::string place_of(const ImportList& list, const ImportItem& item) {
 // The same audio twice: ids that are not unique, or a table that was joined wrongly.
 void take_out_duplicates(ImportList& list) {
   const std::vector<ImportItem>& items = list.items;
+  // Segments may begin together and end apart. Of a whole file the duration is no part of what it
+  // is: lists round it.
   constexpr double kWhole = -1.0;
   const auto key = [&](size_t i) {
-    return std::pair<const std::string&, double>(items[i].file, items[i].offset_s.value_or(kWhole));
+    return std::tuple<const std::string&, double, double>(
+        items[i].file, items[i].offset_s.value_or(kWhole),
+        items[i].offset_s ? items[i].duration_s : kWhole);
   };
   std::vector<size_t> order(items.size());
   std::iota(order.begin(), order.end(), size_t{0});

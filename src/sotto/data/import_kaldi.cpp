@@ -5,13 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 #include <unordered_map>
 
 #include "sotto/core/error.h"
 #include "sotto/core/text_file.h"
+#include "sotto/data/audio.h"
 #include "sotto/data/audio_path.h"
 #include "sotto/data/import_sources.h"
+#include "sotto/data/tar_shards.h"
 #include "sotto/data/text_lines.h"
 
 namespace sotto::data {
@@ -159,19 +162,50 @@ class KaldiFolder {
     return {};
   }
 
-  // "recording start end", an end of -1 being that of the file.
-  std::string take_segment(const std::string& id, ImportItem& item) const {
+  // "recording start end" or "recording start end channel", an end of -1 being that of the file.
+  std::string take_segment(const std::string& id, ImportItem& item) {
     const auto at = segments_.find(id);
     if (at == segments_.end()) return fmt::format("'{}' is not in segments", id);
     const Words words = split_words(at->second);
     const std::optional<double> start = words.size() < 3 ? std::nullopt : parse_number(words[1]);
     const std::optional<double> end = words.size() < 3 ? std::nullopt : parse_number(words[2]);
     const bool is_open = end && *end == -1.0;
-    if (!start || !end || *start < 0.0 || (!is_open && *end <= *start))
-      return fmt::format("segment '{}', expected a recording, a start and an end", at->second);
+    const std::optional<double> channel = words.size() < 4 ? 0.0 : parse_number(words[3]);
+    const bool has_channel = channel && *channel >= 0.0 && *channel == std::floor(*channel);
+    if (!start || !end || *start < 0.0 || (!is_open && *end <= *start) || !has_channel ||
+        words.size() > 4)
+      return fmt::format(
+          "segment '{}', expected a recording, a start and an end, and at most a channel after "
+          "them",
+          at->second);
     item.offset_s = start;
     item.duration_s = is_open ? 0.0 : *end - *start;
-    return take_recording(words[0], item);
+    const std::string fault = take_recording(words[0], item);
+    if (!fault.empty() || words.size() < 4) return fault;
+    return check_channel(words[0], item.file, static_cast<int64_t>(*channel));
+  }
+
+  // A manifest has no channels. That of a recording with a single one need not be named; one of
+  // several would be averaged with the others.
+  std::string check_channel(const std::string& recording, const std::string& file,
+                            int64_t channel) {
+    auto known = num_channels_.find(recording);
+    if (known == num_channels_.end()) {
+      try {
+        known = num_channels_.emplace(recording, audio_info(file, shards_).channels).first;
+      } catch (const DataError& error) {
+        return error.what();
+      }
+    }
+    const int64_t count = known->second;
+    if (channel >= count)
+      return fmt::format("channel {} of {}, which has {} (channels count from 0)", channel, file,
+                         count);
+    if (count == 1) return {};
+    return fmt::format(
+        "channel {} of {}, which has {} that would be averaged; type 'sox {} {}-{}.wav remix {}' "
+        "and name that file in wav.scp",
+        channel, file, count, file, recording, channel, channel + 1);
   }
 
   fs::path folder_;
@@ -186,6 +220,9 @@ class KaldiFolder {
   std::unordered_map<std::string, std::string> speakers_;
   std::unordered_map<std::string, double> durations_;
   std::unordered_map<std::string, int64_t> seen_;
+  // Of recordings that segments name a channel of.
+  std::unordered_map<std::string, int64_t> num_channels_;
+  TarShards shards_;
 };
 
 }  // namespace

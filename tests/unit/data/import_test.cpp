@@ -249,11 +249,49 @@ TEST_F(Import, KaldiSegments) {
             "k/long.wav 0.25 0.5 [one]  \n"
             "k/long.wav 1.5 0.5 [two]  \n");
   EXPECT_EQ(problems(),
-            "text line 3: segment 'rec 1 0.5', expected a recording, a start and an end\n"
-            "text line 5: segment 'rec', expected a recording, a start and an end\n"
+            "text line 3: segment 'rec 1 0.5', expected a recording, a start and an end, and at "
+            "most a channel after them\n"
+            "text line 5: segment 'rec', expected a recording, a start and an end, and at most a "
+            "channel after them\n"
             "text line 6: 'u6' is not in segments\n"
             "text line 7: 'no' is not in wav.scp\n"
             "text line 4: k/long.wav: it ends at 2.000 s, and the segment begins at 5 s\n");
+}
+
+// The same start is not the same audio; the same start and end are.
+TEST_F(Import, KaldiSegmentsThatBeginTogether) {
+  sound("k/long.wav", 2.0);
+  folder_.write("k/wav.scp", "rec long.wav\n");
+  folder_.write("k/segments", "u1 rec 0.25 0.75\nu2 rec 0.25 1.25\nu3 rec 0.25 0.75\n");
+  folder_.write("k/text", "u1 one\nu2 one two\nu3 one\n");
+  import("k");
+  EXPECT_EQ(utterances(),
+            "k/long.wav 0.25 0.5 [one]  \n"
+            "k/long.wav 0.25 1 [one two]  \n");
+  EXPECT_EQ(problems(), "text line 3: the same audio as text line 1: k/long.wav\n");
+}
+
+// The fifth field of a line of segments.
+TEST_F(Import, KaldiSegmentsOfAChannel) {
+  sound("k/mono.wav", 1.0);
+  write_sound(folder_.path() / "k/stereo.wav", tone(1.0, 2));
+  folder_.write("k/wav.scp", "m mono.wav\ns stereo.wav\ng gone.wav\n");
+  folder_.write("k/segments",
+                "u1 m 0.25 0.75 0\nu2 m 0 0.5 1\nu3 s 0 0.5 1\nu4 s 0.5 1\nu5 m 0 0.5 A\n"
+                "u6 m 0 0.5 0 0\nu7 g 0 0.5 0\n");
+  folder_.write("k/text", "u1 1\nu2 2\nu3 3\nu4 4\nu5 5\nu6 6\nu7 7\n");
+  import("k");
+  EXPECT_EQ(utterances(),
+            "k/mono.wav 0.25 0.5 [1]  \n"
+            "k/stereo.wav 0.5 0.5 [4]  \n");
+  const std::string found = problems();
+  EXPECT_PRED2(contains, found,
+               "text line 2: channel 1 of k/mono.wav, which has 1 (channels count from 0)\n"
+               "text line 3: channel 1 of k/stereo.wav, which has 2 that would be averaged; type "
+               "'sox k/stereo.wav s-1.wav remix 2' and name that file in wav.scp\n"
+               "text line 5: segment 'm 0 0.5 A', expected a recording");
+  EXPECT_PRED2(contains, found, "text line 6: segment 'm 0 0.5 0 0', expected a recording");
+  EXPECT_PRED2(contains, found, "gone.wav: No such file");
 }
 
 class ImportTarred : public Import {
