@@ -74,13 +74,17 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
                          {"wer", sentence.words.rate()},
                          {"cer", sentence.characters.rate()}});
   }
+  nlohmann::ordered_json reasons = nlohmann::ordered_json::array();
+  for (const data::SkippedUtterance& skipped : evaluation.skipped)
+    reasons.push_back(skipped.reason);
   return {{"format_version", 1},
           {"checkpoint", checkpoint},
           {"wer", train::counts_json(evaluation.words)},
           {"cer", train::counts_json(evaluation.characters)},
           {"loss", evaluation.loss},
           {"utterances", evaluation.num_utterances},
-          {"skipped", evaluation.skipped.size()},
+          {"skipped", evaluation.num_skipped},
+          {"skipped_reasons", std::move(reasons)},
           {"audio_seconds", evaluation.audio_seconds},
           {"seconds", evaluation.seconds},
           {"speakers", groups_json(evaluation, &train::Evaluation::Sentence::speaker)},
@@ -118,6 +122,23 @@ std::string render_groups(const train::Evaluation& evaluation, const std::string
   return table.to_string() + "\n";
 }
 
+// How many utterances were left out, and why the first of them were.
+std::string render_skipped(const train::Evaluation& evaluation) {
+  constexpr int64_t kMostShown = 20;
+  if (evaluation.num_skipped == 0) return {};
+  std::string text = fmt::format("{} {} left out\n", evaluation.num_skipped,
+                                 evaluation.num_skipped == 1 ? "utterance" : "utterances");
+  int64_t num_shown = 0;
+  for (const data::SkippedUtterance& skipped : evaluation.skipped) {
+    if (num_shown++ == kMostShown) break;
+    text += fmt::format("left out: {}\n", skipped.reason);
+  }
+  if (evaluation.num_skipped > kMostShown)
+    text += fmt::format("and {} more; --json lists {}\n", evaluation.num_skipped - kMostShown,
+                        evaluation.skipped.size());
+  return text;
+}
+
 std::string render(const train::Evaluation& evaluation, const EvalOptions& options,
                    int64_t peak_bytes) {
   std::string text;
@@ -139,9 +160,7 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
       "{} utterances, {} of audio in {} ({} a second), peak {}\n", evaluation.num_utterances,
       format_duration(evaluation.audio_seconds), format_duration(evaluation.seconds),
       format_digits(evaluation.audio_seconds / evaluation.seconds), format_bytes(peak_bytes));
-  for (const data::SkippedUtterance& skipped : evaluation.skipped)
-    text += fmt::format("left out: {}\n", skipped.reason);
-  return text;
+  return text + render_skipped(evaluation);
 }
 
 // Settings of the data that say something of an evaluation.
@@ -155,6 +174,21 @@ constexpr std::array kSettings = {
 constexpr std::array kTextSettings = {
     std::string_view("data.text.unicode"), std::string_view("data.text.case"),
     std::string_view("data.text.punctuation"), std::string_view("data.text.keep_characters")};
+
+// Without a bound no utterance is too long; that of the run was for training.
+void check_bound(const std::vector<std::string>& sets) {
+  const auto find = [&](std::string_view key) {
+    return std::ranges::find_if(sets,
+                                [&](const std::string& text) { return text.starts_with(key); });
+  };
+  const auto found = find("data.too_long=");
+  if (found == sets.end() || find("data.max_seconds=") != sets.end()) return;
+  throw ConfigError({.attempted = "reading the settings of an evaluation",
+                     .found = fmt::format("--set {} without data.max_seconds", *found),
+                     .expected = "how long an utterance may be",
+                     .hint = "An evaluation does not take over the bounds of training: --set "
+                             "data.max_seconds=30."});
+}
 
 // The run's settings with those of --set; others could not take effect.
 train::DataOptions change_data(const train::Recogniser& recogniser,
@@ -170,6 +204,7 @@ train::DataOptions change_data(const train::Recogniser& recogniser,
                        .expected = fmt::format("one of {}", fmt::join(known, ", "))});
   }
   train::RunConfig changed = recogniser.checkpoint().config;
+  check_bound(sets);
   read_group(load_overrides(sets), as_group(changed));
   return changed.data;
 }

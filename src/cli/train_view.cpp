@@ -249,7 +249,9 @@ void TrainView::finish_epoch() {
 
 void TrainView::show_evaluation(int64_t step, const train::Evaluation& evaluation) {
   bar_.clear();
-  spdlog::info("step {}: {}", step, describe(evaluation));
+  spdlog::info(
+      "step {}: {}{}", step, describe(evaluation),
+      evaluation.num_skipped == 0 ? "" : fmt::format("; {} left out", evaluation.num_skipped));
 }
 
 }  // namespace sotto::cli

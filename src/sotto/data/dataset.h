@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -80,8 +81,6 @@ class Dataset : public Source {
   // Places in the manifest of those that take part whole, in order: 4 bytes each, as there may be
   // millions. Items are these, and behind them the pieces of those that are cut.
   const std::vector<uint32_t>& utterances() const { return utterances_; }
-  // The first of those that were left out with their reasons, in order.
-  const std::vector<SkippedUtterance>& skipped() const { return skipped_; }
   // The labels of an utterance that takes part, by its place in the manifest.
   std::vector<int32_t> labels_of(int64_t utterance) const;
 
@@ -91,6 +90,7 @@ class Dataset : public Source {
   int64_t num_items() const override { return std::ssize(utterances_) + std::ssize(pieces_); }
   int64_t utterance_at(int64_t place) const override;
   int64_t num_skipped() const override { return num_skipped_; }
+  std::span<const SkippedUtterance> skipped() const override { return skipped_; }
   std::vector<float> lengths() const override;
   // As long as a file may be for the manifest's duration, and at the slowest tempo.
   ExampleSize size_of(int64_t place) const override;

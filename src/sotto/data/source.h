@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,8 +36,9 @@ class Source {
   virtual int64_t num_items() const = 0;
   // The `utterance` of the example at a place.
   virtual int64_t utterance_at(int64_t place) const = 0;
-  // How many were left out.
+  // How many were left out, and the first of them with their reasons.
   virtual int64_t num_skipped() const = 0;
+  virtual std::span<const SkippedUtterance> skipped() const { return {}; }
   // What the sampler goes by: seconds of audio, or tokens.
   virtual std::vector<float> lengths() const = 0;
   // At most: what an epoch does to an utterance may shorten it.

@@ -125,8 +125,11 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(source, sampler, {.num_threads = options.loader_threads, .start = {}});
   Evaluation evaluation;
+  evaluation.num_skipped = source.num_skipped();
+  evaluation.skipped.assign(source.skipped().begin(), source.skipped().end());
   for (int64_t i = 0; i < num_steps; ++i) {
     data::LoadedStep step = loader.next();
+    evaluation.num_skipped += std::ssize(step.skipped);
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
     const bool is_text = !step.examples.front().tokens.empty();

@@ -31,6 +31,9 @@ struct Evaluation {
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   double seconds = 0.0;
+  // Utterances that were left out, whether by their line in the manifest or when they were loaded,
+  // and the first of them with their reasons.
+  int64_t num_skipped = 0;
   std::vector<data::SkippedUtterance> skipped;
 
   struct Sentence {

@@ -78,7 +78,9 @@ Checkpoint read_foreign(const fs::path& folder) {
 }
 
 Checkpoint read_model(const fs::path& folder) {
-  return is_checkpoint(folder) ? read_checkpoint(folder) : read_foreign(folder);
+  Checkpoint checkpoint = is_checkpoint(folder) ? read_checkpoint(folder) : read_foreign(folder);
+  checkpoint.config.data = evaluation_options(std::move(checkpoint.config.data));
+  return checkpoint;
 }
 
 // Samples of an example that count.

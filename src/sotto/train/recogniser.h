@@ -38,12 +38,13 @@ class Recogniser {
   Recogniser(const std::filesystem::path& model, int64_t budget_bytes,
              const device::RunDevice& device = {});
 
-  // For a Hugging Face folder: its network, shape and tokenizer, and a run's defaults.
+  // For a Hugging Face folder: its network, shape and tokenizer, and a run's defaults. Its settings
+  // of the data are those of evaluations.
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  // What evaluations do with utterances that are broken, too long and so on, and with their texts;
-  // before, that is what the run did.
+  // Sets which utterances evaluations take, and what they do with those that are broken, too long
+  // and so on, and with their texts. Without it they take all, and treat them as the run did.
   void set_data_options(const DataOptions& options) {
     checkpoint_.config.data = options;
     checkpoint_.tokenizer.set_rules(options.text);

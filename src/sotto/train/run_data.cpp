@@ -175,6 +175,15 @@ std::unique_ptr<RunData> open_run_data(const RunConfig& config,
   return std::make_unique<Speech>(config, std::move(of_checkpoint), progress);
 }
 
+DataOptions evaluation_options(DataOptions of_run) {
+  const data::DatasetOptions defaults;
+  of_run.utterances.min_seconds = defaults.min_seconds;
+  of_run.utterances.max_seconds = defaults.max_seconds;
+  of_run.utterances.max_samples = defaults.max_samples;
+  of_run.utterances.too_long = defaults.too_long;
+  return of_run;
+}
+
 std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,
@@ -187,11 +196,7 @@ std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
          .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
          .expected = fmt::format("{}, as in training", shape.feature_dim)});
   }
-  data::DatasetOptions options = dataset_options(config, manifest);
-  options.min_seconds = 0.0;
-  options.max_seconds = 0.0;
-  options.too_long = data::Policy::kSkip;
-  return std::make_unique<data::Dataset>(manifest, tokenizer, options);
+  return std::make_unique<data::Dataset>(manifest, tokenizer, dataset_options(config, manifest));
 }
 
 }  // namespace sotto::train

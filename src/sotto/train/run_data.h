@@ -61,8 +61,13 @@ std::unique_ptr<RunData> open_run_data(const RunConfig& config,
                                        std::optional<data::Tokenizer> of_checkpoint,
                                        const PreparingProgress& progress);
 
-// Something to evaluate a network on: all of it, whatever was left out of training. Throws
-// DataError where it is not what the network was trained on.
+// The run's settings of the data for an evaluation of something else: without those that chose what
+// was trained on (the bounds of an utterance and the number of utterances). An evaluation is of all
+// there is unless its own settings say otherwise.
+DataOptions evaluation_options(DataOptions of_run);
+
+// Something to evaluate a network on, as config.data says. Throws DataError where it is not what
+// the network was trained on.
 std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,

@@ -79,7 +79,7 @@ nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
           {"utterances", evaluation.num_utterances},
           {"audio_seconds", evaluation.audio_seconds},
           {"seconds", evaluation.seconds},
-          {"skipped", evaluation.skipped.size()}};
+          {"skipped", evaluation.num_skipped}};
 }
 
 nlohmann::json restart_record(const Restart& restart) {
