@@ -45,12 +45,6 @@ void check(const Options& options) {
                        .found = fmt::format("--srt and {} files", options.files.size()),
                        .expected = "one file: subtitles are numbered from 1 in each"});
   }
-  const train::TranscribeOptions& windows = options.windows;
-  if (windows.overlap_s < windows.window_s) return;
-  throw ConfigError({.attempted = "transcribing audio",
-                     .found = fmt::format("windows of {} s that overlap by {} s", windows.window_s,
-                                          windows.overlap_s),
-                     .expected = "an overlap below the window"});
 }
 
 nlohmann::ordered_json to_json(const std::string& file, const train::Transcript& transcript) {

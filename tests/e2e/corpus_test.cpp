@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "support/run_command.h"
 #include "support/temp_folder.h"
@@ -147,7 +148,19 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   };
   expect_refusal({"--srt", "--json"}, "--srt and --json");
   expect_refusal({"--srt", at("good0.wav")}, "--srt and 2 files");
-  expect_refusal({"--window", "2", "--overlap", "2"}, "an overlap below the window");
+  expect_refusal({"--window", "2", "--overlap", "2"},
+                 "windows of 2 s that overlap by 2 s. Expected a window of at least 2.");
+  // None of these is a sample, longer than the overlap by one, or long enough for the network.
+  expect_refusal({"--window", "0.00001", "--overlap", "0"}, "a window of at least 0.0");
+  expect_refusal({"--window", "1.00003", "--overlap", "1"}, "a window of at least 1.0");
+  expect_refusal({"--window", "0.002", "--overlap", "0"}, "a window of at least 0.0");
+  expect_refusal({"--window", "nan"}, "window");
+  const std::regex least("a window of at least ([0-9.]+) s");
+  std::smatch found;
+  const std::string refused = transcribe({"--window", "0.001", "--overlap", "0"}).err;
+  ASSERT_TRUE(std::regex_search(refused, found, least)) << refused;
+  EXPECT_EQ(transcribe({"--window", found[1], "--overlap", "0"}).exit_code, 0);
+  EXPECT_EQ(transcribe({"--window", "1e300"}).exit_code, 0);
   expect_refusal({"--lm-weight", "1"}, "without --lm");
   expect_refusal({"--lm", at("long.wav")}, "long.wav");
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");

@@ -91,16 +91,18 @@ struct Window {
   std::vector<float> logits = {};
 };
 
+// Samples of a duration that is not NaN; far more than any file has where it is infinite.
+int64_t samples_in(double seconds, int64_t rate) {
+  return std::llround(std::min(seconds * static_cast<double>(rate), 1e15));
+}
+
 // A file in windows that overlap, as examples. The last is as long as the others.
 std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rate,
                                   const TranscribeOptions& options,
                                   std::vector<data::Example>& examples) {
   const int64_t total = std::ssize(samples);
-  const auto in_samples = [&](double seconds) {
-    return static_cast<int64_t>(seconds * static_cast<double>(rate));
-  };
-  const int64_t window = std::min(total, in_samples(options.window_s));
-  const int64_t overlap = in_samples(options.overlap_s);
+  const int64_t window = std::min(total, samples_in(options.window_s, rate));
+  const int64_t overlap = samples_in(options.overlap_s, rate);
   std::vector<Window> windows;
   int64_t kept_until = 0;
   for (int64_t begin = 0; kept_until < total; begin += window - overlap) {
@@ -186,6 +188,7 @@ int64_t Recogniser::host_bytes() const {
 
 Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
   check_has_audio_input();
+  check_windows(options);
   const std::vector<float> samples = read_samples(file);
   const double seconds = static_cast<double>(samples.size()) /
                          static_cast<double>(checkpoint_.config.model.sample_rate());
@@ -237,6 +240,30 @@ void Recogniser::check_has_audio_input() const {
   if (checkpoint_.state.shape.feature_dim > 0)
     refuse("a network that was trained on stored features", "one that was trained on audio",
            "`sotto eval` takes a manifest with features.");
+}
+
+// Each window must be long enough for the network, and so must what it adds to the one before it:
+// shorter steps would never end, or take a window for each sample.
+void Recogniser::check_windows(const TranscribeOptions& options) const {
+  const int64_t rate = checkpoint_.config.model.sample_rate();
+  const int64_t shortest = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
+  const bool are_numbers = options.window_s >= 0.0 && options.overlap_s >= 0.0;
+  if (are_numbers &&
+      samples_in(options.window_s, rate) - samples_in(options.overlap_s, rate) >= shortest)
+    return;
+  const double shortest_s = static_cast<double>(shortest) / static_cast<double>(rate);
+  // In whole milliseconds, rounded up, so that what is printed can be typed.
+  const auto least_of = [&](double overlap_s) {
+    return std::ceil(1000.0 * (overlap_s + shortest_s) - 1e-6) / 1000.0;
+  };
+  throw ConfigError(
+      {.attempted = "transcribing audio",
+       .found =
+           fmt::format("windows of {} s that overlap by {} s", options.window_s, options.overlap_s),
+       .expected = fmt::format("a window of at least {} s, because the model needs {} s beyond the "
+                               "overlap",
+                               least_of(options.overlap_s), shortest_s),
+       .hint = fmt::format("Without an overlap (--overlap 0) it may be {} s.", least_of(0.0))});
 }
 
 std::vector<float> Recogniser::read_samples(const fs::path& file) const {

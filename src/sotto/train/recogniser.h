@@ -22,8 +22,9 @@
 namespace sotto::train {
 
 struct TranscribeOptions {
-  // Longer files are recognised in windows of so many seconds, each of which has so many of the one
-  // before it: half of that is taken from either side.
+  // Longer files are recognised in windows of this many seconds, each of which has this many of the
+  // one before it: half of that is taken from either side. A window must be longer than the overlap
+  // by the shortest audio that the network takes.
   double window_s = 30.0;
   double overlap_s = 6.0;
   // How transcripts are found; null: the likeliest label of each frame.
@@ -55,8 +56,8 @@ class Recogniser {
   Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
-  // What is said in an audio file. Throws DataError where it cannot be read, or decoded takes more
-  // memory than the budget.
+  // What is said in an audio file. Throws ConfigError where the windows are too short, DataError
+  // where the file cannot be read, or decoded takes more memory than the budget.
   Transcript transcribe(const std::filesystem::path& file, const TranscribeOptions& options = {});
 
   // Memory of the host for what lies there: audio, logits and prefixes of a beam search. On a CPU
@@ -71,6 +72,7 @@ class Recogniser {
 
  private:
   void check_has_audio_input() const;
+  void check_windows(const TranscribeOptions& options) const;
   std::vector<float> read_samples(const std::filesystem::path& file) const;
   // Of all frames of a recording [T, V], row after row.
   std::vector<float> logits_of(const std::vector<float>& samples, const TranscribeOptions& options);
