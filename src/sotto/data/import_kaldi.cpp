@@ -171,7 +171,9 @@ class KaldiFolder {
     const std::optional<double> end = words.size() < 3 ? std::nullopt : parse_number(words[2]);
     const bool is_open = end && *end == -1.0;
     const std::optional<double> channel = words.size() < 4 ? 0.0 : parse_number(words[3]);
-    const bool has_channel = channel && *channel >= 0.0 && *channel == std::floor(*channel);
+    constexpr double kMostChannels = 1024.0;  // of libsndfile
+    const bool has_channel =
+        channel && *channel >= 0.0 && *channel < kMostChannels && *channel == std::floor(*channel);
     if (!start || !end || *start < 0.0 || (!is_open && *end <= *start) || !has_channel ||
         words.size() > 4)
       return fmt::format(

@@ -278,8 +278,8 @@ TEST_F(Import, KaldiSegmentsOfAChannel) {
   folder_.write("k/wav.scp", "m mono.wav\ns stereo.wav\ng gone.wav\n");
   folder_.write("k/segments",
                 "u1 m 0.25 0.75 0\nu2 m 0 0.5 1\nu3 s 0 0.5 1\nu4 s 0.5 1\nu5 m 0 0.5 A\n"
-                "u6 m 0 0.5 0 0\nu7 g 0 0.5 0\n");
-  folder_.write("k/text", "u1 1\nu2 2\nu3 3\nu4 4\nu5 5\nu6 6\nu7 7\n");
+                "u6 m 0 0.5 0 0\nu7 g 0 0.5 0\nu8 m 0 0.5 1e300\n");
+  folder_.write("k/text", "u1 1\nu2 2\nu3 3\nu4 4\nu5 5\nu6 6\nu7 7\nu8 8\n");
   import("k");
   EXPECT_EQ(utterances(),
             "k/mono.wav 0.25 0.5 [1]  \n"
@@ -292,6 +292,7 @@ TEST_F(Import, KaldiSegmentsOfAChannel) {
                "text line 5: segment 'm 0 0.5 A', expected a recording");
   EXPECT_PRED2(contains, found, "text line 6: segment 'm 0 0.5 0 0', expected a recording");
   EXPECT_PRED2(contains, found, "gone.wav: No such file");
+  EXPECT_PRED2(contains, found, "text line 8: segment 'm 0 0.5 1e300', expected a recording");
 }
 
 class ImportTarred : public Import {
