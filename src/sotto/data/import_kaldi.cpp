@@ -182,7 +182,7 @@ class KaldiFolder {
           at->second);
     item.offset_s = start;
     item.duration_s = is_open ? 0.0 : *end - *start;
-    const std::string fault = take_recording(words[0], item);
+    std::string fault = take_recording(words[0], item);
     if (!fault.empty() || words.size() < 4) return fault;
     return check_channel(words[0], item.file, static_cast<int64_t>(*channel));
   }
