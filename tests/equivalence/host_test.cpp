@@ -48,6 +48,7 @@ After run(const Form& form, StatePlace place, int64_t window_bytes) {
   options.state = place;
   Optimizer optimizer(store, options, form.state, &host, window_bytes);
   for (int64_t step = 1; step <= 4; ++step) {
+    store.zero_gradients();  // what lies between parameters counts in the norm
     for (nn::Parameter& parameter : store.parameters()) {
       const at::Tensor values =
           at::linspace(-1, 2, parameter.gradient.numel()).mul(static_cast<double>(step)).sin();
