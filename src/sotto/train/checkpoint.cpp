@@ -67,7 +67,11 @@ std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
   if (error && error != std::errc::no_such_file_or_directory)
     throw DataError({.attempted = fmt::format("listing the checkpoints in {}", folder.string()),
                      .found = error.message(),
-                     .expected = "a folder that can be read"});
+                     .expected = "a folder that can be read",
+                     .hint = error == std::errc::not_a_directory
+                                 ? "Move the file of that name away, or name another folder with "
+                                   "--out."
+                                 : ""});
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
   for (auto& [step, path] : found) paths.push_back(std::move(path));

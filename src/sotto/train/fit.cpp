@@ -136,15 +136,15 @@ int64_t BudgetFit::most_items(const data::EffectiveBatch& batch) {
 
 double BudgetFit::longest_fitting_s(const StepSettings& settings) {
   std::vector<data::ExampleSize> sizes = sizes_of(source_);
-  int64_t most_labels = 0;
-  for (const data::ExampleSize& size : sizes) most_labels = std::max(most_labels, size.labels);
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
+  // Each counts with the most labels up to its length, so that what fits ends at one length.
+  int64_t most_labels = 0;
+  for (const size_t place : order)
+    most_labels = sizes[place].labels = std::max(most_labels, sizes[place].labels);
   const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
-    data::ExampleSize size = sizes[place];
-    size.labels = most_labels;
-    const Example alone = source_.dry_example(size);
+    const Example alone = source_.dry_example(sizes[place]);
     return budget_.holds(dry_.run_micro_batch({&alone, 1}, settings.tier));
   });
   if (first_bad == order.begin()) return 0.0;

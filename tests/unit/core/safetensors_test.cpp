@@ -119,9 +119,7 @@ TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
     write_safetensors(path, entries);
   };
   SafetensorsEntry bad = good;
-  EXPECT_PRED2(contains, message_of<InternalError>([&] {
-                 write({good, bad});
-               }),
+  EXPECT_PRED2(contains, message_of<InternalError>([&] { write({good, bad}); }),
                "two tensors are named 'a'");
   bad.shape = {2};
   EXPECT_PRED2(contains, message_of<InternalError>([&] { write({bad}); }),

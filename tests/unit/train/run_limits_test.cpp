@@ -83,6 +83,27 @@ TEST_F(RunLimitsTest, ThatWereLearnedAreReadForTheirBudgetAlone) {
   EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
 }
 
+// A long utterance with a long text leaves out nothing but itself.
+TEST_F(RunLimitsTest, LabelsOfALongerUtteranceDoNotCountForShorterOnes) {
+  std::vector<data::Example> examples = test::tiny_examples(8, 1);
+  const data::ExampleList shorter(examples);
+  data::ExampleSize largest;
+  for (const data::Example& example : examples) {
+    largest.rows = std::max(largest.rows, example.rows);
+    largest.labels = std::max(largest.labels, std::ssize(example.labels));
+  }
+  const data::Example alone = shorter.dry_example(largest);
+  const StepBudget budget{.bytes = dry_.run_micro_batch({&alone, 1}, settings_.tier).high_water};
+  data::Example longer = examples.front();
+  longer.rows = 2 * largest.rows;
+  longer.labels.assign(static_cast<size_t>(20 * largest.labels), 1);
+  examples.push_back(longer);
+  std::vector<float> lengths(examples.size(), 1.0f);
+  lengths.back() = 2.0f;
+  const data::ExampleList all(examples, lengths);
+  EXPECT_EQ(BudgetFit(dry_, all, budget).longest_fitting_s(settings_), 1.0);
+}
+
 TEST_F(RunLimitsTest, ThatDoNotFitAreFoundAnew) {
   const RunLimits found = find(whole_ / 2, EarlierLimits{.limits = half_});
   EXPECT_LT(found.fit.limits.max_frames, half_.max_frames);
