@@ -43,6 +43,24 @@ std::vector<float> values_of(const TensorView& tensor) {
   return values;
 }
 
+// What a CPU does not decide is the same to the bit.
+void expect_records(const fs::path& file, const std::vector<nlohmann::json>& expected) {
+  std::vector<nlohmann::json> records = records_of(file);
+  records.erase(records.begin());  // the header
+  ASSERT_GE(records.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (const char* key :
+         {"kind", "step", "epoch", "updated", "utterances", "frames", "micro_batches",
+          "audio_seconds", "infeasible", "words", "characters"}) {
+      EXPECT_EQ(records[i].value(key, nlohmann::json()), expected[i].value(key, nlohmann::json()))
+          << key << " of record " << i;
+    }
+    const double loss = expected[i]["loss"];
+    EXPECT_NEAR(records[i]["loss"].get<double>(), loss, kLossTolerance * loss) << "record " << i;
+    EXPECT_DOUBLE_EQ(records[i].value("rate", 0.0), expected[i].value("rate", 0.0));
+  }
+}
+
 // The largest difference of two tensors, relative to the largest value.
 double difference(const TensorView& a, const TensorView& b) {
   const std::vector<float> first = values_of(a);
@@ -80,26 +98,23 @@ TEST_P(FrozenRuns, AreSmall) {
   EXPECT_LT(bytes, 200'000u);
 }
 
+// The names of parameters key their first values.
+TEST_P(FrozenRuns, BeginAsTheyDid) {
+  const fs::path run = folder_.path() / "begun";
+  const CommandResult result =
+      run_sotto({"train", "--config", (checkpoint_ / "config.yaml").string(), "--max-steps", "3",
+                 "--out", run.string(), "--train", data("train"), "--dev", data("dev")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_records(run / "metrics.jsonl", records_of(folder_.path() / "beginning.jsonl"));
+}
+
 TEST_P(FrozenRuns, GoOnAsTheyWouldHave) {
   const fs::path run = folder_.path() / "run";
   const CommandResult result = run_sotto(
       {"train", "--resume", "--out", run.string(), "--train", data("train"), "--dev", data("dev")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<nlohmann::json> expected = records_of(folder_.path() / "expected.jsonl");
-  std::vector<nlohmann::json> records = records_of(run / "metrics.jsonl");
-  records.erase(records.begin());  // the header
-  ASSERT_EQ(records.size(), expected.size());
-  for (size_t i = 0; i < records.size(); ++i) {
-    // What a CPU does not decide is the same to the bit.
-    for (const char* key :
-         {"kind", "step", "epoch", "rate", "updated", "utterances", "frames", "micro_batches",
-          "audio_seconds", "infeasible", "words", "characters"}) {
-      EXPECT_EQ(records[i].value(key, nlohmann::json()), expected[i].value(key, nlohmann::json()))
-          << key << " of record " << i;
-    }
-    const double loss = expected[i]["loss"];
-    EXPECT_NEAR(records[i]["loss"].get<double>(), loss, kLossTolerance * loss) << "record " << i;
-  }
+  expect_records(run / "metrics.jsonl", expected);
   const auto last = expected.back()["step"].get<int64_t>();
   const SafetensorsFile weights = SafetensorsFile::open(
       run / "checkpoints" / ("step-" + std::to_string(last)) / "model.safetensors");

@@ -3,8 +3,8 @@
     python3 tests/frozen/make.py build/bin/sotto [FAMILY...]
 
 They were written once, and e2e_frozen goes on with them ever after: a build that draws other weights, another
-order or other masks, or that reads a checkpoint otherwise, fails there. Writing them anew gives that promise up:
-only a new family is added.
+order or other masks, or that reads a checkpoint otherwise, fails there. To write them anew gives that up.
+Only a new family is added.
 """
 
 import json
@@ -20,7 +20,8 @@ import wave
 HERE = pathlib.Path(__file__).parent
 # Where each run was stopped: something was learned by then, and not everything.
 STOPPED = {"transformer_ctc": 48, "wav2vec2": 240, "decoder_lm": 48}
-# Steps that are run again.
+# Steps at the beginning and behind the stop that are run again.
+BEGINNING = 3
 RESUMED = 8
 COMMON = """memory: 100MiB
 device: cpu
@@ -116,6 +117,10 @@ def write_data(family: str, folder: pathlib.Path) -> None:
     write(folder, "dev", 100, count // 3)
 
 
+def write_records(path: pathlib.Path, records: list[dict]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
 def make(sotto: str, family: str) -> None:
     kept = HERE / family
     shutil.rmtree(kept, ignore_errors=True)
@@ -136,8 +141,10 @@ def make(sotto: str, family: str) -> None:
         ended = folder / f"run/checkpoints/step-{step + RESUMED}"
         shutil.copy(ended / "model.safetensors", kept / "expected.safetensors")
         records = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
-        later = [record for record in records if record.get("step", 0) > step]
-        (kept / "expected.jsonl").write_text("".join(json.dumps(record) + "\n" for record in later))
+        write_records(
+            kept / "beginning.jsonl", [record for record in records[1:] if record["step"] <= BEGINNING]
+        )
+        write_records(kept / "expected.jsonl", [record for record in records[1:] if record["step"] > step])
         numbers = json.loads(evaluated.stdout)
         del numbers["checkpoint"]
         (kept / "evaluation.json").write_text(json.dumps(numbers, indent=2) + "\n")
