@@ -13,9 +13,9 @@ namespace sotto::cli {
 namespace {
 
 // Whatever happens here, the reason of the run's end stays.
-void advise(const train::RunConfig& config, const OpenedDevice& opened) {
+void advise(const train::RunConfig& config, const OpenedDevice& opened, bool is_resumed) {
   try {
-    print_error(ladder_text(config, opened));
+    print_error(ladder_text(config, opened, is_resumed));
   } catch (const std::exception& error) {
     spdlog::warn("what would help could not be worked out: {}", error.what());
   }
@@ -28,7 +28,7 @@ train::Trainer make_trainer(const train::RunRequest& request, train::RunEvents e
   try {
     return train::Trainer(request, std::move(events));
   } catch (const Infeasible&) {
-    if (!request.decide) advise(request.config, opened);
+    if (!request.decide) advise(request.config, opened, request.resume_from.has_value());
     throw;
   }
 }
@@ -37,7 +37,7 @@ train::RunSummary run_or_advise(train::Trainer& trainer, const OpenedDevice& ope
   try {
     return trainer.run();
   } catch (const OutOfMemory&) {
-    advise(trainer.config(), opened);
+    advise(trainer.config(), opened, trainer.plan().first_step > 1);
     throw;
   }
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "number_checks.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 
@@ -16,8 +17,9 @@ void BeamChoice::add_to(CLI::App& command) {
       ->check(CLI::Range(int64_t{1}, train::BeamOptions::kMaxWidth));
   command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
   command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--word-bonus", word_bonus, "What each word is given besides (1.0)");
+      ->check(not_negative());
+  command.add_option("--word-bonus", word_bonus, "What is added for each word (1.0)")
+      ->check(finite());
 }
 
 std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,

@@ -10,6 +10,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "number_checks.h"
 #include "sotto/core/error.h"
 #include "sotto/train/average.h"
 #include "sotto/train/checkpoint.h"
@@ -52,7 +53,7 @@ void add_average(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<AverageOptions>();
   command->add_option("folders", options->folders, "A run, or checkpoints")->required();
   command->add_option("--last", options->last, "The newest so many checkpoints of the run")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--out", options->out, "Folder to write")->required();
   command->footer(example("  sotto average runs/tiny-1 --last 2 --out runs/tiny-1-mean",
                           "a run with checkpoints in runs/tiny-1"));

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "data_commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "progress.h"
 #include "sotto/core/units.h"
 #include "sotto/data/demo_corpus.h"
@@ -65,7 +66,7 @@ void add_data(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<DemoOptions>();
   demo->add_option("--out", options->out, "Folder to make");
   demo->add_option("--utterances", options->corpus.train_utterances, "To train on")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   demo->add_option("--seed", options->corpus.seed, "Of what is said, voices and noise");
   demo->add_flag("--json", options->json, "Print JSON");
   demo->footer(example("  sotto data demo --out demo_data --utterances 400",

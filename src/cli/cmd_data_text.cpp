@@ -11,6 +11,7 @@
 #include "command_line.h"
 #include "data_commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "progress.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -104,7 +105,7 @@ void add_data_text(CLI::App& data) {
                    "Of plain text: line, or paragraph (up to a blank line; the default)")
       ->check(CLI::IsMember({"line", "paragraph"}));
   command->add_option("--seed", options->seed, "Of which document goes where")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data text books.txt --documents line --out corpus", "a text, books.txt"));

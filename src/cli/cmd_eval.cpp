@@ -17,6 +17,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "opened_device.h"
 #include "progress.h"
 #include "sotto/core/config.h"
@@ -44,14 +45,18 @@ struct EvalOptions {
   bool json = false;
 };
 
+// Utterances whose line names none are a group too.
+std::string name_of(const train::ErrorGroup& group) {
+  return group.name.empty() ? "(none)" : group.name;
+}
+
 nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
                                    std::string train::Evaluation::Sentence::* by) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   for (const train::ErrorGroup& group : train::group_errors(evaluation.sentences, by)) {
-    if (group.name.empty()) continue;
-    groups[group.name] = {{"utterances", group.num_utterances},
-                          {"wer", train::counts_json(group.words)},
-                          {"cer", train::counts_json(group.characters)}};
+    groups[name_of(group)] = {{"utterances", group.num_utterances},
+                              {"wer", train::counts_json(group.words)},
+                              {"cer", train::counts_json(group.characters)}};
   }
   return groups;
 }
@@ -114,8 +119,7 @@ std::string render_groups(const train::Evaluation& evaluation, const std::string
   for (const train::ErrorGroup& group :
        train::group_errors(evaluation.sentences, is_speaker ? &train::Evaluation::Sentence::speaker
                                                             : &train::Evaluation::Sentence::lang)) {
-    table.add_row({group.name.empty() ? "unknown" : group.name,
-                   fmt::format("{}", group.num_utterances),
+    table.add_row({name_of(group), fmt::format("{}", group.num_utterances),
                    fmt::format("{:.2f}", 100.0 * group.words.rate()),
                    fmt::format("{:.2f}", 100.0 * group.characters.rate())});
   }
@@ -253,9 +257,9 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
                       "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
   command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
   command->add_option("--show", options->show, "Sentences to print with what was heard")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_option("--worst", options->worst, "Sentences to print with the most errors")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_option("--by", options->by, "Error rates of each speaker or language: speaker, lang")
       ->check(CLI::IsMember({"speaker", "lang"}));
   command

@@ -9,6 +9,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "opened_device.h"
+#include "sotto/core/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/train/recogniser.h"
@@ -28,6 +29,7 @@ struct LogitsOptions {
 void run_logits(const LogitsOptions& options) {
   const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
+  check_is_another(options.out, options.audio);
   const at::Tensor logits = recogniser.logits(options.audio);
   models::write_tensors(options.out, {{.name = "logits", .tensor = logits}});
   std::cout << fmt::format("{} frames of {} entries in {}\n", logits.size(0), logits.size(1),

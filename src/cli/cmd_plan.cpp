@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "json_text.h"
 #include "made_plan.h"
+#include "number_checks.h"
 #include "plan_details.h"
 #include "sotto/core/error.h"
 #include "sotto/train/run_name.h"
@@ -172,7 +173,7 @@ void add_estimates(CLI::App& command, PlanOptions& options) {
   estimator->check(CLI::IsMember({"paper"}));
   command.add_option("--alpha-constant", options.paper.alpha, "Of that formula")
       ->needs(estimator)
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command
       .add_option("--sequence-length-percentile", options.paper.percentile,
                   "Of lengths, for that formula")
@@ -206,7 +207,7 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
   command->add_option("--format", options->format, "Of the plan's file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
   command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   add_estimates(*command, *options);
   add_comparisons(*command, *options);
   command->add_flag("--json", options->json, "Print the plan as JSON");

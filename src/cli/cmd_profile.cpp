@@ -17,6 +17,7 @@
 #include "corpus_view.h"
 #include "json_text.h"
 #include "model_choice.h"
+#include "number_checks.h"
 #include "progress.h"
 #include "sotto/core/config.h"
 #include "sotto/core/error.h"
@@ -245,7 +246,7 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
       "--model", options->model,
       "Describe a model: a preset, a folder of Hugging Face, or an id in its cache");
   command->add_option("--vocabulary", options->vocabulary, "Entries of its output")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--set", options->overrides, "Override a setting of the model: key=value")
       ->allow_extra_args(false);
   command->add_option("--data", options->data, "Describe a corpus: its manifest");

@@ -12,6 +12,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "planned_run.h"
 #include "progress.h"
 #include "sotto/core/error.h"
@@ -113,7 +114,7 @@ void add_rehearse(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<RehearseOptions>();
   add_trial_options(*command, options->trial);
   command->add_option("--steps", options->steps, "Steps to take, the worst first")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->footer(example(
       "  sotto rehearse --model tiny --train demo_data/train.jsonl --memory 300MiB --steps 5",
       "demo_data: sotto data demo makes it"));

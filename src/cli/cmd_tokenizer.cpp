@@ -15,6 +15,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "progress.h"
 #include "sotto/core/atomic_folder.h"
 #include "sotto/core/error.h"
@@ -216,8 +217,8 @@ void add_train_command(CLI::App& tokenizer) {
   command
       ->add_option("--max-texts", options->max_texts,
                    "Texts that are learned from, a random choice of more (1000000)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seed", options->seed, "Of that choice")->check(CLI::NonNegativeNumber);
+      ->check(positive());
+  command->add_option("--seed", options->seed, "Of that choice")->check(not_negative());
   add_text_rules(*command, options->rules);
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -19,6 +19,7 @@
 #include "commands.h"
 #include "console.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "opened_device.h"
 #include "planned_run.h"
 #include "run_options.h"
@@ -28,6 +29,7 @@
 #include "sotto/core/log.h"
 #include "sotto/core/units.h"
 #include "sotto/train/resume.h"
+#include "sotto/train/run_files.h"
 #include "sotto/train/run_name.h"
 #include "sotto/train/trainer.h"
 #include "train_view.h"
@@ -42,7 +44,6 @@ struct TrainOptions {
   RunOptions run;
   std::string pretended;
   std::string out;
-  int64_t max_steps = 0;
   int64_t log_every = 50;
   bool resume = false;
   bool json = false;
@@ -83,14 +84,19 @@ void listen_to_signals() {
   if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
+// A run that had all of its steps already has trained nothing.
+nlohmann::ordered_json or_null(const train::RunSummary& summary, const auto& value) {
+  return summary.num_steps > 0 ? nlohmann::ordered_json(value) : nullptr;
+}
+
 nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
   nlohmann::ordered_json json = {{"format_version", 1},
                                  {"folder", folder.string()},
                                  {"steps", summary.steps},
                                  {"stopped", summary.was_stopped},
                                  {"ended_early", summary.ended_early},
-                                 {"loss", summary.loss},
-                                 {"peak_bytes", summary.peak_bytes},
+                                 {"loss", or_null(summary, summary.loss)},
+                                 {"peak_bytes", or_null(summary, summary.peak_bytes)},
                                  {"restarts", summary.num_restarts},
                                  {"seconds", summary.seconds}};
   if (summary.num_tokens > 0) {
@@ -121,6 +127,9 @@ const char* end_text(const train::RunSummary& summary) {
 }
 
 std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
+  if (summary.num_steps == 0)
+    return fmt::format("Nothing was trained: the run stands at step {}\nFiles: {}\n", summary.steps,
+                       folder.string());
   const Amount amount{.audio_seconds = summary.audio_seconds, .num_tokens = summary.num_tokens};
   std::string text =
       fmt::format("{} after step {}: loss {:.4f}, peak {}, {} in {} ({})\n", end_text(summary),
@@ -185,11 +194,9 @@ struct FoundRun {
 FoundRun find_run(const TrainOptions& options, const NamedConfig& named) {
   FoundRun found{.lock = std::make_shared<FolderLock>(run_folder_for(options, named)),
                  .checkpoint = {}};
-  // Options count before the configuration.
-  const train::AliasedRequest request =
-      options.resume ? train::AliasedRequest{.resumes = true, .resume_from = {}} : named.request;
-  found.checkpoint = train::choose_checkpoint(
-      *found.lock, request, [](const std::string& text) { spdlog::warn("{}", text); });
+  found.checkpoint =
+      train::choose_checkpoint(*found.lock, train::request_with(named.request, options.resume),
+                               [](const std::string& text) { spdlog::warn("{}", text); });
   return found;
 }
 
@@ -198,10 +205,12 @@ void run_train(const TrainOptions& options) {
   const NamedConfig named = name_run_config(options.run);
   const auto [lock, checkpoint] = find_run(options, named);
   ReadConfig read = read_run_config(options.run, named, checkpoint);
-  if (options.max_steps > 0) read.config.max_steps = options.max_steps;
+  if (options.run.max_steps > 0) read.config.max_steps = options.run.max_steps;
   const train::RunConfig& config = read.config;
   check_has_data(config);
   const fs::path& folder = lock->folder();
+  if (!checkpoint && !options.run.config.empty())
+    check_is_another(folder / train::kConfigFile, options.run.config);
 
   TrainView view(options.log_every);
   train::RunEvents events = view.events();
@@ -245,11 +254,11 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_option("--out", options->out,
                       "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command
-      ->add_option("--max-steps", options->max_steps,
+      ->add_option("--max-steps", options->run.max_steps,
                    "Number of updates; with --resume, where to stop early or extend to")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--log-every", options->log_every, "Updates between lines of the log")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_flag("--resume", options->resume,
                     "Go on from the newest checkpoint of the run, with its configuration; without "
                     "--out, of the newest run of its name");

@@ -14,6 +14,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "json_text.h"
+#include "number_checks.h"
 #include "opened_device.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -120,11 +121,11 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option("--window", options->windows.window_s,
                    "Seconds of a long file that are recognised at a time (30)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command
       ->add_option("--overlap", options->windows.overlap_s,
                    "Seconds that neighbouring windows have in common (6)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");
   command->add_flag("--json", options->json, "Print JSON, with the time of each word");

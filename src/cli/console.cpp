@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iostream>
+
+#include "sotto/core/error.h"
 
 namespace sotto::cli {
 
@@ -15,6 +18,15 @@ void print_error(std::string_view text) noexcept {
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void check_printed() {
+  std::cout.flush();
+  if (std::cout) return;
+  throw DataError({.attempted = "printing the result",
+                   .found = "standard output takes no more",
+                   .expected = "a terminal, a pipe or a file with room for it",
+                   .hint = "Where it is a file, the disk may be full."});
 }
 
 void open_missing_streams() noexcept {

@@ -17,4 +17,7 @@ void open_missing_streams() noexcept;
 // process. Programs that are started from here are not affected.
 void survive_broken_pipes() noexcept;
 
+// Throws DataError where standard output did not take all that was printed.
+void check_printed();
+
 }  // namespace sotto::cli

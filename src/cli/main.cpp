@@ -49,6 +49,8 @@ void run(int argc, char** argv) {
 
   app.footer(sotto::cli::example("  sotto profile"));
   sotto::cli::run_command_line(app, argc, argv);
+  // A run is whole without its summary; what other commands print is their result.
+  if (!app.got_subcommand("train")) sotto::cli::check_printed();
 }
 
 }  // namespace

@@ -58,14 +58,20 @@ DecidedRun decide_open(const train::RunConfig& config, const plan::OpenChoices& 
           .plan_yaml = format_yaml(plan::write_plan(plan, request, host))};
 }
 
-std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened) {
+std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened,
+                        bool is_resumed) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
   const plan::PlanRequest request =
       planned_device(config, opened.device, opened.budget_bytes).request(config, {}, data->shape());
   std::string text = "What to try, from what costs least; each with all before it:\n";
-  for (const plan::Rung& rung : plan::ladder(request, *source_to_plan(request, *data)))
+  for (const plan::Rung& rung : plan::ladder(request, *source_to_plan(request, *data))) {
+    const bool is_kept = rung.change.starts_with("--set numerics") ||
+                         rung.change.starts_with("--set data.") ||
+                         rung.change.starts_with("--set precision.");
+    if (is_resumed && is_kept) continue;
     text += fmt::format("  {}: needs {}\n", rung.change,
                         format_bytes(request.budget.named_for(rung.least_bytes)));
+  }
   return text;
 }
 

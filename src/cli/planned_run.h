@@ -34,7 +34,9 @@ plan::HostChoices choose_besides(plan::Way& way, const plan::PlanRequest& reques
                                  const train::RunData* data);
 
 // What could be given up for memory, and what the run would need then: for one that ran out of it.
-std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened);
+// One that goes on keeps its numerics and its data.
+std::string ladder_text(const train::RunConfig& config, const OpenedDevice& opened,
+                        bool is_resumed);
 
 // A run that is tried, not done: its options, and the rehearsal of it.
 struct TrialOptions {

@@ -1,5 +1,6 @@
 #include "run_options.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -104,7 +105,42 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--device", options.device, "What to run on: cpu, cuda or cuda:N");
 }
 
+namespace {
+
+// What is named by an option and by --set too, or by another tool's name of it: one of them would
+// not count.
+void check_named_once(const RunOptions& options) {
+  ConfigNode tree = load_overrides(options.overrides);
+  train::resolve_aliases(tree);
+  struct Named {
+    std::string value;
+    const char* option;
+    std::vector<std::string_view> path;
+  };
+  for (const auto& [value, option, path] :
+       {Named{options.model, "--model", {"model", "preset"}},
+        Named{options.init_from, "--init-from", {"init_from"}},
+        Named{options.train, "--train", {"data", "train"}},
+        Named{options.dev, "--dev", {"data", "dev"}}, Named{options.memory, "--memory", {"memory"}},
+        Named{options.host_memory, "--host-memory", {"host_memory"}},
+        Named{options.device, "--device", {"device"}},
+        Named{options.max_steps > 0 ? fmt::format("{}", options.max_steps) : "",
+              "--max-steps",
+              {"max_steps"}}}) {
+    const ConfigNode* node = value.empty() ? nullptr : &tree;
+    for (const std::string_view key : path) node = node != nullptr ? node->find(key) : nullptr;
+    if (node == nullptr) continue;
+    throw ConfigError({.attempted = "reading the command line",
+                       .found = fmt::format("{} {} and --set {}={}", option, value,
+                                            fmt::join(path, "."), node->text),
+                       .expected = "one of them"});
+  }
+}
+
+}  // namespace
+
 NamedConfig name_run_config(const RunOptions& options) {
+  check_named_once(options);
   NamedConfig named;
   std::vector<std::string> overrides = options.overrides;
   if (!options.model.empty()) {
@@ -150,6 +186,7 @@ ReadConfig read_run_config(const RunOptions& options, const NamedConfig& named,
   if (!options.memory.empty()) config.memory = MemorySize::parse(options.memory);
   if (!options.host_memory.empty()) config.host_memory = MemorySize::parse(options.host_memory);
   if (!options.device.empty()) config.device = options.device;
+  if (!before) train::check_effects(config);
   const std::string model_name =
       options.model.empty() ? config.model.preset : train::run_name_from(options.model);
   ReadConfig read{.config = std::move(config),

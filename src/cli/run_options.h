@@ -29,6 +29,8 @@ struct RunOptions {
   std::string memory;
   std::string host_memory;
   std::string device;
+  // Where a command has it; 0: not named.
+  int64_t max_steps = 0;
 };
 
 void add_run_options(CLI::App& command, RunOptions& options);

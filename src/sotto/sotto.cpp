@@ -38,8 +38,8 @@ device::RunDevice open_device(const std::string& name, bool is_deterministic) {
 train::RunRequest request_of(const Config& config, const fs::path& folder,
                              const TrainingOptions& options) {
   ConfigNode tree = load_tree(config);
-  train::AliasedRequest resume = train::resolve_aliases(tree);
-  if (options.resumes) resume = {.resumes = true, .resume_from = {}};
+  const train::AliasedRequest resume =
+      train::request_with(train::resolve_aliases(tree), options.resumes);
   auto lock = std::make_shared<const FolderLock>(folder);
   const std::optional<fs::path> checkpoint =
       train::choose_checkpoint(*lock, resume, options.warned);
@@ -50,6 +50,7 @@ train::RunRequest request_of(const Config& config, const fs::path& folder,
     train::check_model_keys(tree, /*named=*/{}, run_config.model.family);
     read_group(tree, as_group(run_config));
     models::check_masks(run_config.model, {});
+    train::check_effects(run_config);
   }
   if (run_config.data.train.empty()) {
     throw ConfigError({.attempted = "starting a run",

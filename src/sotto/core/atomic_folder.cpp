@@ -261,6 +261,29 @@ bool has_replaced(const fs::path& path, const FolderCheck& check) {
 
 }  // namespace
 
+void check_is_new(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const bool is_folder = fs::is_directory(path, ignored);
+  const auto first = is_folder ? fs::directory_iterator(path, ignored) : fs::directory_iterator();
+  if (is_folder && first == fs::directory_iterator()) return;
+  throw ConfigError({.attempted = fmt::format("writing {}", path.string()),
+                     .found = is_folder ? fmt::format("a folder that holds something, {} among it",
+                                                      first->path().filename().string())
+                                        : "a file of that name",
+                     .expected = "a folder that is new or empty",
+                     .hint = "Name another with --out, or remove it first."});
+}
+
+void check_is_another(const fs::path& out, const fs::path& source) {
+  std::error_code ignored;
+  if (!fs::equivalent(out, source, ignored)) return;
+  throw ConfigError({.attempted = fmt::format("writing {}", out.string()),
+                     .found = "the file that is read",
+                     .expected = "another one, so that it is not lost",
+                     .hint = "Name another to write."});
+}
+
 int64_t remove_leftovers(const fs::path& parent, const FolderCheck& check) {
   std::error_code failed;
   std::vector<fs::path> paths;
@@ -283,9 +306,26 @@ int64_t remove_leftovers(const fs::path& parent, const FolderCheck& check) {
   return num_removed;
 }
 
-AtomicFile::AtomicFile(const fs::path& final_path)
-    : final_(normalised(final_path)), partial_(hidden_sibling(final_, kPartial)) {
+namespace {
+
+// The file that a link leads to is replaced, not the link.
+fs::path without_links(const fs::path& path) {
   std::error_code ignored;
+  if (!fs::is_symlink(path, ignored)) return path;
+  const fs::path target = fs::weakly_canonical(path, ignored);
+  return target.empty() ? path : target;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& final_path)
+    : final_(without_links(normalised(final_path))), partial_(hidden_sibling(final_, kPartial)) {
+  std::error_code ignored;
+  if (fs::exists(final_, ignored) && fs::is_other(final_, ignored)) {
+    throw DataError({.attempted = fmt::format("creating the file {}", final_.string()),
+                     .found = "a device, a pipe or a socket of that name",
+                     .expected = "a file or nothing"});
+  }
   if (fs::is_directory(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the file {}", final_.string()),
                      .found = "there is a folder of that name",

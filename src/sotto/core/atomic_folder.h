@@ -26,6 +26,12 @@ class OutputFile;
 // Reads a folder and throws DataError where it is not as it was written.
 using FolderCheck = std::function<void(const std::filesystem::path&)>;
 
+// Throws ConfigError where there is something at the path already, an empty folder apart: a folder
+// that is written whole would take its place.
+void check_is_new(const std::filesystem::path& path);
+// Throws ConfigError where a file that is to be written is the one that is read.
+void check_is_another(const std::filesystem::path& out, const std::filesystem::path& source);
+
 class AtomicFolder {
  public:
   // Creates the hidden folder, and the folders above it where they are missing. Throws DataError

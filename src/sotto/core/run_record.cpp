@@ -13,6 +13,7 @@
 #include <limits>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "sotto/core/error.h"
 #include "sotto/core/output_file.h"
@@ -87,6 +88,7 @@ Tail read_tail(int descriptor, const std::filesystem::path& path) {
   struct stat status{};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
+  std::vector<std::string> pieces;  // from the last on
   std::array<char, 4096> block{};
   while (tail.start > 0) {
     const int64_t length = std::min<int64_t>(tail.start, block.size());
@@ -99,10 +101,11 @@ Tail read_tail(int descriptor, const std::filesystem::path& path) {
     const std::string_view text(block.data(), static_cast<size_t>(length));
     const size_t end = text.rfind('\n');
     const size_t rest = end == std::string_view::npos ? 0 : end + 1;
-    tail.text.insert(0, text.substr(rest));
+    pieces.emplace_back(text.substr(rest));
     tail.start -= length - static_cast<int64_t>(rest);
     if (rest > 0) break;
   }
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) tail.text += *piece;
   return tail;
 }
 

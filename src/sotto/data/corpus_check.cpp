@@ -1,4 +1,5 @@
 #include "sotto/data/corpus_check.h"
+#include "sotto/core/atomic_folder.h"
 
 #include <fmt/ranges.h>
 
@@ -279,6 +280,7 @@ CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& opt
 
 void write_clean(const Manifest& manifest, const CorpusCheck& check,
                  const std::filesystem::path& path) {
+  check_is_another(path, manifest.path());
   ManifestWriter writer(path);
   ManifestPaths paths(path.parent_path());
   for (const int64_t place : check.clean()) writer.add_line(moved_line(manifest, place, paths));

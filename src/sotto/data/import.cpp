@@ -138,6 +138,8 @@ ImportResult import_corpus(const fs::path& source, const ImportOptions& options,
   check_options(options, from);
   const fs::path out = fs::absolute(options.out);
   check_is_no_folder(out);
+  check_is_another(out, source);
+  check_replaces_manifest(out);
   const ImportRequest request{.source = source, .options = options};
   ImportList list = list_items(from, request);
   take_out_duplicates(list);

@@ -174,11 +174,12 @@ class KaldiFolder {
     constexpr double kMostChannels = 1024.0;  // of libsndfile
     const bool has_channel =
         channel && *channel >= 0.0 && *channel < kMostChannels && *channel == std::floor(*channel);
-    if (!start || !end || *start < 0.0 || (!is_open && *end <= *start) || !has_channel ||
-        words.size() > 4)
+    constexpr double kMostSeconds = 1e9;  // of a line of a manifest
+    const bool has_end = end && (is_open || (start && *end > *start && *end < kMostSeconds));
+    if (!start || *start < 0.0 || !has_end || !has_channel || words.size() > 4)
       return fmt::format(
-          "segment '{}', expected a recording, a start and an end, and at most a channel after "
-          "them",
+          "segment '{}', expected a recording, a start and an end in seconds, and at most the "
+          "number of a channel after them",
           at->second);
     item.offset_s = start;
     item.duration_s = is_open ? 0.0 : *end - *start;

@@ -1,6 +1,7 @@
 #include "sotto/data/manifest_writer.h"
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
@@ -35,6 +36,7 @@ std::string quoted(const std::string& text, const char* key) {
 }
 
 std::filesystem::path with_folders(std::filesystem::path path) {
+  check_replaces_manifest(path);
   std::error_code ignored;  // creating the file says it better
   std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
   return path;
@@ -52,6 +54,16 @@ std::string segments_text(const std::vector<Segment>& segments) {
 }
 
 }  // namespace
+
+void check_replaces_manifest(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  char first = '{';
+  if (!(file >> first) || first == '{') return;
+  throw DataError({.attempted = fmt::format("writing the manifest {}", path.string()),
+                   .found = "a file of that name that is no manifest",
+                   .expected = "a new name, or a manifest that may be replaced",
+                   .hint = "Name another to write."});
+}
 
 std::string manifest_line(const Utterance& utterance) {
   const bool is_audio = utterance.feature_dim == 0;

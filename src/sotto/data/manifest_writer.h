@@ -19,9 +19,13 @@ namespace sotto::data {
 // The line of an utterance, without its end. Throws DataError where a text is not UTF-8.
 std::string manifest_line(const Utterance& utterance);
 
+// Throws DataError where a file is there that is no manifest: one would take its place.
+void check_replaces_manifest(const std::filesystem::path& path);
+
 class ManifestWriter {
  public:
-  // Makes the folders above where they are missing. Throws DataError.
+  // Makes the folders above where they are missing. Throws DataError, also where the file would
+  // take the place of something else than a manifest.
   explicit ManifestWriter(const std::filesystem::path& path);
 
   // Throws DataError where there is no room, or a text is not UTF-8.

@@ -1,4 +1,5 @@
 #include "sotto/train/average.h"
+#include "sotto/core/atomic_folder.h"
 
 #include <ATen/ATen.h>
 
@@ -162,6 +163,7 @@ class Average {
 }  // namespace
 
 void average_checkpoints(const std::vector<fs::path>& checkpoints, const fs::path& out) {
+  check_is_new(out);
   for (const fs::path& folder : checkpoints) check_checkpoint(folder, CheckpointPart::kAll);
   Average(checkpoints).write(out);
 }

@@ -129,6 +129,29 @@ nlohmann::json state_json(const RunState& state) {
   return json;
 }
 
+// Of a file that somebody has changed.
+void check_numbers(const RunState& state, const fs::path& path) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  constexpr int64_t kMostEntries = int64_t{1} << 31;
+  struct Number {
+    const char* key;
+    int64_t value;
+    int64_t most;
+  };
+  for (const Number& number :
+       {Number{"step", state.step, kMost}, Number{"epoch", state.next.epoch, kMost},
+        Number{"epoch_step", state.next.step, kMost}, Number{"best_step", state.best_step, kMost},
+        Number{"schedule_steps", state.schedule_steps, kMost},
+        Number{"vocabulary", state.shape.vocabulary, kMostEntries},
+        Number{"feature_dim", state.shape.feature_dim, kMostEntries}}) {
+    if (number.value >= 0 && number.value <= number.most) continue;
+    throw DataError({.attempted = fmt::format("reading {}", path.string()),
+                     .found = fmt::format("{} is {}", number.key, number.value),
+                     .expected = fmt::format("0 to {}", number.most),
+                     .hint = "Use another checkpoint of the run."});
+  }
+}
+
 RunState state_from(const nlohmann::json& json, const fs::path& path) {
   try {
     if (json.at("format_version").get<int64_t>() > kCheckpointFormatVersion) {
@@ -170,6 +193,7 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
     state.file_hashes = json.value("file_hashes", std::vector<uint64_t>());
     state.longest_fitting_s = json.value("longest_fitting_s", 0.0);
     state.dev_fingerprint = json.value("dev_fingerprint", uint64_t{0});
+    check_numbers(state, path);
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),

@@ -27,6 +27,13 @@ struct Renamed {
 };
 constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_batch"},
                                  Renamed{"learning_rate", "optimizer.schedule.rate"},
+                                 Renamed{"warmup_steps", "optimizer.schedule.warmup_steps"},
+                                 Renamed{"warmup_ratio", "optimizer.schedule.warmup_share"},
+                                 Renamed{"weight_decay", "optimizer.weight_decay"},
+                                 Renamed{"max_grad_norm", "optimizer.clip_norm"},
+                                 Renamed{"eval_steps", "evaluate_every"},
+                                 Renamed{"save_steps", "checkpoint_every"},
+                                 Renamed{"save_total_limit", "keep_checkpoints"},
                                  Renamed{"max_samples", "data.max_samples"}};
 
 // Of what is free: less is a budget to name in bytes, more leaves others nothing.

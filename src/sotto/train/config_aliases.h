@@ -5,6 +5,10 @@
 //   gradient_accumulation_steps: 8      effective_batch: 32
 //   num_train_epochs: 3                 epochs: 3
 //   learning_rate: 1e-4                 optimizer: {schedule: {rate: 1e-4}}
+//   warmup_steps, warmup_ratio          optimizer: {schedule: {warmup_steps, warmup_share}}
+//   weight_decay, max_grad_norm         optimizer: {weight_decay, clip_norm}
+//   eval_steps, save_steps              evaluate_every, checkpoint_every
+//   save_total_limit: 3                 keep_checkpoints: 3
 //   gradient_checkpointing: true        tier: block (false: none)
 //   bf16: true, mixed_precision: bf16   numerics: bf16-exact
 //   fp16: true, mixed_precision: fp16   numerics: fp16

@@ -138,6 +138,7 @@ std::vector<std::string> push_words(const fs::path& folder, const std::string& r
 }  // namespace
 
 std::vector<std::string> export_model(const ExportRequest& request) {
+  check_is_new(request.out);
   const std::optional<fs::path> from = find_checkpoint(request.folder);
   std::optional<Checkpoint> checkpoint;
   if (from) {

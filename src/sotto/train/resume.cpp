@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <map>
 #include <string_view>
 
@@ -143,6 +145,14 @@ bool is_refused(const Difference& difference, const Checkpoint& checkpoint,
   return true;
 }
 
+// One that may not be read is neither missing nor damaged.
+void check_readable(const fs::path& folder) {
+  if (access(folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return;
+  throw DataError({.attempted = fmt::format("looking into {}", folder.string()),
+                   .found = "permission denied",
+                   .expected = "a checkpoint that this user may read"});
+}
+
 // What a folder holds of a run that was there before, each list with the newest last.
 struct EarlierRun {
   std::vector<fs::path> checkpoints;
@@ -152,7 +162,10 @@ struct EarlierRun {
   explicit EarlierRun(const fs::path& folder)
       : checkpoints(list_checkpoints(folder)), others(list_set_aside(folder)) {
     const fs::path best = folder / kBestFolder;
+    std::error_code ignored;
+    if (fs::exists(best, ignored)) check_readable(best);
     if (is_checkpoint(best)) others.insert(others.begin(), best);
+    for (const fs::path& path : checkpoints) check_readable(path);
   }
   bool is_there() const { return !checkpoints.empty() || !others.empty(); }
 };
@@ -165,6 +178,18 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 
 // A run that goes on from somewhere else would take the place of the one that is there.
 void check_named(const fs::path& checkpoint, const fs::path& folder) {
+  std::error_code ignored;
+  if (!is_checkpoint(checkpoint) && fs::is_directory(checkpoint, ignored) &&
+      EarlierRun(checkpoint).is_there())
+    throw ConfigError(
+        {.attempted = fmt::format("resuming from {}", checkpoint.string()),
+         .found = "the folder of a run",
+         .expected = "one of its checkpoints",
+         .hint = fmt::format("--out {} --resume takes the newest of them.", checkpoint.string())});
+  if (!fs::exists(checkpoint, ignored))
+    throw DataError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
+                     .found = "no such folder",
+                     .expected = "a checkpoint of a run"});
   check_checkpoint(checkpoint, CheckpointPart::kAll);
   if (lies_in(checkpoint, folder) || !EarlierRun(folder).is_there()) return;
   throw ConfigError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
@@ -174,6 +199,16 @@ void check_named(const fs::path& checkpoint, const fs::path& folder) {
 }
 
 }  // namespace
+
+AliasedRequest request_with(const AliasedRequest& named, bool resumes) {
+  if (resumes && named.resume_from)
+    throw ConfigError({.attempted = "resuming a run",
+                       .found = fmt::format("--resume, which takes the newest checkpoint, and "
+                                            "resume_from_checkpoint={}",
+                                            named.resume_from->string()),
+                       .expected = "one of them"});
+  return {.resumes = resumes || named.resumes, .resume_from = named.resume_from};
+}
 
 std::optional<fs::path> choose_checkpoint(const FolderLock& lock, const AliasedRequest& request,
                                           const Note& noted) {

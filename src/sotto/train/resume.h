@@ -20,6 +20,10 @@ namespace sotto::train {
 // Something the user should know, in one line.
 using Note = std::function<void(const std::string&)>;
 
+// What was asked for by --resume (in a program, TrainingOptions::resumes) and by the key of other
+// tools together. Throws ConfigError where they contradict each other.
+AliasedRequest request_with(const AliasedRequest& named, bool resumes);
+
 // The checkpoint that a run in the locked folder goes on from; none: the run begins. That is the
 // one that is named, or the newest that is whole; where none is left, the newest whole one that was
 // set aside, and then the best. Each that is damaged is named in a note. Throws DataError where the

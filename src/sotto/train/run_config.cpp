@@ -74,7 +74,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
   visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
   visitor.value("epochs", epochs, "times that every utterance is seen",
                 {.min = 1, .max = 1'000'000'000});
-  visitor.value("max_steps", max_steps, "updates at most; 0: all of the epochs", {.min = 0});
+  visitor.value("max_steps", max_steps,
+                "number of updates, whatever epochs says; 0: all of the epochs", {.min = 0});
   visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
   visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",
                 {.min = 0});
@@ -171,6 +172,26 @@ void RunConfig::validate() const {
   }
 }
 
+void check_effects(const RunConfig& config) {
+  const auto refuse = [](const std::string& found, const std::string& hint) {
+    throw ConfigError({.attempted = "checking the settings",
+                       .found = found + ", which has no effect",
+                       .hint = hint});
+  };
+  if (config.data.dev.empty() && config.evaluate_every > 0)
+    refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
+  if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
+    refuse("early_stopping_difference without early_stopping",
+           "Set early_stopping, how many evaluations may be no better.");
+  const optim::ScheduleOptions& schedule = config.optimizer.schedule;
+  if (schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0)
+    refuse("optimizer.schedule.final_ratio with kind: constant",
+           "Choose a schedule that falls: --set optimizer.schedule.kind=linear.");
+  const data::DatasetOptions& utterances = config.data.utterances;
+  if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
+    refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");
+}
+
 MicroBatchLimits limits_of(const RunConfig& config) {
   MicroBatchLimits limits;
   if (config.micro_batch > 0) limits.max_utterances = config.micro_batch;
@@ -187,8 +208,7 @@ data::DatasetOptions dataset_options(const RunConfig& config, const data::Manife
 }
 
 int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch) {
-  const int64_t all = config.epochs * steps_an_epoch;
-  return config.max_steps > 0 ? std::min(all, config.max_steps) : all;
+  return config.max_steps > 0 ? config.max_steps : config.epochs * steps_an_epoch;
 }
 
 }  // namespace sotto::train

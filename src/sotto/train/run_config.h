@@ -127,6 +127,10 @@ struct RunConfig {
 };
 
 // What the configuration itself says of micro-batches.
+// Throws ConfigError for a setting that has no effect beside the others: for a run that begins,
+// since earlier versions let such runs begin.
+void check_effects(const RunConfig& config);
+
 MicroBatchLimits limits_of(const RunConfig& config);
 
 // The settings of a manifest's utterances, with those that follow from the model.

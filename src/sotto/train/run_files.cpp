@@ -40,7 +40,7 @@ void check_run_folder(const fs::path& folder) {
 }
 
 void write_config_file(const fs::path& folder, const RunConfig& config) {
-  write_text_synced(folder / "config.yaml", format_yaml(write_options(config)));
+  write_text_synced(folder / kConfigFile, format_yaml(write_options(config)));
 }
 
 nlohmann::json step_record(const StepReport& report) {
@@ -168,8 +168,10 @@ void forget_learned_limits(const fs::path& folder) {
 MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& basis) {
   const fs::path path = folder / kLimitsFile;
   if (!fs::exists(path)) return {};
+  // A pipe would be waited for.
   const nlohmann::json json =
-      nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+      nlohmann::json::parse(fs::is_regular_file(path) ? read_text_file(path) : std::string(),
+                            nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("limits")) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
                      .found = "no learned limits",

@@ -23,6 +23,7 @@ namespace sotto::train {
 struct StepReport;
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kConfigFile = "config.yaml";
 
 // Clears away what a killed process left in a run's folder: what it had not finished, and
 // checkpoints that it had not replaced yet. The caller holds the folder's lock.

@@ -190,8 +190,8 @@ void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
   if (!change.empty()) tell(events_.noted, change);
   if (state_.step >= length.total_steps)
     tell(events_.noted,
-         fmt::format("the run has all of its {} steps; --max-steps with more of them extends it",
-                     length.total_steps));
+         fmt::format("the run stands at step {} of {}; --max-steps with more of them extends it",
+                     state_.step, length.total_steps));
 }
 
 void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
@@ -378,6 +378,7 @@ data::StepPosition Trainer::following(const data::StepPosition& position) const 
 }
 
 void Trainer::finish_step(const StepReport& report, double loss_scale) {
+  ++summary_.num_steps;
   if (!report.is_empty()) summary_.loss = report.result.loss;
   summary_.peak_bytes = std::max(summary_.peak_bytes, report.peak_bytes);
   summary_.audio_seconds += report.audio_seconds;

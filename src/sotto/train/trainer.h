@@ -120,6 +120,8 @@ struct RunRequest {
 
 struct RunSummary {
   int64_t steps = 0;
+  // Of those, the ones of this call.
+  int64_t num_steps = 0;
   double loss = 0.0;
   std::optional<Evaluation> last_evaluation;
   // Of what evaluations are compared by.

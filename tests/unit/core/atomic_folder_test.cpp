@@ -444,5 +444,20 @@ TEST(CheckWritable, RefusesAFolderOfOthersAndNotAFullDisk) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(AtomicFile, ReplacesNeitherDevicesNorLinks) {
+  const TempFolder temp;
+  const fs::path pipe = temp.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_PRED2(contains, message_of<DataError>([&] { AtomicFile file(pipe); }), "a pipe");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  temp.write("real", "old");
+  fs::create_symlink(temp.path() / "real", temp.path() / "link");
+  AtomicFile file(temp.path() / "link");
+  file.write(bytes_of("new"));
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(temp.path() / "link"));
+  EXPECT_EQ(content_of(temp.path() / "real"), "new");
+}
+
 }  // namespace
 }  // namespace sotto

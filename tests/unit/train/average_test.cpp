@@ -62,6 +62,7 @@ TEST_F(Averages, AreTheMeansToTheBit) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact}) {
     weights_.clear();
     const TinyModel tiny = in_numerics(test::trained_wav2vec2(), numerics);
+    fs::remove_all(temp_.path() / "mean");
     average_checkpoints(write_three(tiny), temp_.path() / "mean");
     const std::vector<at::Tensor> found =
         in_fp32(in_numerics(tiny, Numerics::kFp32), temp_.path() / "mean");
@@ -77,6 +78,7 @@ TEST_F(Averages, AreTheNearestWhereBitsAreMissing) {
   for (const auto& [bits, bound] : {std::pair{8, 0x1p-16}, {0, 0x1p-8}}) {
     weights_.clear();
     const TinyModel tiny = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Exact, bits);
+    fs::remove_all(temp_.path() / "mean");
     average_checkpoints(write_three(tiny), temp_.path() / "mean");
     const std::vector<at::Tensor> found =
         in_fp32(in_numerics(tiny, Numerics::kFp32), temp_.path() / "mean");

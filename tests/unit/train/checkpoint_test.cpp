@@ -222,6 +222,30 @@ TEST_F(Checkpoints, KeepAPlateauWithoutABest) {
   EXPECT_FALSE(std::isfinite(plateau.best));
 }
 
+TEST_F(Checkpoints, WithNumbersThatCannotBeAreRefused) {
+  for (const char* key : {"epoch", "step", "vocabulary"}) {
+    const fs::path path = write("copy") / "state.json";
+    nlohmann::json json;
+    std::ifstream(path) >> json;
+    json[key] = -1;
+    std::ofstream(path) << json;
+    EXPECT_PRED2(contains, message_of<DataError>([&] { read_checkpoint(at("copy")); }),
+                 std::string(key) + " is -1");
+  }
+}
+
+TEST_F(Checkpoints, ThatAreNamedMustBeThere) {
+  const FolderLock lock(at("elsewhere"));
+  EXPECT_PRED2(contains, message_of<DataError>([&] {
+                 choose_checkpoint(lock, {.resume_from = at("no")}, {});
+               }),
+               "no such folder");
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] {
+                 choose_checkpoint(lock, {.resume_from = at("run")}, {});
+               }),
+               "the folder of a run");
+}
+
 // A process that was killed while it replaced a checkpoint in two renames.
 TEST_F(Checkpoints, ThatWereBeingReplacedAreFound) {
   fs::rename(at("run/checkpoints/step-3"), at("run/checkpoints/.step-3.replaced-999999999"));

@@ -88,8 +88,9 @@ TEST(Resume, TheScheduleStaysUnlessTheRunBecomesLonger) {
   EXPECT_EQ(with(52, 8, cut), (RunLength{52, 80}));
   EXPECT_EQ(with(0, 8, cut), (RunLength{80, 80}));
   config.max_steps = 100;
-  EXPECT_EQ(length_of(config, kPerEpoch), (RunLength{80, 80})) << "its epochs end before";
-  EXPECT_EQ(with(100, 8, checkpoint_of(config, 80)), (RunLength{80, 80}));
+  EXPECT_EQ(length_of(config, kPerEpoch), (RunLength{100, 100})) << "whatever its epochs are";
+  EXPECT_EQ(with(100, 8, checkpoint_of(config, 80)), (RunLength{80, 80}))
+      << "in earlier versions it ended with its epochs";
   EXPECT_EQ(with(100, 8, checkpoint_of(config, 100)), (RunLength{100, 100})) << "was extended";
 }
 
