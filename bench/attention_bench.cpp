@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/attention.h"
+#include "sotto/kernels/attention/attention.h"
 #include "topics.h"
 
 namespace sotto::bench {

@@ -20,10 +20,10 @@
 
 #include "program.h"
 #include "sotto/core/rng.h"
-#include "sotto/data/audio.h"
-#include "sotto/data/manifest.h"
-#include "sotto/data/tar_shards.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/data/audio/audio.h"
+#include "sotto/data/audio/tar_shards.h"
+#include "sotto/data/manifest/manifest.h"
+#include "sotto/kernels/features/log_mel.h"
 
 namespace {
 

@@ -18,9 +18,9 @@
 #include "program.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
-#include "sotto/data/run_program.h"
-#include "sotto/data/vocabulary.h"
-#include "sotto/train/checkpoint.h"
+#include "sotto/data/import/run_program.h"
+#include "sotto/data/text/vocabulary.h"
+#include "sotto/train/checkpoint/checkpoint.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/cross_entropy.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "topics.h"
 
 namespace sotto::bench {

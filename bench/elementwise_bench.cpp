@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/activation.h"
-#include "sotto/kernels/dropout.h"
-#include "sotto/kernels/softmax.h"
+#include "sotto/kernels/elementwise/activation.h"
+#include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/kernels/elementwise/softmax.h"
 #include "topics.h"
 
 namespace sotto::bench {

@@ -6,7 +6,7 @@
 
 #include "bench_data.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/product/gemm.h"
 #include "topics.h"
 
 namespace sotto::bench {

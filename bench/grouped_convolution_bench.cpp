@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/grouped_convolution.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
 #include "topics.h"
 
 namespace sotto::bench {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/layer_norm.h"
-#include "sotto/kernels/rms_norm.h"
+#include "sotto/kernels/norm/layer_norm.h"
+#include "sotto/kernels/norm/rms_norm.h"
 #include "topics.h"
 
 namespace sotto::bench {

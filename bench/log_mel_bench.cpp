@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "topics.h"
 
 namespace sotto::bench {

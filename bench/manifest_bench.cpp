@@ -17,8 +17,8 @@
 #include "program.h"
 #include "sotto/core/rng.h"
 #include "sotto/core/units.h"
-#include "sotto/data/manifest.h"
-#include "sotto/data/sampler.h"
+#include "sotto/data/batch/sampler.h"
+#include "sotto/data/manifest/manifest.h"
 
 namespace {
 

@@ -18,10 +18,10 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/core/units.h"
-#include "sotto/data/micro_batch.h"
+#include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/report/table.h"
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 
 namespace {
 

@@ -14,13 +14,13 @@
 
 #include "program.h"
 #include "sotto/core/error.h"
-#include "sotto/data/example.h"
+#include "sotto/data/batch/example.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/report/table.h"
-#include "sotto/train/metrics.h"
-#include "sotto/train/monitor.h"
-#include "sotto/train/run_files.h"
-#include "sotto/train/trainer.h"
+#include "sotto/train/run/metrics.h"
+#include "sotto/train/run/monitor.h"
+#include "sotto/train/run/run_files.h"
+#include "sotto/train/run/trainer.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "bench_data.h"
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/moment_map.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/moment_map.h"
 #include "topics.h"
 
 namespace sotto::bench {

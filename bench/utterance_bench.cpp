@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "bench_data.h"
-#include "sotto/kernels/embedding.h"
-#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/elementwise/embedding.h"
+#include "sotto/kernels/norm/group_norm.h"
 #include "topics.h"
 
 namespace sotto::bench {

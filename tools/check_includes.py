@@ -26,6 +26,27 @@ MODULES = [
     "sotto",
     "cli",
 ]
+# Rooms of a module, in their order: a file includes its own and those before it. "" is the module itself.
+ROOMS = {
+    "core": ["", "files", "config", "formats"],
+    "kernels": [
+        "base",
+        "simd",
+        "cuda",
+        "product",
+        "elementwise",
+        "norm",
+        "attention",
+        "loss",
+        "convolution",
+        "features",
+        "optimizer",
+        "",
+    ],
+    "data": ["audio", "manifest", "text", "batch", "import"],
+    "train": ["step", "checkpoint", "recognition", "run", "hub"],
+    "cli": ["views", "commands", ""],
+}
 # The library's face for programs of others: src/sotto/sotto.h and sotto.cpp, a module without a folder.
 FACE = "sotto"
 ALLOWED = {"data": {"core", "device", "kernels"}}
@@ -59,8 +80,16 @@ def module_included(name: str) -> str | None:
     """The module that an include of ours names, whether there is one or not; None for others."""
     if re.fullmatch(r"(?:src/)?sotto/sotto\.h", name):
         return FACE
+    if name.startswith("cli/"):
+        return "cli"
     match = re.match(r"(?:src/)?sotto/([^/]+)/", name)
     return match[1] if match else None
+
+
+def room_of(name: str) -> str:
+    """The room of a file, or of an include of ours: src/sotto/core/files/x.h is in files."""
+    parts = name.removeprefix("src/").removeprefix("sotto/").split("/")
+    return parts[1] if len(parts) > 2 else ""
 
 
 def base_files(tree: Tree) -> set[str]:
@@ -88,15 +117,34 @@ def check_module_order(tree: Tree) -> Iterator[str]:
             included = module_included(include.name)
             if included and not include.quoted:
                 yield f'{place}: {written}, expected quotes: "{include.name}"'
-            elif included and included not in [*FOLDERS, FACE]:
+            elif included and included not in [*FOLDERS, FACE, "cli"]:
                 yield f"{place}: {written} is of no known module, expected one of {', '.join(FOLDERS)}"
             elif included and included not in allowed_modules(module):
                 yield (
                     f"{place}: {module} includes {included}, expected only "
                     f"{', '.join(allowed_modules(module))}"
                 )
-            elif include.quoted and not included and (module != "cli" or "/" in include.name):
+            elif include.quoted and not included:
                 yield f'{place}: {written}, expected "sotto/<module>/x.h"'
+
+
+def check_rooms(tree: Tree) -> Iterator[str]:
+    for name in tree.cpp("src"):
+        module = module_of(name)
+        rooms = ROOMS.get(module or "", [])
+        if not rooms:
+            continue
+        room = room_of(name)
+        if room not in rooms:
+            yield f"{name}:1: in no known room of {module}, expected one of {', '.join(filter(None, rooms))}"
+            continue
+        allowed = rooms[: rooms.index(room) + 1]
+        for include in tree.includes(name):
+            if module_included(include.name) == module and room_of(include.name) not in allowed:
+                yield (
+                    f"{name}:{include.line}: {module}/{room} includes {room_of(include.name)}, expected only "
+                    f"{', '.join(other or module for other in allowed)}"
+                )
 
 
 def check_files_exist(tree: Tree) -> Iterator[str]:
@@ -133,7 +181,7 @@ def check_torch(tree: Tree) -> Iterator[str]:
 
 def check(root: Path) -> list[str]:
     tree = Tree(root)
-    return [*check_module_order(tree), *check_files_exist(tree), *check_torch(tree)]
+    return [*check_module_order(tree), *check_rooms(tree), *check_files_exist(tree), *check_torch(tree)]
 
 
 def main() -> int:

@@ -88,7 +88,7 @@ def check_kernel_table(tree: Tree) -> Iterator[str]:
     table = "\n".join(tree.code(name) for name in tree.cpp("tests") if name.startswith(KERNEL_TABLE))
     rows = set(re.findall(r'\{\s*"(\w+)",', table))
     for name in tree.cpp("src"):
-        if not re.fullmatch(r"src/sotto/kernels/\w+\.h", name):
+        if not re.fullmatch(r"src/sotto/kernels/(?:\w+/)?\w+\.h", name):
             continue
         for line, struct, body in struct_bodies(tree.code(name)):
             is_kernel = re.search(rf"\bstatic\b[^;{{}}()]*\b(?:{KERNEL_VERBS})\s*\(", body)

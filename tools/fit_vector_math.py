@@ -1,4 +1,4 @@
-"""Fits the polynomials of src/sotto/kernels/simd_math.h; prints coefficients and largest relative errors.
+"""Fits the polynomials of kernels/simd/simd_math.h; prints coefficients and largest relative errors.
 
 Needs numpy (the oracle's environment has it): .deps/oracle/bin/python tools/fit_vector_math.py
 """

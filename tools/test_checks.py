@@ -20,8 +20,8 @@ from source_files import Tree, without_comments
 HEADER = "// What it is for.\n#pragma once\n"
 BASE = "target_sources(sotto_base PRIVATE\n  hardware.cpp)\n"
 CLEAN = {
-    "src/cli/main.cpp": '#include "commands.h"\n#include "sotto/report/table.h"\n',
-    "src/cli/commands.h": HEADER,
+    "src/cli/main.cpp": '#include "cli/commands/commands.h"\n#include "sotto/report/table.h"\n',
+    "src/cli/commands/commands.h": HEADER,
     "src/sotto/core/error.h": HEADER + "#include <string>\n#define SOTTO_ASSERT(x) x\n",
     "src/sotto/report/table.h": HEADER + '#include "sotto/core/error.h"\n',
     "src/sotto/device/CMakeLists.txt": BASE,
@@ -35,7 +35,7 @@ CLEAN = {
     "src/sotto/kernels/array.h": HEADER + "struct Array {\n  void* data;\n};\n",
     "src/sotto/nn/linear.h": HEADER + '#include "sotto/kernels/gelu.h"\n',
     "tests/support/kernel_cases.cpp": 'Case cases[] = {\n  {"Gelu", run_gelu},\n};\n',
-    "tests/unit/cli/main_test.cpp": '#include "cli/commands.h"\n#include "sotto/report/table.h"\n',
+    "tests/unit/cli/main_test.cpp": '#include "cli/commands/commands.h"\n#include "sotto/report/table.h"\n',
 }
 
 
@@ -90,8 +90,27 @@ class Includes(TreeCase):
         self.assertIn("data", check_includes.allowed_modules("nn"))
 
     def test_nobody_includes_the_command_line(self) -> None:
-        errors = self.check({"src/sotto/nn/x.cpp": '#include "cli/commands.h"\n'})
-        self.expect(errors, 'src/sotto/nn/x.cpp:1: "cli/commands.h", expected "sotto/<module>/x.h"')
+        errors = self.check({"src/sotto/nn/x.cpp": '#include "cli/commands/commands.h"\n'})
+        self.expect(errors, "src/sotto/nn/x.cpp:1: nn includes cli, expected only core, device")
+
+    def test_room_after_its_own(self) -> None:
+        header = {"src/sotto/core/formats/x.h": HEADER, "src/sotto/core/files/y.h": HEADER}
+        later = header | {"src/sotto/core/files/x.cpp": '#include "sotto/core/formats/x.h"\n'}
+        self.expect(
+            self.check(later),
+            "src/sotto/core/files/x.cpp:1: core/files includes formats, expected only core, files",
+        )
+        self.write(
+            {
+                "src/sotto/core/files/x.cpp": "",
+                "src/sotto/core/formats/x.cpp": '#include "sotto/core/files/y.h"\n',
+            }
+        )
+        self.assertEqual(check_includes.check(self.root), [])
+
+    def test_unknown_room(self) -> None:
+        errors = self.check({"src/sotto/core/attic/x.cpp": ""})
+        self.expect(errors, "src/sotto/core/attic/x.cpp:1: in no known room of core")
 
     def test_plain_name_outside_the_command_line(self) -> None:
         errors = self.check({"src/sotto/nn/x.cpp": '#include "linear.h"\n'})
@@ -196,8 +215,8 @@ class Source(TreeCase):
                 text = (
                     HEADER + f"struct Glu {{\n  struct In {{\n  }};\n  static void\n  {verb}(In in);\n}};\n"
                 )
-                errors = self.check({"src/sotto/kernels/glu.h": text})
-                self.expect(errors, "src/sotto/kernels/glu.h:3: kernel Glu", 'a row {"Glu",')
+                errors = self.check({"src/sotto/kernels/elementwise/glu.h": text})
+                self.expect(errors, "src/sotto/kernels/elementwise/glu.h:3: kernel Glu", 'a row {"Glu",')
 
     def test_row_in_a_comment_does_not_count(self) -> None:
         self.expect(

@@ -11,7 +11,7 @@
 #include "../program.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/grouped_convolution.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
 #include "sotto/report/table.h"
 #include "timing.h"
 

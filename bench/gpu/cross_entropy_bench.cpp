@@ -15,7 +15,7 @@
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/cross_entropy.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/report/table.h"
 
 namespace {

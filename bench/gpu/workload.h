@@ -14,8 +14,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
-#include "sotto/data/micro_batch.h"
-#include "sotto/train/run_config.h"
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::bench {
 

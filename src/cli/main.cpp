@@ -5,13 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "command_line.h"
-#include "commands.h"
-#include "console.h"
-#include "failure.h"
-#include "process_limits.h"
+#include "cli/commands/command_line.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/failure.h"
+#include "cli/commands/process_limits.h"
+#include "cli/views/console.h"
 #include "sotto/core/build_info.h"
-#include "sotto/core/log.h"
+#include "sotto/core/files/log.h"
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
 

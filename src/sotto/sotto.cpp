@@ -4,20 +4,20 @@
 #include <utility>
 
 #include "sotto/core/build_info.h"
-#include "sotto/core/config.h"
-#include "sotto/core/config_yaml.h"
-#include "sotto/core/folder_lock.h"
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/files/folder_lock.h"
 #include "sotto/device/budget.h"
 #include "sotto/device/cpu_level.h"
 #include "sotto/device/host_info.h"
 #include "sotto/device/run_device.h"
 #include "sotto/models/mask_checks.h"
-#include "sotto/train/checkpoint.h"
-#include "sotto/train/config_aliases.h"
-#include "sotto/train/model_keys.h"
-#include "sotto/train/recogniser.h"
-#include "sotto/train/resume.h"
-#include "sotto/train/trainer.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/recognition/recogniser.h"
+#include "sotto/train/run/resume.h"
+#include "sotto/train/run/trainer.h"
+#include "sotto/train/step/config_aliases.h"
+#include "sotto/train/step/model_keys.h"
 
 namespace sotto {
 

@@ -14,7 +14,7 @@
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/wav_bytes.h"
-#include "unit/data/sound_file.h"
+#include "unit/data/audio/sound_file.h"
 
 namespace sotto::data {
 namespace {

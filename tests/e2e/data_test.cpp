@@ -9,7 +9,7 @@
 #include "support/tar_bytes.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
-#include "unit/data/sound_file.h"
+#include "unit/data/audio/sound_file.h"
 
 namespace sotto::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/run_record.h"
+#include "sotto/core/files/run_record.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "support/run_command.h"
 #include "support/temp_folder.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "support/fixture.h"
 #include "support/run_command.h"
 #include "support/temp_folder.h"

@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "sotto/core/build_info.h"
-#include "sotto/core/run_record.h"
+#include "sotto/core/files/run_record.h"
 #include "sotto/core/units.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"

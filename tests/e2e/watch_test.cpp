@@ -5,7 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "sotto/core/run_record.h"
+#include "sotto/core/files/run_record.h"
 #include "sotto/report/table.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
-#include "sotto/data/example_list.h"
-#include "sotto/train/fit.h"
+#include "sotto/data/batch/example_list.h"
+#include "sotto/train/step/fit.h"
 #include "support/tolerance.h"
 #include "support/training.h"
 

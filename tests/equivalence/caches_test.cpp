@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/error.h"
-#include "sotto/train/trainer.h"
+#include "sotto/train/run/trainer.h"
 #include "support/temp_folder.h"
 #include "support/training.h"
 #include "support/wav_bytes.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "sotto/data/micro_batch.h"
-#include "sotto/train/step.h"
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/train/step/step.h"
 #include "support/tiny_models.h"
 #include "support/tolerance.h"
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <cmath>
 
-#include "sotto/train/checkpoint.h"
-#include "sotto/train/state_conversion.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/checkpoint/state_conversion.h"
 #include "support/temp_folder.h"
 #include "support/tiny_models.h"
 #include "support/training.h"

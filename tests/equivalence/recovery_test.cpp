@@ -6,7 +6,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/train/recovery.h"
+#include "sotto/train/step/recovery.h"
 #include "support/thrown.h"
 #include "support/training.h"
 

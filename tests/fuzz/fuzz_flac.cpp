@@ -1,6 +1,6 @@
 // FLAC: whole streams, and subframes in frames whose headers are right.
 #include "fuzz/fuzz_target.h"
-#include "sotto/data/flac_decoder.h"
+#include "sotto/data/audio/flac_decoder.h"
 #include "support/flac_bytes.h"
 
 namespace sotto::fuzz {

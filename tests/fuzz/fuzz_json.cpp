@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz/fuzz_target.h"
-#include "sotto/core/json_object.h"
+#include "sotto/core/files/json_object.h"
 #include "support/reader_checks.h"
 #include "support/temp_folder.h"
 

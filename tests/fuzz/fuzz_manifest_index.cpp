@@ -1,7 +1,7 @@
 // Stored indices of manifests. Their header has a checksum, which no input would meet: the input
 // lies over what follows the header of a good one.
 #include "fuzz/fuzz_target.h"
-#include "sotto/data/manifest.h"
+#include "sotto/data/manifest/manifest.h"
 #include "support/reader_samples.h"
 
 namespace sotto::fuzz {

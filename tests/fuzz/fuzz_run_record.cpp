@@ -1,6 +1,6 @@
 // Records of runs.
 #include "fuzz/fuzz_target.h"
-#include "sotto/core/run_record.h"
+#include "sotto/core/files/run_record.h"
 #include "support/reader_checks.h"
 
 namespace sotto::fuzz {

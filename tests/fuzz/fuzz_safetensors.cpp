@@ -1,6 +1,6 @@
 // Safetensors files: whole ones, and headers of files that are whole but for them.
 #include "fuzz/fuzz_target.h"
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "support/reader_checks.h"
 #include "support/reader_samples.h"
 

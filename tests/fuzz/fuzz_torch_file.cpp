@@ -1,6 +1,6 @@
 // Files of torch.save: whole ones, and pickles in files that are whole but for them.
 #include "fuzz/fuzz_target.h"
-#include "sotto/core/torch_file.h"
+#include "sotto/core/formats/torch_file.h"
 #include "support/reader_checks.h"
 #include "support/reader_samples.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sotto/kernels/cross_entropy.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "support/gpu.h"
 #include "support/kernel_case_tools.h"
 #include "support/tolerance.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/ctc_greedy.h"
+#include "sotto/kernels/loss/ctc.h"
+#include "sotto/kernels/loss/ctc_greedy.h"
 #include "support/ctc_pack.h"
 #include "support/gpu.h"
 #include "support/tolerance.h"

@@ -2,7 +2,7 @@
 // interruption, and in the same bytes as planned.
 #include <gtest/gtest.h>
 
-#include "sotto/train/trainer.h"
+#include "sotto/train/run/trainer.h"
 #include "support/gpu.h"
 #include "support/temp_folder.h"
 #include "support/training.h"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <set>
 
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/grouped_convolution.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
 #include "support/gpu.h"
 #include "support/kernel_case_tools.h"
 #include "support/tolerance.h"

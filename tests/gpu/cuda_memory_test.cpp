@@ -3,8 +3,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/product/gemm.h"
 #include "support/gpu.h"
 #include "support/kernel_cases.h"
 

@@ -8,7 +8,7 @@
 #include "oracle/wav2vec2_fixture.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/models/wav2vec2.h"
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 #include "support/gpu.h"
 
 namespace sotto::test {

@@ -4,8 +4,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/train/dry_run.h"
-#include "sotto/train/recovery.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/recovery.h"
 #include "support/exact_steps.h"
 #include "support/gpu.h"
 #include "support/tolerance.h"

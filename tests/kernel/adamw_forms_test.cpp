@@ -13,7 +13,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/moment_codes.h"
+#include "sotto/kernels/optimizer/moment_codes.h"
 #include "support/adamw_forms.h"
 
 namespace sotto::kernels {

@@ -6,8 +6,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/target.h"
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/cost.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/base/cost.h"
 #include "support/attention_reference.h"
 #include "support/kernel_case_tools.h"
 #include "support/tolerance.h"

@@ -1,5 +1,5 @@
 // What the table does not ask of attention: windows, tiles, large scores, odd heads, both variants.
-#include "sotto/kernels/attention.h"
+#include "sotto/kernels/attention/attention.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/target.h"
-#include "sotto/kernels/cost.h"
+#include "sotto/kernels/base/cost.h"
 #include "support/attention_reference.h"
 #include "support/tolerance.h"
 

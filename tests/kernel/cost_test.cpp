@@ -1,5 +1,5 @@
 // From what kernels report to seconds.
-#include "sotto/kernels/cost.h"
+#include "sotto/kernels/base/cost.h"
 
 #include <gtest/gtest.h>
 

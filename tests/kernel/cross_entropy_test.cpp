@@ -1,6 +1,6 @@
 // Cross entropy through a projection against ATen's in double precision, and what it promises of
 // chunks, of rows without a target, and of logits that are not finite.
-#include "sotto/kernels/cross_entropy.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
 // CTC against ATen's in double precision, and what it promises where ATen's has no answer.
-#include "sotto/kernels/ctc.h"
+#include "sotto/kernels/loss/ctc.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/ctc_greedy.h"
+#include "sotto/kernels/loss/ctc_greedy.h"
 #include "support/ctc_pack.h"
 #include "support/thrown.h"
 #include "support/tolerance.h"

@@ -1,5 +1,5 @@
 // The products of the CPU, whatever its instructions.
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/product/gemm.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -7,7 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/target.h"
-#include "sotto/kernels/gemm_operands.h"
+#include "sotto/kernels/product/gemm_operands.h"
 #include "support/thrown.h"
 
 namespace sotto::kernels {

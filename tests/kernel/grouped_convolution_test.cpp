@@ -1,6 +1,6 @@
 // The grouped convolution at shapes that the kernel table does not have: taps of both parities,
 // ends of utterances at every place of a block, groups of all kinds; and its windows in chunks.
-#include "sotto/kernels/grouped_convolution.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/weight_norm.h"
+#include "sotto/kernels/norm/weight_norm.h"
 #include "support/convolution_reference.h"
 #include "support/kernel_case_tools.h"
 #include "support/tolerance.h"

@@ -5,15 +5,15 @@
 #include <limits>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/activation.h"
-#include "sotto/kernels/dropout.h"
-#include "sotto/kernels/dropout_bits.h"
-#include "sotto/kernels/embedding.h"
-#include "sotto/kernels/gemm.h"
-#include "sotto/kernels/glu.h"
-#include "sotto/kernels/group_norm.h"
-#include "sotto/kernels/layer_norm.h"
-#include "sotto/kernels/softmax.h"
+#include "sotto/kernels/elementwise/activation.h"
+#include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/kernels/elementwise/embedding.h"
+#include "sotto/kernels/elementwise/glu.h"
+#include "sotto/kernels/elementwise/softmax.h"
+#include "sotto/kernels/norm/group_norm.h"
+#include "sotto/kernels/norm/layer_norm.h"
+#include "sotto/kernels/product/gemm.h"
+#include "sotto/kernels/simd/dropout_bits.h"
 #include "support/tolerance.h"
 
 namespace sotto::kernels {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "support/tolerance.h"
 
 namespace sotto::test {

@@ -12,10 +12,10 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/cast.h"
-#include "sotto/kernels/split_float.h"
-#include "sotto/kernels/square_sum.h"
+#include "sotto/kernels/elementwise/cast.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/square_sum.h"
+#include "sotto/kernels/simd/split_float.h"
 
 namespace sotto::kernels {
 namespace {

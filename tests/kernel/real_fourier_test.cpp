@@ -1,6 +1,6 @@
 // The Fourier transform of the CPU's log-mel features against its definition in double precision,
 // lane by lane, and the logarithm behind it against that of the standard library.
-#include "sotto/kernels/real_fourier.h"
+#include "sotto/kernels/features/real_fourier.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
-#include "sotto/kernels/lane_transpose.h"
-#include "sotto/kernels/simd_math.h"
+#include "sotto/kernels/simd/lane_transpose.h"
+#include "sotto/kernels/simd/simd_math.h"
 #include "support/tolerance.h"
 
 namespace sotto::test {

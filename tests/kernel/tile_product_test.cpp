@@ -1,5 +1,5 @@
 // Products of tiles: right for every size, in every version.
-#include "sotto/kernels/tile_product.h"
+#include "sotto/kernels/simd/tile_product.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

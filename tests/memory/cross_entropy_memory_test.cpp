@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/cross_entropy.h"
-#include "sotto/kernels/kernel.h"
+#include "sotto/kernels/base/kernel.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 
 namespace sotto::test {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/cost.h"
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/base/cost.h"
+#include "sotto/kernels/loss/ctc.h"
+#include "sotto/kernels/product/gemm.h"
 #include "support/kernel_cases.h"
 
 namespace sotto::test {

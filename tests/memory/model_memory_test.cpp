@@ -3,11 +3,11 @@
 
 #include <chrono>
 
-#include "sotto/data/example_list.h"
+#include "sotto/data/batch/example_list.h"
 #include "sotto/device/device_table.h"
-#include "sotto/kernels/cross_entropy.h"
-#include "sotto/train/dry_run.h"
-#include "sotto/train/fit.h"
+#include "sotto/kernels/loss/cross_entropy.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/fit.h"
 #include "support/exact_steps.h"
 #include "support/tiny_models.h"
 

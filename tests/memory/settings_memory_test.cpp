@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "sotto/core/error.h"
-#include "sotto/train/trainer.h"
+#include "sotto/train/run/trainer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"

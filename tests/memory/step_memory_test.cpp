@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sotto/data/micro_batch.h"
+#include "sotto/data/batch/micro_batch.h"
 #include "support/exact_steps.h"
 #include "support/tiny_corpus.h"
 

@@ -5,7 +5,7 @@
 #include "oracle/model_oracle.h"
 #include "oracle/optimizer_json.h"
 #include "sotto/models/tensor_file.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
 

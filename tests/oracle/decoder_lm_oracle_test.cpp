@@ -2,7 +2,7 @@
 // made.
 #include "oracle/decoder_lm_fixture.h"
 #include "sotto/models/decoder_lm.h"
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 
 namespace sotto::test {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/safetensors.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/kernels/features/log_mel.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sotto/train/error_rate.h"
+#include "sotto/train/recognition/error_rate.h"
 #include "support/fixture.h"
 
 namespace sotto::test {

@@ -5,7 +5,7 @@
 
 #include "oracle/model_oracle.h"
 #include "sotto/core/error.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "support/thrown.h"
 
 namespace sotto::test {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "support/fixture.h"
 #include "support/thrown.h"
 #include "support/tolerance.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/safetensors.h"
-#include "sotto/core/text_file.h"
-#include "sotto/data/micro_batch.h"
+#include "sotto/core/files/text_file.h"
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/data/batch/micro_batch.h"
 #include "sotto/models/model.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"

@@ -3,7 +3,7 @@
 
 #include "oracle/tensor_samples.h"
 #include "sotto/core/error.h"
-#include "sotto/data/features.h"
+#include "sotto/data/audio/features.h"
 #include "support/fixture.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"

@@ -8,9 +8,9 @@
 #include <limits>
 #include <vector>
 
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/moment_map.h"
-#include "sotto/kernels/square_sum.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/moment_map.h"
+#include "sotto/kernels/optimizer/square_sum.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/optim/schedule.h"
 #include "support/adamw_forms.h"

@@ -134,7 +134,7 @@ def check_vector_math(_: Path) -> bool:
             "vector_math", False, "tools/fit_vector_math.py failed", run.stderr.splitlines()[-MAX_SHOWN:]
         )
     fitted = fitted_polynomials(run.stdout)
-    header = header_polynomials((ROOT / "src/sotto/kernels/simd_math.h").read_text())
+    header = header_polynomials((ROOT / "src/sotto/kernels/simd/simd_math.h").read_text())
     result = fixture.compare(header, fitted, COEFFICIENT_TOLERANCE)
     if missing := set(FITTED.values()) - header.keys():
         result.differences.append(f"simd_math.h: no polynomial of {', '.join(sorted(missing))} was found")

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/tensor_samples.h"
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "support/fixture.h"
 #include "support/temp_folder.h"
 

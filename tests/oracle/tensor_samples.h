@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
-#include "sotto/core/safetensors.h"
+#include "sotto/core/config/options.h"
+#include "sotto/core/formats/safetensors.h"
 
 namespace sotto::test {
 

@@ -6,8 +6,8 @@
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/utf8.h"
-#include "sotto/data/full_case.h"
-#include "sotto/data/tokenizer.h"
+#include "sotto/data/text/full_case.h"
+#include "sotto/data/text/tokenizer.h"
 #include "support/fixture.h"
 #include "support/temp_folder.h"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "oracle/tensor_samples.h"
-#include "sotto/core/torch_file.h"
-#include "sotto/core/weight_folder.h"
+#include "sotto/core/formats/torch_file.h"
+#include "sotto/core/formats/weight_folder.h"
 #include "support/fixture.h"
 #include "support/temp_folder.h"
 

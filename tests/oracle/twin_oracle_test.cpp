@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/optimizer_json.h"
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
 

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "oracle/wav2vec2_fixture.h"
-#include "sotto/data/tokenizer.h"
+#include "sotto/data/text/tokenizer.h"
 #include "sotto/models/wav2vec2.h"
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 
 namespace sotto::test {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "sotto/data/micro_batch.h"
+#include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/train/recovery.h"
+#include "sotto/train/step/recovery.h"
 #include "support/training.h"
 
 namespace sotto::train {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "sotto/data/micro_batch.h"
+#include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/train/dry_run.h"
+#include "sotto/train/step/dry_run.h"
 #include "support/draws.h"
 #include "support/tiny_corpus.h"
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/moment_map.h"
-#include "sotto/kernels/split_float.h"
-#include "sotto/kernels/square_sum.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/moment_map.h"
+#include "sotto/kernels/optimizer/square_sum.h"
+#include "sotto/kernels/simd/split_float.h"
 
 namespace sotto::test {
 

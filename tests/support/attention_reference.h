@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "sotto/kernels/attention.h"
+#include "sotto/kernels/attention/attention.h"
 
 namespace sotto::test {
 

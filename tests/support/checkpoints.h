@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "sotto/data/vocabulary.h"
-#include "sotto/train/checkpoint.h"
+#include "sotto/data/text/vocabulary.h"
+#include "sotto/train/checkpoint/checkpoint.h"
 #include "support/tiny_models.h"
 
 namespace sotto::test {

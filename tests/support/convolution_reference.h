@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "sotto/kernels/packing.h"
+#include "sotto/kernels/base/packing.h"
 
 namespace sotto::test {
 

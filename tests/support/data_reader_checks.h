@@ -7,12 +7,12 @@
 #include <string_view>
 #include <variant>
 
-#include "sotto/data/manifest.h"
-#include "sotto/data/manifest_line.h"
-#include "sotto/data/manifest_paths.h"
-#include "sotto/data/ngram_model.h"
-#include "sotto/data/table_reader.h"
-#include "sotto/data/text_lines.h"
+#include "sotto/data/manifest/manifest.h"
+#include "sotto/data/manifest/manifest_line.h"
+#include "sotto/data/manifest/manifest_paths.h"
+#include "sotto/data/text/ngram_model.h"
+#include "sotto/data/text/table_reader.h"
+#include "sotto/data/text/text_lines.h"
 #include "support/reader_checks.h"
 
 namespace sotto::test {

@@ -12,7 +12,7 @@
 
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/train/dry_run.h"
+#include "sotto/train/step/dry_run.h"
 
 namespace sotto::test {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "sotto/data/flac_bits.h"
+#include "sotto/data/audio/flac_bits.h"
 
 namespace sotto::test {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/kernels/packing.h"
+#include "sotto/kernels/base/packing.h"
 
 namespace sotto::test {
 

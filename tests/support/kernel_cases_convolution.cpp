@@ -1,9 +1,9 @@
 // Rows of the kernel table: what wav2vec2 has before its blocks.
-#include "sotto/kernels/convolution.h"
-#include "sotto/kernels/frame_mask.h"
-#include "sotto/kernels/grouped_convolution.h"
-#include "sotto/kernels/wave_norm.h"
-#include "sotto/kernels/weight_norm.h"
+#include "sotto/kernels/convolution/convolution.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
+#include "sotto/kernels/elementwise/frame_mask.h"
+#include "sotto/kernels/norm/wave_norm.h"
+#include "sotto/kernels/norm/weight_norm.h"
 #include "support/convolution_reference.h"
 #include "support/kernel_case_tools.h"
 

@@ -1,7 +1,7 @@
 // Rows of the kernel table: log-mel features of each kind.
 #include <cmath>
 
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "support/kernel_case_tools.h"
 
 namespace sotto::test {

@@ -3,10 +3,10 @@
 #include <array>
 #include <cmath>
 
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/cast.h"
-#include "sotto/kernels/split_float.h"
-#include "sotto/kernels/square_sum.h"
+#include "sotto/kernels/elementwise/cast.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/square_sum.h"
+#include "sotto/kernels/simd/split_float.h"
 #include "support/kernel_case_tools.h"
 
 namespace sotto::test {

@@ -1,12 +1,12 @@
 // Rows of the kernel table: the kernels that know the boundaries of utterances.
 #include <cmath>
 
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/cross_entropy.h"
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/ctc_greedy.h"
-#include "sotto/kernels/frame_windows.h"
-#include "sotto/kernels/position_add.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/convolution/frame_windows.h"
+#include "sotto/kernels/elementwise/position_add.h"
+#include "sotto/kernels/loss/cross_entropy.h"
+#include "sotto/kernels/loss/ctc.h"
+#include "sotto/kernels/loss/ctc_greedy.h"
 #include "support/attention_reference.h"
 #include "support/kernel_case_tools.h"
 

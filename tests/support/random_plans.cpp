@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sotto/core/error.h"
-#include "sotto/data/example_list.h"
+#include "sotto/data/batch/example_list.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/plan/calibration.h"
 #include "sotto/plan/planner.h"

@@ -16,19 +16,19 @@
 #include <utility>
 #include <vector>
 
-#include "sotto/core/config.h"
-#include "sotto/core/config_json.h"
-#include "sotto/core/config_yaml.h"
-#include "sotto/core/npy.h"
-#include "sotto/core/pickle_reader.h"
-#include "sotto/core/tar_reader.h"
-#include "sotto/core/tensor_view.h"
-#include "sotto/core/text_file.h"
-#include "sotto/core/torch_state_dict.h"
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_json.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/files/text_file.h"
+#include "sotto/core/formats/npy.h"
+#include "sotto/core/formats/pickle_reader.h"
+#include "sotto/core/formats/tar_reader.h"
+#include "sotto/core/formats/tensor_view.h"
+#include "sotto/core/formats/torch_state_dict.h"
+#include "sotto/core/formats/zip_reader.h"
 #include "sotto/core/units.h"
 #include "sotto/core/utf8.h"
-#include "sotto/core/zip_reader.h"
-#include "unit/core/sample_options.h"
+#include "unit/core/config/sample_options.h"
 
 namespace sotto::test {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "support/npy_bytes.h"
 #include "support/tar_bytes.h"
 #include "support/temp_folder.h"
-#include "unit/core/torch_bytes.h"
+#include "unit/core/formats/torch_bytes.h"
 
 namespace sotto::test {
 

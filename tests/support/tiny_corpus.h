@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sotto/data/dataset.h"
-#include "sotto/train/run_config.h"
+#include "sotto/data/batch/dataset.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
 

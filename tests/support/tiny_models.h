@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sotto/core/rng.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
 

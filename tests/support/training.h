@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "sotto/train/step.h"
+#include "sotto/train/step/step.h"
 #include "support/tiny_corpus.h"
 
 namespace sotto::test {

@@ -4,17 +4,17 @@
 #include <string_view>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/adamw_factors.h"
-#include "sotto/kernels/attention_task.h"
-#include "sotto/kernels/convolution_shape.h"
-#include "sotto/kernels/cross_entropy_task.h"
-#include "sotto/kernels/ctc_lattice.h"
-#include "sotto/kernels/cuda_array.h"
-#include "sotto/kernels/log_mel_windows.h"
-#include "sotto/kernels/norm_arrays.h"
-#include "sotto/kernels/wave_norm_arrays.h"
-#include "sotto/kernels/weight_norm_arrays.h"
-#include "sotto/kernels/window_arrays.h"
+#include "sotto/kernels/attention/attention_task.h"
+#include "sotto/kernels/base/cuda_array.h"
+#include "sotto/kernels/convolution/convolution_shape.h"
+#include "sotto/kernels/convolution/window_arrays.h"
+#include "sotto/kernels/features/log_mel_windows.h"
+#include "sotto/kernels/loss/cross_entropy_task.h"
+#include "sotto/kernels/loss/ctc_lattice.h"
+#include "sotto/kernels/norm/norm_arrays.h"
+#include "sotto/kernels/norm/wave_norm_arrays.h"
+#include "sotto/kernels/norm/weight_norm_arrays.h"
+#include "sotto/kernels/optimizer/adamw_factors.h"
 
 namespace sotto::kernels::detail {
 

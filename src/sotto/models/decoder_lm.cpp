@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/cast.h"
-#include "sotto/kernels/dropout.h"
-#include "sotto/kernels/embedding.h"
+#include "sotto/kernels/elementwise/cast.h"
+#include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/kernels/elementwise/embedding.h"
 #include "sotto/models/option_checks.h"
 
 namespace sotto::models {

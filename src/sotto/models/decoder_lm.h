@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/lm_head.h"
 #include "sotto/nn/positions.h"

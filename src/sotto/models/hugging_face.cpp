@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "sotto/core/config.h"
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/json_settings.h"
 #include "sotto/core/error.h"
-#include "sotto/core/hub_cache.h"
-#include "sotto/core/json_settings.h"
-#include "sotto/core/output_file.h"
-#include "sotto/core/weight_folder.h"
+#include "sotto/core/files/hub_cache.h"
+#include "sotto/core/files/output_file.h"
+#include "sotto/core/formats/weight_folder.h"
 
 namespace sotto::models {
 

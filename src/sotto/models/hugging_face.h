@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sotto/kernels/ctc.h"
+#include "sotto/kernels/loss/ctc.h"
 #include "sotto/models/model_options.h"
 #include "sotto/models/tensor_file.h"
 

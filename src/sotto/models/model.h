@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "sotto/data/micro_batch.h"
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/ctc_greedy.h"
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/kernels/loss/ctc.h"
+#include "sotto/kernels/loss/ctc_greedy.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/parameters.h"

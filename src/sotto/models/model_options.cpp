@@ -8,7 +8,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/nearest.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "sotto/models/wav2vec2.h"
 
 namespace sotto::models {

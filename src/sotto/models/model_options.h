@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/models/model.h"
 #include "sotto/models/transformer_ctc.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/attention.h"
+#include "sotto/kernels/attention/attention.h"
 
 namespace sotto::models {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "sotto/core/error.h"
-#include "sotto/core/safetensors.h"
+#include "sotto/core/formats/safetensors.h"
 #include "sotto/models/tensor_values.h"
 
 namespace sotto::models {

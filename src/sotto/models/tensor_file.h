@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/weight_folder.h"
+#include "sotto/core/formats/weight_folder.h"
 
 namespace sotto::models {
 

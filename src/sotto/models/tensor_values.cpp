@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/split_float.h"
+#include "sotto/kernels/simd/split_float.h"
 
 namespace sotto::models {
 

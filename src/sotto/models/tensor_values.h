@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/tensor_view.h"
+#include "sotto/core/formats/tensor_view.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/nn/parameters.h"
 

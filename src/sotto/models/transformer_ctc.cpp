@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/cast.h"
-#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/elementwise/cast.h"
+#include "sotto/kernels/norm/group_norm.h"
 #include "sotto/models/option_checks.h"
 
 namespace sotto::models {

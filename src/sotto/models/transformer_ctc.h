@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sotto/core/options.h"
-#include "sotto/kernels/log_mel.h"
+#include "sotto/core/config/options.h"
+#include "sotto/kernels/features/log_mel.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/ctc_head.h"
 #include "sotto/nn/positions.h"

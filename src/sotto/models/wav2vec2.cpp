@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "sotto/kernels/dropout.h"
-#include "sotto/kernels/group_norm.h"
+#include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/kernels/norm/group_norm.h"
 
 namespace sotto::models {
 

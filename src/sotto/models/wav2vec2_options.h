@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/wave_encoder.h"
 

@@ -1,6 +1,6 @@
 #include "sotto/nn/activation.h"
 
-#include "sotto/kernels/activation.h"
+#include "sotto/kernels/elementwise/activation.h"
 
 namespace sotto::nn {
 

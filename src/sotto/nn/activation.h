@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "sotto/core/options.h"
-#include "sotto/kernels/dropout.h"
+#include "sotto/core/config/options.h"
+#include "sotto/kernels/elementwise/dropout.h"
 
 namespace sotto::nn {
 

@@ -6,8 +6,8 @@
 
 #include "sotto/core/rng.h"
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/dropout.h"
-#include "sotto/kernels/packing.h"
+#include "sotto/kernels/base/packing.h"
+#include "sotto/kernels/elementwise/dropout.h"
 
 namespace sotto::nn {
 

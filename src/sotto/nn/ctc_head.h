@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "sotto/kernels/ctc.h"
-#include "sotto/kernels/labels.h"
+#include "sotto/kernels/base/labels.h"
+#include "sotto/kernels/loss/ctc.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"

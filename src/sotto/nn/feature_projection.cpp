@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/elementwise/dropout.h"
 
 namespace sotto::nn {
 

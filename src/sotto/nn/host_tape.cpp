@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/cost.h"
+#include "sotto/kernels/base/cost.h"
 
 namespace sotto::nn {
 

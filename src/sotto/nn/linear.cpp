@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "sotto/kernels/column_sum.h"
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/elementwise/column_sum.h"
+#include "sotto/kernels/product/gemm.h"
 
 namespace sotto::nn {
 

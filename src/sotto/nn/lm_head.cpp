@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "sotto/kernels/gemm.h"
+#include "sotto/kernels/product/gemm.h"
 
 namespace sotto::nn {
 

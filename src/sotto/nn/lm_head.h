@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "sotto/kernels/cross_entropy.h"
-#include "sotto/kernels/labels.h"
+#include "sotto/kernels/base/labels.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/norm.h"
 #include "sotto/nn/parameters.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
 #include "sotto/nn/tape.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "sotto/kernels/layer_norm.h"
-#include "sotto/kernels/rms_norm.h"
+#include "sotto/kernels/norm/layer_norm.h"
+#include "sotto/kernels/norm/rms_norm.h"
 
 namespace sotto::nn {
 

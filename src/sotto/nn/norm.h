@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/nn/parameters.h"
 #include "sotto/nn/tape.h"
 

@@ -12,7 +12,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/cast.h"
+#include "sotto/kernels/elementwise/cast.h"
 
 namespace sotto::nn {
 

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/column_sum.h"
-#include "sotto/kernels/grouped_convolution.h"
-#include "sotto/kernels/residual_add.h"
-#include "sotto/kernels/weight_norm.h"
+#include "sotto/kernels/convolution/grouped_convolution.h"
+#include "sotto/kernels/elementwise/column_sum.h"
+#include "sotto/kernels/elementwise/residual_add.h"
+#include "sotto/kernels/norm/weight_norm.h"
 
 namespace sotto::nn {
 

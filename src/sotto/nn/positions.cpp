@@ -1,7 +1,7 @@
 #include "sotto/nn/positions.h"
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/position_add.h"
+#include "sotto/kernels/elementwise/position_add.h"
 
 namespace sotto::nn {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "sotto/core/options.h"
-#include "sotto/kernels/packing.h"
+#include "sotto/core/config/options.h"
+#include "sotto/kernels/base/packing.h"
 #include "sotto/nn/parameters.h"
 
 namespace sotto::nn {

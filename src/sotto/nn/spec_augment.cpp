@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sotto/kernels/frame_mask.h"
+#include "sotto/kernels/elementwise/frame_mask.h"
 #include "sotto/nn/hidden_spans.h"
 
 namespace sotto::nn {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/nn/context.h"
 
 namespace sotto::nn {

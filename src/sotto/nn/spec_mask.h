@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/parameters.h"
 

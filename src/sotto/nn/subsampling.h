@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/kernels/frame_windows.h"
+#include "sotto/kernels/convolution/frame_windows.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "sotto/core/log.h"
+#include "sotto/core/files/log.h"
 
 namespace sotto::nn {
 

@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/core/config/options.h"
 #include "sotto/core/error.h"
-#include "sotto/core/options.h"
-#include "sotto/kernels/packing.h"
+#include "sotto/kernels/base/packing.h"
 #include "sotto/nn/host_tape.h"
 
 namespace sotto::nn {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sotto/kernels/residual_add.h"
+#include "sotto/kernels/elementwise/residual_add.h"
 
 namespace sotto::nn {
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/dropout.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"

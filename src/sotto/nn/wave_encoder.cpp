@@ -9,8 +9,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/column_sum.h"
-#include "sotto/kernels/kernel.h"
+#include "sotto/kernels/base/kernel.h"
+#include "sotto/kernels/elementwise/column_sum.h"
 
 namespace sotto::nn {
 

@@ -22,10 +22,10 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
-#include "sotto/kernels/convolution.h"
-#include "sotto/kernels/packing.h"
-#include "sotto/kernels/wave_norm.h"
+#include "sotto/core/config/options.h"
+#include "sotto/kernels/base/packing.h"
+#include "sotto/kernels/convolution/convolution.h"
+#include "sotto/kernels/norm/wave_norm.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/norm.h"
 #include "sotto/nn/parameters.h"

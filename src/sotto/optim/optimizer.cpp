@@ -10,8 +10,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/adamw.h"
-#include "sotto/kernels/square_sum.h"
+#include "sotto/kernels/optimizer/adamw.h"
+#include "sotto/kernels/optimizer/square_sum.h"
 
 namespace sotto::optim {
 

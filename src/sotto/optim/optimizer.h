@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/nn/parameters.h"
 #include "sotto/optim/schedule.h"
 #include "sotto/optim/state.h"

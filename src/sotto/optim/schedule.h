@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 
 namespace sotto::optim {
 

@@ -7,8 +7,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/memory_scope.h"
-#include "sotto/kernels/cost.h"
-#include "sotto/kernels/moment_map.h"
+#include "sotto/kernels/base/cost.h"
+#include "sotto/kernels/optimizer/moment_map.h"
 
 namespace sotto::optim {
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "sotto/core/options.h"
+#include "sotto/core/config/options.h"
 #include "sotto/device/copy_lane.h"
 #include "sotto/device/host_memory.h"
 #include "sotto/nn/parameters.h"

@@ -15,7 +15,7 @@
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/error.h"
-#include "sotto/core/json_cache.h"
+#include "sotto/core/files/json_cache.h"
 #include "sotto/core/units.h"
 #include "sotto/device/copy_lane.h"
 #include "sotto/device/cpu_level.h"
@@ -24,11 +24,11 @@
 #include "sotto/device/host_info.h"
 #include "sotto/device/host_memory.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/kernels/activation.h"
-#include "sotto/kernels/attention.h"
-#include "sotto/kernels/gemm.h"
-#include "sotto/kernels/residual_add.h"
-#include "sotto/train/library_constant.h"
+#include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/elementwise/activation.h"
+#include "sotto/kernels/elementwise/residual_add.h"
+#include "sotto/kernels/product/gemm.h"
+#include "sotto/train/step/library_constant.h"
 
 namespace sotto::plan {
 

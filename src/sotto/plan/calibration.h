@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "sotto/device/run_device.h"
-#include "sotto/kernels/cost.h"
-#include "sotto/train/numerics.h"
+#include "sotto/kernels/base/cost.h"
+#include "sotto/train/step/numerics.h"
 
 namespace sotto::plan {
 

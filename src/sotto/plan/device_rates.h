@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sotto/device/device_table.h"
-#include "sotto/kernels/cost.h"
-#include "sotto/train/numerics.h"
+#include "sotto/kernels/base/cost.h"
+#include "sotto/train/step/numerics.h"
 
 namespace sotto::plan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "sotto/core/config.h"
+#include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/models/model_profile.h"

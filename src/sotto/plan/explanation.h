@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/core/config_tree.h"
+#include "sotto/core/config/config_tree.h"
 #include "sotto/plan/host_choices.h"
 #include "sotto/plan/planner.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sotto/core/units.h"
-#include "sotto/train/run_data.h"
+#include "sotto/train/step/run_data.h"
 
 namespace sotto::plan {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/data/source.h"
+#include "sotto/data/batch/source.h"
 #include "sotto/device/host_info.h"
 #include "sotto/plan/planner.h"
 

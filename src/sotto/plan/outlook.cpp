@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "sotto/data/example_list.h"
+#include "sotto/data/batch/example_list.h"
 #include "sotto/plan/usual_data.h"
-#include "sotto/train/dry_run.h"
+#include "sotto/train/step/dry_run.h"
 
 namespace sotto::plan {
 

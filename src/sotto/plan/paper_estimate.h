@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "sotto/data/source.h"
+#include "sotto/data/batch/source.h"
 #include "sotto/models/model.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::plan {
 

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "sotto/data/source.h"
-#include "sotto/kernels/cost.h"
+#include "sotto/data/batch/source.h"
+#include "sotto/kernels/base/cost.h"
 #include "sotto/plan/step_time.h"
-#include "sotto/train/dry_run.h"
-#include "sotto/train/epoch_audit.h"
-#include "sotto/train/fit.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/epoch_audit.h"
+#include "sotto/train/step/fit.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::plan {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "sotto/kernels/cost.h"
+#include "sotto/kernels/base/cost.h"
 
 namespace sotto::plan {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sotto/plan/transformers_estimate.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::plan {
 

@@ -1,9 +1,9 @@
 // Lengths to plan with where no data is named: those of LibriSpeech, or whole rows of text.
 #pragma once
 
-#include "sotto/data/example_list.h"
+#include "sotto/data/batch/example_list.h"
 #include "sotto/models/model.h"
-#include "sotto/train/run_config.h"
+#include "sotto/train/step/run_config.h"
 
 namespace sotto::plan {
 

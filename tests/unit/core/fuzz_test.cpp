@@ -8,8 +8,8 @@
 #include <fstream>
 #include <functional>
 
-#include "sotto/core/safetensors.h"
-#include "sotto/core/torch_file.h"
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/core/formats/torch_file.h"
 #include "support/mutator.h"
 #include "support/reader_checks.h"
 #include "support/reader_samples.h"

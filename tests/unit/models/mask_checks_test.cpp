@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sotto/core/config.h"
+#include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "support/thrown.h"
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "sotto/core/error.h"
-#include "sotto/core/safetensors.h"
-#include "sotto/kernels/split_float.h"
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/kernels/simd/split_float.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sotto/core/config.h"
+#include "sotto/core/config/config.h"
 #include "sotto/models/model_options.h"
 #include "support/thrown.h"
 

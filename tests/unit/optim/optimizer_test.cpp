@@ -9,8 +9,8 @@
 #include <map>
 #include <memory>
 
-#include "sotto/core/config.h"
-#include "sotto/core/config_yaml.h"
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
 #include "sotto/core/error.h"
 #include "sotto/device/placement.h"
 #include "sotto/device/torch_memory.h"

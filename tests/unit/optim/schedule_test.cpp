@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "sotto/core/config.h"
+#include "sotto/core/config/config.h"
 
 namespace sotto::optim {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sotto/core/config.h"
-#include "sotto/core/config_yaml.h"
-#include "sotto/data/example_list.h"
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/data/batch/example_list.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
 #include "support/thrown.h"

@@ -1,0 +1,50 @@
+#include "cli/commands/beam_choice.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "cli/commands/number_checks.h"
+#include "cli/views/progress.h"
+#include "sotto/core/error.h"
+
+namespace sotto::cli {
+
+void BeamChoice::add_to(CLI::App& command) {
+  command
+      .add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
+      ->check(CLI::Range(int64_t{1}, train::BeamOptions::kMaxWidth));
+  command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
+  command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
+      ->check(not_negative());
+  command.add_option("--word-bonus", word_bonus, "What is added for each word (1.0)")
+      ->check(finite());
+}
+
+std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
+                                                    int64_t max_bytes) const {
+  const bool has_model = !language_model.empty();
+  if (!has_model && (lm_weight || word_bonus)) {
+    throw ConfigError({.attempted = "choosing a beam search",
+                       .found = "--lm-weight or --word-bonus without --lm",
+                       .expected = "a language model that they say something of"});
+  }
+  if (!width && !has_model) return nullptr;
+  train::BeamOptions options;
+  options.max_bytes = max_bytes;
+  options.width = width.value_or(options.width);
+  options.lm_weight = lm_weight.value_or(options.lm_weight);
+  options.word_bonus = word_bonus.value_or(options.word_bonus);
+  std::shared_ptr<const data::NgramModel> model;
+  if (has_model) {
+    std::error_code ignored;
+    const auto total = static_cast<int64_t>(std::filesystem::file_size(language_model, ignored));
+    Progress progress("reading the language model");
+    model = std::make_shared<const data::NgramModel>(data::NgramModel::read(
+        language_model, [&](int64_t bytes) { progress.show(bytes >> 20, total >> 20, "MiB"); }));
+  }
+  return std::make_unique<train::BeamSearch>(tokenizer, options, std::move(model));
+}
+
+}  // namespace sotto::cli

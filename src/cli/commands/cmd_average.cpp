@@ -1,0 +1,63 @@
+// `sotto average`: the mean of the weights of checkpoints, as a checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command_line.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/number_checks.h"
+#include "sotto/core/error.h"
+#include "sotto/train/checkpoint/average.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+
+namespace sotto::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AverageOptions {
+  std::vector<std::string> folders;
+  int64_t last = 0;
+  std::string out;
+};
+
+std::vector<fs::path> chosen_checkpoints(const AverageOptions& options) {
+  std::vector<fs::path> folders(options.folders.begin(), options.folders.end());
+  if (options.last > 0 && folders.size() == 1)
+    return train::newest_checkpoints(folders.front(), options.last);
+  if (options.last == 0 && folders.size() > 1) return folders;
+  throw ConfigError({.attempted = "choosing checkpoints",
+                     .found = fmt::format("{} folder{} and --last {}", folders.size(),
+                                          folders.size() == 1 ? "" : "s", options.last),
+                     .expected = "a run's folder with --last N, or two checkpoints and more"});
+}
+
+void run_average(const AverageOptions& options) {
+  const std::vector<fs::path> checkpoints = chosen_checkpoints(options);
+  train::average_checkpoints(checkpoints, options.out);
+  for (const fs::path& path : checkpoints) std::cout << path.string() << '\n';
+  std::cout << fmt::format("wrote {}, the mean of {}\n", options.out, checkpoints.size());
+}
+
+}  // namespace
+
+void add_average(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command = app.add_subcommand("average", "The mean of the weights of checkpoints");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<AverageOptions>();
+  command->add_option("folders", options->folders, "A run, or checkpoints")->required();
+  command->add_option("--last", options->last, "The newest so many checkpoints of the run")
+      ->check(positive());
+  command->add_option("--out", options->out, "Folder to write")->required();
+  command->footer(example("  sotto average runs/tiny-1 --last 2 --out runs/tiny-1-mean",
+                          "a run with checkpoints in runs/tiny-1"));
+  command->callback([options] { run_average(*options); });
+}
+
+}  // namespace sotto::cli

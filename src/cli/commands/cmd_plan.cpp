@@ -1,0 +1,218 @@
+// `sotto plan`: from a budget to a run, without running it and without needing its device.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command_line.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/made_plan.h"
+#include "cli/commands/number_checks.h"
+#include "cli/commands/transformers_view.h"
+#include "cli/views/json_text.h"
+#include "cli/views/plan_details.h"
+#include "sotto/core/error.h"
+#include "sotto/train/checkpoint/run_name.h"
+
+namespace sotto::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PlanOptions {
+  RunOptions run;
+  std::string out;
+  std::string format = "yaml";
+  std::vector<std::string> models;
+  std::vector<std::string> memories;
+  std::vector<std::string> devices;
+  std::string estimator;
+  plan::PaperOptions paper;
+  std::string stack;
+  double price = 0.0;
+  bool components = false;
+  bool timeline = false;
+  bool json = false;
+};
+
+// Of the budget: what is looked at besides itself.
+constexpr std::array kShares = {0.5, 0.75, 1.5, 2.0};
+
+// One row for each thing to compare: its plan, or why there is none. What is not known at all is an
+// error.
+void compare(const PlanOptions& options, std::string_view what,
+             const std::vector<std::string>& names, std::string RunOptions::* option) {
+  std::vector<ComparedPlan> rows;
+  for (const std::string& name : names) {
+    RunOptions run = options.run;
+    run.*option = name;
+    ComparedPlan row{.name = name, .plan = {}, .facts = {}, .refused = {}};
+    try {
+      MadePlan made = make_plan(run);
+      row.plan = std::move(made.plan);
+      row.facts = std::move(made.facts);
+      row.facts.price = options.price;
+    } catch (const Infeasible& error) {
+      row.refused = error.what();
+    }
+    rows.push_back(std::move(row));
+  }
+  std::cout << (options.json ? json_text(comparison_json(rows)) : comparison_text(what, rows));
+}
+
+PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
+  const plan::Way& best = made.plan.best;
+  const int64_t utterances =
+      std::max<int64_t>(1, best.config.effective_batch.utterances / best.micro_batches);
+  return {.estimate = plan::estimate_as_papers(best.config, made.request.shape, *made.source,
+                                               utterances, options),
+          .options = options,
+          .exact_bytes = best.fit.worst.high_water};
+}
+
+std::vector<plan::Outlook> look_around(const MadePlan& made) {
+  std::vector<int64_t> arenas;
+  for (const double share : kShares) {
+    const auto budget = static_cast<int64_t>(share * static_cast<double>(made.facts.budget_bytes));
+    if (budget > made.facts.constant_bytes) arenas.push_back(budget - made.facts.constant_bytes);
+  }
+  return plan::look_around(*made.planner, arenas);
+}
+
+void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path& file) {
+  const std::vector<plan::Outlook> outlooks = look_around(made);
+  const bool shows_paper = options.estimator == "paper";
+  if (options.json) {
+    nlohmann::ordered_json json = plan_json(made.plan, made.request, made.facts);
+    json["outlook"] = outlook_json(outlooks, made.facts);
+    if (options.components)
+      json["components"] =
+          components_json(plan::components_of(made.plan.best, made.request, *made.source));
+    if (options.timeline)
+      json["timeline"] = timeline_json(made.planner->timeline_of(made.plan.best));
+    if (shows_paper) json["paper"] = paper_json(paper_view(made, options.paper));
+    std::cout << json_text(json);
+    return;
+  }
+  std::cout << plan_text(made.plan, made.request, made.facts) << "\n"
+            << outlook_text(outlooks, made.plan.best, made.facts);
+  if (options.components)
+    std::cout << "\n"
+              << components_text(plan::components_of(made.plan.best, made.request, *made.source),
+                                 made.facts);
+  if (options.timeline)
+    std::cout << "\n" << timeline_text(made.planner->timeline_of(made.plan.best));
+  if (shows_paper) std::cout << "\n" << paper_text(paper_view(made, options.paper));
+  std::cout << fmt::format("\n{} is the run's configuration\n", file.string());
+}
+
+// A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
+fs::path plan_folder_for(const PlanOptions& options, const MadePlan& made) {
+  const fs::path runs = train::kRunsFolder;
+  const std::string& name = made.request.config.name;
+  if (options.out.empty()) {
+    if (!name.empty() && !train::holds_run(runs / name)) return runs / name;
+    return train::next_plan_folder(runs, name.empty() ? made.model_name : name);
+  }
+  if (!train::holds_run(options.out)) return options.out;
+  throw ConfigError({.attempted = fmt::format("writing a plan into {}", options.out),
+                     .found = "the files of a run",
+                     .expected = "a folder without one",
+                     .hint = "Name another folder with --out."});
+}
+
+void run_plan(const PlanOptions& options) {
+  if (!options.models.empty()) return compare(options, "model", options.models, &RunOptions::model);
+  if (!options.memories.empty())
+    return compare(options, "memory", options.memories, &RunOptions::memory);
+  if (!options.devices.empty())
+    return compare(options, "device", options.devices, &RunOptions::device);
+  MadePlan made = make_plan(options.run);
+  made.facts.price = options.price;
+  const fs::path folder = plan_folder_for(options, made);
+  // A run of this plan goes to the folder that the plan is in.
+  for (train::RunConfig* config : {&made.request.config, &made.plan.best.config})
+    if (options.out.empty() || config->name.empty()) config->name = train::run_name_from(folder);
+  if (!options.stack.empty()) return plan_for_transformers(made, folder, options.json);
+  const fs::path file = folder / ("plan." + options.format);
+  write_plan_file(file, made.plan, made.request, made.facts.host);
+  show_plan(options, made, file);
+}
+
+void add_comparisons(CLI::App& command, PlanOptions& options) {
+  CLI::Option* models =
+      command.add_option("--compare", options.models, "Models side by side: one table");
+  CLI::Option* memories = command.add_option("--compare-memory", options.memories,
+                                             "Budgets side by side: 8GiB 12GiB 24GiB");
+  CLI::Option* devices = command.add_option("--compare-device", options.devices,
+                                            "Devices side by side: t4 l4 rtx4090");
+  models->excludes(memories)->excludes(devices);
+  memories->excludes(devices);
+  // What is compared is not named besides.
+  models->excludes(command.get_option("--model"));
+  memories->excludes(command.get_option("--memory"));
+  devices->excludes(command.get_option("--device"));
+  // A table has no file of its own, and no second opinion.
+  for (CLI::Option* comparison : {models, memories, devices}) {
+    for (const char* single :
+         {"--out", "--format", "--estimator", "--for", "--components", "--timeline"})
+      comparison->excludes(command.get_option(single));
+  }
+}
+
+void add_estimates(CLI::App& command, PlanOptions& options) {
+  CLI::Option* estimator =
+      command.add_option("--estimator", options.estimator,
+                         "paper: show what the literature's formula says beside the exact figure");
+  estimator->check(CLI::IsMember({"paper"}));
+  command.add_option("--alpha-constant", options.paper.alpha, "Of that formula")
+      ->needs(estimator)
+      ->check(positive());
+  command
+      .add_option("--sequence-length-percentile", options.paper.percentile,
+                  "Of lengths, for that formula")
+      ->needs(estimator)
+      ->check(CLI::Range(0.0, 100.0));
+  command.add_flag("--components", options.components,
+                   "Weights, gradients, moments and activations in each arithmetic");
+  command.add_flag("--timeline", options.timeline, "Memory over a step, drawn");
+  command
+      .add_option("--for", options.stack,
+                  "transformers: TrainingArguments for Hugging Face, and what it would take")
+      ->check(CLI::IsMember({"transformers"}))
+      ->excludes(estimator)
+      ->excludes(command.get_option("--components"))
+      ->excludes(command.get_option("--timeline"))
+      ->excludes(command.get_option("--format"))
+      ->excludes(command.get_option("--price"));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command =
+      app.add_subcommand("plan", "From a memory budget to a run's settings, with reasons");
+  auto options = std::make_shared<PlanOptions>();
+  add_run_options(*command, options->run);
+  command->get_option("--device")
+      ->description("What to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
+  command->add_option("--out", options->out,
+                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
+  command->add_option("--format", options->format, "Of the plan's file: yaml or json")
+      ->check(CLI::IsMember({"yaml", "json"}));
+  command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")
+      ->check(positive());
+  add_estimates(*command, *options);
+  add_comparisons(*command, *options);
+  command->add_flag("--json", options->json, "Print the plan as JSON");
+  command->footer(example("  sotto plan --model xls-r-1b --device rtx4070 --memory 8GiB"));
+  command->callback([options] { run_plan(*options); });
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,274 @@
+// `sotto train`: a run inside a budget, from its beginning or from its newest checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/advice.h"
+#include "cli/commands/command_line.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/number_checks.h"
+#include "cli/commands/opened_device.h"
+#include "cli/commands/planned_run.h"
+#include "cli/commands/run_options.h"
+#include "cli/views/console.h"
+#include "cli/views/json_text.h"
+#include "cli/views/train_view.h"
+#include "sotto/core/build_info.h"
+#include "sotto/core/files/atomic_folder.h"
+#include "sotto/core/files/folder_lock.h"
+#include "sotto/core/files/log.h"
+#include "sotto/core/units.h"
+#include "sotto/train/checkpoint/run_name.h"
+#include "sotto/train/run/resume.h"
+#include "sotto/train/run/run_files.h"
+#include "sotto/train/run/trainer.h"
+
+namespace sotto::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainOptions {
+  RunOptions run;
+  std::string pretended;
+  std::string out;
+  int64_t log_every = 50;
+  bool resume = false;
+  bool json = false;
+};
+
+// When the first signal came that asks for an end, in milliseconds of the steady clock; 0: none
+// came. Signal handlers can reach nothing but globals.
+std::atomic<int64_t> asked_to_end_ms = 0;
+
+// Signals that come together are one: `timeout`, shells and schedulers send theirs to a process and
+// to its group.
+constexpr int64_t kOneSignalMs = 1000;
+
+int64_t steady_ms() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 + 1;
+}
+
+void on_signal(int) {
+  // The first asks the run to save and end; a later one does not wait for it.
+  const int64_t now_ms = steady_ms();
+  int64_t first_ms = 0;
+  if (asked_to_end_ms.compare_exchange_strong(first_ms, now_ms)) return;
+  if (now_ms - first_ms >= kOneSignalMs) std::_Exit(130);
+}
+
+// A terminal that is closed may tell so several times, and nobody waits there.
+void on_hangup(int) {
+  int64_t none = 0;
+  asked_to_end_ms.compare_exchange_strong(none, steady_ms());
+}
+
+void listen_to_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  // Under nohup it is ignored, and stays so.
+  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+}
+
+// A run that had all of its steps already has trained nothing.
+nlohmann::ordered_json or_null(const train::RunSummary& summary, const auto& value) {
+  return summary.num_steps > 0 ? nlohmann::ordered_json(value) : nullptr;
+}
+
+nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path& folder) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"folder", folder.string()},
+                                 {"steps", summary.steps},
+                                 {"stopped", summary.was_stopped},
+                                 {"ended_early", summary.ended_early},
+                                 {"loss", or_null(summary, summary.loss)},
+                                 {"peak_bytes", or_null(summary, summary.peak_bytes)},
+                                 {"restarts", summary.num_restarts},
+                                 {"seconds", summary.seconds}};
+  if (summary.num_tokens > 0) {
+    json["tokens"] = summary.num_tokens;
+  } else {
+    json["audio_seconds"] = summary.audio_seconds;
+  }
+  if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
+    // None where no best checkpoint could be written.
+    const nlohmann::ordered_json best =
+        summary.best_step > 0 ? nlohmann::ordered_json(summary.best_metric) : nullptr;
+    if (last->is_of_text()) {
+      json["perplexity"] = last->perplexity();
+      json["best_perplexity"] = best;
+    } else {
+      json["wer"] = last->words.rate();
+      json["cer"] = last->characters.rate();
+      json["best_wer"] = best;
+    }
+    json["best_step"] = summary.best_step;
+  }
+  return json;
+}
+
+const char* end_text(const train::RunSummary& summary) {
+  if (summary.was_stopped) return "Stopped and saved";
+  return summary.ended_early ? "Ended early, because evaluations got no better," : "Done";
+}
+
+std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
+  if (summary.num_steps == 0)
+    return fmt::format("Nothing was trained: the run stands at step {}\nFiles: {}\n", summary.steps,
+                       folder.string());
+  const Amount amount{.audio_seconds = summary.audio_seconds, .num_tokens = summary.num_tokens};
+  std::string text =
+      fmt::format("{} after step {}: loss {:.4f}, peak {}, {} in {} ({})\n", end_text(summary),
+                  summary.steps, summary.loss, format_bytes(summary.peak_bytes), describe(amount),
+                  format_duration(summary.seconds), describe_speed(amount, summary.seconds));
+  if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
+    text += describe(*last);
+    text += summary.best_step > 0
+                ? fmt::format("; best {} at step {}\n", metric_text(*last, summary.best_metric),
+                              summary.best_step)
+                : "; no best checkpoint was written\n";
+  }
+  return text + fmt::format("Files: {}\n", folder.string());
+}
+
+// Everything the log says of a run also stands in its folder, of all its processes.
+void keep_log_in(const fs::path& folder) {
+  const BuildInfo build = build_info();
+  keep_log(folder / "log.txt",
+           fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
+}
+
+// What the configuration leaves open is decided when the data is known. `plan_yaml` is what the
+// run's folder gets when it is there.
+std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planner_for(
+    const ReadConfig& read, const OpenedDevice& opened, std::string& plan_yaml) {
+  if (!read.open.any()) return {};
+  return [&](const train::RunConfig& config, train::RunData& data) {
+    DecidedRun decided = decide_open(config, read.open, opened, data);
+    plan_yaml = std::move(decided.plan_yaml);
+    return decided.config;
+  };
+}
+
+// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+fs::path numbered_folder(const std::string& model, bool resumes) {
+  if (resumes) {
+    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
+      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
+      return *newest;
+    }
+  }
+  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
+  spdlog::info("files of this run go to {}", folder.string());
+  return folder;
+}
+
+fs::path run_folder_for(const TrainOptions& options, const NamedConfig& named) {
+  if (!options.out.empty()) return options.out;
+  const ReadConfig read = read_run_config(options.run, named);
+  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
+  return numbered_folder(read.model_name, options.resume || named.request.resumes);
+}
+
+// A run that is taken up: its folder, which is locked before anything in it is looked at, and the
+// checkpoint that it goes on from.
+struct FoundRun {
+  std::shared_ptr<const FolderLock> lock;
+  std::optional<fs::path> checkpoint;
+};
+
+FoundRun find_run(const TrainOptions& options, const NamedConfig& named) {
+  FoundRun found{.lock = std::make_shared<FolderLock>(run_folder_for(options, named)),
+                 .checkpoint = {}};
+  found.checkpoint =
+      train::choose_checkpoint(*found.lock, train::request_with(named.request, options.resume),
+                               [](const std::string& text) { spdlog::warn("{}", text); });
+  return found;
+}
+
+void run_train(const TrainOptions& options) {
+  survive_broken_pipes();
+  const NamedConfig named = name_run_config(options.run);
+  const auto [lock, checkpoint] = find_run(options, named);
+  ReadConfig read = read_run_config(options.run, named, checkpoint);
+  if (options.run.max_steps > 0) read.config.max_steps = options.run.max_steps;
+  const train::RunConfig& config = read.config;
+  check_has_data(config);
+  const fs::path& folder = lock->folder();
+  if (!checkpoint && !options.run.config.empty())
+    check_is_another(folder / train::kConfigFile, options.run.config);
+
+  TrainView view(options.log_every);
+  train::RunEvents events = view.events();
+  std::string plan_yaml;
+  // The run's folder is there when the plan is told.
+  events.planned = [&, show = events.planned](const train::RunPlan& plan) {
+    keep_log_in(folder);
+    if (!plan_yaml.empty()) write_text_synced(folder / "plan.yaml", plan_yaml);
+    show(plan);
+  };
+  events.should_stop = [] { return asked_to_end_ms.load() != 0; };
+  const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
+  train::Trainer trainer = make_trainer({.config = config,
+                                         .folder = folder,
+                                         .budget_bytes = opened.budget_bytes,
+                                         .device = opened.device,
+                                         .lock = lock,
+                                         .resume_from = checkpoint,
+                                         .inits_whole_model = read.inits_whole_model,
+                                         .decide = planner_for(read, opened, plan_yaml)},
+                                        std::move(events), opened);
+  listen_to_signals();
+  const train::RunSummary summary = run_or_advise(trainer, opened);
+  const std::string text = summary_text(summary, folder);
+  add_to_kept_log(text);
+  std::cout << (options.json ? json_text(to_json(summary, folder)) : text);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command = app.add_subcommand("train", "Train inside a memory budget");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<TrainOptions>();
+  add_run_options(*command, options->run);
+  // A plan is a configuration in which nothing is open.
+  command->add_option("--plan", options->run.config, "A plan.yaml of sotto plan")
+      ->excludes(command->get_option("--config"));
+  command->add_option("--pretend-device", options->pretended,
+                      "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
+  command->add_option("--out", options->out,
+                      "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
+  command
+      ->add_option("--max-steps", options->run.max_steps,
+                   "Number of updates; with --resume, where to stop early or extend to")
+      ->check(positive());
+  command->add_option("--log-every", options->log_every, "Updates between lines of the log")
+      ->check(positive());
+  command->add_flag("--resume", options->resume,
+                    "Go on from the newest checkpoint of the run, with its configuration; without "
+                    "--out, of the newest run of its name");
+  command->add_flag("--json", options->json, "Print the summary as JSON");
+  command->footer(
+      example("  sotto data demo --out demo_data\n"
+              "  sotto train --model tiny --train demo_data/train.jsonl --dev "
+              "demo_data/dev.jsonl --memory 300MiB",
+              "espeak-ng, which speaks the demo corpus; or manifests of your own"));
+  command->callback([options] { run_train(*options); });
+}
+
+}  // namespace sotto::cli

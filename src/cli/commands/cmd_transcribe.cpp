@@ -1,0 +1,137 @@
+// `sotto transcribe`: the text of audio files.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands/beam_choice.h"
+#include "cli/commands/command_line.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/number_checks.h"
+#include "cli/commands/opened_device.h"
+#include "cli/views/json_text.h"
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
+#include "sotto/train/recognition/recogniser.h"
+
+namespace sotto::cli {
+
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<std::string> files;
+  std::string memory = "auto";
+  std::string device = "cpu";
+  train::TranscribeOptions windows;
+  BeamChoice beam;
+  bool srt = false;
+  bool json = false;
+};
+
+void check(const Options& options) {
+  if (options.srt && options.json) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "--srt and --json",
+                       .expected = "one of them"});
+  }
+  if (options.srt && options.files.size() > 1) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = fmt::format("--srt and {} files", options.files.size()),
+                       .expected = "one file: subtitles are numbered from 1 in each"});
+  }
+}
+
+nlohmann::ordered_json to_json(const std::string& file, const train::Transcript& transcript) {
+  nlohmann::ordered_json words = nlohmann::ordered_json::array();
+  for (const train::Transcript::Word& word : transcript.words)
+    words.push_back({{"word", word.text}, {"start", word.start_s}, {"end", word.end_s}});
+  return {{"audio_filepath", file},
+          {"duration", transcript.seconds},
+          {"text", transcript.text},
+          {"words", std::move(words)}};
+}
+
+std::string to_text(const std::string& file, const train::Transcript& transcript,
+                    const Options& options) {
+  if (options.srt) return train::to_srt(transcript);
+  const std::string name = options.files.size() > 1 ? file + ": " : "";
+  return name + transcript.text + "\n";
+}
+
+// One file after the other: those that can be read are printed, whatever the others are.
+void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOptions& how,
+                    const Options& options) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::vector<std::string> failed;
+  for (const std::string& file : options.files) {
+    try {
+      const train::Transcript transcript = recogniser.transcribe(file, how);
+      if (options.json) {
+        json.push_back(to_json(file, transcript));
+      } else {
+        std::cout << to_text(file, transcript, options) << std::flush;
+      }
+    } catch (const DataError& error) {
+      if (options.files.size() == 1) throw;
+      spdlog::error("{}", error.what());
+      failed.push_back(file);
+    }
+  }
+  if (options.json) std::cout << json_text(json);
+  if (failed.empty()) return;
+  throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
+                   .found = fmt::format("{} could not be transcribed: {}", failed.size(),
+                                        fmt::join(failed, ", ")),
+                   .hint = "The transcripts of the others were printed; the reasons stand above."});
+}
+
+void run_transcribe(const Options& options) {
+  check(options);
+  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
+  const std::unique_ptr<train::BeamSearch> beam =
+      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
+  train::TranscribeOptions how = options.windows;
+  how.beam = beam.get();
+  transcribe_all(recogniser, how, options);
+}
+
+}  // namespace
+
+void add_transcribe(CLI::App& app, const GlobalOptions&) {
+  CLI::App* command =
+      app.add_subcommand("transcribe", "The text of audio files, with the times of words");
+  // Shared, because the callback is copied and has to outlive this function.
+  auto options = std::make_shared<Options>();
+  command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
+  command
+      ->add_option("--model,--checkpoint", options->model,
+                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
+      ->required();
+  command->add_option("--memory", options->memory,
+                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
+  command
+      ->add_option("--window", options->windows.window_s,
+                   "Seconds of a long file that are recognised at a time (30)")
+      ->check(positive());
+  command
+      ->add_option("--overlap", options->windows.overlap_s,
+                   "Seconds that neighbouring windows have in common (6)")
+      ->check(not_negative());
+  options->beam.add_to(*command);
+  command->add_flag("--srt", options->srt, "Print subtitles");
+  command->add_flag("--json", options->json, "Print JSON, with the time of each word");
+  command->footer(example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3",
+                          "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
+  command->callback([options] { run_transcribe(*options); });
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,91 @@
+#include "cli/commands/made_plan.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "cli/commands/planned_device.h"
+#include "cli/commands/planned_run.h"
+#include "sotto/plan/usual_data.h"
+
+namespace sotto::cli {
+
+namespace {
+
+// "small data, 3.2 h"
+std::string hours_text(double seconds) {
+  const double hours = seconds / 3600.0;
+  return fmt::format("{:.1f} h, {} data", hours,
+                     hours < 10.0 ? "small" : (hours > 100.0 ? "large" : "medium"));
+}
+
+struct RunLength {
+  double length = 0.0;
+  std::string name;
+};
+
+// Epochs, or fewer updates where so many are named.
+RunLength length_of_run(const train::RunConfig& config, double epoch_length,
+                        int64_t steps_an_epoch) {
+  const int64_t steps = train::total_steps(config, steps_an_epoch);
+  if (steps == config.epochs * steps_an_epoch)
+    return {.length = static_cast<double>(config.epochs) * epoch_length,
+            .name = fmt::format("{} epochs", config.epochs)};
+  return {.length = epoch_length * static_cast<double>(steps) / static_cast<double>(steps_an_epoch),
+          .name = fmt::format("{} updates", steps)};
+}
+
+}  // namespace
+
+MadePlan make_plan(const RunOptions& options) {
+  const ReadConfig read = read_run_config(options);
+  const train::RunConfig& config = read.config;
+  const PlannedDevice device = planned_device(config);
+  const bool is_text = config.model.is_language_model();
+  MadePlan made;
+  made.model_name = read.model_name;
+  if (config.data.train.empty()) {
+    made.source = std::make_shared<data::ExampleList>(plan::usual_data(config));
+    made.request = device.request(config, read.open, plan::usual_shape(config));
+  } else {
+    made.data = train::open_run_data(config, std::nullopt, {});
+    made.request = device.request(config, read.open, made.data->shape());
+    made.source = source_to_plan(made.request, *made.data);
+  }
+  const std::vector<float> lengths = made.source->lengths();
+  const double planned_length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  double length = planned_length;
+  std::string name = made.source->name();
+  if (!made.data) {
+    if (!is_text) length = plan::kUsualSeconds;
+    name = is_text ? "a thousand rows, as no --train was named"
+                   : "LibriSpeech train-clean-100, as no --train was named";
+  }
+  if (!is_text) name += " (" + hours_text(length) + ")";
+  made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
+  const RunLength run = length_of_run(
+      config, length,
+      std::llround(static_cast<double>(made.planner->steps_an_epoch()) * length / planned_length));
+  made.facts = {.device_name = device.name,
+                .is_elsewhere = device.is_elsewhere,
+                .budget_bytes = device.budget_bytes,
+                .constant_bytes = device.constant_bytes,
+                .data_name = std::move(name),
+                .run_length = run.length,
+                .run_name = run.name,
+                .is_text = is_text};
+  made.plan = made.planner->plan();
+  made.facts.host =
+      choose_besides(made.plan.best, made.request, *made.source, length, made.data.get());
+  if (device.is_elsewhere)
+    made.facts.host.reasons.push_back(
+        {.key = "device",
+         .value = made.request.config.device,
+         .why = fmt::format("planned for {}, by its data sheet", device.name)});
+  return made;
+}
+
+}  // namespace sotto::cli

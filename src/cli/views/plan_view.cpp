@@ -1,0 +1,307 @@
+#include "cli/views/plan_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sotto/core/config/config_json.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/files/atomic_folder.h"
+#include "sotto/core/units.h"
+#include "sotto/device/arena.h"
+#include "sotto/device/host_memory.h"
+#include "sotto/report/table.h"
+
+namespace sotto::cli {
+
+namespace {
+
+using device::Category;
+using plan::Way;
+using report::Align;
+using report::Table;
+
+const char* speed_unit(bool is_text) {
+  return is_text ? "tokens/s" : "audio-s/s";
+}
+
+std::string speed_text(const Way& way, const PlanFacts& facts) {
+  return fmt::format("{} {}", format_digits(way.speed()), speed_unit(facts.is_text));
+}
+
+double run_seconds(const Way& way, const PlanFacts& facts) {
+  return facts.run_length / way.speed();
+}
+
+double run_cost(const Way& way, const PlanFacts& facts) {
+  return facts.price * run_seconds(way, facts) / 3600.0;
+}
+
+// ", which costs 12.30"
+std::string cost_text(const Way& way, const PlanFacts& facts) {
+  if (facts.price == 0.0) return "";
+  return fmt::format(", which costs {:.2f}", run_cost(way, facts));
+}
+
+std::string bytes_table(const Way& way, const PlanFacts& facts) {
+  Table table({{"memory"}, {"at the peak", Align::kRight}});
+  const device::MemoryReport& worst = way.fit.worst;
+  for (int i = 0; i < device::kNumCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    table.add_row({std::string(device::name_of(category)),
+                   format_bytes(worst.at_peak[static_cast<size_t>(i)])});
+  }
+  const int64_t gaps = worst.high_water - worst.peak;
+  table.add_row({"between them", format_bytes(gaps)});
+  if (facts.constant_bytes > 0) {
+    table.add_row(
+        {facts.is_elsewhere ? "driver and libraries, allowed for" : "driver and libraries",
+         format_bytes(facts.constant_bytes)});
+  }
+  table.add_rule();
+  table.add_row({fmt::format("in all, in {}", worst.peak_moment.to_string()),
+                 format_bytes(worst.high_water + facts.constant_bytes)});
+  table.add_row({"budget", format_bytes(facts.budget_bytes)});
+  return table.to_string();
+}
+
+std::string host_table(const plan::HostMemoryPlan& memory) {
+  Table table({{"host memory"}, {"at most", Align::kRight}});
+  const auto add = [&](const char* what, int64_t bytes) {
+    if (bytes > 0) table.add_row({what, format_bytes(bytes)});
+  };
+  add("state and inputs of layers", memory.kept);
+  add("audio decoded ahead", memory.decoded_ahead);
+  add("audio kept for the next epoch", memory.audio_cache);
+  add("while a checkpoint is written", memory.checkpoint);
+  table.add_rule();
+  table.add_row({"in all", format_bytes(memory.total())});
+  return table.to_string();
+}
+
+// One place behind the point, or as many as show two digits.
+std::string milliseconds(double seconds) {
+  const double ms = 1e3 * seconds;
+  return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
+}
+
+// Kernels that take most of the time, the rest together.
+std::string time_table(const Way& way) {
+  std::vector<std::pair<double, std::string>> kernels;
+  for (const auto& [kernel, seconds] : way.time.by_kernel_s) kernels.emplace_back(seconds, kernel);
+  std::ranges::sort(kernels, std::greater<>());
+  Table table({{"time of a step"}, {"ms", Align::kRight}});
+  constexpr size_t kShown = 6;
+  double rest = 0.0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (i < kShown) {
+      table.add_row({kernels[i].second, milliseconds(kernels[i].first)});
+    } else {
+      rest += kernels[i].first;
+    }
+  }
+  table.add_row({"other kernels", milliseconds(rest)});
+  if (way.time.waiting_s > 0.0)
+    table.add_row({"waiting for the host or its link", milliseconds(way.time.waiting_s)});
+  table.add_rule();
+  table.add_row({fmt::format("in all, {} micro-batches", way.micro_batches),
+                 milliseconds(way.time.total_s())});
+  return table.to_string();
+}
+
+std::string ways_table(const plan::Plan& plan, const PlanFacts& facts) {
+  Table table({{"ways"},
+               {"state"},
+               {"tier"},
+               {"memory", Align::kRight},
+               {"speed", Align::kRight},
+               {"whole run", Align::kRight}});
+  const auto add = [&](const Way& way) {
+    table.add_row({std::string(name_of(way.config.numerics, train::kNumerics)),
+                   std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
+                   way.config.tier.to_string(),
+                   format_bytes(way.fit.worst.high_water + facts.constant_bytes),
+                   speed_text(way, facts), format_duration(run_seconds(way, facts))});
+  };
+  add(plan.best);
+  if (!plan.others.empty()) table.add_rule();
+  for (const Way& way : plan.others) add(way);
+  return table.to_string();
+}
+
+nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
+  const device::MemoryReport& worst = way.fit.worst;
+  nlohmann::ordered_json categories;
+  for (int i = 0; i < device::kNumCategories; ++i)
+    categories[std::string(device::name_of(static_cast<Category>(i)))] =
+        worst.at_peak[static_cast<size_t>(i)];
+  return {{"numerics", name_of(way.config.numerics, train::kNumerics)},
+          {"state", name_of(way.config.optimizer.state, optim::kStatePlaces)},
+          {"tier", way.config.tier.to_string()},
+          {"max_frames", way.config.max_frames},
+          {"micro_batches", way.micro_batches},
+          {"arena_bytes", worst.high_water},
+          {"total_bytes", worst.high_water + facts.constant_bytes},
+          {"host_bytes", worst.host_peak},
+          {"peak_bytes", categories},
+          {"peak_moment", worst.peak_moment.to_string()},
+          {"step_seconds", way.time.total_s()},
+          {"speed", way.speed()},
+          {"run_seconds", run_seconds(way, facts)},
+          {"run_cost", run_cost(way, facts)}};
+}
+
+// On a CPU the host's memory is the budget's own: null, unless one was named for what is kept
+// there.
+nlohmann::ordered_json host_budget_json(const plan::PlanRequest& request) {
+  const int64_t bytes = request.budget.host_bytes;
+  if (bytes == device::HostMemory::kUnlimited) return nullptr;
+  return bytes;
+}
+
+}  // namespace
+
+std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
+                      const PlanFacts& facts) {
+  std::string text;
+  if (request.open.numerics)
+    text += fmt::format("The arithmetic was left open: {}\n",
+                        name_of(plan.best.config.numerics, train::kNumerics));
+  text += fmt::format("{}{}, {}: {}, {} for {} of {}{}\n\n", facts.device_name,
+                      facts.is_elsewhere ? " (by its data sheet)" : "",
+                      format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
+                      format_duration(run_seconds(plan.best, facts)), facts.run_name,
+                      facts.data_name, cost_text(plan.best, facts));
+  text += bytes_table(plan.best, facts) + "\n" + host_table(facts.host.memory) + "\n" +
+          time_table(plan.best) + "\n" + ways_table(plan, facts) + "\n";
+  for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
+    text += fmt::format("{}: {}: {}\n", reason.key, reason.value, reason.why);
+  return text;
+}
+
+nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
+                                 const PlanFacts& facts) {
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"device", facts.device_name},
+                                 {"elsewhere", facts.is_elsewhere},
+                                 {"budget_bytes", facts.budget_bytes},
+                                 {"constant_bytes", facts.constant_bytes},
+                                 {"host_budget_bytes", host_budget_json(request)},
+                                 {"data", facts.data_name},
+                                 {"best", way_json(plan.best, facts)}};
+  for (const auto& [kernel, seconds] : plan.best.time.by_kernel_s)
+    json["best"]["kernel_seconds"][kernel] = seconds;
+  json["best"]["waiting_seconds"] = plan.best.time.waiting_s;
+  for (const Way& way : plan.others) json["others"].push_back(way_json(way, facts));
+  const plan::HostMemoryPlan& host = facts.host.memory;
+  json["host_bytes"] = {{"kept", host.kept},
+                        {"decoded_ahead", host.decoded_ahead},
+                        {"audio_cache", host.audio_cache},
+                        {"checkpoint", host.checkpoint}};
+  for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
+    json["reasons"].push_back({{"key", reason.key}, {"value", reason.value}, {"why", reason.why}});
+  return json;
+}
+
+std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
+                         const PlanFacts& facts) {
+  Table table({{"with"},
+               {"numerics"},
+               {"state"},
+               {"tier"},
+               {"speed", Align::kRight},
+               {"against this", Align::kRight}});
+  for (const plan::Outlook& outlook : outlooks) {
+    const std::string budget = format_bytes(outlook.arena_bytes + facts.constant_bytes);
+    if (!outlook.way) {
+      table.add_row({budget, "does not fit", "", "", "", ""});
+      continue;
+    }
+    const train::RunConfig& config = outlook.way->config;
+    table.add_row({budget, std::string(name_of(config.numerics, train::kNumerics)),
+                   std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+                   config.tier.to_string(), speed_text(*outlook.way, facts),
+                   fmt::format("{:.2f} times", outlook.way->speed() / best.speed())});
+  }
+  return table.to_string();
+}
+
+nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
+                                    const PlanFacts& facts) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const plan::Outlook& outlook : outlooks) {
+    nlohmann::ordered_json entry = {{"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};
+    if (outlook.way) entry["best"] = way_json(*outlook.way, facts);
+    json.push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans) {
+  const auto has_any = [&](bool is_text) {
+    return std::ranges::any_of(
+        plans, [&](const ComparedPlan& row) { return row.plan && row.facts.is_text == is_text; });
+  };
+  const bool is_mixed = has_any(true) && has_any(false);
+  const bool has_price =
+      std::ranges::any_of(plans, [](const ComparedPlan& row) { return row.facts.price > 0.0; });
+  std::vector<report::Column> columns = {
+      {std::string(what)},
+      {"numerics"},
+      {"state"},
+      {"tier"},
+      {"parts", Align::kRight},
+      {"memory", Align::kRight},
+      {is_mixed ? "speed" : speed_unit(has_any(true)), Align::kRight},
+      {"whole run", Align::kRight}};
+  if (has_price) columns.push_back({"cost", Align::kRight});
+  const size_t num_columns = columns.size();
+  Table table(std::move(columns));
+  std::string refusals;
+  for (const ComparedPlan& row : plans) {
+    std::vector<std::string> cells = {row.name, "cannot run"};
+    if (row.plan) {
+      const Way& way = row.plan->best;
+      cells = {row.name,
+               std::string(name_of(way.config.numerics, train::kNumerics)),
+               std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
+               way.config.tier.to_string(),
+               std::to_string(way.micro_batches),
+               format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
+               is_mixed ? speed_text(way, row.facts) : format_digits(way.speed()),
+               format_duration(run_seconds(way, row.facts))};
+      if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(way, row.facts)));
+    } else {
+      refusals += fmt::format("\n{}: {}\n", row.name, row.refused);
+    }
+    cells.resize(num_columns);
+    table.add_row(std::move(cells));
+  }
+  return table.to_string() + refusals;
+}
+
+nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans) {
+  nlohmann::ordered_json json = {{"format_version", 1}, {"plans", nlohmann::json::array()}};
+  for (const ComparedPlan& row : plans) {
+    nlohmann::ordered_json entry = {{"name", row.name}};
+    if (row.plan) {
+      entry["best"] = way_json(row.plan->best, row.facts);
+    } else {
+      entry["refused"] = row.refused;
+    }
+    json["plans"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
+                     const plan::PlanRequest& request, const plan::HostChoices& host) {
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  const ConfigNode tree = plan::write_plan(plan, request, host);
+  const std::string text = path.extension() == ".json" ? format_json(tree) : format_yaml(tree);
+  write_text_synced(path, text);
+}
+
+}  // namespace sotto::cli

@@ -1,0 +1,98 @@
+#include "sotto/core/config/config_tree.h"
+
+#include <utility>
+
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/files/text_file.h"
+
+namespace sotto {
+
+namespace {
+
+// The entry `key` of a map that --set is about to change; made where it is missing.
+ConfigNode& open_entry(ConfigNode& map, std::string_view key, const ConfigPlace& place) {
+  if (map.kind == ConfigNode::Kind::kEmpty) map.kind = ConfigNode::Kind::kMap;
+  if (map.kind != ConfigNode::Kind::kMap) {
+    refuse(place, {.found = fmt::format("'{}' is {}, so that it has no key '{}'", map.key,
+                                        describe_value(map), key)});
+  }
+  if (ConfigNode* entry = map.find(key)) return *entry;
+  map.children.push_back({.key = std::string(key), .key_place = place, .place = place});
+  return map.children.back();
+}
+
+}  // namespace
+
+const ConfigNode* ConfigNode::find(std::string_view entry_key) const {
+  if (kind != Kind::kMap) return nullptr;
+  for (const ConfigNode& child : children) {
+    if (child.key == entry_key) return &child;
+  }
+  return nullptr;
+}
+
+ConfigNode* ConfigNode::find(std::string_view entry_key) {
+  if (kind != Kind::kMap) return nullptr;
+  for (ConfigNode& child : children) {
+    if (child.key == entry_key) return &child;
+  }
+  return nullptr;
+}
+
+void add_entry(ConfigNode& map, ConfigNode entry) {
+  if (const ConfigNode* first = map.find(entry.key)) {
+    const int line = first->key_place.line;
+    refuse(entry.key_place,
+           {.found = fmt::format("the key '{}' stands there a second time{}", entry.key,
+                                 line > 0 ? fmt::format("; the first is in line {}", line) : "")});
+  }
+  map.children.push_back(std::move(entry));
+}
+
+void apply_override(ConfigNode& root, std::string_view text) {
+  const ConfigPlace place = {.source = fmt::format("--set {}", text)};
+  if (!is_utf8(text)) refuse(place, {.found = "it is not UTF-8"});
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    refuse(place, {.found = "it has no '='", .expected = "key=value or group.key=value"});
+  }
+  ConfigNode* node = &root;
+  for (std::string_view path = text.substr(0, equals);;) {
+    const size_t dot = path.find('.');
+    const std::string_view key = path.substr(0, dot);
+    if (key.empty()) {
+      refuse(place, {.found = "a key is empty", .expected = "key=value or group.key=value"});
+    }
+    node = &open_entry(*node, key, place);
+    if (dot == std::string_view::npos) break;
+    path.remove_prefix(dot + 1);
+  }
+  ConfigNode value = parse_yaml_value(std::string(text.substr(equals + 1)), place);
+  value.key = node->key;
+  value.key_place = place;
+  value.place = place;
+  *node = std::move(value);
+}
+
+std::string describe_value(const ConfigNode& node) {
+  switch (node.kind) {
+    case ConfigNode::Kind::kEmpty: return "without a value";
+    case ConfigNode::Kind::kPlain: return fmt::format("'{}'", node.text);
+    case ConfigNode::Kind::kQuoted: return fmt::format("the quoted text \"{}\"", node.text);
+    case ConfigNode::Kind::kList: return "a list";
+    case ConfigNode::Kind::kMap: return "a group of keys";
+  }
+  return {};
+}
+
+void refuse(const ConfigPlace& place, const Complaint& complaint) {
+  const std::string where =
+      place.line > 0 ? fmt::format("line {}, column {}: ", place.line, place.column) : "";
+  throw ConfigError({.attempted = fmt::format("reading {}", place.source),
+                     .found = where + complaint.found,
+                     .expected = complaint.expected,
+                     .hint = complaint.hint});
+}
+
+}  // namespace sotto

@@ -1,0 +1,168 @@
+// How a struct of options tells its fields, once, to whoever reads, writes or lists them:
+//
+//   struct EncoderOptions {
+//     // Transformer blocks.
+//     int64_t layers = 12;
+//     // Share of values set to zero in training.
+//     double dropout = 0.1;
+//     // Between the two products of the feed-forward part.
+//     Activation activation = Activation::kGelu;
+//
+//     void visit(OptionVisitor& visitor) {
+//       visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
+//       visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
+//       visitor.choice("activation", activation, "of the feed-forward part", kActivations);
+//     }
+//     void validate() const;  // where fields must agree with each other; throws ConfigError
+//   };
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sotto/core/config/config_tree.h"
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
+
+namespace sotto {
+
+// What an integer may be; both ends are allowed values. In bytes for a memory size.
+struct IntRange {
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+
+// What a number may be. In seconds for a duration.
+struct RealRange {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  // As min and max, but not themselves allowed.
+  double above = -std::numeric_limits<double>::infinity();
+  double below = std::numeric_limits<double>::infinity();
+};
+
+// One line of the table of an enum's names.
+template <class Enum>
+struct Named {
+  std::string_view name;
+  Enum value;
+};
+
+// The name of a value in such a table, and the value of a name that is known to be there.
+template <class Enum, size_t N>
+std::string_view name_of(Enum value, const std::array<Named<Enum>, N>& names) {
+  for (const Named<Enum>& entry : names) {
+    if (entry.value == value) return entry.name;
+  }
+  SOTTO_ASSERT(false, "a value has no name");
+  return {};
+}
+
+template <class Enum, size_t N>
+Enum value_of(std::string_view name, const std::array<Named<Enum>, N>& names) {
+  for (const Named<Enum>& entry : names) {
+    if (entry.name == name) return entry.value;
+  }
+  SOTTO_ASSERT(false, "the name '{}' has no value", name);
+  return {};
+}
+
+// One field, reduced to text in and text out.
+struct Option {
+  std::string_view key;
+  std::string_view help;
+  // What a value must be: "one of cpu, cuda"
+  std::string expected;
+  // The part of it that a reader of the file needs told: "cpu, cuda"; empty where there is none
+  std::string limits;
+  // Takes the value out of a node; returns the node that is wrong, nullptr where none is.
+  std::function<const ConfigNode*(const ConfigNode&)> read;
+  std::function<ConfigNode()> write;
+};
+
+class OptionVisitor;
+
+// A struct of options as a whole, top-level (without a key) or inside another.
+struct OptionGroup {
+  std::string_view key;
+  std::string_view help;
+  std::function<void(OptionVisitor&)> visit;
+  std::function<void()> validate;
+};
+
+// Meets the fields of a struct in their order. The help is one line without a full stop; limits and
+// choices need not be repeated in it.
+class OptionVisitor {
+ public:
+  virtual ~OptionVisitor() = default;
+
+  void value(std::string_view key, bool& value, std::string_view help);
+  void value(std::string_view key, int64_t& value, std::string_view help, IntRange range = {});
+  void value(std::string_view key, double& value, std::string_view help, RealRange range = {});
+  void value(std::string_view key, std::string& value, std::string_view help);
+  void value(std::string_view key, std::filesystem::path& value, std::string_view help);
+  void value(std::string_view key, MemorySize& value, std::string_view help);
+  void value(std::string_view key, std::vector<int64_t>& values, std::string_view help,
+             IntRange range = {});
+  void value(std::string_view key, std::vector<double>& values, std::string_view help,
+             RealRange range = {});
+  void value(std::string_view key, std::vector<std::string>& values, std::string_view help);
+
+  // Bytes, written "8GiB".
+  void bytes(std::string_view key, int64_t& value, std::string_view help, IntRange range = {});
+
+  // Seconds, written "15min".
+  void duration(std::string_view key, double& seconds, std::string_view help, RealRange range = {});
+
+  // One name, or a list of names, out of those given.
+  void choice(std::string_view key, std::string& value, std::string_view help,
+              const std::vector<std::string>& names);
+  void choice(std::string_view key, std::vector<std::string>& values, std::string_view help,
+              const std::vector<std::string>& names);
+  template <class Enum, size_t N>
+  void choice(std::string_view key, Enum& value, std::string_view help,
+              const std::array<Named<Enum>, N>& names) {
+    std::vector<std::string> words;
+    for (const Named<Enum>& entry : names) words.emplace_back(entry.name);
+    std::string word(name_of(value, names));
+    choice(key, word, help, words);
+    value = value_of(word, names);
+  }
+
+  // Another struct of options.
+  template <class Options>
+  void group(std::string_view key, Options& options, std::string_view help);
+
+ protected:
+  // Both act before they return: what they are given does not outlive the call.
+  virtual void visit_option(const Option& option) = 0;
+  virtual void visit_group(const OptionGroup& group) = 0;
+};
+
+// The group that `options` is; `options` must outlive it.
+template <class Options>
+OptionGroup as_group(Options& options) {
+  return {.key = {},
+          .help = {},
+          .visit = [&options](OptionVisitor& visitor) { options.visit(visitor); },
+          .validate =
+              [&] {
+                if constexpr (requires { options.validate(); }) options.validate();
+              }};
+}
+
+template <class Options>
+void OptionVisitor::group(std::string_view key, Options& options, std::string_view help) {
+  OptionGroup group = as_group(options);
+  group.key = key;
+  group.help = help;
+  visit_group(group);
+}
+
+}  // namespace sotto

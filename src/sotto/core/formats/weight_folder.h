@@ -1,0 +1,78 @@
+// The weights of a folder as Hugging Face lays it out: one file or several shards with an index,
+// in the safetensors format or in that of torch.save.
+//
+//   const auto folder = WeightFolder::open("wav2vec2-base");
+//   if (const TensorView* weight = folder.find("lm_head.weight")) copy(weight->bytes);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/core/formats/tensor_view.h"
+#include "sotto/core/formats/torch_file.h"
+
+namespace sotto {
+
+class WeightFolder {
+ public:
+  // Opens the first that is there of model.safetensors, model.safetensors.index.json with its
+  // shards, pytorch_model.bin, pytorch_model.bin.index.json with its shards. Throws DataError where
+  // there is none, where a file is refused, where a shard is missing or lacks a tensor that the
+  // index says it has, where two shards have one tensor.
+  static WeightFolder open(const std::filesystem::path& folder);
+
+  // In the order of the alphabet.
+  std::vector<std::string> names() const;
+
+  // The tensor of that name, nullptr where there is none. It lasts as long as the folder is open.
+  const TensorView* find(std::string_view name) const;
+
+  // The file that holds a tensor, for messages. The tensor must be there.
+  const std::filesystem::path& path_of(std::string_view name) const;
+
+  // What was opened, without the index.
+  const std::vector<std::filesystem::path>& files() const { return files_; }
+
+ private:
+  using File = std::variant<SafetensorsFile, TorchFile>;
+  struct Place {
+    const TensorView* view = nullptr;
+    size_t file = 0;
+  };
+
+  WeightFolder() = default;
+
+  void add_file(const std::filesystem::path& path);
+  void add_shards(const std::filesystem::path& index);
+
+  std::vector<std::filesystem::path> files_;
+  std::vector<File> opened_;
+  std::map<std::string, Place, std::less<>> tensors_;
+};
+
+struct WeightFolderOptions {
+  // Of each file.
+  SafetensorsMetadata metadata = {{"format", "pt"}};
+  // Tensors of one file; a tensor that is larger gets a file of its own. As transformers has it.
+  int64_t max_shard_bytes = 5'000'000'000;
+  // As write_safetensors() takes it.
+  FetchBytes fetch = {};
+};
+
+// Writes model.safetensors or, where that would be too large, model-00001-of-0000N.safetensors and
+// so on with model.safetensors.index.json, as transformers names them. The folder must be there. Is
+// not synced and not atomic: write into an AtomicFolder. Throws DataError where it cannot be
+// written.
+void write_weight_folder(const std::filesystem::path& folder,
+                         std::span<const SafetensorsEntry> entries,
+                         const WeightFolderOptions& options = {});
+
+}  // namespace sotto

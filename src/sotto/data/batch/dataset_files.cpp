@@ -1,0 +1,139 @@
+// What the files of a dataset are, without decoding them: whether they are there, and whether they
+// are still the same.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "sotto/core/files/input_file.h"
+#include "sotto/core/hash.h"
+#include "sotto/core/parallel.h"
+#include "sotto/core/rng.h"
+#include "sotto/data/audio/audio.h"
+#include "sotto/data/audio/features.h"
+#include "sotto/data/batch/dataset.h"
+
+namespace sotto::data {
+
+namespace {
+
+// All files together; of one, its part of that. What training reads soon anyway, in seconds.
+constexpr int64_t kMostHashedBytes = int64_t{512} << 20;
+// Number of pieces that are read of a longer file, the first and the last among them.
+constexpr int64_t kPieces = 16;
+constexpr int64_t kReadBytes = int64_t{1} << 20;
+constexpr uint64_t kHashSeed = 1000;
+
+// Places of items, one in each of `count` equal parts of all of them, rising.
+std::vector<int64_t> choose_places(int64_t num_items, int64_t count) {
+  const RandomStream stream({.seed = kHashSeed, .purpose = Purpose::kShuffle});
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = i * num_items / count;
+    const int64_t size = (i + 1) * num_items / count - begin;
+    const auto within =
+        static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) * static_cast<float>(size));
+    places.push_back(begin + std::min(within, size - 1));
+  }
+  return places;
+}
+
+// The bytes from `begin` to `end`, as `read(offset, bytes)` gives them: all, or pieces that are
+// `most` bytes together.
+template <class Read>
+uint64_t hash_range(int64_t begin, int64_t end, int64_t most, const Read& read) {
+  const int64_t length = end - begin;
+  const bool is_whole = length <= most;
+  const int64_t piece = is_whole ? length : most / kPieces;
+  std::vector<char> buffer(static_cast<size_t>(std::clamp<int64_t>(piece, 0, kReadBytes)));
+  uint64_t hash = hash_combine(1, static_cast<uint64_t>(length));
+  for (int64_t i = 0; i < (is_whole ? 1 : kPieces); ++i) {
+    const int64_t offset = begin + (is_whole ? 0 : i * (length - piece) / (kPieces - 1));
+    for (int64_t done = 0; done < piece; done += std::ssize(buffer)) {
+      const auto size = static_cast<size_t>(std::min<int64_t>(piece - done, std::ssize(buffer)));
+      const int64_t got = read(offset + done, std::span(buffer).first(size));
+      hash = hash_combine(hash, hash_bytes({buffer.data(), static_cast<size_t>(got)}));
+    }
+  }
+  return hash;
+}
+
+// A file, or the rows of one; an archive's member is hashed by its name in `path`.
+struct HashedFile {
+  std::filesystem::path path;
+  int64_t begin = 0;
+  // -1: to its end.
+  int64_t end = -1;
+};
+
+uint64_t hash_file(const HashedFile& file, int64_t most, TarShards& shards) {
+  if (const std::optional<TarMember> member = tar_member(file.path)) {
+    const FilePart content = shards.find(*member);
+    return hash_range(0, content.size, most, [&](int64_t offset, std::span<char> bytes) {
+      return content.read(offset, bytes);
+    });
+  }
+  const InputFile opened = InputFile::open(file.path, "a file of the training data");
+  const int64_t end = file.end < 0 ? opened.size() : file.end;
+  return hash_range(file.begin, end, most, [&](int64_t offset, std::span<char> bytes) {
+    return opened.read(offset, bytes);
+  });
+}
+
+}  // namespace
+
+void Dataset::check_file(const Utterance& line) const {
+  if (line.feature_dim == 0) {
+    audio_info(manifest_.path_of(line), *shards_);
+    return;
+  }
+  // Where its last row is there, all of them are.
+  read_features({.path = manifest_.path_of(line),
+                 .frame_offset = line.frame_offset + std::max<int64_t>(0, line.num_frames - 1),
+                 .num_frames = std::min<int64_t>(1, line.num_frames),
+                 .feature_dim = line.feature_dim});
+}
+
+void Dataset::check_files() const {
+  if (options_.broken != Policy::kError) return;
+  parallel_for(num_items(), [&](int64_t place) {
+    const Item item = item_at(place);
+    try {
+      check_file(item.line);
+    } catch (const DataError& error) {
+      throw error_of(item.line, error);
+    }
+  });
+}
+
+std::vector<FileHash> Dataset::hash_files(int64_t max_files) const {
+  constexpr int64_t kHalfBytes = 2;
+  // By path and beginning: segments of a recording share it.
+  std::map<std::pair<std::string, int64_t>, HashedFile> files;
+  for (const int64_t place : choose_places(num_items(), std::min(num_items(), max_files))) {
+    const Utterance line = manifest_.at(utterance_at(place));
+    HashedFile file{.path = manifest_.path_of(line)};
+    // Many utterances lie in a file of features; .npy files have a header before their rows.
+    if (line.feature_dim > 0 && file.path.extension() != ".npy") {
+      file.begin = line.frame_offset * line.feature_dim * kHalfBytes;
+      file.end = file.begin + line.num_frames * line.feature_dim * kHalfBytes;
+    }
+    files.try_emplace({line.file, file.begin}, file);
+  }
+  std::vector<std::pair<FileHash, const HashedFile*>> found;
+  for (const auto& [key, file] : files) found.push_back({{.path = key.first}, &file});
+  const int64_t most = kMostHashedBytes / std::max<int64_t>(1, std::ssize(found));
+  parallel_for(std::ssize(found), [&](int64_t i) {
+    auto& [result, file] = found[static_cast<size_t>(i)];
+    try {
+      result.hash = hash_file(*file, most, *shards_);
+    } catch (const DataError&) {
+      result.hash = 0;
+    }
+  });
+  std::vector<FileHash> hashes;
+  for (auto& [result, file] : found) hashes.push_back(std::move(result));
+  return hashes;
+}
+
+}  // namespace sotto::data

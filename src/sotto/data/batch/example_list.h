@@ -1,0 +1,43 @@
+// Items that are in memory already, as a source of them.
+#pragma once
+
+#include <utility>
+
+#include "sotto/data/batch/source.h"
+
+namespace sotto::data {
+
+class ExampleList : public Source {
+ public:
+  // `lengths`: as the sampler would have them; empty where nothing asks for them.
+  explicit ExampleList(std::vector<Example> examples, std::vector<float> lengths = {})
+      : examples_(std::move(examples)), lengths_(std::move(lengths)) {}
+
+  const std::vector<Example>& examples() const { return examples_; }
+
+  std::string name() const override { return "memory"; }
+  std::string where(int64_t utterance) const override { return std::to_string(utterance); }
+  uint64_t fingerprint() const override { return 0; }
+  int64_t num_items() const override { return std::ssize(examples_); }
+  int64_t utterance_at(int64_t place) const override { return at(place).utterance; }
+  int64_t num_skipped() const override { return 0; }
+  std::vector<float> lengths() const override { return lengths_; }
+  ExampleSize size_of(int64_t place) const override { return data::size_of(at(place)); }
+  int64_t bytes_a_row() const override { return 0; }
+  Example dry_example(const ExampleSize& size) const override {
+    if (!examples_.front().tokens.empty()) return make_dry_text(size.rows, size.segments);
+    return make_dry_example(size.rows, examples_.front().feature_dim, size.labels);
+  }
+  Example dry_at(int64_t place) const override { return at(place); }
+  std::variant<Example, SkippedUtterance> load(int64_t place, int64_t) const override {
+    return at(place);
+  }
+
+ private:
+  const Example& at(int64_t place) const { return examples_[static_cast<size_t>(place)]; }
+
+  std::vector<Example> examples_;
+  std::vector<float> lengths_;
+};
+
+}  // namespace sotto::data

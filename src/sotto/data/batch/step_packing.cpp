@@ -1,0 +1,143 @@
+#include "sotto/data/batch/step_packing.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace sotto::data {
+
+namespace {
+
+using MicroBatches = std::vector<std::vector<int64_t>>;
+
+struct Room {
+  int64_t frames, labels, utterances;
+
+  bool takes(const UtteranceSize& size) const {
+    return size.frames <= frames && size.labels <= labels && utterances > 0;
+  }
+  void take(const UtteranceSize& size) {
+    frames -= size.frames;
+    labels -= size.labels;
+    --utterances;
+  }
+};
+
+Room whole_room(const MicroBatchLimits& limits) {
+  return {.frames = limits.max_frames,
+          .labels = limits.max_labels,
+          .utterances = limits.max_utterances};
+}
+
+// First fit of the places in the given order.
+MicroBatches first_fit(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+                       const std::vector<int64_t>& places) {
+  MicroBatches micro_batches;
+  std::vector<Room> rooms;
+  for (const int64_t place : places) {
+    const UtteranceSize& size = sizes[static_cast<size_t>(place)];
+    const auto room =
+        std::ranges::find_if(rooms, [&](const Room& candidate) { return candidate.takes(size); });
+    const auto index = static_cast<size_t>(room - rooms.begin());
+    if (room == rooms.end()) {
+      rooms.push_back(whole_room(limits));
+      micro_batches.emplace_back();
+    }
+    rooms[index].take(size);
+    micro_batches[index].push_back(place);
+  }
+  return micro_batches;
+}
+
+// No packing has fewer.
+int64_t fewest_conceivable(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+                           const std::vector<int64_t>& places) {
+  int64_t frames = 0;
+  int64_t labels = 0;
+  for (const int64_t place : places) {
+    frames += sizes[static_cast<size_t>(place)].frames;
+    labels += sizes[static_cast<size_t>(place)].labels;
+  }
+  const auto needed = [](int64_t total, int64_t limit) { return (total - 1) / limit + 1; };
+  return std::max({needed(frames, limits.max_frames), needed(labels, limits.max_labels),
+                   needed(std::ssize(places), limits.max_utterances), int64_t{1}});
+}
+
+// Into `count` micro-batches, each utterance into the shortest that takes it; none where one finds
+// no room.
+std::optional<MicroBatches> spread(std::span<const UtteranceSize> sizes,
+                                   const MicroBatchLimits& limits,
+                                   const std::vector<int64_t>& places, int64_t count) {
+  MicroBatches micro_batches(static_cast<size_t>(count));
+  std::vector<Room> rooms(static_cast<size_t>(count), whole_room(limits));
+  for (const int64_t place : places) {
+    const UtteranceSize& size = sizes[static_cast<size_t>(place)];
+    std::optional<size_t> best;
+    for (size_t i = 0; i < rooms.size(); ++i) {
+      if (rooms[i].takes(size) && (!best || rooms[i].frames > rooms[*best].frames)) best = i;
+    }
+    if (!best) return std::nullopt;
+    rooms[*best].take(size);
+    micro_batches[*best].push_back(place);
+  }
+  return micro_batches;
+}
+
+MicroBatches pack(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+                  std::vector<int64_t> places) {
+  if (places.empty()) return {};
+  const auto by = [&](int64_t UtteranceSize::* field) {
+    return [&sizes, field](int64_t place) { return sizes[static_cast<size_t>(place)].*field; };
+  };
+  // Stable: equals stay in the order of the step.
+  std::vector<int64_t> by_labels = places;
+  std::ranges::stable_sort(by_labels, std::greater<>(), by(&UtteranceSize::labels));
+  std::ranges::stable_sort(places, std::greater<>(), by(&UtteranceSize::frames));
+  MicroBatches fitted = first_fit(sizes, limits, places);
+  MicroBatches fitted_by_labels = first_fit(sizes, limits, by_labels);
+  if (fitted_by_labels.size() < fitted.size()) fitted = std::move(fitted_by_labels);
+  for (int64_t count = fewest_conceivable(sizes, limits, places); count <= std::ssize(fitted);
+       ++count) {
+    for (const std::vector<int64_t>& order : {places, by_labels}) {
+      if (std::optional<MicroBatches> found = spread(sizes, limits, order, count))
+        return std::move(*found);
+    }
+  }
+  return fitted;
+}
+
+MicroBatches pack_by_count(int64_t num_utterances, int64_t count) {
+  MicroBatches micro_batches;
+  for (int64_t place = 0; place < num_utterances; ++place) {
+    if (micro_batches.empty() || std::ssize(micro_batches.back()) == count)
+      micro_batches.emplace_back();
+    micro_batches.back().push_back(place);
+  }
+  return micro_batches;
+}
+
+}  // namespace
+
+StepPacking pack_step(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits) {
+  StepPacking packing;
+  if (limits.is_adaptive) {
+    std::vector<int64_t> places;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const bool fits = whole_room(limits).takes(sizes[i]);
+      (fits ? places : packing.too_large).push_back(static_cast<int64_t>(i));
+    }
+    packing.micro_batches = pack(sizes, limits, std::move(places));
+  } else {
+    packing.micro_batches = pack_by_count(std::ssize(sizes), limits.max_utterances);
+  }
+  const auto longest = [&](const std::vector<int64_t>& micro_batch) {
+    int64_t frames = 0;
+    for (const int64_t place : micro_batch)
+      frames = std::max(frames, sizes[static_cast<size_t>(place)].frames);
+    return frames;
+  };
+  std::ranges::stable_sort(packing.micro_batches, std::greater<>(), longest);
+  for (std::vector<int64_t>& micro_batch : packing.micro_batches) std::ranges::sort(micro_batch);
+  return packing;
+}
+
+}  // namespace sotto::data

@@ -1,0 +1,56 @@
+// A text cut into rows of the sequence length: what a language model takes in the place of
+// utterances. Row i has the tokens from i * length on, whatever documents they are of, so that all
+// rows but the last are full and every token is once the input in an epoch.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/data/batch/source.h"
+#include "sotto/data/text/token_file.h"
+
+namespace sotto::data {
+
+class TextRows : public Source {
+ public:
+  // `path`: of the text, for messages.
+  TextRows(std::filesystem::path path, TokenFile tokens, int64_t length);
+
+  const TokenFile& tokens() const { return tokens_; }
+  int64_t length() const { return length_; }
+
+  // A row by its number. Its documents, or what it has of them, are its segments: attention does
+  // not look from one into another, and positions begin anew in each. The label of a token is the
+  // one behind it, also where that is the first of the next row; the last of a document has none.
+  Example row(int64_t number) const;
+
+  std::string name() const override { return path_.string(); }
+  std::string where(int64_t row) const override;
+  uint64_t fingerprint() const override;
+  int64_t num_items() const override { return (tokens_.size() + length_ - 1) / length_; }
+  int64_t utterance_at(int64_t place) const override { return place; }
+  int64_t num_skipped() const override { return 0; }
+  std::vector<float> lengths() const override;
+  ExampleSize size_of(int64_t place) const override;
+  int64_t bytes_a_row() const override { return 2 * int64_t{sizeof(int32_t)}; }
+  Example dry_example(const ExampleSize& size) const override {
+    return make_dry_text(size.rows, size.segments);
+  }
+  Example dry_at(int64_t place) const override { return row(place); }
+  std::variant<Example, SkippedUtterance> load(int64_t place, int64_t) const override {
+    return row(place);
+  }
+
+ private:
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  // Of a row, in the file.
+  Range tokens_of(int64_t number) const;
+
+  std::filesystem::path path_;
+  TokenFile tokens_;
+  int64_t length_;
+};
+
+}  // namespace sotto::data

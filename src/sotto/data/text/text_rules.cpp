@@ -1,0 +1,121 @@
+#include "sotto/data/text/text_rules.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "sotto/core/error.h"
+#include "sotto/core/files/text_file.h"
+#include "sotto/core/utf8.h"
+
+namespace sotto::data {
+
+namespace {
+
+// Unicode's property White_Space: a short list that does not change.
+bool is_space(char32_t code) {
+  if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
+  return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
+         code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+bool is_apostrophe(char32_t code) {
+  return code == '\'' || code == 0x2019;
+}
+
+bool is_punctuation(char32_t code) {
+  return code < 0x80 ? std::ispunct(static_cast<int>(code)) != 0 : Unicode::is_punctuation(code);
+}
+
+char32_t in_case(char32_t code, LetterCase letter_case) {
+  switch (letter_case) {
+    case LetterCase::kKeep: return code;
+    case LetterCase::kLower:
+      if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + ('a' - 'A') : code;
+      return Unicode::lower(code);
+    case LetterCase::kUpper:
+      if (code < 0x80) return code >= 'a' && code <= 'z' ? code - ('a' - 'A') : code;
+      return Unicode::upper(code);
+  }
+  return code;
+}
+
+std::string normalise(std::string text, UnicodeForm form) {
+  // ASCII is its own form.
+  if (form == UnicodeForm::kNone || is_ascii(text)) return text;
+  return Unicode::normalise(text, form);
+}
+
+// Case, punctuation and whitespace, character by character.
+std::string rewrite(const std::string& text, const TextRules& rules) {
+  std::string made;
+  made.reserve(text.size());
+  bool has_space = false;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view character = character_at(text, at);
+    at += character.size();
+    const char32_t code = code_point_of(character);
+    const bool is_removed = rules.punctuation == Punctuation::kRemove && is_punctuation(code) &&
+                            rules.keep_characters.find(character) == std::string::npos;
+    if (is_space(code) || (is_removed && !is_apostrophe(code))) {
+      has_space = !made.empty();
+    } else if (!is_removed) {
+      if (has_space) made += ' ';
+      has_space = false;
+      append_utf8(made, in_case(code, rules.letter_case));
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+void TextRules::visit(OptionVisitor& visitor) {
+  visitor.choice("unicode", unicode, "the form of characters", kUnicodeForms);
+  visitor.choice("case", letter_case, "of letters", kLetterCases);
+  visitor.choice("punctuation", punctuation, "and symbols", kPunctuations);
+  visitor.value("keep_characters", keep_characters,
+                "what stays where punctuation is removed, such as '-");
+}
+
+void TextRules::validate() const {
+  if (unicode == UnicodeForm::kNfkc && !Unicode::is_available()) {
+    throw ConfigError({.attempted = "setting up the rules of texts",
+                       .found = "unicode: nfkc, in a build without utf8proc",
+                       .expected = "none, or nfc for texts of ASCII",
+                       .hint = "Install libutf8proc-dev and build again."});
+  }
+  if (!keep_characters.empty() && punctuation == Punctuation::kKeep) {
+    throw ConfigError({.attempted = "setting up the rules of texts",
+                       .found = "keep_characters, where all punctuation is kept",
+                       .expected = "punctuation: remove, or no keep_characters"});
+  }
+  if (!is_utf8(keep_characters)) {
+    throw ConfigError({.attempted = "setting up the rules of texts",
+                       .found = "keep_characters that are not UTF-8",
+                       .expected = "characters in UTF-8"});
+  }
+}
+
+std::string TextRules::apply(std::string_view text) const {
+  if (!is_utf8(text)) {
+    throw DataError({.attempted = "applying the rules of texts",
+                     .found = "bytes that are not UTF-8",
+                     .expected = "text in UTF-8"});
+  }
+  std::string made = rewrite(normalise(std::string(text), unicode), *this);
+  if (letter_case == LetterCase::kKeep && punctuation == Punctuation::kKeep) return made;
+  // Another case may be composed, and a mark between two characters may have kept them apart.
+  return normalise(made, unicode);
+}
+
+bool TextRules::keeps_each(std::span<const char32_t> characters) const {
+  // From here on there are marks that join the character before them.
+  constexpr char32_t kFirstMark = 0x300;
+  return std::ranges::all_of(characters, [&](char32_t character) {
+    std::string text;
+    append_utf8(text, character);
+    return character < kFirstMark && (character == U' ' || apply(text) == text);
+  });
+}
+
+}  // namespace sotto::data

@@ -1,0 +1,78 @@
+// Self-attention over a pack: every frame sees the frames of its own utterance, all of them or
+// those in a window around it. N frames of a pack, H heads of head size D / H, T_u frames of
+// utterance u. Scores are scaled by 1 / sqrt(head size), then a bias may be added; arithmetic is
+// fp32 for every type.
+//
+// Allocates, kTiled: forward y and the logsumexp; backward dqkv, and as workspace fp32 [H, N] and,
+// for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the stack. On a GPU
+// FlashAttention or efficient attention does it where they have the shape, and takes what
+// attention_library.h declares; a bias goes to the kernel of ours, which takes what is said above.
+// Allocates, kPlain: forward y and the probabilities, and as workspace the scores of the longest
+// utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "sotto/kernels/base/packing.h"
+
+namespace sotto::kernels {
+
+struct Attention {
+  enum class Variant {
+    kTiled,  // the normal one: memory grows with N
+    kPlain,  // holds all scores, the baseline to compare with: memory grows with the squares of T_u
+  };
+
+  struct Options {
+    int64_t num_heads = 1;
+    // How many frames before and after itself a frame sees; absent: all of its utterance.
+    std::optional<int64_t> left = std::nullopt;
+    std::optional<int64_t> right = std::nullopt;
+    Variant variant = Variant::kTiled;
+  };
+
+  // Largest head size: tiles on the stack are made for it.
+  static constexpr int64_t kMaxHeadSize = 256;
+
+  struct Result {
+    at::Tensor y;  // [N, D], type of qkv
+    // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32
+    // (efficient attention: padded).
+    // kPlain: the probabilities, [sum over utterances of H T_u T_u], type of qkv; utterance by
+    // utterance, each [H, T_u, T_u] with a row a query.
+    at::Tensor softmax;
+  };
+
+  // What is added to the scaled scores, as relative positions are.
+  struct Bias {
+    // [sum over utterances of H T_u T_u], type of qkv, finite; laid out as the probabilities of
+    // kPlain are. What lies outside of the window has no effect.
+    const at::Tensor& values;
+    // Where wanted: backward fills it with the gradient of the values, shape and type of those.
+    // Zero outside of the window. Forward leaves it alone.
+    at::Tensor* gradient = nullptr;
+  };
+
+  struct BackwardInputs {
+    const at::Tensor& dy;       // [N, D]
+    const at::Tensor& qkv;      // [N, 3 D]
+    const at::Tensor& y;        // [N, D]; kPlain does not read it
+    const at::Tensor& softmax;  // as in Result
+  };
+
+  // qkv [N, 3 D]: a row holds q, k and v of a frame, each [H, D / H].
+  static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options,
+                        const Bias* bias = nullptr);
+
+  // dqkv [N, 3 D], of the options and the bias that forward had.
+  static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
+                             const Options& options, const Bias* bias = nullptr);
+
+  // Pairs of a query and a key that it sees, in the whole pack: what the cost grows with.
+  static int64_t num_pairs(const Packing& packing, const Options& options);
+};
+
+}  // namespace sotto::kernels

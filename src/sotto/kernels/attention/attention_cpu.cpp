@@ -1,0 +1,367 @@
+// Attention in tiles, after FlashAttention-2 (Dao 2023, algorithms 1 and 2): the softmax is taken
+// along with the products, one tile of keys after the other, and backward makes the probabilities
+// anew from the logsumexp.
+#include "sotto/kernels/attention/attention_cpu.h"
+
+#include "sotto/kernels/attention/attention_tile.h"
+#include "sotto/kernels/simd/cpu_kernel.h"
+#include "sotto/kernels/simd/simd_math.h"
+
+namespace sotto::kernels::detail {
+
+namespace {
+
+using simd::Full;
+using simd::Lanes;
+
+// --- how the work is cut
+
+// body(utterance, head, length) for each head of each utterance.
+template <class Body>
+void for_each_head(const AttentionShape& shape, Body body) {
+  for (int64_t utterance = 0; utterance < shape.packing.num_utterances(); ++utterance) {
+    for (int64_t head = 0; head < shape.num_heads; ++head) {
+      body(utterance, head, shape.length_of(utterance));
+    }
+  }
+}
+
+// A piece for each wide tile of queries, with all keys that they see.
+Work work_by_queries(const AttentionShape& shape) {
+  Work work;
+  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
+    for_each_tile<kWideTile>({0, length}, [&](const Span& queries) {
+      const Span keys = shape.keys_of(queries, length);
+      work.add({utterance, head, queries, keys}, queries.size() * keys.size() * shape.head_size);
+    });
+  });
+  return work;
+}
+
+// A piece for each wide tile of keys, with all queries that see them.
+Work work_by_keys(const AttentionShape& shape) {
+  Work work;
+  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
+    for_each_tile<kWideTile>({0, length}, [&](const Span& keys) {
+      const Span queries = shape.queries_of(keys, length);
+      work.add({utterance, head, queries, keys}, queries.size() * keys.size() * shape.head_size);
+    });
+  });
+  return work;
+}
+
+// A piece for each head of each utterance.
+Work work_by_heads(const AttentionShape& shape) {
+  Work work;
+  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
+    const Span all{0, length};
+    int64_t pairs = 0;
+    for_each_tile<kWideTile>(all, [&](const Span& keys) {
+      pairs += keys.size() * shape.queries_of(keys, length).size();
+    });
+    work.add({utterance, head, all, all}, pairs * shape.head_size);
+  });
+  return work;
+}
+
+// --- forward
+
+// A wide tile of queries. Scores are kept as [keys, queries]: the largest score and the sum are
+// then found for sixteen queries at a time.
+struct ForwardTiles {
+  const TileProduct& product = TileProduct::best();
+  HeadTile<kWideTile> q_rows;
+  HeadTile<kWideTile> q;  // [head size, queries]
+  HeadTile<kWideTile> y;  // [queries, head size], up to a factor for each query
+  HeadTile<kTile> k;      // [keys, head size], scaled
+  HeadTile<kTile> v;      // [keys, head size]
+  ScoreTile scores;
+  // By query:
+  alignas(64) float largest[kWideTile];  // of the scores so far
+  alignas(64) float sum[kWideTile];      // of exp(score - largest)
+  alignas(64) float factor[kWideTile];   // what y is to be multiplied by
+
+  // `bias`: of this head, [T, T], or null.
+  template <class T>
+  void run(const QkvRows<const T>& head, const T* bias, const AttentionShape& shape,
+           const Piece& piece) {
+    const int64_t length = shape.length_of(piece.utterance);
+    const int64_t num_queries = piece.queries.size();
+    load_tile(q_rows, head.q, piece.queries);
+    transpose_tile(q, q_rows, num_queries, shape.head_size);
+    y.set_zero(num_queries, shape.head_size);
+    // Finite, so that a query without a key in the first tile gives no NaN.
+    std::fill_n(largest, kWideTile, std::numeric_limits<float>::lowest());
+    std::fill_n(sum, kWideTile, 0.0f);
+    for_each_tile<kTile>(piece.keys, [&](const Span& keys) {
+      load_tile(k, head.k, keys, score_scale(shape.head_size));
+      load_tile(v, head.v, keys);
+      product.assign(scores.matrix(), k.matrix(), q.matrix(),
+                     {keys.size(), num_queries, shape.head_size});
+      if (bias != nullptr)
+        add_bias_transposed(scores.matrix(), columns_of(bias, length, keys), piece.queries);
+      if (!shape.all_see_all(piece.queries, keys)) {
+        const ScoreMask mask{keys, piece.queries, /*before=*/shape.right, /*after=*/shape.left};
+        mask.apply(scores.matrix());
+      }
+      to_probabilities(keys.size(), num_queries);
+      apply_factors(num_queries);
+      product.add_transposed(y.matrix(), scores.matrix(), v.matrix(),
+                             {num_queries, shape.head_size, keys.size()});
+    });
+    for (int64_t query = 0; query < num_queries; ++query) factor[query] = 1.0f / sum[query];
+    apply_factors(num_queries);
+  }
+
+  // Scores become exp(score - largest). Where the largest has grown, what was summed before counts
+  // for less.
+  void to_probabilities(int64_t num_keys, int64_t num_queries) {
+    for (int64_t i = 0; i < num_queries; i += simd::kLanes) {
+      const Lanes before = simd::load(largest + i, Full{});
+      Lanes now = before;
+      for (int64_t key = 0; key < num_keys; ++key) {
+        now = simd::max(now, simd::load(scores.at + key * kWideTile + i, Full{}));
+      }
+      const Lanes shrink = simd::exp(before - now);
+      Lanes total = simd::load(sum + i, Full{}) * shrink;
+      for (int64_t key = 0; key < num_keys; ++key) {
+        float* score = scores.at + key * kWideTile + i;
+        const Lanes p = simd::exp(simd::load(score, Full{}) - now);
+        simd::store(score, p, Full{});
+        total += p;
+      }
+      simd::store(largest + i, now, Full{});
+      simd::store(sum + i, total, Full{});
+      simd::store(factor + i, shrink, Full{});
+    }
+  }
+
+  void apply_factors(int64_t num_queries) {
+    for (int64_t query = 0; query < num_queries; ++query) {
+      if (factor[query] == 1.0f) continue;
+      float* row = y.at + query * y.stride;
+      for (int64_t i = 0; i < y.stride; i += simd::kLanes) {
+        simd::store(row + i, simd::load(row + i, Full{}) * factor[query], Full{});
+      }
+    }
+  }
+};
+
+// --- backward
+
+// Which gradients a pass makes.
+enum class Pass { kAll, kQueries, kKeys };
+
+// The operands of one head of one utterance.
+template <class T>
+struct BackwardHead {
+  QkvRows<const T> in;
+  Rows<const T> dy;
+  QkvRows<T> out;
+  Rows<float> dq_sum;
+  const float* logsumexp;  // [length]
+  const float* delta;      // [length]
+  const T* bias;           // [length, length] or null
+  T* d_bias;               // likewise
+  int64_t length;
+};
+
+// Wide tiles of keys against tiles of queries. Scores are kept as [queries, keys].
+template <class T>
+struct BackwardTiles {
+  const TileProduct& product = TileProduct::best();
+  HeadTile<kWideTile> k;          // [keys, head size], scaled
+  HeadTile<kWideTile> k_columns;  // [head size, keys]
+  HeadTile<kWideTile> v_columns;
+  HeadTile<kWideTile> dk;
+  HeadTile<kWideTile> dv;
+  HeadTile<kTile> q;  // [queries, head size]
+  HeadTile<kTile> dy;
+  HeadTile<kTile> dq;
+  ScoreTile scores;
+  ScoreTile d_scores;
+  const AttentionShape& shape;
+  Pass pass;
+
+  // Leaves the tiles as they are: each is written before it is read.
+  BackwardTiles(const AttentionShape& shape_of_call, Pass pass_of_call)
+      : shape(shape_of_call), pass(pass_of_call) {}
+
+  void run(const BackwardHead<T>& head, const Piece& piece) {
+    const Span all_keys = whole_tiles<kWideTile>(piece.keys, head.length);
+    for_each_tile<kWideTile>(all_keys, [&](const Span& keys) {
+      load_keys(head, keys);
+      const Span seen_by = shape.queries_of(keys, head.length);
+      const Span both{std::max(seen_by.begin, piece.queries.begin),
+                      std::min(seen_by.end, piece.queries.end)};
+      for_each_tile<kTile>(whole_tiles<kTile>(both, head.length),
+                           [&](const Span& queries) { run_pair(head, queries, keys); });
+      if (pass == Pass::kQueries) return;
+      store_tile(head.out.k, keys, dk, score_scale(shape.head_size));
+      store_tile(head.out.v, keys, dv);
+    });
+  }
+
+  void load_keys(const BackwardHead<T>& head, const Span& keys) {
+    load_tile(k, head.in.k, keys, score_scale(shape.head_size));
+    transpose_tile(k_columns, k, keys.size(), shape.head_size);
+    load_tile(dv, head.in.v, keys);  // not yet in use
+    transpose_tile(v_columns, dv, keys.size(), shape.head_size);
+    dk.set_zero(keys.size(), shape.head_size);
+    dv.set_zero(keys.size(), shape.head_size);
+  }
+
+  void run_pair(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
+    load_tile(q, head.in.q, queries);
+    load_tile(dy, head.dy, queries);
+    const Extent to_scores{queries.size(), keys.size(), shape.head_size};
+    product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), to_scores);
+    product.assign(d_scores.matrix(), dy.matrix(), v_columns.matrix(), to_scores);
+    if (head.bias != nullptr)
+      add_bias(scores.matrix(), columns_of(head.bias, head.length, keys), queries);
+    if (!shape.all_see_all(queries, keys)) {
+      const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
+      mask.apply(scores.matrix());
+    }
+    to_gradients(head, queries, keys.size());
+    if (pass != Pass::kQueries) {
+      const Extent to_keys{keys.size(), shape.head_size, queries.size()};
+      product.add_transposed(dv.matrix(), scores.matrix(), dy.matrix(), to_keys);
+      product.add_transposed(dk.matrix(), d_scores.matrix(), q.matrix(), to_keys);
+    }
+    if (pass == Pass::kKeys) return;
+    add_to_dq(head, queries, keys);
+    if (head.d_bias != nullptr)
+      store_scores(columns_of(head.d_bias, head.length, keys), queries, d_scores.matrix());
+  }
+
+  // Scores become probabilities; gradients of the probabilities become those of the scores.
+  void to_gradients(const BackwardHead<T>& head, const Span& queries, int64_t num_keys) {
+    for (int64_t query = 0; query < queries.size(); ++query) {
+      const float logsumexp = head.logsumexp[queries.begin + query];
+      const float delta = head.delta[queries.begin + query];
+      float* score = scores.at + query * kWideTile;
+      float* gradient = d_scores.at + query * kWideTile;
+      for (int64_t i = 0; i < num_keys; i += simd::kLanes) {
+        const Lanes p = simd::exp(simd::load(score + i, Full{}) - logsumexp);
+        simd::store(score + i, p, Full{});
+        simd::store(gradient + i, p * (simd::load(gradient + i, Full{}) - delta), Full{});
+      }
+    }
+  }
+
+  // dq is summed over tiles of keys in their order, between them in fp32.
+  void add_to_dq(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
+    const Span seen = shape.keys_of(queries, head.length);
+    if (keys.begin <= seen.begin) {
+      dq.set_zero(queries.size(), shape.head_size);
+    } else {
+      load_tile(dq, head.dq_sum, queries);
+    }
+    product.add(dq.matrix(), d_scores.matrix(), k.matrix(),
+                {queries.size(), shape.head_size, keys.size()});
+    if (keys.end >= seen.end) {
+      store_tile(head.out.q, queries, dq);
+    } else {
+      store_tile(head.dq_sum, queries, dq);
+    }
+  }
+};
+
+// delta [H, N] = sum over a head of dy y.
+template <class T>
+void sum_delta(const Attention::BackwardInputs& in, const AttentionShape& shape, float* delta) {
+  const T* y = in.y.const_data_ptr<T>();
+  const T* dy = in.dy.const_data_ptr<T>();
+  const int64_t frames = shape.packing.num_frames();
+  parallel_rows(frames, shape.width(), [&](int64_t begin, int64_t end) {
+    for (int64_t frame = begin; frame < end; ++frame) {
+      for (int64_t head = 0; head < shape.num_heads; ++head) {
+        const int64_t first = frame * shape.width() + head * shape.head_size;
+        Lanes sums = {};
+        simd::for_each_block(shape.head_size, [&](int64_t i, auto n) {
+          sums += simd::load(y + first + i, n) * simd::load(dy + first + i, n);
+        });
+        delta[head * frames + frame] = simd::sum(sums);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void attention_forward_cpu(const at::Tensor& qkv, const AttentionShape& shape,
+                           const Attention::Result& result) {
+  float* logsumexp = result.softmax.mutable_data_ptr<float>();
+  with_element_type(qkv, [&](auto zero) {
+    using T = decltype(zero);
+    const T* in = qkv.const_data_ptr<T>();
+    const T* bias = bias_of<T>(shape);
+    T* out = result.y.mutable_data_ptr<T>();
+    work_by_queries(shape).run([&](const Piece* first, const Piece* last) {
+      ForwardTiles tiles;
+      for (const Piece* piece = first; piece != last; ++piece) {
+        tiles.run(qkv_rows(in, shape, *piece), scores_of(bias, shape, *piece), shape, *piece);
+        store_tile(head_rows(out, shape, *piece), piece->queries, tiles.y);
+        float* to = logsumexp + piece->head * shape.packing.num_frames() +
+                    shape.start_of(piece->utterance) + piece->queries.begin;
+        for (int64_t i = 0; i < piece->queries.size(); ++i) {
+          to[i] = tiles.largest[i] + std::log(tiles.sum[i]);
+        }
+      }
+    });
+  });
+}
+
+void attention_backward_cpu(const Attention::BackwardInputs& in, const AttentionShape& shape,
+                            const AttentionGradient& gradient) {
+  const float* logsumexp = in.softmax.const_data_ptr<float>();
+  float* delta = gradient.delta.mutable_data_ptr<float>();
+  with_element_type(in.qkv, [&](auto zero) {
+    using T = decltype(zero);
+    const T* qkv = in.qkv.const_data_ptr<T>();
+    const T* dy = in.dy.const_data_ptr<T>();
+    T* dqkv = gradient.dqkv.mutable_data_ptr<T>();
+    const T* bias = bias_of<T>(shape);
+    T* d_bias = bias_gradient_of<T>(shape);
+    sum_delta<T>(in, shape, delta);
+    const auto run = [&](const Work& work, Pass pass) {
+      work.run([&](const Piece* first, const Piece* last) {
+        BackwardTiles<T> tiles(shape, pass);
+        for (const Piece* piece = first; piece != last; ++piece) {
+          const int64_t row =
+              piece->head * shape.packing.num_frames() + shape.start_of(piece->utterance);
+          BackwardHead<T> head{.in = qkv_rows(qkv, shape, *piece),
+                               .dy = head_rows(dy, shape, *piece),
+                               .out = qkv_rows(dqkv, shape, *piece),
+                               .dq_sum = {},
+                               .logsumexp = logsumexp + row,
+                               .delta = delta + row,
+                               .bias = scores_of(bias, shape, *piece),
+                               .d_bias = scores_of(d_bias, shape, *piece),
+                               .length = shape.length_of(piece->utterance)};
+          // Gradients in fp32 are summed where they belong.
+          if constexpr (std::is_same_v<T, float>) {
+            head.dq_sum = head.out.q;
+          } else {
+            head.dq_sum = head_rows(gradient.dq_sum.mutable_data_ptr<float>(), shape, *piece);
+          }
+          tiles.run(head, *piece);
+        }
+      });
+    };
+    // Head by head, a score is computed once for all three gradients. Where the heads are too few
+    // or too unequal for the cores, two passes with finer pieces and 7 products for 5 are faster.
+    // Both make the same sums in the same order.
+    const Work by_heads = work_by_heads(shape);
+    const int64_t cores = at::in_parallel_region() ? 1 : at::get_num_threads();
+    if (5 * by_heads.largest_share(cores) * cores <= 7 * by_heads.total()) {
+      run(by_heads, Pass::kAll);
+    } else {
+      run(work_by_keys(shape), Pass::kKeys);
+      run(work_by_queries(shape), Pass::kQueries);
+    }
+  });
+}
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,225 @@
+// Tiles of attention: pieces of q, k, v and of the scores as fp32 in small buffers, to be
+// multiplied by tile_product.h. Internal to the CPU versions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "sotto/kernels/attention/attention_cpu.h"
+#include "sotto/kernels/simd/simd.h"
+#include "sotto/kernels/simd/tile_product.h"
+
+namespace sotto::kernels::detail {
+
+// Frames in a tile. The side that stays while tiles of the other pass by is wide: the other is then
+// fetched less often.
+inline constexpr int64_t kTile = 64;
+inline constexpr int64_t kWideTile = 128;
+
+// body(tile) for tiles of kFrames, the last one shorter.
+template <int64_t kFrames, class Body>
+void for_each_tile(const Span& frames, Body body) {
+  for (int64_t first = frames.begin; first < frames.end; first += kFrames) {
+    body(Span{first, std::min(first + kFrames, frames.end)});
+  }
+}
+
+// The frames of all tiles of an utterance that have one in common with the span.
+template <int64_t kFrames>
+Span whole_tiles(const Span& frames, int64_t length) {
+  return {frames.begin / kFrames * kFrames,
+          std::min((frames.end + kFrames - 1) / kFrames * kFrames, length)};
+}
+
+// Rows of a tile are whole blocks of sixteen.
+inline int64_t padded(int64_t count) {
+  return (count + simd::kLanes - 1) / simd::kLanes * simd::kLanes;
+}
+
+// kFrames of one head, [frames, head size], or transposed.
+template <int64_t kFrames>
+struct alignas(64) HeadTile {
+  float at[kFrames * Attention::kMaxHeadSize];
+  int64_t stride = 0;
+
+  Matrix matrix() { return {at, stride}; }
+
+  void set_zero(int64_t num_frames, int64_t head_size) {
+    stride = padded(head_size);
+    std::fill_n(at, num_frames * stride, 0.0f);
+  }
+};
+
+// Scores of a tile with a wide one.
+struct alignas(64) ScoreTile {
+  float at[kTile * kWideTile];
+
+  Matrix matrix() { return {at, kWideTile}; }
+};
+
+// A row for each frame of an utterance: one head of q, k, v, y or of a gradient; or some columns of
+// its scores.
+template <class T>
+struct Rows {
+  T* first;
+  int64_t stride;
+  int64_t width;
+
+  T* row(int64_t frame) const { return first + frame * stride; }
+};
+
+// The head of a piece in a tensor [N, D], or its q, k and v in one [N, 3 D].
+template <class T>
+Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
+  const int64_t width = shape.width();
+  return {.first = x + shape.start_of(piece.utterance) * width + piece.head * shape.head_size,
+          .stride = width,
+          .width = shape.head_size};
+}
+
+// The [T, T] of a piece's head in a tensor that holds one for each head of each utterance, as a
+// bias does; null where there is no such tensor.
+template <class T>
+T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
+  if (of_all == nullptr) return nullptr;
+  const int64_t length = shape.length_of(piece.utterance);
+  return of_all + shape.scores_before(piece.utterance) + piece.head * length * length;
+}
+
+// The columns `keys` of one head's [T, T].
+template <class T>
+Rows<T> columns_of(T* scores, int64_t length, const Span& keys) {
+  return {.first = scores + keys.begin, .stride = length, .width = keys.size()};
+}
+
+template <class T>
+struct QkvRows {
+  Rows<T> q;
+  Rows<T> k;
+  Rows<T> v;
+};
+
+template <class T>
+QkvRows<T> qkv_rows(T* qkv, const AttentionShape& shape, const Piece& piece) {
+  const int64_t width = shape.width();
+  T* first = qkv + shape.start_of(piece.utterance) * 3 * width + piece.head * shape.head_size;
+  return {.q = {first, 3 * width, shape.head_size},
+          .k = {first + width, 3 * width, shape.head_size},
+          .v = {first + 2 * width, 3 * width, shape.head_size}};
+}
+
+// tile = rows times `scale`, zeros in the padding.
+template <int64_t kFrames, class T>
+void load_tile(HeadTile<kFrames>& tile, const Rows<T>& rows, const Span& frames,
+               float scale = 1.0f) {
+  tile.stride = padded(rows.width);
+  float* to = tile.at;
+  for (int64_t frame = frames.begin; frame < frames.end; ++frame, to += tile.stride) {
+    const T* from = rows.row(frame);
+    simd::for_each_block(rows.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(from + i, n) * scale, simd::Full{});
+    });
+  }
+}
+
+// rows = tile times `scale`.
+template <int64_t kFrames, class T>
+void store_tile(const Rows<T>& rows, const Span& frames, const HeadTile<kFrames>& tile,
+                float scale = 1.0f) {
+  const float* from = tile.at;
+  for (int64_t frame = frames.begin; frame < frames.end; ++frame, from += tile.stride) {
+    T* to = rows.row(frame);
+    simd::for_each_block(rows.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(from + i, simd::Full{}) * scale, n);
+    });
+  }
+}
+
+// transposed [head size, frames] of tile [frames, head size], zeros in the padding.
+template <int64_t kFrames>
+void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile,
+                    int64_t num_frames, int64_t head_size) {
+  transposed.stride = kFrames;
+  for (int64_t i = 0; i < head_size; ++i) {
+    float* to = transposed.at + i * kFrames;
+    for (int64_t frame = 0; frame < num_frames; ++frame) {
+      to[frame] = tile.at[frame * tile.stride + i];
+    }
+    std::fill(to + num_frames, to + padded(num_frames), 0.0f);
+  }
+}
+
+// scores [queries, keys] += bias, a row a query.
+template <class T>
+void add_bias(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    float* to = scores.row(query);
+    const T* from = bias.row(queries.begin + query);
+    simd::for_each_block(bias.width, [&](int64_t i, auto n) {
+      simd::store(to + i, simd::load(to + i, n) + simd::load(from + i, n), n);
+    });
+  }
+}
+
+// The same for scores [keys, queries].
+template <class T>
+void add_bias_transposed(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    const T* from = bias.row(queries.begin + query);
+    for (int64_t key = 0; key < bias.width; ++key) {
+      scores.row(key)[query] += static_cast<float>(from[key]);
+    }
+  }
+}
+
+// rows = scores [queries, keys].
+template <class T>
+void store_scores(const Rows<T>& rows, const Span& queries, const Matrix& scores) {
+  for (int64_t query = 0; query < queries.size(); ++query) {
+    const float* from = scores.row(query);
+    T* to = rows.row(queries.begin + query);
+    simd::for_each_block(
+        rows.width, [&](int64_t i, auto n) { simd::store(to + i, simd::load(from + i, n), n); });
+  }
+}
+
+// Which scores count: a row's columns from `before` frames before its own frame to `after` behind.
+struct ScoreMask {
+  Span rows;
+  Span columns;
+  int64_t before;
+  int64_t after;
+
+  // Minus infinity at all others.
+  void apply(const Matrix& scores) const {
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      const int64_t frame = rows.begin + i - columns.begin;
+      const int64_t first = std::clamp<int64_t>(frame - before, 0, columns.size());
+      const int64_t end = std::clamp<int64_t>(frame + after + 1, first, columns.size());
+      std::fill(scores.row(i), scores.row(i) + first, kNever);
+      std::fill(scores.row(i) + end, scores.row(i) + columns.size(), kNever);
+    }
+  }
+};
+
+// The data of a bias and of its gradient; null where there is none.
+template <class T>
+const T* bias_of(const AttentionShape& shape) {
+  return shape.bias == nullptr ? nullptr : shape.bias->values.const_data_ptr<T>();
+}
+template <class T>
+T* bias_gradient_of(const AttentionShape& shape) {
+  const at::Tensor* gradient = shape.bias_gradient();
+  return gradient == nullptr ? nullptr : gradient->mutable_data_ptr<T>();
+}
+
+// What scores are multiplied by. It is applied to k when a tile of it is loaded, in forward as in
+// backward, so that both round the scores alike.
+inline float score_scale(int64_t head_size) {
+  return 1.0f / std::sqrt(static_cast<float>(head_size));
+}
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,25 @@
+// What the CPU version of GroupedConvolution gets from the shared part. Internal to that kernel.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "sotto/kernels/base/packing.h"
+#include "sotto/kernels/convolution/convolution_shape.h"
+
+namespace sotto::kernels {
+
+// As CudaBlockRows.
+struct BlockRows {
+  const at::Tensor& frames;  // [N, D]
+  const at::Tensor& rows;    // [R, frames of a row * C]
+  const Packing& packing;    // N frames
+  const Packing& blocks;     // M blocks
+  ConvolutionShape shape;
+  int64_t first_block = 0;
+  int64_t first_channel = 0;
+  int64_t before = 0;
+};
+
+}  // namespace sotto::kernels

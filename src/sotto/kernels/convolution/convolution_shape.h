@@ -1,0 +1,80 @@
+// Sizes of a grouped convolution and where its values lie, for all device versions of
+// GroupedConvolution. Internal to that kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/kernels/base/cuda_array.h"
+
+namespace sotto::kernels {
+
+// D width, C channels a group, K taps, S frames a block.
+//
+// Three arrays of a group are indexed here. Its taps [C, K + 2 (S - 1), C]: for a channel that is
+// read, the weights of all channels that are written, tap after tap, with zeros at both ends. Its
+// matrix [(S + K - 1) C, S C]: a row for each channel of each frame that a block sees, a column for
+// each channel of each of its own frames. The matrix's gradient, of the same shape.
+struct ConvolutionShape {
+  int64_t width = 0;
+  int64_t channels = 0;
+  int64_t taps = 0;
+  int64_t block = 0;
+
+  // Frames that a block sees.
+  constexpr int64_t window() const { return block + taps - 1; }
+  constexpr int64_t matrix_rows() const { return window() * channels; }
+  constexpr int64_t matrix_columns() const { return block * channels; }
+  // Places of a channel's taps, zeros among them.
+  constexpr int64_t padded_taps() const { return taps + 2 * (block - 1); }
+
+  // Frame f of a block sees frame j of its window by tap j - f. The taps lie in falling order, so
+  // that a row of the matrix, one of the channels of frame j, is a piece of them. It begins here.
+  constexpr int64_t row_in_taps(int64_t frame, int64_t channel) const {
+    return (channel * padded_taps() + window() - 1 - frame) * channels;
+  }
+};
+
+// What the taps are for. The gradient of the input is a convolution with the same weights, whose
+// channels have changed sides and whose taps come in the other order.
+enum class ConvolutionWay { kForward, kInputGradient };
+
+// Where a group's weights [C, C, K] hold what stands in its taps.
+struct TapSource {
+  ConvolutionShape shape;
+  ConvolutionWay way = ConvolutionWay::kForward;
+
+  // Of a place among a channel's taps: outside of 0 .. K - 1 there is a zero.
+  constexpr int64_t tap_at(int64_t place) const {
+    const int64_t upwards = place - (shape.block - 1);
+    return way == ConvolutionWay::kForward ? shape.taps - 1 - upwards : upwards;
+  }
+  // Of the first tap from a channel that is read to one that is written.
+  constexpr int64_t first_weight(int64_t read, int64_t written) const {
+    const bool is_forward = way == ConvolutionWay::kForward;
+    const int64_t output = is_forward ? written : read;
+    const int64_t input = is_forward ? read : written;
+    return (output * shape.channels + input) * shape.taps;
+  }
+};
+
+struct CudaTaps {
+  CudaArray weight;  // [C, C, K], of the group
+  CudaArray taps;    // [C, K + 2 (S - 1), C]
+  TapSource source;
+};
+
+// Frames of one group and the rows of some blocks: those frames one behind the other that a block
+// sees, or its own.
+struct CudaBlockRows {
+  CudaArray frames;  // [N, D]
+  CudaArray rows;    // [R, frames of a row * C]
+  CudaPack pack;     // N frames
+  CudaPack blocks;   // M blocks
+  ConvolutionShape shape;
+  int64_t first_block = 0;
+  int64_t first_channel = 0;
+  // Frames of a row that lie before the block.
+  int64_t before = 0;
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,85 @@
+#include <cmath>
+
+#include "sotto/kernels/elementwise/position_add.h"
+#include "sotto/kernels/simd/cpu_kernel.h"
+#include "sotto/kernels/simd/simd.h"
+
+namespace sotto::kernels::detail {
+
+namespace {
+
+// body(row, place in its utterance) for every row of a pack, on all cores.
+template <class Body>
+void for_each_place(const Packing& packing, int64_t width, Body body) {
+  parallel_rows(packing.num_frames(), width, [&](int64_t begin, int64_t end) {
+    int64_t u = packing.utterance_of(begin);
+    for (int64_t row = begin; row < end; ++row) {
+      while (row >= packing.starts()[static_cast<size_t>(u) + 1]) ++u;
+      body(row, row - packing.starts()[static_cast<size_t>(u)]);
+    }
+  });
+}
+
+// to [count] += from [count]
+template <class To, class From>
+void add_row(To* to, const From* from, int64_t count) {
+  simd::for_each_block(count, [&](int64_t i, auto n) {
+    simd::store(to + i, simd::load(to + i, n) + simd::load(from + i, n), n);
+  });
+}
+
+}  // namespace
+
+void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packing& packing) {
+  const int64_t width = x.size(1);
+  with_element_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    T* to = x.mutable_data_ptr<T>();
+    const T* from = table.const_data_ptr<T>();
+    for_each_place(packing, width, [&](int64_t row, int64_t place) {
+      add_row(to + row * width, from + place * width, width);
+    });
+  });
+}
+
+void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
+                               const at::Tensor& grad_table) {
+  const int64_t width = dy.size(1);
+  float* to = grad_table.mutable_data_ptr<float>();
+  with_element_type(dy, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = dy.const_data_ptr<T>();
+    // Cores share the places, not the utterances: the order of additions is fixed.
+    parallel_rows(
+        packing.max_length(), width * packing.num_utterances(), [&](int64_t begin, int64_t end) {
+          for (size_t u = 0; u < packing.lengths().size(); ++u) {
+            const int64_t last = std::min(end, packing.lengths()[u]);
+            for (int64_t place = begin; place < last; ++place) {
+              add_row(to + place * width, from + (packing.starts()[u] + place) * width, width);
+            }
+          }
+        });
+  });
+}
+
+void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing) {
+  const int64_t width = x.size(1);
+  // Of a pair of values: 10,000^(-2 i / D).
+  const double ratio = std::pow(10'000.0, -2.0 / static_cast<double>(width));
+  with_element_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    T* to = x.mutable_data_ptr<T>();
+    for_each_place(packing, 16 * width, [&](int64_t row, int64_t place) {
+      T* cell = to + row * width;
+      double frequency = 1.0;
+      for (int64_t i = 0; i < width; i += 2, frequency *= ratio) {
+        const double angle = static_cast<double>(place) * frequency;
+        cell[i] = static_cast<T>(static_cast<float>(cell[i]) + static_cast<float>(std::sin(angle)));
+        cell[i + 1] =
+            static_cast<T>(static_cast<float>(cell[i + 1]) + static_cast<float>(std::cos(angle)));
+      }
+    });
+  });
+}
+
+}  // namespace sotto::kernels::detail

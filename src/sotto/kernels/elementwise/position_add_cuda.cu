@@ -1,0 +1,123 @@
+#include <cmath>
+
+#include "sotto/kernels/cuda/cuda_pack.cuh"
+
+namespace sotto::kernels::detail {
+
+namespace {
+
+template <class T, int kSize>
+__global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPack pack) {
+  UtteranceCursor utterance(pack);
+  for_each_row(pack.num_frames, [&](int64_t row) {
+    utterance.move_to(row);
+    const int64_t place = row - utterance.start();
+    for_each_column<kSize>(width, [&](int64_t column) {
+      Vector<T, kSize> values = load<kSize>(x + row * width + column);
+      const Vector<T, kSize> added = load<kSize>(table + place * width + column);
+      for (int i = 0; i < kSize; ++i) values.set(i, values[i] + added[i]);
+      store(x + row * width + column, values);
+    });
+  });
+}
+
+// A row of the grid is a place: its gradients are added utterance after utterance.
+template <class T, int kSize>
+__global__ void position_add_backward_kernel(const T* dy, float* grad_table, int64_t width,
+                                             CudaPack pack) {
+  for_each_row(pack.max_length, [&](int64_t place) {
+    for_each_column<kSize>(width, [&](int64_t column) {
+      Vector<float, kSize> sums = load<kSize>(grad_table + place * width + column);
+      for (int64_t u = 0; u < pack.num_utterances; ++u) {
+        const int64_t row = pack.starts[u] + place;
+        if (row >= pack.starts[u + 1]) continue;
+        const Vector<T, kSize> gradient = load<kSize>(dy + row * width + column);
+        for (int i = 0; i < kSize; ++i) sums.values[i] += gradient[i];
+      }
+      store(grad_table + place * width + column, sums);
+    });
+  });
+}
+
+// Turns a frame of a pair of columns: 10,000^(-column / width) / (2 pi).
+__device__ double turns_of(int64_t column, int64_t width) {
+  constexpr double kTurn = 6.283185307179586;        // 2 pi
+  constexpr double kLogLongest = 9.210340371976184;  // log(10,000)
+  return exp(-kLogLongest * static_cast<double>(column) / static_cast<double>(width)) / kTurn;
+}
+
+// Columns outside, rows inside: the turns of a column are worked out once. They are counted in
+// double, as places go into the ten thousands; what remains of them without whole ones is enough
+// for sines in fp32.
+template <class T, int kSize>
+__global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack) {
+  static_assert(kSize % 2 == 0);
+  for_each_column<kSize>(width, [&](int64_t column) {
+    double turns[kSize / 2];
+    for (int i = 0; i < kSize / 2; ++i) turns[i] = turns_of(column + 2 * i, width);
+    UtteranceCursor utterance(pack);
+    for_each_row(pack.num_frames, [&](int64_t row) {
+      utterance.move_to(row);
+      const auto place = static_cast<double>(row - utterance.start());
+      Vector<T, kSize> values = load<kSize>(x + row * width + column);
+      for (int i = 0; i < kSize / 2; ++i) {
+        const double turned = place * turns[i];
+        const auto half_turns = static_cast<float>(2.0 * (turned - rint(turned)));
+        float sine = 0.0f;
+        float cosine = 0.0f;
+        sincospif(half_turns, &sine, &cosine);
+        values.set(2 * i, values[2 * i] + sine);
+        values.set(2 * i + 1, values[2 * i + 1] + cosine);
+      }
+      store(x + row * width + column, values);
+    });
+  });
+}
+
+}  // namespace
+
+void position_add_cuda(const CudaArray& x, const CudaArray& table, const CudaPack& pack,
+                       void* stream) {
+  with_cuda_type(x.type, [&](auto zero) {
+    with_vector_size(fits_vectors(x.width, {x.data, table.data}), [&](auto size) {
+      using T = decltype(zero);
+      const RowGrid grid = row_grid(x.rows, (x.width + size - 1) / size);
+      position_add_kernel<T, size>
+          <<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
+              data_of<T>(x), data_of<T>(table), x.width, pack);
+    });
+  });
+  check_launch("position add");
+}
+
+void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table,
+                                const CudaPack& pack, void* stream) {
+  with_cuda_type(dy.type, [&](auto zero) {
+    with_vector_size(fits_vectors(dy.width, {dy.data, grad_table.data}), [&](auto size) {
+      using T = decltype(zero);
+      const RowGrid grid = row_grid(pack.max_length, (dy.width + size - 1) / size);
+      position_add_backward_kernel<T, size>
+          <<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
+              data_of<T>(dy), data_of<float>(grad_table), dy.width, pack);
+    });
+  });
+  check_launch("position add backward");
+}
+
+void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream) {
+  with_cuda_type(x.type, [&](auto zero) {
+    using T = decltype(zero);
+    auto* on = static_cast<cudaStream_t>(stream);
+    if (fits_vectors(x.width, {x.data})) {
+      const RowGrid grid = row_grid(x.rows, x.width / kVectorSize);
+      sinusoid_add_kernel<T, kVectorSize>
+          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack);
+    } else {
+      const RowGrid grid = row_grid(x.rows, x.width / 2);
+      sinusoid_add_kernel<T, 2><<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack);
+    }
+  });
+  check_launch("sinusoid add");
+}
+
+}  // namespace sotto::kernels::detail

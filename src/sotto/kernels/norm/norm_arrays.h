@@ -1,0 +1,71 @@
+// What the CUDA versions of norms take. N rows, D width; for GroupNorm a pack of B utterances and G
+// groups.
+#pragma once
+
+#include <cstdint>
+
+#include "sotto/kernels/base/cuda_array.h"
+
+namespace sotto::kernels {
+
+// LayerNorm and RmsNorm; the latter has no beta and no mean.
+struct RowNormForward {
+  CudaArray x;      // [N, D]
+  CudaArray y;      // [N, D]
+  CudaArray gamma;  // [D]
+  CudaArray beta;   // [D]
+  CudaArray mean;   // [N]
+  CudaArray rstd;   // [N]
+  float epsilon = 0.0f;
+};
+
+struct RowNormBackward {
+  CudaArray dy;          // [N, D]
+  CudaArray x;           // [N, D]
+  CudaArray residual;    // [N, D], or without data
+  CudaArray dx;          // [N, D]
+  CudaArray mean;        // [N]
+  CudaArray rstd;        // [N]
+  CudaArray gamma;       // [D]
+  CudaArray partial;     // [slabs, 1 or 2, D], workspace
+  CudaArray grad_gamma;  // [D], added to
+  CudaArray grad_beta;   // [D], added to
+  int64_t num_slabs = 0;
+};
+
+// GroupNorm's statistics are taken over pieces of so many frames, in parallel, then over the pieces
+// of an utterance. A piece lies in one utterance, whose last one may be shorter.
+inline constexpr int64_t kGroupNormPiece = 256;
+
+// Where the pieces of an utterance begin in arrays of them. A place too many here and there spares
+// a table of the places.
+constexpr int64_t first_piece_of(int64_t utterance, int64_t first_frame) {
+  return first_frame / kGroupNormPiece + utterance;
+}
+
+struct GroupNormForward {
+  CudaArray x;       // [N, D]
+  CudaArray y;       // [N, D]
+  CudaArray gamma;   // [D]
+  CudaArray beta;    // [D]
+  CudaArray mean;    // [B, G]
+  CudaArray rstd;    // [B, G]
+  CudaArray pieces;  // [pieces, D], workspace
+  double epsilon = 0.0;
+};
+
+struct GroupNormBackward {
+  CudaArray dy;           // [N, D]
+  CudaArray x;            // [N, D]
+  CudaArray dx;           // [N, D]
+  CudaArray mean;         // [B, G]
+  CudaArray rstd;         // [B, G]
+  CudaArray gamma;        // [D]
+  CudaArray pieces;       // [pieces, 2 D], workspace
+  CudaArray partial;      // [B, 2, D], workspace: sums over frames for gamma, then for beta
+  CudaArray group_means;  // [B, 2 G], workspace
+  CudaArray grad_gamma;   // [D], added to
+  CudaArray grad_beta;    // [D], added to
+};
+
+}  // namespace sotto::kernels

@@ -1,0 +1,206 @@
+// The forms of moments of AdamW on CUDA, and what a step needs of arithmetic. Internal to that
+// kernel.
+#pragma once
+
+#include <cstdint>
+#include <nv/target>
+
+#include "sotto/kernels/cuda/cuda_rows.cuh"
+#include "sotto/kernels/optimizer/adamw_places.cuh"
+#include "sotto/kernels/optimizer/moment_map.h"
+
+namespace sotto::kernels::detail {
+
+// Roots and inverses as IEEE rounds them, without the branch that the compiler's have for special
+// cases: eight values side by side then wait for each other's results only. Both begin with what
+// the hardware guesses, which is good to an ulp, and add one step of Newton's in which only the
+// last operation rounds.
+struct DeviceMath {
+  __device__ static float within(float x, float limit) {
+    float result;
+    // There one instruction has the sign of one and the smaller magnitude of both.
+    NV_IF_ELSE_TARGET(NV_PROVIDES_SM_86,
+                      (asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));),
+                      (result = fminf(fmaxf(x, -limit), limit);))
+    return result;
+  }
+  __device__ static float at_least(float x, float least) { return fmaxf(x, least); }
+  __device__ static float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
+  // Of numbers from 2^-100 on: the remainder has all of its bits.
+  __device__ static float square_root(float x) {
+    float guess;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
+    const float root = x * guess;
+    const float remainder = __fmaf_rn(-root, root, x);
+    return __fmaf_rn(remainder, 0.5f * guess, root);
+  }
+
+  // Of numbers from 2^-126 to 2^126.
+  __device__ static float inverse(float x) {
+    float guess;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
+    const float error = __fmaf_rn(x, guess, -1.0f);
+    return __fmaf_rn(guess, -error, guess);
+  }
+};
+
+struct FloatMoments {
+  // Nothing lies in shared memory.
+  struct Tables {
+    __device__ void fill() {}
+  };
+
+  float* first;
+  float* second;
+
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_first(Place place, const Tables&) const {
+    return read<kSize>(first, place);
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_second(Place place, const Tables&) const {
+    return read<kSize>(second, place);
+  }
+  template <int kSize, class Place>
+  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+                        const Tables&) const {
+    write(first, place, m);
+    write(second, place, v);
+  }
+};
+
+__device__ const MomentMap kSignedOnDevice = kSignedMoments;
+__device__ const MomentMap kUnsignedOnDevice = kUnsignedMoments;
+
+// Four codes in a word, as signed_code() and unsigned_code() have them. Each step is done to all
+// four at once where bytes allow it.
+struct FourShares {
+  float at[4];
+};
+
+// rank_in() of a magnitude that is at least kSmallestShare, in the upper half of the result. The
+// cell comes by one instruction where the compiler would shift and mask; the difference is one with
+// a sign, which goes into the address.
+__device__ inline uint32_t shifted_rank(const uint32_t* cells, float magnitude) {
+  const uint32_t bits = __float_as_uint(magnitude);
+  const auto cell = static_cast<int32_t>(permuted(bits, 0x4432));
+  return cells[cell - static_cast<int32_t>(kFirstCellBits >> 16)] + bits;
+}
+
+// 0xff in the bytes of those below 0, else 0.
+__device__ inline uint32_t sign_bytes(const FourShares& shares) {
+  const auto pair = [](float a, float b) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, 0xfb;"
+        : "=r"(bytes)
+        : "r"(__float_as_uint(a)), "r"(__float_as_uint(b)));
+    return bytes;
+  };
+  return lower_halves(pair(shares.at[0], shares.at[1]), pair(shares.at[2], shares.at[3]));
+}
+
+__device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourShares& shares) {
+  uint32_t ranks[4];
+  for (int i = 0; i < 4; ++i)
+    ranks[i] = shifted_rank(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
+  const uint32_t all = bytes_of<2>(ranks);
+  const uint32_t below = all & sign_bytes(shares);
+  // There is no -1: a rank of 128 counts as 127.
+  const uint32_t ones = (below >> 7) & 0x01010101u;
+  return 0x01010101u * kSignedZero + (all ^ below) - (below - ones);
+}
+
+__device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const FourShares& shares) {
+  uint32_t ranks[4];
+  for (int i = 0; i < 4; ++i) {
+    // Above 0 nothing has the rank of 0, which smallest shares would have: the least that a share
+    // counts as is large enough for rank 1 unless the share is 0.
+    const float least =
+        fminf(__fmaf_rn(shares.at[i], 0x1p126f, kSmallestShare), kUnsignedMoments.runs.base[1]);
+    ranks[i] = shifted_rank(cells, fmaxf(shares.at[i], least));
+  }
+  return bytes_of<2>(ranks);
+}
+
+// A warp has a block: 32 threads of eight values.
+struct CodedMoments {
+  struct Tables {
+    MomentMap of_first;
+    MomentMap of_second;
+
+    __device__ void fill() {
+      for (unsigned i = threadIdx.x; i < of_first.values.size(); i += blockDim.x) {
+        of_first.values[i] = kSignedOnDevice.values[i];
+        of_second.values[i] = kUnsignedOnDevice.values[i];
+      }
+      for (unsigned i = threadIdx.x; i < of_first.cells.size(); i += blockDim.x) {
+        of_first.cells[i] = kSignedOnDevice.cells[i];
+        of_second.cells[i] = kUnsignedOnDevice.cells[i];
+      }
+    }
+  };
+
+  uint8_t* first;
+  uint8_t* second;
+  float* first_scales;
+  float* second_scales;
+
+  template <int kSize, class Place>
+  __device__ static Vector<float, kSize> decoded(const uint8_t* codes, const float* scales,
+                                                 Place place, const MomentMap& map) {
+    static_assert(kSize * kWarp == kMomentBlock);
+    const auto bytes = read_words<kSize>(codes, place);
+    const float scale = scales[place.at / kMomentBlock];
+    Vector<float, kSize> values;
+    for (int i = 0; i < kSize; ++i) values.values[i] = map.values[byte_of(bytes, i)] * scale;
+    return values;
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_first(Place place, const Tables& tables) const {
+    return decoded<kSize>(first, first_scales, place, tables.of_first);
+  }
+  template <int kSize, class Place>
+  __device__ Vector<float, kSize> load_second(Place place, const Tables& tables) const {
+    return decoded<kSize>(second, second_scales, place, tables.of_second);
+  }
+
+  // The largest magnitude of the block; values behind the range do not count.
+  template <int kSize, class Place>
+  __device__ static float largest_of(Place place, const Vector<float, kSize>& values) {
+    float largest = 0.0f;
+    for (int i = 0; i < kSize; ++i)
+      largest = fmaxf(largest, place.has(i) ? fabsf(values.values[i]) : 0.0f);
+    return warp_largest_magnitude(largest);
+  }
+
+  // Codes and scale of the warp's block.
+  template <int kSize, class Place, class Encode>
+  __device__ static void store_coded(uint8_t* codes, float* scales, Place place,
+                                     const Vector<float, kSize>& values, Encode encode) {
+    const float largest = largest_of(place, values);
+    const float inverse = has_inverse(largest) ? DeviceMath::inverse(largest) : 0.0f;
+    Words<uint8_t, kSize> encoded;
+    for (int i = 0; i < kSize / 4; ++i) {
+      FourShares shares;
+      // What lies behind the range may be larger than the largest, and no cell is for that.
+      for (int j = 0; j < 4; ++j)
+        shares.at[j] = place.has(4 * i + j) ? values.values[4 * i + j] * inverse : 0.0f;
+      encoded.in.values[i] = encode(shares);
+    }
+    write(codes, place, encoded);
+    if (threadIdx.x % kWarp == 0) scales[place.at / kMomentBlock] = largest;
+  }
+  template <int kSize, class Place>
+  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+                        const Tables& tables) const {
+    store_coded(first, first_scales, place, m, [&](const FourShares& shares) {
+      return four_signed_codes(tables.of_first.cells.data(), shares);
+    });
+    store_coded(second, second_scales, place, v, [&](const FourShares& shares) {
+      return four_unsigned_codes(tables.of_second.cells.data(), shares);
+    });
+  }
+};
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,136 @@
+// The values of one thread of AdamW, and how it reads and writes those that are smaller than a
+// word. Internal to that kernel.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "sotto/kernels/cuda/cuda_vector.cuh"
+
+namespace sotto::kernels::detail {
+
+// The values of one thread: `at` of the range and so many behind it. `Whole` is a vector of which
+// every thread of the warp has one, `Partial` what there is at the end of a range or where arrays
+// are not aligned.
+struct Whole {
+  int64_t at;
+
+  __device__ bool has(int) const { return true; }
+};
+struct Partial {
+  int64_t at;
+  int64_t count;
+
+  __device__ bool has(int i) const { return i < count; }
+};
+
+template <int kSize, class T>
+__device__ Vector<T, kSize> read(const T* from, Whole place) {
+  return load<kSize>(from + place.at);
+}
+template <int kSize, class T>
+__device__ Vector<T, kSize> read(const T* from, Partial place) {
+  Vector<T, kSize> vector{};
+  for (int i = 0; i < kSize; ++i)
+    if (place.has(i)) vector.values[i] = from[place.at + i];
+  return vector;
+}
+
+template <int kSize, class T>
+__device__ void write(T* to, Whole place, const Vector<T, kSize>& vector) {
+  store(to + place.at, vector);
+}
+template <int kSize, class T>
+__device__ void write(T* to, Partial place, const Vector<T, kSize>& vector) {
+  for (int i = 0; i < kSize; ++i)
+    if (place.has(i)) to[place.at + i] = vector.values[i];
+}
+
+// kSize small elements of a thread, several in a word.
+template <class T, int kSize>
+struct Words {
+  static constexpr int kInWord = 4 / sizeof(T);
+
+  Vector<uint32_t, kSize / kInWord> in = {};
+
+  __device__ uint32_t word_of(int i) const { return in.values[i / kInWord]; }
+  // Of a word that is still 0 there.
+  __device__ void put(int i, T element) {
+    in.values[i / kInWord] |= static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(element))
+                              << 8 * sizeof(T) * (i % kInWord);
+  }
+  __device__ T get(int i) const {
+    return static_cast<T>(word_of(i) >> 8 * sizeof(T) * (i % kInWord));
+  }
+};
+
+template <int kSize, class T>
+__device__ Words<T, kSize> read_words(const T* from, Whole place) {
+  return {
+      load<kSize / Words<T, kSize>::kInWord>(reinterpret_cast<const uint32_t*>(from + place.at))};
+}
+template <int kSize, class T>
+__device__ Words<T, kSize> read_words(const T* from, Partial place) {
+  Words<T, kSize> words;
+  for (int i = 0; i < kSize; ++i)
+    if (place.has(i)) words.put(i, from[place.at + i]);
+  return words;
+}
+
+template <class T, int kSize>
+__device__ void write(T* to, Whole place, const Words<T, kSize>& words) {
+  store(reinterpret_cast<uint32_t*>(to + place.at), words.in);
+}
+template <class T, int kSize>
+__device__ void write(T* to, Partial place, const Words<T, kSize>& words) {
+  for (int i = 0; i < kSize; ++i)
+    if (place.has(i)) to[place.at + i] = words.get(i);
+}
+
+// Bytes of a word by their numbers, one in each hex digit; 4 is a byte of zeros, and 8 more than a
+// number is the sign of that byte, eight times over.
+__device__ inline uint32_t permuted(uint32_t word, unsigned numbers) {
+  uint32_t result;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(result) : "r"(word), "r"(numbers));
+  return result;
+}
+
+// Element i of halves, in the upper half of the result. The shift is a product, which the units
+// that permute have nothing to do with.
+template <class T, int kSize>
+__device__ uint32_t upper_half(const Words<T, kSize>& halves, int i) {
+  return i % 2 == 0 ? halves.word_of(i) << 16 : halves.word_of(i) & 0xffff0000u;
+}
+// bf16 numbers.
+template <int kSize, class Place>
+__device__ Vector<float, kSize> read_floats(const uint16_t* from, Place place) {
+  const auto halves = read_words<kSize>(from, place);
+  Vector<float, kSize> floats;
+  for (int i = 0; i < kSize; ++i) floats.values[i] = __uint_as_float(upper_half(halves, i));
+  return floats;
+}
+template <int kSize, class Place>
+__device__ Vector<float, kSize> read_floats(const float* from, Place place) {
+  return read<kSize>(from, place);
+}
+// Byte i, without a sign.
+template <int kSize>
+__device__ uint32_t byte_of(const Words<uint8_t, kSize>& bytes, int i) {
+  return permuted(bytes.word_of(i), 0x4440u + static_cast<unsigned>(i % 4));
+}
+
+__device__ inline uint32_t upper_halves(uint32_t a, uint32_t b) {
+  return __byte_perm(a, b, 0x7632);
+}
+__device__ inline uint32_t lower_halves(uint32_t a, uint32_t b) {
+  return __byte_perm(a, b, 0x5410);
+}
+// One byte, 1 or 2, of each of four words.
+template <int kByte>
+__device__ uint32_t bytes_of(const uint32_t* words) {
+  constexpr unsigned kBoth = kByte | (kByte + 4) << 4;
+  return lower_halves(__byte_perm(words[0], words[1], kBoth),
+                      __byte_perm(words[2], words[3], kBoth));
+}
+
+}  // namespace sotto::kernels::detail

@@ -1,0 +1,85 @@
+// Rows of memory as lanes and back: four columns of as many rows as a register has lanes become
+// four registers with a row in each lane. Internal to the CPU kernels.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "sotto/kernels/simd/lanes.h"
+
+namespace sotto::kernels::simd {
+
+// Four numbers: what shuffles move about without crossing the halves of a long register.
+using Quad __attribute__((vector_size(16))) = float;
+inline constexpr int64_t kQuad = 4;
+
+namespace detail {
+
+using Register = Lanes::Register;
+
+// Of each quad numbers kFirst and kFirst + 1, those of both registers in turn.
+template <size_t kFirst, size_t... kPlaces>
+[[gnu::always_inline]] inline Register in_turn(Register a, Register b,
+                                               std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(
+      a, b, (kPlaces % 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 4 / 2)...);
+}
+
+// Of each quad numbers kFirst and kFirst + 1, those of b behind those of a.
+template <size_t kFirst, size_t... kPlaces>
+[[gnu::always_inline]] inline Register side_by_side(Register a, Register b,
+                                                    std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(
+      a, b, (kPlaces % 4 / 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 2)...);
+}
+
+// Four numbers from each of the rows of a register, which are four apart: one row or two.
+template <size_t... kPlaces>
+[[gnu::always_inline]] inline Register load_quads(const float* const* rows, int64_t column,
+                                                  std::index_sequence<kPlaces...>) {
+  static_assert(kRegisterLanes <= 2 * kQuad);
+  Quad first, last;
+  std::memcpy(&first, rows[0] + column, sizeof(first));
+  std::memcpy(&last, rows[kRegisterLanes - kQuad] + column, sizeof(last));
+  return __builtin_shufflevector(first, last, kPlaces...);
+}
+
+}  // namespace detail
+
+// Four registers, of which each quad is a matrix of 4 x 4 with its rows: with its columns.
+[[gnu::always_inline]] inline void transpose_quads(Lanes::Register (&x)[kQuad]) {
+  const auto places = std::make_index_sequence<kRegisterLanes>();
+  const auto low01 = detail::in_turn<0>(x[0], x[1], places);
+  const auto low23 = detail::in_turn<0>(x[2], x[3], places);
+  const auto high01 = detail::in_turn<2>(x[0], x[1], places);
+  const auto high23 = detail::in_turn<2>(x[2], x[3], places);
+  x[0] = detail::side_by_side<0>(low01, low23, places);
+  x[1] = detail::side_by_side<2>(low01, low23, places);
+  x[2] = detail::side_by_side<0>(high01, high23, places);
+  x[3] = detail::side_by_side<2>(high01, high23, places);
+}
+
+// x[i] has column + i of row l in lane l.
+[[gnu::always_inline]] inline void load_columns(Lanes::Register (&x)[kQuad],
+                                                const float* const (&rows)[kRegisterLanes],
+                                                int64_t column) {
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < kQuad; ++r)
+    x[r] = detail::load_quads(rows + r, column, std::make_index_sequence<kRegisterLanes>());
+  transpose_quads(x);
+}
+
+// The reverse, into the first num_rows of rows that are `width` apart.
+[[gnu::always_inline]] inline void store_columns(float* to, int64_t width, int64_t num_rows,
+                                                 Lanes::Register (&x)[kQuad]) {
+  transpose_quads(x);
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < kQuad; ++r) {
+    const auto* quads = reinterpret_cast<const Quad*>(&x[r]);
+    for (int64_t row = r; row < kRegisterLanes; row += kQuad, ++quads) {
+      if (row < num_rows) std::memcpy(to + row * width, quads, sizeof(Quad));
+    }
+  }
+}
+
+}  // namespace sotto::kernels::simd

@@ -1,0 +1,283 @@
+// Sixteen floats at a time, from and to arrays of any element type: AVX2, AVX-512 and NEON from one
+// text, and sums whose order does not depend on which of them it is. Internal to the CPU kernels.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "sotto/kernels/simd/lanes.h"
+
+namespace sotto::kernels::simd {
+
+// Says "all sixteen" where a count of 1 to 16 could stand, so that the tail's code is not in the
+// loop.
+struct Full {};
+
+// Calls body(i, Full{}) for each whole block of an array of n and body(i, rest) for what is left.
+// Inlined with all of the body, or what the body sums up would lie in memory.
+template <class Body>
+[[gnu::always_inline, gnu::flatten]] inline void for_each_block(int64_t n, Body body) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(i, Full{});
+  if (i < n) body(i, n - i);
+}
+
+// Asks for the memory of a block that is needed soon. An address past the end is no error.
+template <class T>
+[[gnu::always_inline]] inline void prefetch(const T* from) {
+  __builtin_prefetch(from);
+}
+
+[[gnu::always_inline]] inline Lanes load(const float* from, Full) {
+  Lanes lanes;
+  for_each_register([&](int64_t r) {
+    std::memcpy(&lanes.at[r], from + r * kRegisterLanes, sizeof(lanes.at[r]));
+  });
+  return lanes;
+}
+
+// 16-bit numbers: half a register of them widens to one register, and two registers pack into one.
+using ShortHalf __attribute__((vector_size(kRegisterBytes / 2))) = uint16_t;
+using ShortRegister __attribute__((vector_size(kRegisterBytes))) = uint16_t;
+
+namespace detail {
+
+// Each number in the upper half of 32 bits, zeros below.
+template <size_t... kPlaces>
+[[gnu::always_inline]] inline ShortRegister widened(ShortHalf from,
+                                                    std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(ShortHalf{}, from,
+                                 (kPlaces % 2 == 0 ? 0 : kRegisterLanes + kPlaces / 2)...);
+}
+
+// The upper halves of all 32-bit numbers of two registers.
+template <size_t... kPlaces>
+[[gnu::always_inline]] inline ShortRegister upper_halves(ShortRegister low, ShortRegister high,
+                                                         std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(low, high, (2 * kPlaces + 1)...);
+}
+
+// Number i becomes number i + kBy, around the end.
+template <size_t kBy, class Register, size_t... kPlaces>
+[[gnu::always_inline]] inline Register rotated(Register from, std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(from, from, ((kPlaces + kBy) % kRegisterLanes)...);
+}
+
+}  // namespace detail
+
+// Sixteen of 16 bits, each in the upper half of 32.
+[[gnu::always_inline]] inline UintLanes load_upper_halves(const void* from) {
+  UintLanes lanes;
+  for_each_register([&](int64_t r) {
+    ShortHalf halves;
+    std::memcpy(&halves, static_cast<const uint16_t*>(from) + r * kRegisterLanes, sizeof(halves));
+    const auto places = std::make_index_sequence<2 * kRegisterLanes>();
+    lanes.at[r] = (UintLanes::Register)detail::widened(halves, places);
+  });
+  return lanes;
+}
+
+[[gnu::always_inline]] inline Lanes load(const c10::BFloat16* from, Full) {
+  return load_upper_halves(from).bits_as<float>();
+}
+
+[[gnu::always_inline]] inline IntLanes load_unsigned(const uint16_t* from) {
+  return (load_upper_halves(from) >> 16).bits_as<int32_t>();
+}
+
+[[gnu::always_inline]] inline Lanes load(const c10::Half* from, Full) {
+  float values[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) values[i] = static_cast<float>(from[i]);
+  return load(values, Full{});
+}
+
+[[gnu::always_inline]] inline void store(float* to, const Lanes& lanes, Full) {
+  for_each_register(
+      [&](int64_t r) { std::memcpy(to + r * kRegisterLanes, &lanes.at[r], sizeof(lanes.at[r])); });
+}
+
+// The upper halves of sixteen of 32 bits.
+[[gnu::always_inline]] inline void store_upper_halves(void* to, const UintLanes& lanes) {
+#pragma GCC unroll 2
+  for (int64_t r = 0; r < kRegisters; r += 2) {
+    const ShortRegister packed =
+        detail::upper_halves((ShortRegister)lanes.at[r], (ShortRegister)lanes.at[r + 1],
+                             std::make_index_sequence<2 * kRegisterLanes>());
+    std::memcpy(static_cast<uint16_t*>(to) + r * kRegisterLanes, &packed, sizeof(packed));
+  }
+}
+
+// Sixteen bytes, and the bytes of a register. By shuffles: conversions of vectors the compiler
+// does number by number.
+using SixteenBytes __attribute__((vector_size(kLanes))) = uint8_t;
+using ByteRegister __attribute__((vector_size(kRegisterBytes))) = uint8_t;
+
+namespace detail {
+
+// Register r of the bytes as numbers of 32 bits.
+template <size_t kRegister, size_t... kPlaces>
+[[gnu::always_inline]] inline ByteRegister widened(SixteenBytes from,
+                                                   std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(
+      from, SixteenBytes{},
+      (kPlaces % 4 == 0 ? kRegister * kRegisterLanes + kPlaces / 4 : size_t{kLanes})...);
+}
+
+// The lowest bytes of all 32-bit numbers of two registers.
+template <size_t... kPlaces>
+[[gnu::always_inline]] inline auto lowest_bytes(ByteRegister low, ByteRegister high,
+                                                std::index_sequence<kPlaces...>) {
+  return __builtin_shufflevector(low, high, (4 * kPlaces)...);
+}
+
+template <size_t... kRegisterNumbers>
+[[gnu::always_inline]] inline void widen_all(IntLanes& lanes, SixteenBytes from,
+                                             std::index_sequence<kRegisterNumbers...>) {
+  const auto places = std::make_index_sequence<kRegisterBytes>();
+  ((lanes.at[kRegisterNumbers] = (IntLanes::Register)widened<kRegisterNumbers>(from, places)), ...);
+}
+
+}  // namespace detail
+
+[[gnu::always_inline]] inline IntLanes load(const uint8_t* from, Full) {
+  SixteenBytes bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  IntLanes lanes;
+  detail::widen_all(lanes, bytes, std::make_index_sequence<kRegisters>());
+  return lanes;
+}
+
+// The lowest byte of each.
+[[gnu::always_inline]] inline void store(uint8_t* to, const IntLanes& lanes, Full) {
+#pragma GCC unroll 2
+  for (int64_t r = 0; r < kRegisters; r += 2) {
+    const auto bytes =
+        detail::lowest_bytes((ByteRegister)lanes.at[r], (ByteRegister)lanes.at[r + 1],
+                             std::make_index_sequence<2 * kRegisterLanes>());
+    std::memcpy(to + r * kRegisterLanes, &bytes, sizeof(bytes));
+  }
+}
+
+[[gnu::always_inline]] inline void store(c10::BFloat16* to, const Lanes& lanes, Full) {
+  // Round half to even; a NaN is not rounded, which could make it infinite, and keeps a bit.
+  const auto bits = lanes.bits_as<uint32_t>();
+  const auto is_nan = (lanes != lanes).bits_as<uint32_t>();
+  const UintLanes up = 0x7fffu + (bits >> 16 & 1u);
+  store_upper_halves(to, (bits | (is_nan & 0x400000u)) + (up & (is_nan ^ 0xffffffffu)));
+}
+
+[[gnu::always_inline]] inline void store(c10::Half* to, const Lanes& lanes, Full) {
+  float values[kLanes];
+  store(values, lanes, Full{});
+  // On aarch64 c10::Half is made of the processor's own fp16, to which the float is rounded here.
+  // NOLINTNEXTLINE(bugprone-narrowing-conversions)
+  for (int64_t i = 0; i < kLanes; ++i) to[i] = c10::Half(values[i]);
+}
+
+// The first `count` of an array, zeros behind them.
+template <class T>
+[[gnu::always_inline]] inline auto load(const T* from, int64_t count) {
+  T padded[kLanes] = {};
+  std::memcpy(padded, from, static_cast<size_t>(count) * sizeof(T));
+  return load(padded, Full{});
+}
+
+template <class T, class Number>
+[[gnu::always_inline]] inline void store(T* to, const LanesOf<Number>& lanes, int64_t count) {
+  T padded[kLanes];
+  store(padded, lanes, Full{});
+  std::memcpy(to, padded, static_cast<size_t>(count) * sizeof(T));
+}
+
+[[gnu::always_inline]] inline Lanes absolute(const Lanes& lanes) {
+  return (lanes.bits_as<uint32_t>() & 0x7fffffffu).bits_as<float>();
+}
+
+// Lanes with zeros from `count` on.
+[[gnu::always_inline]] inline Lanes masked(const Lanes& lanes, Full) {
+  return lanes;
+}
+
+[[gnu::always_inline]] inline Lanes masked(const Lanes& lanes, int64_t count) {
+  float values[kLanes];
+  store(values, lanes, Full{});
+  return load(values, count);
+}
+
+[[gnu::always_inline]] inline Lanes max(const Lanes& a, const Lanes& b) {
+  return select(a > b, a, b);
+}
+
+[[gnu::always_inline]] inline Lanes min(const Lanes& a, const Lanes& b) {
+  return select(a < b, a, b);
+}
+
+namespace detail {
+
+// All sixteen by `f`, halves with halves: 0 with 8, 1 with 9, ... then 0 with 4, ...
+template <class F>
+[[gnu::always_inline]] inline float fold(Lanes lanes, F f) {
+#pragma GCC unroll 2
+  for (int half = kRegisters / 2; half > 0; half /= 2) {
+#pragma GCC unroll 2
+    for (int r = 0; r < half; ++r) lanes.at[r] = f(lanes.at[r], lanes.at[r + half]);
+  }
+  const auto places = std::make_index_sequence<kRegisterLanes>();
+  Lanes::Register last = lanes.at[0];
+  if constexpr (kRegisterLanes > 4) last = f(last, rotated<4>(last, places));
+  last = f(last, rotated<2>(last, places));
+  last = f(last, rotated<1>(last, places));
+  return last[0];
+}
+
+}  // namespace detail
+
+[[gnu::always_inline]] inline float sum(const Lanes& lanes) {
+  return detail::fold(lanes, [](auto a, auto b) { return a + b; });
+}
+
+// sums[16] += lanes, in double.
+[[gnu::always_inline]] inline void add_to(double* sums, const Lanes& lanes) {
+  using Half __attribute__((vector_size(kRegisterBytes / 2))) = float;
+  using Wide __attribute__((vector_size(kRegisterBytes))) = double;
+  float values[kLanes];
+  store(values, lanes, Full{});
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kLanes; i += kRegisterLanes / 2) {
+    Half half;
+    Wide sum;
+    std::memcpy(&half, values + i, sizeof(half));
+    std::memcpy(&sum, sums + i, sizeof(sum));
+    sum += __builtin_convertvector(half, Wide);
+    std::memcpy(sums + i, &sum, sizeof(sum));
+  }
+}
+
+// Sum over an array of n of term(i, Full{}) and term(i, rest), which has zeros behind the rest. Two
+// partial sums in turn, so that an addition need not wait for the one before it.
+template <class Term>
+[[gnu::always_inline, gnu::flatten]] inline float sum_of_blocks(int64_t n, Term term) {
+  Lanes even;
+  Lanes odd;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    even += term(i, Full{});
+    odd += term(i + kLanes, Full{});
+  }
+  if (i + kLanes <= n) {
+    even += term(i, Full{});
+    i += kLanes;
+  }
+  if (i < n) odd += term(i, n - i);
+  return sum(even + odd);
+}
+
+[[gnu::always_inline]] inline float max(const Lanes& lanes) {
+  return detail::fold(lanes, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+}  // namespace sotto::kernels::simd

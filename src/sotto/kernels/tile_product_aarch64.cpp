@@ -1,9 +1,0 @@
-#include "sotto/kernels/tile_product.h"
-
-namespace sotto::kernels {
-
-const TileProduct& TileProduct::best() {
-  return portable();
-}
-
-}  // namespace sotto::kernels

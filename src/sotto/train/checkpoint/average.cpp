@@ -1,0 +1,180 @@
+#include "sotto/train/checkpoint/average.h"
+#include "sotto/core/files/atomic_folder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/formats/safetensors.h"
+#include "sotto/models/tensor_values.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/checkpoint/checkpoint_weights.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using models::NamedTensor;
+
+[[noreturn]] void refuse(const fs::path& folder, std::string found, std::string expected,
+                         std::string hint) {
+  throw DataError({.attempted = fmt::format("averaging {}", folder.string()),
+                   .found = std::move(found),
+                   .expected = std::move(expected),
+                   .hint = std::move(hint)});
+}
+
+// Which of its bytes stand for a tensor to be written, until its turn comes and they are made.
+class LazyEntries {
+ public:
+  using Make = std::function<std::vector<std::byte>()>;
+
+  // `like`: a tensor of an open file with the same name, type and shape.
+  void add(const std::string& name, const TensorView& like, Make make) {
+    entries_.push_back({.name = name, .type = like.type, .shape = like.shape, .bytes = like.bytes});
+    makers_[like.bytes.data()] = std::move(make);
+  }
+
+  FileSum write(const fs::path& path) {
+    return write_safetensors(path, entries_, {{"format", "pt"}},
+                             [&](std::span<const std::byte> bytes) -> std::span<const std::byte> {
+                               if (bytes.empty()) return bytes;
+                               made_ = makers_.at(bytes.data())();
+                               return made_;
+                             });
+  }
+
+ private:
+  std::vector<SafetensorsEntry> entries_;
+  std::map<const std::byte*, Make> makers_;
+  std::vector<std::byte> made_;
+};
+
+class Average {
+ public:
+  explicit Average(const std::vector<fs::path>& folders)
+      : last_(read_checkpoint(folders.back())),
+        model_(make_model(last_.config, last_.state.shape, at::kMeta, /*trains=*/false)) {
+    for (const fs::path& folder : folders) {
+      sources_.push_back(std::make_unique<CheckpointWeights>(folder));
+      check(*sources_.back());
+    }
+    named_ = models::with_remainders(model_->named_weights(), model_->parameters(), remainders());
+  }
+
+  void write(const fs::path& out) {
+    write_checkpoint(out, last_,
+                     {.weights = [&](const fs::path& path) { return weights().write(path); },
+                      .optimizer = [&](const fs::path& path) { return remainder().write(path); }});
+  }
+
+ private:
+  const CheckpointWeights& newest() const { return *sources_.back(); }
+
+  // That a checkpoint is of the same network and vocabulary as the last.
+  void check(const CheckpointWeights& source) const {
+    const Checkpoint checkpoint = read_checkpoint(source.folder());
+    if (checkpoint.tokenizer.fingerprint() != last_.tokenizer.fingerprint())
+      refuse(source.folder(), "another vocabulary than that of the last one",
+             "checkpoints of one vocabulary", "Choose checkpoints of one run.");
+    std::vector<std::string> differences;
+    for (const NamedTensor& named : model_->named_weights()) {
+      if (std::string text = models::difference_of(named, source.weights().find(named.name));
+          !text.empty())
+        differences.push_back(std::move(text));
+    }
+    if (!differences.empty()) models::refuse_differences(source.folder().string(), differences);
+    if (!(checkpoint.config.arithmetic() == last_.config.arithmetic()))
+      refuse(source.folder(), "other numerics than those of the last one",
+             "checkpoints of one arithmetic", "Choose checkpoints of one run.");
+  }
+
+  // Tensors without storage of the remainders that the checkpoints have, by parameter.
+  std::map<std::string, at::Tensor> remainders() const {
+    std::map<std::string, at::Tensor> found;
+    for (const nn::Parameter& parameter : model_->parameters().parameters()) {
+      const std::string& name = parameter.spec.name;
+      const TensorView* view = newest().optimizer().find(remainder_name(name));
+      if (view == nullptr) continue;
+      const auto type = view->type == TensorType::kUint8 ? at::kByte : at::kShort;
+      found[name] = at::empty(parameter.spec.shape, at::TensorOptions(at::kMeta).dtype(type));
+    }
+    return found;
+  }
+
+  std::vector<float> mean_of(const NamedTensor& named) const {
+    std::vector<double> sum(static_cast<size_t>(named.tensor.numel()));
+    for (const auto& source : sources_) {
+      const std::vector<float> values = source->values_of(named, model_->parameters());
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(values[i]);
+    }
+    std::vector<float> mean(sum.size());
+    for (size_t i = 0; i < sum.size(); ++i)
+      mean[i] = static_cast<float>(sum[i] / static_cast<double>(sources_.size()));
+    return mean;
+  }
+
+  LazyEntries weights() const {
+    LazyEntries entries;
+    for (const NamedTensor& named : named_) {
+      entries.add(named.name, *newest().weights().find(named.name), [this, &named] {
+        const std::vector<std::byte> bytes = models::bytes_of_values(named, mean_of(named)).values;
+        std::vector<std::byte> buffer;
+        const auto ordered = models::in_file_order(named, bytes, buffer);
+        return std::vector<std::byte>(ordered.begin(), ordered.end());
+      });
+    }
+    return entries;
+  }
+
+  // What bf16 leaves out of the means, by parameter; nothing with fp32.
+  LazyEntries remainder() const {
+    LazyEntries entries;
+    for (const auto& [name, tensor] : remainders()) {
+      const TensorView& like = *newest().optimizer().find(remainder_name(name));
+      entries.add(remainder_name(name), like, [this, &like, name = name] {
+        std::vector<std::byte> whole(like.bytes.size());
+        for (const NamedTensor& named : named_) {
+          const models::WeightPlace place = models::place_of(named, model_->parameters());
+          if (place.parameter->spec.name != name) continue;
+          const auto part = models::bytes_of_values(named, mean_of(named)).remainder;
+          std::ranges::copy(part, whole.begin() + place.first_value * size_of(like.type));
+        }
+        return whole;
+      });
+    }
+    return entries;
+  }
+
+  Checkpoint last_;
+  // Without storage: it says how weights lie in parameters.
+  std::unique_ptr<models::Model> model_;
+  std::vector<std::unique_ptr<CheckpointWeights>> sources_;
+  std::vector<NamedTensor> named_;
+};
+
+}  // namespace
+
+void average_checkpoints(const std::vector<fs::path>& checkpoints, const fs::path& out) {
+  check_is_new(out);
+  for (const fs::path& folder : checkpoints) check_checkpoint(folder, CheckpointPart::kAll);
+  Average(checkpoints).write(out);
+}
+
+std::vector<fs::path> newest_checkpoints(const fs::path& run_folder, int64_t count) {
+  std::vector<fs::path> all = list_checkpoints(run_folder);
+  if (std::ssize(all) < count)
+    refuse(run_folder, fmt::format("{} checkpoints", all.size()), fmt::format("{}", count),
+           "keep_checkpoints says how many a run keeps.");
+  all.erase(all.begin(), all.end() - count);
+  return all;
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,93 @@
+#include "sotto/train/checkpoint/init_from.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "sotto/core/error.h"
+#include "sotto/core/formats/weight_folder.h"
+#include "sotto/models/hugging_face.h"
+#include "sotto/models/tensor_values.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/checkpoint/checkpoint_weights.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using models::NamedTensor;
+
+// Whose rows are entries of the vocabulary.
+constexpr std::array kOfVocabulary = {
+    std::string_view("lm_head.weight"), std::string_view("lm_head.bias"),
+    std::string_view("head.weight"), std::string_view("head.bias"),
+    std::string_view("embedding.weight")};
+
+bool has_another_vocabulary(const fs::path& folder, const data::Tokenizer& tokenizer) {
+  const std::optional<fs::path> file = data::Tokenizer::find(folder);
+  return file &&
+         data::Tokenizer::read(*file, tokenizer.rules()).fingerprint() != tokenizer.fingerprint();
+}
+
+// The weights that are asked for: without those of a vocabulary that is another one there, which
+// are noted.
+std::vector<NamedTensor> wanted_weights(const fs::path& folder, const data::Tokenizer& tokenizer,
+                                        Learner& learner, std::vector<std::string>& notes) {
+  std::vector<NamedTensor> wanted = models::with_remainders(
+      learner.model->named_weights(), learner.model->parameters(), learner.optimizer.remainders());
+  if (!has_another_vocabulary(folder, tokenizer)) return wanted;
+  const auto removed = std::ranges::remove_if(wanted, [](const NamedTensor& named) {
+    return std::ranges::find(kOfVocabulary, named.name) != kOfVocabulary.end();
+  });
+  std::vector<std::string> names;
+  for (const NamedTensor& named : removed) names.push_back(named.name);
+  wanted.erase(removed.begin(), removed.end());
+  notes.push_back(
+      fmt::format("its vocabulary is another one: {} begin anew", fmt::join(names, ", ")));
+  return wanted;
+}
+
+}  // namespace
+
+std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenizer& tokenizer,
+                                      Learner& learner) {
+  const std::optional<fs::path> checkpoint = find_checkpoint(from.source);
+  const fs::path folder =
+      checkpoint ? *checkpoint : models::find_model_folder(from.source.string());
+  std::optional<CheckpointWeights> exact;
+  if (checkpoint) {
+    check_checkpoint(folder, CheckpointPart::kAll);
+    exact.emplace(folder);
+  }
+  models::ImportRules rules = models::hugging_face_rules();
+  // Every name begins with nothing.
+  if (!from.is_whole_model) rules.may_lack = rules.may_leave = {""};
+  std::vector<std::string> notes;
+  const std::vector<NamedTensor> wanted = wanted_weights(folder, tokenizer, learner, notes);
+  const models::Imported imported =
+      models::import_tensors(WeightFolder::open(folder), wanted, rules,
+                             [&](const NamedTensor& named, const TensorView& view) {
+                               return exact ? exact->values_of(named, learner.model->parameters())
+                                            : models::read_values(named, view);
+                             });
+  if (imported.num_taken == 0)
+    throw DataError(
+        {.attempted = fmt::format("beginning with the weights of {}", folder.string()),
+         .found = "nothing of it has the name and the shape of a weight of this network",
+         .expected = "a network of the same kind",
+         .hint = "Compare model: in both configurations."});
+  for (std::string& note : models::notes_of(imported)) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::optional<std::string> pretrained_id_of(const std::string& preset) {
+  constexpr std::string_view kWav2Vec2 = "wav2vec2-";
+  constexpr std::string_view kXlsR = "xls-r-";
+  if (preset.starts_with(kWav2Vec2)) return "facebook/" + preset;
+  if (preset.starts_with(kXlsR)) return "facebook/wav2vec2-" + preset;
+  return std::nullopt;
+}
+
+}  // namespace sotto::train

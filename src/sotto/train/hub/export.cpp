@@ -1,0 +1,200 @@
+#include "sotto/train/hub/export.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/files/atomic_folder.h"
+#include "sotto/core/files/file_list.h"
+#include "sotto/core/files/hub_cache.h"
+#include "sotto/data/audio/audio_path.h"
+#include "sotto/data/import/run_program.h"
+#include "sotto/data/text/vocabulary.h"
+#include "sotto/models/hugging_face.h"
+#include "sotto/train/hub/model_card.h"
+#include "sotto/train/hub/model_facts.h"
+#include "sotto/train/run/run_files.h"
+#include "sotto/train/step/step.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVocabulary = "vocab.json";
+// What Hugging Face folders have besides a vocabulary.
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+constexpr std::array kTokenizerFiles = {kTokenizerConfig, "special_tokens_map.json",
+                                        "added_tokens.json", "tokenizer.json"};
+
+// What an export is made of, whichever folder it comes from.
+struct Source {
+  models::ModelOptions options;
+  models::DataShape shape;
+  std::unique_ptr<models::Model> model;
+  std::optional<RunFacts> run = std::nullopt;
+  std::string base_model = {};
+  std::vector<std::string> notes = {};
+};
+
+Source open_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+  const RunConfig& config = checkpoint.config;
+  Source source{.options = config.model,
+                .shape = checkpoint.state.shape,
+                .model = make_model(config, checkpoint.state.shape, at::kCPU, /*trains=*/false),
+                .run = read_run_facts(folder, checkpoint),
+                .base_model = hub_id_of(config.init_from).value_or("")};
+  load_weights(folder, *source.model);
+  return source;
+}
+
+Source open_hugging_face(const fs::path& folder) {
+  models::HuggingFaceModel found = models::read_hugging_face(folder);
+  const models::DataShape shape = models::shape_of_hugging_face(folder);
+  Source source{.options = found.options,
+                .shape = shape,
+                .model = models::make_model(found.options, shape, {.trains = false}),
+                .base_model = hub_id_of(folder).value_or("")};
+  source.notes = models::load_hugging_face(folder, *source.model);
+  return source;
+}
+
+// The configuration without the paths of the machine that it was used on.
+RunConfig without_paths(RunConfig config) {
+  config.init_from.clear();
+  config.data.train.clear();
+  config.data.dev.clear();
+  config.data.tokenizer.clear();
+  return config;
+}
+
+void write_checkpoint_files(const fs::path& from, const Checkpoint& checkpoint,
+                            const fs::path& folder) {
+  checkpoint.tokenizer.write(folder);
+  write_text_synced(folder / "config.yaml",
+                    format_yaml(write_options(without_paths(checkpoint.config))));
+  fs::copy_file(from / kStateFile, folder / kStateFile);
+}
+
+void copy_tokenizer(const fs::path& from, const fs::path& folder) {
+  if (const std::optional<fs::path> tokenizer = data::Tokenizer::find(from))
+    fs::copy_file(*tokenizer, folder / tokenizer->filename());
+  for (const char* name : kTokenizerFiles) {
+    if (fs::exists(from / name)) fs::copy_file(from / name, folder / name);
+  }
+}
+
+// What transformers wants to know of a vocab.json besides its entries: its pipelines do not take a
+// folder without it.
+void write_tokenizer_config(const fs::path& folder) {
+  const data::Vocabulary vocabulary = data::Vocabulary::read(folder / kVocabulary);
+  write_text_synced(folder / kTokenizerConfig,
+                    data::tokenizer_config_json(vocabulary.settings()).dump(2) + "\n");
+}
+
+CardTokenizer tokenizer_in(const fs::path& folder) {
+  const std::optional<fs::path> tokenizer = data::Tokenizer::find(folder);
+  if (!tokenizer) return CardTokenizer::kNone;
+  return tokenizer->filename() == kVocabulary ? CardTokenizer::kCharacters
+                                              : CardTokenizer::kSentencePiece;
+}
+
+ModelFacts facts_of(const ExportRequest& request, Source& source, const fs::path& folder) {
+  const fs::path name =
+      request.repository.empty() ? fs::weakly_canonical(request.out) : fs::path(request.repository);
+  return {.title = name.filename().string(),
+          .repository = request.repository,
+          .model = source.options,
+          .profile = models::profile_model(source.options, source.shape),
+          .feature_dim = source.shape.feature_dim,
+          .tokenizer = tokenizer_in(folder),
+          .is_checkpoint = fs::exists(folder / kStateFile),
+          .languages = request.languages,
+          .license = request.license,
+          .base_model = source.base_model,
+          .run = std::move(source.run)};
+}
+
+std::string last_line(std::string text) {
+  text.erase(text.find_last_not_of(" \r\n") + 1);
+  return text.substr(text.find_last_of('\n') + 1);
+}
+
+std::vector<std::string> push_words(const fs::path& folder, const std::string& repository) {
+  return {"hf", "upload", repository, folder.string(), "."};
+}
+
+}  // namespace
+
+std::vector<std::string> export_model(const ExportRequest& request) {
+  check_is_new(request.out);
+  const std::optional<fs::path> from = find_checkpoint(request.folder);
+  std::optional<Checkpoint> checkpoint;
+  if (from) {
+    check_checkpoint(*from, CheckpointPart::kNetwork);
+    checkpoint = read_checkpoint(*from);
+  }
+  Source source =
+      checkpoint ? open_checkpoint(*from, *checkpoint) : open_hugging_face(request.folder);
+  AtomicFolder aside(request.out);
+  const fs::path& folder = aside.path();
+  models::write_tensor_folder(folder,
+                              checkpoint ? source.model->named_weights()
+                                         : models::weights_as_stored(request.folder, *source.model),
+                              request.max_shard_bytes);
+  if (checkpoint) {
+    write_model_config(folder, *checkpoint);
+    write_checkpoint_files(*from, *checkpoint, folder);
+  } else {
+    models::write_hugging_face_config(folder,
+                                      {.model = source.options,
+                                       .shape = source.shape,
+                                       .source = models::read_model_config(request.folder)});
+    copy_tokenizer(request.folder, folder);
+  }
+  const bool is_of_transformers = source.options.family == models::Family::kWav2Vec2;
+  if (is_of_transformers && fs::exists(folder / kVocabulary) &&
+      !fs::exists(folder / kTokenizerConfig))
+    write_tokenizer_config(folder);
+  if (checkpoint) {
+    // As every checkpoint has it; the card, which people edit, comes later.
+    FileList list;
+    list.add_rest(folder);
+    list.write(folder);
+  }
+  std::vector<std::string> notes = std::move(source.notes);
+  write_text_synced(folder / "README.md", model_card(facts_of(request, source, folder)));
+  aside.commit();
+  return notes;
+}
+
+std::string push_line(const fs::path& folder, const std::string& repository) {
+  std::vector<std::string> words = push_words(folder, repository);
+  for (std::string& word : words) word = data::shell_word(word);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+bool push_folder(const fs::path& folder, const std::string& repository) {
+  const data::ProgramResult result = data::run_program(push_words(folder, repository));
+  if (!result.has_started) return false;
+  if (result.exit_code == 0) return true;
+  throw DataError(
+      {.attempted = fmt::format("uploading {} to {}", folder.string(), repository),
+       .found = fmt::format("hf ended with {}: {}", result.exit_code, last_line(result.output)),
+       .expected = "a repository that you may write to",
+       .hint = fmt::format("The folder is whole. `hf auth login` signs in; then type: {}",
+                           push_line(folder, repository))});
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,299 @@
+#include "sotto/train/hub/model_card.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "sotto/core/build_info.h"
+#include "sotto/core/units.h"
+
+namespace sotto::train {
+
+namespace {
+
+using models::Family;
+
+// Words that YAML could take for something else are in quotes; JSON's are YAML's.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+bool is_speech(const ModelFacts& facts) {
+  return !facts.model.is_language_model();
+}
+
+bool loads_in_transformers(const ModelFacts& facts) {
+  return facts.model.family == Family::kWav2Vec2;
+}
+
+// What a user names to load it.
+const std::string& source_of(const ModelFacts& facts) {
+  return facts.repository.empty() ? facts.title : facts.repository;
+}
+
+const char* task_of(const ModelFacts& facts) {
+  return is_speech(facts) ? "automatic-speech-recognition" : "text-generation";
+}
+
+std::string file_name(const std::filesystem::path& path) {
+  return path.filename().string();
+}
+
+std::string percent(const ErrorCounts& counts) {
+  return fmt::format("{:.2f}", 100.0 * counts.rate());
+}
+
+// What the Hub shows beside the model: only of weights that were themselves evaluated, on something
+// that has a name.
+bool has_own_results(const ModelFacts& facts) {
+  return facts.run && facts.run->evaluation && facts.run->evaluated_step == facts.run->step &&
+         !facts.run->config.data.dev.empty();
+}
+
+std::string list_entry(std::string_view key, const std::vector<std::string>& values) {
+  std::string text = fmt::format("{}:\n", key);
+  for (const std::string& value : values) text += fmt::format("- {}\n", quoted(value));
+  return text;
+}
+
+std::string metric_entry(std::string_view type, std::string_view name, std::string_view value) {
+  return fmt::format("    - type: {}\n      name: {}\n      value: {}\n", type, name, value);
+}
+
+std::string model_index(const ModelFacts& facts) {
+  const Evaluation& evaluation = *facts.run->evaluation;
+  const std::string dev = quoted(file_name(facts.run->config.data.dev));
+  std::string text = fmt::format(
+      "model-index:\n- name: {}\n  results:\n  - task:\n      type: {}\n    dataset:\n"
+      "      name: {}\n      type: {}\n    metrics:\n",
+      quoted(facts.title), task_of(facts), dev, dev);
+  if (evaluation.is_of_text())
+    return text +
+           metric_entry("perplexity", "perplexity", fmt::format("{:.2f}", evaluation.perplexity()));
+  return text + metric_entry("wer", "WER in percent", percent(evaluation.words)) +
+         metric_entry("cer", "CER in percent", percent(evaluation.characters));
+}
+
+std::string front_matter(const ModelFacts& facts) {
+  std::string text =
+      fmt::format("---\nlibrary_name: {}\npipeline_tag: {}\n",
+                  loads_in_transformers(facts) ? "transformers" : "sotto", task_of(facts));
+  if (!facts.languages.empty()) text += list_entry("language", facts.languages);
+  if (!facts.license.empty()) text += fmt::format("license: {}\n", quoted(facts.license));
+  if (!facts.base_model.empty()) text += fmt::format("base_model: {}\n", quoted(facts.base_model));
+  text += list_entry("tags", {"sotto", facts.profile.family});
+  if (has_own_results(facts)) {
+    text += facts.run->evaluation->is_of_text() ? "metrics:\n- perplexity\n"
+                                                : "metrics:\n- wer\n- cer\n";
+    text += model_index(facts);
+  }
+  return text + "---\n";
+}
+
+std::string kind_of(const ModelFacts& facts) {
+  switch (facts.model.family) {
+    case Family::kWav2Vec2: return "A wav2vec 2.0 network with a CTC head";
+    case Family::kDecoderLm:
+      return "A language model of transformer blocks in which a token sees those before it";
+    case Family::kTransformerCtc: break;
+  }
+  const std::string input = facts.feature_dim == 0
+                                ? "log-mel features"
+                                : fmt::format("stored features of width {}", facts.feature_dim);
+  return fmt::format("A transformer encoder over {} with a CTC head", input);
+}
+
+std::string about(const ModelFacts& facts) {
+  std::string text =
+      fmt::format("{}: {:.2f} million parameters, {} layers of width {}", kind_of(facts),
+                  static_cast<double>(facts.profile.parameters) / 1e6, facts.profile.layers,
+                  facts.profile.width);
+  text += fmt::format(", {} entries of output", facts.profile.vocabulary);
+  if (facts.tokenizer == CardTokenizer::kCharacters) text += " (characters, `vocab.json`)";
+  if (facts.tokenizer == CardTokenizer::kSentencePiece)
+    text += " (SentencePiece, `tokenizer.model`)";
+  text += '.';
+  if (is_speech(facts) && facts.feature_dim == 0)
+    text += fmt::format(" It hears audio of {} Hz.", facts.model.sample_rate());
+  if (!facts.base_model.empty())
+    text += fmt::format(" Training began with the weights of `{}`.", facts.base_model);
+  return text + "\n";
+}
+
+std::string row(std::string_view key, std::string_view value) {
+  return fmt::format("| {} | {} |\n", key, value);
+}
+
+std::string counts_text(const ErrorCounts& counts) {
+  return fmt::format("{} % (insertions {}, deletions {}, substitutions {} of {})", percent(counts),
+                     counts.insertions, counts.deletions, counts.substitutions,
+                     counts.reference_length);
+}
+
+std::string results(const RunFacts& run) {
+  if (!run.evaluation) return {};
+  const Evaluation& evaluation = *run.evaluation;
+  std::string text = "\n## Results\n\n";
+  if (!run.config.data.dev.empty())
+    text += fmt::format("On `{}`", file_name(run.config.data.dev));
+  else
+    text += "On what the run was evaluated on";
+  if (evaluation.num_utterances > 0)
+    text += fmt::format(", {} utterances, {} of audio", evaluation.num_utterances,
+                        format_duration(evaluation.audio_seconds));
+  if (run.evaluated_step != run.step)
+    text +=
+        fmt::format(", and not of these weights but of those after step {}", run.evaluated_step);
+  text += ":\n\n| | |\n| --- | --- |\n";
+  if (evaluation.is_of_text())
+    return text + row("perplexity", fmt::format("{:.2f}", evaluation.perplexity())) +
+           row("loss a token", fmt::format("{:.4f}", evaluation.loss));
+  return text + row("WER", counts_text(evaluation.words)) +
+         row("CER", counts_text(evaluation.characters)) +
+         "\nThe likeliest label of each frame, without a language model.\n";
+}
+
+std::string use_in_transformers(const ModelFacts& facts) {
+  if (!loads_in_transformers(facts)) return {};
+  std::string text = "\nIn Python, by transformers:\n\n```python\nimport soundfile\n";
+  if (facts.tokenizer == CardTokenizer::kCharacters) {
+    return text + fmt::format(
+                      "from transformers import pipeline\n\n"
+                      "recognise = pipeline(\"automatic-speech-recognition\", model={})\n"
+                      "samples, rate = soundfile.read(\"speech.wav\")\n"
+                      "print(recognise({{\"raw\": samples, \"sampling_rate\": rate}})[\"text\"])\n"
+                      "```\n",
+                      quoted(source_of(facts)));
+  }
+  return text + fmt::format(
+                    "from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2ForCTC\n\n"
+                    "extractor = Wav2Vec2FeatureExtractor.from_pretrained({0})\n"
+                    "model = Wav2Vec2ForCTC.from_pretrained({0})\n"
+                    "samples, rate = soundfile.read(\"speech.wav\")\n"
+                    "inputs = extractor(samples, sampling_rate=rate, return_tensors=\"pt\")\n"
+                    "print(model(**inputs).logits.argmax(-1))\n"
+                    "```\n",
+                    quoted(source_of(facts)));
+}
+
+std::string use(const ModelFacts& facts) {
+  std::string lines;
+  const std::string& folder = facts.title;
+  if (!facts.repository.empty())
+    lines += fmt::format("hf download {} --local-dir {}\n", facts.repository, folder);
+  // A Hugging Face folder recognises where it has a vocabulary.
+  const bool recognises = facts.is_checkpoint || facts.tokenizer == CardTokenizer::kCharacters;
+  if (recognises && is_speech(facts)) {
+    if (facts.feature_dim == 0)
+      lines += fmt::format("sotto transcribe --model {} speech.wav\n", folder);
+    lines += fmt::format("sotto eval --model {} --data test.jsonl\n", folder);
+  } else if (facts.is_checkpoint) {
+    lines += fmt::format("sotto eval --model {} --data text.txt\n", folder);
+  }
+  if (loads_in_transformers(facts))
+    lines += fmt::format("sotto train --model {} --train train.jsonl --memory 8GiB\n", folder);
+  const std::string with_sotto =
+      lines.empty() ? ""
+                    : fmt::format("\nWith sotto, on the command line:\n\n```sh\n{}```\n", lines);
+  return "\n## Use\n" + with_sotto + use_in_transformers(facts);
+}
+
+std::string data_text(const RunFacts& run) {
+  std::string name =
+      run.config.data.train.empty() ? "" : fmt::format("`{}`", file_name(run.config.data.train));
+  if (!run.epoch) return name;
+  const EpochAmount& epoch = *run.epoch;
+  const std::string amount =
+      epoch.num_tokens > 0
+          ? fmt::format("{} rows, {} tokens", epoch.num_items, epoch.num_tokens)
+          : fmt::format("{} utterances, {:.2f} hours", epoch.num_items, epoch.audio_seconds / 3600);
+  return name.empty() ? amount : fmt::format("{}: {}", name, amount);
+}
+
+std::string numerics_text(const RunConfig& config) {
+  std::vector<std::string> parts = {std::string(name_of(config.numerics, kNumerics))};
+  const PrecisionOptions& chosen = config.precision;
+  if (chosen.compute)
+    parts.push_back(fmt::format("computed in {}", name_of(*chosen.compute, kComputes)));
+  if (chosen.remainder_bits)
+    parts.push_back(fmt::format("{} bits beside bf16 weights", *chosen.remainder_bits));
+  if (chosen.gradients)
+    parts.push_back(fmt::format("gradients in {}", name_of(*chosen.gradients, kGradientTypes)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string optimizer_text(const RunConfig& config) {
+  const optim::OptimizerOptions& optimizer = config.optimizer;
+  return fmt::format("AdamW, beta {} and {}, epsilon {}, weight decay {}, moments in {}, {}",
+                     optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay,
+                     name_of(config.arithmetic().moments, optim::kMoments),
+                     optimizer.clip_norm > 0.0
+                         ? fmt::format("gradients clipped to a norm of {}", optimizer.clip_norm)
+                         : "gradients not clipped");
+}
+
+std::string rate_text(const optim::ScheduleOptions& schedule) {
+  std::string text =
+      fmt::format("{}, {}", schedule.rate, name_of(schedule.kind, optim::kScheduleKinds));
+  if (schedule.warmup_steps > 0)
+    text += fmt::format(", {} steps of warm-up", schedule.warmup_steps);
+  if (schedule.warmup_share > 0.0)
+    text += fmt::format(", warm-up over {} of all steps", schedule.warmup_share);
+  return text;
+}
+
+std::string training(const RunFacts& run) {
+  const RunConfig& config = run.config;
+  std::string text = "\n## Training\n\n| | |\n| --- | --- |\n";
+  if (const std::string data = data_text(run); !data.empty()) text += row("data", data);
+  text += row("steps", fmt::format("{}", run.step));
+  const char* unit = config.model.is_language_model() ? "rows" : "utterances";
+  const std::string batch = config.effective_batch.to_string();
+  text += row("effective batch", config.effective_batch.kind == data::EffectiveBatch::Kind::kSeconds
+                                     ? batch
+                                     : fmt::format("{} {}", batch, unit));
+  text += row("learning rate", rate_text(config.optimizer.schedule));
+  text += row("optimizer", optimizer_text(config));
+  text += row("numerics", numerics_text(config));
+  text += row("loss", name_of(config.reduction, kReductions));
+  text += row("seed", fmt::format("{}", config.seed));
+  return text + "\n`config.yaml` has every setting.\n";
+}
+
+std::string budget_text(const MemorySize& memory) {
+  switch (memory.kind) {
+    case MemorySize::Kind::kAuto: return "auto: 85 % of what was free";
+    case MemorySize::Kind::kShare: return memory.to_string() + " of what was free";
+    case MemorySize::Kind::kBytes: break;
+  }
+  return format_bytes(memory.bytes);
+}
+
+std::string memory(const RunFacts& run) {
+  const auto exact = [](int64_t bytes) {
+    return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
+  };
+  std::string text = "\n## Memory\n\n| | |\n| --- | --- |\n";
+  text += row("device", run.config.device);
+  text += row("budget", budget_text(run.config.memory));
+  if (run.planned_peak_bytes) text += row("first step, planned", exact(*run.planned_peak_bytes));
+  if (run.measured_peak_bytes) text += row("first step, measured", exact(*run.measured_peak_bytes));
+  if (run.largest_peak_bytes) text += row("largest step", exact(*run.largest_peak_bytes));
+  return text;
+}
+
+}  // namespace
+
+std::string model_card(const ModelFacts& facts) {
+  std::string text = front_matter(facts) + fmt::format("\n# {}\n\n", facts.title) + about(facts);
+  if (facts.run) text += results(*facts.run);
+  text += use(facts);
+  if (facts.run) text += training(*facts.run) + memory(*facts.run);
+  return text + fmt::format("\nExported by sotto {}.\n", build_info().version);
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,298 @@
+#include "sotto/train/recognition/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
+
+namespace sotto::train {
+
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+double add_logs(double a, double b) {
+  const double largest = std::max(a, b);
+  if (largest == kNever) return kNever;
+  return largest + std::log1p(std::exp(std::min(a, b) - largest));
+}
+
+struct Scored {
+  int32_t label;
+  double log_probability;
+};
+
+}  // namespace
+
+void BeamOptions::visit(OptionVisitor& visitor) {
+  visitor.value("width", width, "prefixes kept from frame to frame", {.min = 1, .max = kMaxWidth});
+  visitor.value("depth", depth, "entries looked at: within so much of the likeliest", {.above = 0});
+  visitor.value("lm_weight", lm_weight, "of the language model", {.min = 0});
+  visitor.value("word_bonus", word_bonus, "what each word is given besides");
+}
+
+BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
+                       std::shared_ptr<const data::NgramModel> language_model)
+    : options_(options), language_model_(std::move(language_model)), blank_(tokenizer.blank()) {
+  for (int32_t label = 0; label < tokenizer.size(); ++label) {
+    std::string text = tokenizer.piece(label);
+    const bool begins_word = text.starts_with(' ');
+    if (begins_word) text.erase(0, 1);
+    entries_.push_back({.begins_word = begins_word, .text = std::move(text)});
+  }
+}
+
+// One utterance.
+class BeamSearch::Search {
+ public:
+  explicit Search(const BeamSearch& of) : of_(of) {
+    Prefix& root = prefixes_.emplace_back();
+    root.blank = 0.0;
+    root.num_users = 1;
+    if (of_.language_model_ != nullptr) root.state = of_.language_model_->begin();
+    beam_ = {0};
+  }
+
+  void take_frame(int64_t frame, std::span<const float> logits) {
+    const std::vector<Scored> scored = entries_of(logits);
+    make_room(beam_.size() * scored.size());
+    reached_.clear();
+    for (const size_t prefix : beam_) {
+      const Prefix& now = prefixes_[prefix];
+      const Paths paths{.label = now.label, .blank = now.blank, .label_last = now.label_last};
+      for (const Scored& entry : scored) extend(prefix, paths, entry, frame);
+    }
+    for (const size_t prefix : reached_) {
+      prefixes_[prefix].blank = std::exchange(prefixes_[prefix].next_blank, kNever);
+      prefixes_[prefix].label_last = std::exchange(prefixes_[prefix].next_label_last, kNever);
+      prefixes_[prefix].is_reached = false;
+    }
+    keep_best(reached_);
+    for (const size_t prefix : reached_) add_user(prefix);
+    for (const size_t prefix : beam_) remove_user(prefix);
+    beam_ = reached_;
+  }
+
+  std::vector<Hypothesis> finish() {
+    for (const size_t prefix : beam_) {
+      Prefix& last = prefixes_[prefix];
+      if (of_.language_model_ == nullptr) continue;
+      end_word(last);
+      last.given += of_.options_.lm_weight * of_.language_model_->finish(last.state);
+    }
+    keep_best(beam_);
+    std::vector<Hypothesis> hypotheses;
+    for (const size_t prefix : beam_)
+      hypotheses.push_back({.labels = labels_of(prefix), .score = score_of(prefixes_[prefix])});
+    return hypotheses;
+  }
+
+ private:
+  struct Prefix {
+    size_t parent = 0;
+    int32_t label = -1;  // -1: nothing was said yet
+    int64_t frame = 0;
+    // Logarithms of the probability of its paths that end in a blank, and of those that end in its
+    // last label: up to this frame, and the next.
+    double blank = kNever;
+    double label_last = kNever;
+    double next_blank = kNever;
+    double next_label_last = kNever;
+    bool is_reached = false;
+    // Children that are used, and one more where it is in the beam itself: while there are any, its
+    // frame is part of a hypothesis.
+    int64_t num_users = 0;
+    // By the language model and for words.
+    double given = 0.0;
+    data::NgramModel::State state = {};
+    // What was said of the word that has not ended.
+    std::string word = {};
+  };
+
+  // Of a prefix up to a frame.
+  struct Paths {
+    int32_t label;
+    double blank;
+    double label_last;
+
+    double any() const { return add_logs(blank, label_last); }
+  };
+
+  double score_of(const Prefix& prefix) const {
+    return add_logs(prefix.blank, prefix.label_last) + prefix.given;
+  }
+
+  // Those of a frame that are worth a look; the blank always is.
+  std::vector<Scored> entries_of(std::span<const float> logits) const {
+    const double largest = *std::ranges::max_element(logits);
+    double total = 0.0;
+    for (const float logit : logits) total += std::exp(double{logit} - largest);
+    const double log_total = largest + std::log(total);
+    if (!std::isfinite(log_total)) return {{.label = of_.blank_, .log_probability = 0.0}};
+    std::vector<Scored> scored;
+    for (int32_t label = 0; label < std::ssize(logits); ++label) {
+      const double logit = double{logits[static_cast<size_t>(label)]};
+      if (label == of_.blank_ || largest - logit <= of_.options_.depth)
+        scored.push_back({.label = label, .log_probability = logit - log_total});
+    }
+    return scored;
+  }
+
+  void extend(size_t from, const Paths& paths, const Scored& entry, int64_t frame) {
+    if (entry.label == of_.blank_) {
+      Prefix& same = reach(from);
+      same.next_blank = add_logs(same.next_blank, paths.any() + entry.log_probability);
+      return;
+    }
+    // Said again without a blank in between, it is the same label for longer.
+    double longer = paths.any();
+    if (entry.label == paths.label) {
+      Prefix& same = reach(from);
+      same.next_label_last =
+          add_logs(same.next_label_last, paths.label_last + entry.log_probability);
+      longer = paths.blank;
+    }
+    if (longer == kNever) return;
+    Prefix& child = reach(child_of(from, entry.label, frame));
+    child.next_label_last = add_logs(child.next_label_last, longer + entry.log_probability);
+  }
+
+  Prefix& reach(size_t prefix) {
+    Prefix& reached = prefixes_[prefix];
+    if (!std::exchange(reached.is_reached, true)) reached_.push_back(prefix);
+    return reached;
+  }
+
+  size_t child_of(size_t parent, int32_t label, int64_t frame) {
+    const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
+    if (!is_new) {
+      // An unused one begins anew, as if drop_unreachable() had been there.
+      if (prefixes_[place->second].num_users == 0) prefixes_[place->second].frame = frame;
+      return place->second;
+    }
+    Prefix child = prefixes_[parent];
+    child.parent = parent;
+    child.label = label;
+    child.frame = frame;
+    child.blank = child.label_last = child.next_blank = child.next_label_last = kNever;
+    child.is_reached = false;
+    child.num_users = 0;
+    if (of_.language_model_ != nullptr) {
+      const Entry& entry = of_.entries_[static_cast<size_t>(label)];
+      if (entry.begins_word) end_word(child);
+      child.word += entry.text;
+    }
+    prefixes_.push_back(std::move(child));
+    return prefixes_.size() - 1;
+  }
+
+  // What is used uses its parent. The root always has a user, because users of the next frame are
+  // added before those of the last one are removed.
+  void add_user(size_t prefix) {
+    while (prefixes_[prefix].num_users++ == 0) prefix = prefixes_[prefix].parent;
+  }
+  void remove_user(size_t prefix) {
+    while (--prefixes_[prefix].num_users == 0) prefix = prefixes_[prefix].parent;
+  }
+
+  // A prefix in the tree, with its entry among the children, in the beam and among those reached.
+  static constexpr size_t kBytesPerPrefix =
+      sizeof(Prefix) + sizeof(std::pair<uint64_t, size_t>) + 6 * sizeof(size_t);
+
+  // Before a frame that may add so many prefixes.
+  void make_room(size_t num_new) {
+    const size_t bound = std::max(size_t{4'096}, 2 * num_reachable_);
+    if (prefixes_.size() > bound) drop_unreachable();
+    if (of_.options_.max_bytes == 0) return;
+    const auto most = static_cast<size_t>(of_.options_.max_bytes) / kBytesPerPrefix;
+    if (prefixes_.size() + num_new > most) drop_unreachable();
+    if (prefixes_.size() + num_new <= most) return;
+    throw OutOfMemory({.attempted = fmt::format("searching with a beam of {}", of_.options_.width),
+                       .found = fmt::format("{} prefixes, and up to {} with the next frame",
+                                            prefixes_.size(), prefixes_.size() + num_new),
+                       .expected = fmt::format("at most {}, which take {}", most,
+                                               format_bytes(of_.options_.max_bytes)),
+                       .hint = "Use a smaller --beam, or a larger --memory."});
+  }
+
+  // Keeps what is in the beam and what it grew from.
+  void drop_unreachable() {
+    constexpr size_t kDropped = std::numeric_limits<size_t>::max();
+    std::vector<size_t> places(prefixes_.size(), kDropped);
+    for (size_t prefix : beam_) {
+      while (places[prefix] == kDropped) {
+        places[prefix] = 0;
+        prefix = prefixes_[prefix].parent;
+      }
+    }
+    std::deque<Prefix> kept;
+    children_.clear();
+    // A parent stands before its children.
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == kDropped) continue;
+      places[i] = kept.size();
+      Prefix& prefix = kept.emplace_back(std::move(prefixes_[i]));
+      prefix.parent = places[prefix.parent];
+      if (prefix.label >= 0) children_[key_of(prefix.parent, prefix.label)] = places[i];
+    }
+    for (size_t& prefix : beam_) prefix = places[prefix];
+    prefixes_ = std::move(kept);
+    num_reachable_ = prefixes_.size();
+  }
+
+  static uint64_t key_of(size_t parent, int32_t label) {
+    return static_cast<uint64_t>(parent) << 32 | static_cast<uint32_t>(label);
+  }
+
+  void end_word(Prefix& prefix) const {
+    if (prefix.word.empty()) return;
+    const double log_probability = of_.language_model_->score(prefix.state, prefix.word);
+    prefix.given += of_.options_.lm_weight * log_probability + of_.options_.word_bonus;
+    prefix.word.clear();
+  }
+
+  // The best first; of equal ones the first that was reached.
+  void keep_best(std::vector<size_t>& prefixes) const {
+    std::ranges::stable_sort(prefixes, std::greater<>(),
+                             [&](size_t prefix) { return score_of(prefixes_[prefix]); });
+    const auto width = static_cast<size_t>(of_.options_.width);
+    if (prefixes.size() > width) prefixes.resize(width);
+  }
+
+  std::vector<kernels::CtcGreedy::Label> labels_of(size_t prefix) const {
+    std::vector<kernels::CtcGreedy::Label> labels;
+    for (; prefixes_[prefix].label >= 0; prefix = prefixes_[prefix].parent)
+      labels.push_back({.label = prefixes_[prefix].label, .frame = prefixes_[prefix].frame});
+    std::ranges::reverse(labels);
+    return labels;
+  }
+
+  const BeamSearch& of_;
+  // A tree, by the numbers of parents; the first is its root.
+  std::deque<Prefix> prefixes_;
+  // After what cannot be reached again was dropped.
+  size_t num_reachable_ = 0;
+  std::unordered_map<uint64_t, size_t> children_;
+  std::vector<size_t> beam_;
+  // In the frame that is being taken.
+  std::vector<size_t> reached_;
+};
+
+std::vector<BeamSearch::Hypothesis> BeamSearch::decode(std::span<const float> logits) const {
+  SOTTO_ASSERT(logits.size() % entries_.size() == 0, "{} logits for {} entries", logits.size(),
+               entries_.size());
+  Search search(*this);
+  for (size_t frame = 0; frame < logits.size() / entries_.size(); ++frame) {
+    search.take_frame(static_cast<int64_t>(frame),
+                      logits.subspan(frame * entries_.size(), entries_.size()));
+  }
+  return search.finish();
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,280 @@
+#include "sotto/train/recognition/recogniser.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/files/hub_cache.h"
+#include "sotto/data/audio/audio.h"
+#include "sotto/data/batch/example_list.h"
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/models/hugging_face.h"
+#include "sotto/train/step/fit.h"
+#include "sotto/train/step/library_constant.h"
+#include "sotto/train/step/run_data.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelConfig = "config.json";
+
+// A Hugging Face folder, or one of the local cache; nothing where it is neither.
+std::optional<fs::path> find_foreign(const fs::path& model) {
+  if (fs::exists(model / kModelConfig)) return model;
+  if (!is_hub_id(model.string())) return std::nullopt;
+  try {
+    return find_hub_folder(model.string());
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+// The folder with the weights, which is there and good.
+fs::path folder_of(const fs::path& model) {
+  if (const std::optional<fs::path> found = find_checkpoint(model)) {
+    check_checkpoint(*found, CheckpointPart::kNetwork);
+    return *found;
+  }
+  if (const std::optional<fs::path> found = find_foreign(model)) return *found;
+  const std::string name = model.string();
+  const std::vector<std::string> presets = models::preset_names();
+  std::string found = fs::exists(model) ? "no checkpoint and no config.json" : "no such folder";
+  std::string hint = "`sotto train` makes one.";
+  if (std::ranges::find(presets, name) != presets.end()) found = "a preset, which has no weights";
+  if (is_hub_id(name)) {
+    found = "no such folder, and no model of that id in the local cache";
+    hint = fmt::format("`sotto train` makes one; `hf download {}` fetches one.", name);
+  }
+  throw DataError({.attempted = fmt::format("finding the model {}", name),
+                   .found = found,
+                   .expected = "a run, one of its checkpoints, a Hugging Face folder, or the id of "
+                               "one in the local cache",
+                   .hint = hint});
+}
+
+// What a checkpoint would say of a network that other programs trained.
+Checkpoint read_foreign(const fs::path& folder) {
+  RunConfig config;
+  config.model = models::read_hugging_face(folder).options;
+  models::DataShape shape = models::shape_of_hugging_face(folder);
+  data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
+  tokenizer.widen(shape.vocabulary);
+  if (tokenizer.size() != shape.vocabulary) {
+    throw DataError(
+        {.attempted = fmt::format("reading the tokenizer of {}", folder.string()),
+         .found = fmt::format("{} entries", tokenizer.size()),
+         .expected = fmt::format("at most {}, as the network's head has", shape.vocabulary)});
+  }
+  shape.blank = tokenizer.blank();
+  RunState state;
+  state.shape = shape;
+  return {.state = state, .config = std::move(config), .tokenizer = std::move(tokenizer)};
+}
+
+Checkpoint read_model(const fs::path& folder) {
+  Checkpoint checkpoint = is_checkpoint(folder) ? read_checkpoint(folder) : read_foreign(folder);
+  checkpoint.config.data = evaluation_options(std::move(checkpoint.config.data));
+  return checkpoint;
+}
+
+// Samples of an example that count.
+struct Window {
+  int64_t kept_begin = 0;
+  int64_t kept_end = 0;
+  // Of the frames whose middle lies in there, [frames, V] row after row.
+  std::vector<float> logits = {};
+};
+
+// Samples of a duration that is not NaN; far more than any file has where it is infinite.
+int64_t samples_in(double seconds, int64_t rate) {
+  return std::llround(std::min(seconds * static_cast<double>(rate), 1e15));
+}
+
+// A file in windows that overlap, as examples. The last is as long as the others.
+std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rate,
+                                  const TranscribeOptions& options,
+                                  std::vector<data::Example>& examples) {
+  const int64_t total = std::ssize(samples);
+  const int64_t window = std::min(total, samples_in(options.window_s, rate));
+  const int64_t overlap = samples_in(options.overlap_s, rate);
+  std::vector<Window> windows;
+  int64_t kept_until = 0;
+  for (int64_t begin = 0; kept_until < total; begin += window - overlap) {
+    begin = std::min(begin, total - window);
+    const bool is_last = begin + window == total;
+    const int64_t end = is_last ? total : begin + window - overlap / 2;
+    data::Example& example = examples.emplace_back();
+    example.values.assign(samples.begin() + begin, samples.begin() + begin + window);
+    example.rows = window;
+    windows.push_back({.kept_begin = kept_until - begin, .kept_end = end - begin});
+    kept_until = end;
+  }
+  return windows;
+}
+
+// logits [frames, V], of an example of so many samples.
+void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) {
+  const double frames_a_sample =
+      static_cast<double>(logits.size(0)) / static_cast<double>(num_samples);
+  const auto frame_at = [&](int64_t sample) {
+    return std::llround(static_cast<double>(sample) * frames_a_sample);
+  };
+  const float* values = logits.const_data_ptr<float>();
+  const int64_t width = logits.size(1);
+  window.logits.assign(values + frame_at(window.kept_begin) * width,
+                       values + frame_at(window.kept_end) * width);
+}
+
+// A device without TF32 has the fp32 that it stands for.
+Checkpoint in_fp32_without_tf32(Checkpoint checkpoint, const device::Target& target) {
+  RunConfig& config = checkpoint.config;
+  const bool has_tf32 = target.is_cuda() && target.capability >= 80;
+  if (has_tf32 || config.arithmetic().compute != Compute::kTf32) return checkpoint;
+  config.numerics = Numerics::kFp32;
+  config.precision.compute.reset();
+  return checkpoint;
+}
+
+}  // namespace
+
+Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device::RunDevice& device)
+    : folder_(folder_of(model)),
+      checkpoint_(in_fp32_without_tf32(read_model(folder_), device.target)),
+      device_(device),
+      budget_bytes_(budget_bytes),
+      budget_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
+      host_(device.torch.type(), device::resolve_host_budget({}, device)),
+      staging_(host_),
+      dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
+           device.target),
+      arena_(std::make_shared<device::Arena>(
+          device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
+          budget_.bytes)),
+      guard_(device.torch.type(), arena_),
+      target_(device.target),
+      model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
+                        /*trains=*/false)) {
+  if (is_checkpoint(folder_)) {
+    load_weights(folder_, *model_);
+  } else {
+    models::load_hugging_face(folder_, *model_);
+  }
+}
+
+Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
+                                const std::function<void(int64_t, int64_t)>& progress) {
+  const std::unique_ptr<data::Source> source =
+      open_for_evaluation(checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
+  const auto show = [&](int64_t done) {
+    if (progress) progress(done, source->num_items());
+  };
+  return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
+                         {.limits = fit_recognition(dry_, *source, budget_).limits,
+                          .beam = beam,
+                          .device = device_.torch,
+                          .loader_threads = checkpoint_.config.data.loader_threads,
+                          .progress = show});
+}
+
+int64_t Recogniser::host_bytes() const {
+  return device_.target.is_cuda() ? device::resolve_host_budget({}, device_) : budget_bytes_;
+}
+
+Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
+  check_has_audio_input();
+  check_windows(options);
+  const std::vector<float> samples = read_samples(file);
+  const double seconds = static_cast<double>(samples.size()) /
+                         static_cast<double>(checkpoint_.config.model.sample_rate());
+  return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam);
+}
+
+at::Tensor Recogniser::logits(const fs::path& file) {
+  check_has_audio_input();
+  const std::vector<float> samples = read_samples(file);
+  const auto seconds = static_cast<double>(samples.size());
+  const std::vector<float> values = logits_of(samples, {.window_s = seconds, .overlap_s = 0.0});
+  const int64_t width = checkpoint_.tokenizer.size();
+  return at::tensor(values).view({-1, width});
+}
+
+std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
+                                         const TranscribeOptions& options) {
+  std::vector<data::Example> examples;
+  std::vector<Window> windows =
+      cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
+  const data::ExampleList list(std::move(examples));
+  const MicroBatchLimits limits = fit_recognition(dry_, list, budget_).limits;
+  for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
+    const data::MicroBatch batch =
+        data::make_micro_batch(list.examples(), places, device_.torch, staging_);
+    const models::Model::Recognised recognised = model_->recognise(batch);
+    const at::Tensor all = recognised.logits.to(at::kCPU, at::kFloat);
+    int64_t first = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto place = static_cast<size_t>(places[i]);
+      const int64_t count = recognised.num_frames[i];
+      keep_frames(windows[place], all.narrow(0, first, count), list.examples()[place].rows);
+      first += count;
+    }
+  }
+  std::vector<float> joined;
+  for (const Window& window : windows)
+    joined.insert(joined.end(), window.logits.begin(), window.logits.end());
+  return joined;
+}
+
+void Recogniser::check_has_audio_input() const {
+  const auto refuse = [](const char* found, const char* expected, const char* hint) {
+    throw ConfigError(
+        {.attempted = "recognising audio", .found = found, .expected = expected, .hint = hint});
+  };
+  if (checkpoint_.config.model.is_language_model())
+    refuse("a language model", "a network that was trained on audio", "");
+  if (checkpoint_.state.shape.feature_dim > 0)
+    refuse("a network that was trained on stored features", "one that was trained on audio",
+           "`sotto eval` takes a manifest with features.");
+}
+
+// Each window must be long enough for the network, and so must what it adds to the one before it:
+// shorter steps would never end, or take a window for each sample.
+void Recogniser::check_windows(const TranscribeOptions& options) const {
+  const int64_t rate = checkpoint_.config.model.sample_rate();
+  const int64_t shortest = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
+  const bool are_numbers = options.window_s >= 0.0 && options.overlap_s >= 0.0;
+  if (are_numbers &&
+      samples_in(options.window_s, rate) - samples_in(options.overlap_s, rate) >= shortest)
+    return;
+  const double shortest_s = static_cast<double>(shortest) / static_cast<double>(rate);
+  // In whole milliseconds, rounded up, so that what is printed can be typed.
+  const auto least_of = [&](double overlap_s) {
+    return std::ceil(1000.0 * (overlap_s + shortest_s) - 1e-6) / 1000.0;
+  };
+  throw ConfigError(
+      {.attempted = "transcribing audio",
+       .found =
+           fmt::format("windows of {} s that overlap by {} s", options.window_s, options.overlap_s),
+       .expected = fmt::format("a window of at least {} s, because the model needs {} s beyond the "
+                               "overlap",
+                               least_of(options.overlap_s), shortest_s),
+       .hint = fmt::format("Without an overlap (--overlap 0) it may be {} s.", least_of(0.0))});
+}
+
+std::vector<float> Recogniser::read_samples(const fs::path& file) const {
+  const models::ModelOptions& model = checkpoint_.config.model;
+  std::vector<float> samples =
+      data::read_audio({.path = file, .max_bytes = host_bytes()}, model.sample_rate());
+  const int64_t least = model.min_rows(/*feature_dim=*/0);
+  if (std::ssize(samples) >= least) return samples;
+  throw DataError({.attempted = fmt::format("recognising {}", file.string()),
+                   .found = fmt::format("{} samples", samples.size()),
+                   .expected = fmt::format("at least {}", least)});
+}
+
+}  // namespace sotto::train

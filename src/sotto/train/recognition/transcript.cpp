@@ -1,0 +1,87 @@
+#include "sotto/train/recognition/transcript.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sotto/kernels/loss/ctc_greedy.h"
+#include "sotto/train/recognition/evaluation.h"
+
+namespace sotto::train {
+
+namespace {
+
+using kernels::CtcGreedy;
+
+// As CtcGreedy does it on a device: its tensors would lie in the arena, of which a long recording
+// may leave too little.
+std::vector<CtcGreedy::Label> likeliest_labels(std::span<const float> logits,
+                                               const data::Tokenizer& tokenizer) {
+  const auto width = static_cast<size_t>(tokenizer.size());
+  std::vector<CtcGreedy::Label> labels;
+  int32_t last = tokenizer.blank();
+  for (size_t frame = 0; frame < logits.size() / width; ++frame) {
+    const auto of_frame = logits.subspan(frame * width, width);
+    const auto label = static_cast<int32_t>(std::ranges::max_element(of_frame) - of_frame.begin());
+    if (label != last && label != tokenizer.blank())
+      labels.push_back({.label = label, .frame = static_cast<int64_t>(frame)});
+    last = label;
+  }
+  return labels;
+}
+
+std::string srt_time(double seconds) {
+  const auto ms = std::llround(1000.0 * seconds);
+  return fmt::format("{:02}:{:02}:{:02},{:03}", ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60,
+                     ms % 1000);
+}
+
+}  // namespace
+
+Transcript make_transcript(std::span<const float> logits, double seconds,
+                           const data::Tokenizer& tokenizer, const BeamSearch* beam) {
+  const std::vector<CtcGreedy::Label> labels =
+      beam != nullptr ? beam->decode(logits).front().labels : likeliest_labels(logits, tokenizer);
+  Transcript transcript{.text = text_of(labels, tokenizer), .seconds = seconds};
+  const double num_frames =
+      static_cast<double>(logits.size()) / static_cast<double>(tokenizer.size());
+  const double frame_s = seconds / std::max(1.0, num_frames);
+  bool is_new = true;
+  for (const CtcGreedy::Label& label : labels) {
+    std::string piece = tokenizer.piece(label.label);
+    if (piece.starts_with(' ')) {
+      is_new = true;
+      piece.erase(0, 1);
+    }
+    if (piece.empty()) continue;
+    const double start_s = static_cast<double>(label.frame) * frame_s;
+    if (is_new) transcript.words.push_back({.start_s = start_s});
+    is_new = false;
+    transcript.words.back().text += piece;
+    transcript.words.back().end_s = start_s + frame_s;
+  }
+  return transcript;
+}
+
+std::string to_srt(const Transcript& transcript) {
+  constexpr size_t kMostWords = 10;
+  constexpr double kPauseS = 1.0;
+  std::string srt;
+  int64_t number = 0;
+  const std::vector<Transcript::Word>& words = transcript.words;
+  for (size_t first = 0; first < words.size();) {
+    size_t end = first + 1;
+    while (end < words.size() && end - first < kMostWords &&
+           words[end].start_s - words[end - 1].end_s < kPauseS)
+      ++end;
+    std::string text;
+    for (size_t i = first; i < end; ++i) text += (i == first ? "" : " ") + words[i].text;
+    srt += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, srt_time(words[first].start_s),
+                       srt_time(words[end - 1].end_s), text);
+    first = end;
+  }
+  return srt;
+}
+
+}  // namespace sotto::train

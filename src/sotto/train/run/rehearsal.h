@@ -1,0 +1,86 @@
+// Real steps that prove the memory before a run: the worst of its first epoch, and the largest
+// batch, found by trying. Nothing is written, and nothing of it is kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sotto/data/batch/sampler.h"
+#include "sotto/data/batch/source.h"
+#include "sotto/device/arena.h"
+#include "sotto/device/run_device.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/fit.h"
+#include "sotto/train/step/run_data.h"
+
+namespace sotto::train {
+
+class Rehearsal {
+ public:
+  // As a run of this configuration would begin. Throws ConfigError and DataError as it would.
+  Rehearsal(RunConfig config, const device::RunDevice& device, int64_t budget_bytes);
+  ~Rehearsal();
+  Rehearsal(const Rehearsal&) = delete;
+  Rehearsal& operator=(const Rehearsal&) = delete;
+
+  int64_t arena_bytes() const { return budget_.bytes; }
+  int64_t constant_bytes() const { return budget_.constant_bytes; }
+  int64_t steps_an_epoch() const { return epoch_.num_steps(); }
+
+  struct Step {
+    // In the first epoch, from 1.
+    int64_t number = 0;
+    int64_t num_utterances = 0;
+    int64_t num_micro_batches = 0;
+    double audio_seconds = 0.0;
+    device::MemoryReport planned;
+    device::MemoryReport measured;
+    // What the device shows for this process; 0 on the CPU.
+    int64_t shown_bytes = 0;
+    double seconds = 0.0;
+  };
+
+  // The steps whose micro-batches take most memory, the worst first.
+  std::vector<Step> run_worst(int64_t num_steps, const std::function<void(const Step&)>& on_step);
+
+  struct Trial {
+    int64_t count = 0;
+    bool fits = false;
+    int64_t high_water = 0;  // where it fits
+  };
+  struct LargestBatch {
+    // The longest item of the data, so many times in one micro-batch.
+    int64_t item_frames = 0;
+    int64_t tried = 0;
+    int64_t predicted = 0;
+    std::vector<Trial> trials;
+  };
+
+  // Doubles until memory runs out, then halves the interval; the prediction is of dry runs alone.
+  LargestBatch find_largest(const std::function<void(const Trial&)>& on_trial);
+
+ private:
+  StepSettings settings() const;
+  std::vector<data::Example> load(int64_t step) const;
+  std::vector<data::Example> copies_of_longest(int64_t count) const;
+  bool fits_really(int64_t count, LargestBatch& largest,
+                   const std::function<void(const Trial&)>& on_trial);
+
+  RunConfig config_;
+  device::RunDevice device_;
+  device::TargetScope target_;
+  std::unique_ptr<RunData> data_;
+  StepBudget budget_;
+  std::unique_ptr<DryRun> dry_;
+  std::shared_ptr<data::Source> source_;
+  data::EpochOrder epoch_;
+  MicroBatchLimits limits_;
+  std::shared_ptr<device::Arena> arena_;
+  std::unique_ptr<device::ArenaGuard> guard_;
+  std::unique_ptr<Learner> learner_;
+};
+
+}  // namespace sotto::train

@@ -1,0 +1,186 @@
+#include "sotto/train/run/run_files.h"
+
+#include <algorithm>
+#include <string>
+
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/core/files/atomic_folder.h"
+#include "sotto/core/files/text_file.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/run/trainer.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLimitsFile = "limits.json";
+constexpr int64_t kFormatVersion = 1;
+
+nlohmann::json to_json(const LimitsBasis& basis) {
+  return {{"memory", basis.memory}, {"device", basis.device}, {"limits", to_json(basis.named)}};
+}
+
+}  // namespace
+
+void clear_leftovers(const fs::path& folder) {
+  // On a disk that does not rename at once, what replaced another one may be there in part.
+  const auto check = [](const fs::path& path) { check_checkpoint(path, CheckpointPart::kAll); };
+  remove_leftovers(folder, check);
+  remove_leftovers(folder / kCheckpointsFolder, check);
+}
+
+void check_run_folder(const fs::path& folder) {
+  check_writable(folder);
+  std::error_code ignored;
+  if (fs::exists(folder / kCheckpointsFolder, ignored)) check_writable(folder / kCheckpointsFolder);
+}
+
+void write_config_file(const fs::path& folder, const RunConfig& config) {
+  write_text_synced(folder / kConfigFile, format_yaml(write_options(config)));
+}
+
+nlohmann::json step_record(const StepReport& report) {
+  return {{"kind", "step"},
+          {"step", report.step},
+          {"epoch", report.epoch},
+          {"loss", report.result.loss},
+          {"rate", report.result.rate},
+          {"gradient_norm", report.result.gradient_norm},
+          {"updated", report.result.is_updated},
+          {"utterances", report.num_utterances},
+          {"micro_batches", report.result.num_micro_batches},
+          {"frames", report.result.num_frames},
+          {"audio_seconds", report.audio_seconds},
+          {"seconds", report.seconds},
+          {"memory_bytes", report.live_bytes},
+          {"peak_bytes", report.peak_bytes},
+          {"reserved_bytes", report.reserved_bytes},
+          {"infeasible", report.result.infeasible}};
+}
+
+nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
+  if (evaluation.is_of_text()) {
+    return {{"kind", "evaluation"},
+            {"step", step},
+            {"loss", evaluation.loss},
+            {"perplexity", evaluation.perplexity()},
+            {"tokens", evaluation.num_tokens},
+            {"seconds", evaluation.seconds}};
+  }
+  return {{"kind", "evaluation"},
+          {"step", step},
+          {"words", counts_json(evaluation.words)},
+          {"characters", counts_json(evaluation.characters)},
+          {"loss", evaluation.loss},
+          {"utterances", evaluation.num_utterances},
+          {"audio_seconds", evaluation.audio_seconds},
+          {"seconds", evaluation.seconds},
+          {"skipped", evaluation.num_skipped}};
+}
+
+nlohmann::json restart_record(const Restart& restart) {
+  return {{"kind", "out_of_memory"},          {"step", restart.step},
+          {"attempt", restart.attempt},       {"limits", to_json(restart.limits)},
+          {"peak_bytes", restart.peak_bytes}, {"reason", restart.reason}};
+}
+
+nlohmann::json release_record(int64_t step, const ReleasedCaches& released) {
+  return {{"kind", "release"},
+          {"step", step},
+          {"audio_bytes", released.audio_bytes},
+          {"host_bytes", released.host_bytes},
+          {"resident_before_bytes", released.resident_before_bytes},
+          {"resident_after_bytes", released.resident_after_bytes}};
+}
+
+std::vector<Scalar> step_scalars(const StepReport& report) {
+  if (report.is_empty()) return {};
+  std::vector<Scalar> scalars = {
+      {.tag = "train/loss", .value = report.result.loss},
+      {.tag = "train/learning_rate", .value = report.result.rate},
+      {.tag = "train/gradient_norm", .value = report.result.gradient_norm},
+      {.tag = "memory/peak_bytes", .value = static_cast<double>(report.peak_bytes)}};
+  if (report.audio_seconds > 0.0) {
+    scalars.push_back(
+        {.tag = "train/audio_seconds_a_second", .value = report.audio_seconds / report.seconds});
+  } else if (report.num_utterances > 0) {
+    const auto num_tokens = static_cast<double>(report.result.num_frames);
+    scalars.push_back({.tag = "train/tokens_a_second", .value = num_tokens / report.seconds});
+  }
+  return scalars;
+}
+
+std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation) {
+  if (evaluation.is_of_text()) {
+    return {{.tag = "evaluation/loss", .value = evaluation.loss},
+            {.tag = "evaluation/perplexity", .value = evaluation.perplexity()}};
+  }
+  return {{.tag = "evaluation/loss", .value = evaluation.loss},
+          {.tag = "evaluation/wer", .value = evaluation.words.rate()},
+          {.tag = "evaluation/cer", .value = evaluation.characters.rate()}};
+}
+
+nlohmann::json counts_json(const ErrorCounts& counts) {
+  return {{"rate", counts.rate()},
+          {"insertions", counts.insertions},
+          {"deletions", counts.deletions},
+          {"substitutions", counts.substitutions},
+          {"reference", counts.reference_length}};
+}
+
+nlohmann::json memory_json(const device::MemoryReport& report) {
+  nlohmann::json categories;
+  for (int i = 0; i < device::kNumCategories; ++i) {
+    categories[std::string(device::name_of(static_cast<device::Category>(i)))] =
+        report.at_peak[static_cast<size_t>(i)];
+  }
+  return {{"peak_bytes", report.peak},
+          {"high_water_bytes", report.high_water},
+          {"host_peak_bytes", report.host_peak},
+          {"bytes_at_peak", std::move(categories)},
+          {"peak_moment", report.peak_moment.to_string()}};
+}
+
+void write_memory_file(const fs::path& folder, const device::MemoryReport& planned,
+                       const device::MemoryReport& measured) {
+  const nlohmann::json json = {{"format_version", kFormatVersion},
+                               {"planned", memory_json(planned)},
+                               {"measured", memory_json(measured)}};
+  write_text_synced(folder / "memory.json", json.dump(2) + "\n");
+}
+
+void write_learned_limits(const fs::path& folder, const MicroBatchLimits& limits,
+                          const LimitsBasis& basis) {
+  nlohmann::json json = {{"format_version", kFormatVersion}, {"limits", to_json(limits)}};
+  json["learned_for"] = to_json(basis);
+  write_text_synced(folder / kLimitsFile, json.dump(2) + "\n");
+}
+
+void forget_learned_limits(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder / kLimitsFile, ignored);
+}
+
+MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& basis) {
+  const fs::path path = folder / kLimitsFile;
+  if (!fs::exists(path)) return {};
+  // A pipe would be waited for.
+  const nlohmann::json json =
+      nlohmann::json::parse(fs::is_regular_file(path) ? read_text_file(path) : std::string(),
+                            nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("limits")) {
+    throw DataError({.attempted = fmt::format("reading {}", path.string()),
+                     .found = "no learned limits",
+                     .expected = "what sotto writes there",
+                     .hint = "Remove the file: limits are then learned again."});
+  }
+  // Files of earlier versions do not say for what: it is learned again.
+  if (json.value("learned_for", nlohmann::json()) != to_json(basis)) return {};
+  return limits_from_json(json.at("limits"));
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,233 @@
+// A run from its beginning, or from a checkpoint, to its end: load a step, run it, evaluate, save.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sotto/core/files/folder_lock.h"
+#include "sotto/data/batch/loader.h"
+#include "sotto/data/batch/sampler.h"
+#include "sotto/data/batch/source.h"
+#include "sotto/device/arena.h"
+#include "sotto/device/run_device.h"
+#include "sotto/device/torch_memory.h"
+#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/train/recognition/evaluation.h"
+#include "sotto/train/run/caches.h"
+#include "sotto/train/run/memory_comparison.h"
+#include "sotto/train/run/metrics.h"
+#include "sotto/train/run/monitor.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/epoch_audit.h"
+#include "sotto/train/step/fit.h"
+#include "sotto/train/step/recovery.h"
+#include "sotto/train/step/run_data.h"
+#include "sotto/train/step/run_limits.h"
+#include "sotto/train/step/step.h"
+
+namespace sotto::train {
+
+// What is known before the first step.
+struct RunPlan {
+  // What the run may take on its device; of that, what libraries take; the rest is the arena.
+  int64_t budget_bytes = 0;
+  int64_t constant_bytes = 0;
+  std::string device_name;
+  Numerics numerics = Numerics::kFp32;
+  Fit fit;
+  int64_t num_parameters = 0;
+  // Utterances and how long they are; of text rows and their tokens.
+  int64_t num_utterances = 0;
+  double audio_seconds = 0.0;
+  int64_t num_tokens = 0;
+  int64_t steps_an_epoch = 0;
+  int64_t total_steps = 0;
+  // The first step of this process; above 1 after --resume.
+  int64_t first_step = 1;
+  int64_t num_skipped = 0;
+};
+
+struct StepReport {
+  int64_t step = 0;  // from 1
+  int64_t total_steps = 0;
+  int64_t epoch = 0;
+  // The next one is of another epoch.
+  bool ends_epoch = false;
+  StepResult result = {};
+  int64_t num_utterances = 0;
+  // 0 for text, of which the frames are tokens.
+  double audio_seconds = 0.0;
+  double seconds = 0.0;
+  // Of the arena: alive behind the step, most in it, and the length that it reached.
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;
+  int64_t reserved_bytes = 0;
+
+  // All of its utterances were left out: there is no loss.
+  bool is_empty() const { return num_utterances == 0; }
+};
+
+// What a run tells whoever watches it; each may be absent.
+struct RunEvents {
+  // While large data is indexed or encoded, before the plan.
+  PreparingProgress preparing = {};
+  std::function<void(const RunPlan&)> planned = {};
+  // Before the first step of an epoch, from 0.
+  std::function<void(int64_t epoch, const EpochAudit&)> audited = {};
+  std::function<void(const MemoryComparison&)> compared = {};
+  std::function<void(const StepReport&)> stepped = {};
+  std::function<void(const Restart&)> restarted = {};
+  std::function<void(int64_t step, const Evaluation&)> evaluated = {};
+  std::function<void(const std::filesystem::path&)> saved = {};
+  std::function<void(int64_t step, const ReleasedCaches&)> released = {};
+  // Something the user should know, in one line; and what is good to know.
+  std::function<void(const std::string&)> warned = {};
+  std::function<void(const std::string&)> noted = {};
+  // Asked after every step: true saves and ends the run.
+  std::function<bool()> should_stop = {};
+};
+
+// Calls an event where there is somebody to hear it.
+template <class Event, class... Arguments>
+void tell(const Event& event, const Arguments&... arguments) {
+  if (event) event(arguments...);
+}
+
+struct RunRequest {
+  RunConfig config;
+  // runs/NAME
+  std::filesystem::path folder;
+  int64_t budget_bytes = 0;
+  device::RunDevice device = {};
+  // The folder's lock; empty: the trainer takes it. Shared, because requests are copied.
+  std::shared_ptr<const FolderLock> lock = {};
+  // A checkpoint to go on from: what choose_checkpoint() returned.
+  std::optional<std::filesystem::path> resume_from = {};
+  // config.init_from is the model itself, all of which must fit but its head.
+  bool inits_whole_model = false;
+  // Decides what the configuration leaves open, once the data is known; empty: nothing is open.
+  std::function<RunConfig(const RunConfig&, RunData&)> decide = {};
+  // How full the device is; empty: as the machine says.
+  device::MemoryReading read_device = {};
+};
+
+struct RunSummary {
+  int64_t steps = 0;
+  // Of those, the ones of this call.
+  int64_t num_steps = 0;
+  double loss = 0.0;
+  std::optional<Evaluation> last_evaluation;
+  // Of what evaluations are compared by.
+  double best_metric = 0.0;
+  int64_t best_step = 0;
+  int64_t peak_bytes = 0;
+  int64_t num_restarts = 0;
+  double audio_seconds = 0.0;
+  int64_t num_tokens = 0;
+  double seconds = 0.0;
+  bool was_stopped = false;
+  // By `early_stopping`.
+  bool ended_early = false;
+};
+
+class Trainer {
+ public:
+  // Reads data and checkpoint, fits limits to the budget, allocates. Throws ConfigError and
+  // DataError before anything was trained.
+  Trainer(RunRequest request, RunEvents events);
+
+  const RunPlan& plan() const { return plan_; }
+  // With all that was decided.
+  const RunConfig& config() const { return request_.config; }
+  // For tests that look inside.
+  Learner& learner() { return *learner_; }
+  device::Arena& arena() { return *arena_; }
+
+  // Trains to the end, or until should_stop; called again it goes on from there. Whatever ends it
+  // between two updates, what was trained is saved first: a step that ran out of memory for good, a
+  // file that cannot be read, an evaluation that fails.
+  RunSummary run();
+
+ private:
+  void open_device(const models::DataShape& shape);
+  void load_first_weights(const std::optional<Checkpoint>& checkpoint);
+  void make_sources();
+  void identify_data(const std::optional<Checkpoint>& checkpoint);
+  void set_length(const std::optional<Checkpoint>& checkpoint);
+  void fit_to_budget(const std::optional<EarlierLimits>& earlier);
+  LimitsBasis limits_basis() const;
+  std::optional<EarlierLimits> earlier_limits(const std::optional<Checkpoint>& checkpoint) const;
+  void begin_epoch(int64_t epoch);
+  void open_folder();
+  void train_to_end();
+  StepReport train_one(const data::LoadedStep& loaded);
+  StepResult run_with_retries(std::span<const data::Example> examples, StepSettings& settings);
+  void commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
+                   const StepResult& result);
+  void compare_first_step(std::span<const data::Example> examples, const StepSettings& settings,
+                          const device::MemoryReport& measured);
+  // `loss_scale`: that of the step.
+  void finish_step(const StepReport& report, double loss_scale);
+  void watch(const StepReport& report);
+  using Afterwards = data::AudioCache::Afterwards;
+  void give_back_caches(data::AudioCache* audio, Afterwards afterwards);
+  void evaluate_now();
+  void keep_as_best(double metric);
+  void take_best_from_folder();
+  void set_best_aside();
+  void save_now();
+  void save_or_warn();
+  void write_current();
+  void save_after_failure();
+  void warn_where_unwritten(const char* what, const std::function<void()>& write);
+  void warn_of_folder();
+  void keep_limits();
+  void learn_limits(const Restart& restart);
+  Checkpoint current_checkpoint() const;
+  StepSettings settings_for(int64_t step) const;
+  data::StepPosition following(const data::StepPosition& position) const;
+  // At the end of the run, every so many updates, or, for 0, at the end of an epoch.
+  bool is_due(int64_t every) const;
+  static double now_s();
+  bool ends_early() const { return state_.early_stopping.is_over(request_.config.early_stopping); }
+
+  RunRequest request_;
+  RunEvents events_;
+  std::unique_ptr<RunData> data_;
+  std::shared_ptr<data::Source> train_;
+  std::unique_ptr<data::Source> dev_;  // absent without data.dev
+  std::unique_ptr<data::Sampler> sampler_;
+  std::unique_ptr<DryRun> dry_;
+  RunPlan plan_;
+  RunState state_;
+  std::string model_config_;  // Checkpoint::model_config
+  RunSummary summary_;
+  LargestItem largest_item_;
+  // Others than those that the run had: what it had learned does not hold any more.
+  bool has_new_limits_ = false;
+  MicroBatchLimits evaluation_limits_;
+  StepBudget budget_;  // of the arena, and of the host
+  LossScale loss_scale_;
+  // The arena is shared, because tensors that outlive this object hold blocks of it. While the
+  // guard lives all tensors of the device lie in it.
+  std::shared_ptr<device::Arena> arena_;
+  std::unique_ptr<device::ArenaGuard> guard_;
+  device::TargetScope target_;
+  std::unique_ptr<Learner> learner_;
+  std::optional<Metrics> metrics_;
+  std::optional<Monitor> monitor_;
+  int64_t epoch_ = -1;
+  data::EpochOrder epoch_order_;
+  std::set<int64_t> infeasible_;
+  double last_save_s_ = 0.0;
+  int64_t last_saved_step_ = -1;
+};
+
+}  // namespace sotto::train

@@ -1,0 +1,159 @@
+// What a run writes into its folder as it goes: checkpoints, the best of them, learned limits.
+#include <chrono>
+#include <exception>
+#include <limits>
+
+#include "sotto/core/error.h"
+#include "sotto/core/files/file_system.h"
+#include "sotto/train/run/run_files.h"
+#include "sotto/train/run/trainer.h"
+
+namespace sotto::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+double Trainer::now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Everything of the run's folder besides checkpoints, once in a process.
+void Trainer::open_folder() {
+  clear_leftovers(request_.folder);
+  write_config_file(request_.folder, request_.config);
+  warn_of_folder();
+  if (request_.resume_from) {
+    take_best_from_folder();
+  } else {
+    forget_learned_limits(request_.folder);
+  }
+  if (has_new_limits_) keep_limits();
+  metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
+}
+
+// What the user should know of the run's folder.
+void Trainer::warn_of_folder() {
+  for (const fs::path& path : set_aside_beyond(request_.folder, state_.step, request_.resume_from))
+    tell(events_.warned, fmt::format("the run goes on from step {}: what lay beyond it is now {}",
+                                     state_.step, path.string()));
+  const FileSystem disk = file_system_at(request_.folder);
+  if (disk.renames_at_once) return;
+  tell(events_.warned,
+       fmt::format("{} lies on {}, which may not rename a folder at once: each checkpoint is read "
+                   "back before the one that it replaces is removed",
+                   request_.folder.string(), disk.name));
+}
+
+// Where it cannot be written, the best stays the one before, and the next evaluation tries again.
+void Trainer::keep_as_best(double metric) {
+  Checkpoint best = current_checkpoint();
+  best.state.best_metric = metric;
+  best.state.best_step = state_.step;
+  warn_where_unwritten("the best checkpoint stays the one before", [&] {
+    write_checkpoint(request_.folder / kBestFolder, *learner_, best);
+    state_.best_metric = metric;
+    state_.best_step = state_.step;
+  });
+}
+
+// What best/ holds is the best, whatever the checkpoint says of it: the run may go on from an older
+// one, or somewhere else, and a write may have failed.
+void Trainer::take_best_from_folder() {
+  state_.best_metric = std::numeric_limits<double>::infinity();
+  state_.best_step = 0;
+  const fs::path folder = request_.folder / kBestFolder;
+  if (!is_checkpoint(folder)) return;
+  warn_where_unwritten("the best checkpoint is written again at the next evaluation", [&] {
+    check_checkpoint(folder, CheckpointPart::kNetwork);
+    const RunState best = read_checkpoint(folder).state;
+    const bool is_comparable = best.dev_fingerprint == 0 || state_.dev_fingerprint == 0 ||
+                               best.dev_fingerprint == state_.dev_fingerprint;
+    if (!is_comparable) return set_best_aside();
+    state_.best_metric = best.best_metric;
+    state_.best_step = best.best_step;
+  });
+}
+
+// It was the best by something else than what is evaluated on now.
+void Trainer::set_best_aside() {
+  const fs::path folder = request_.folder / kBestFolder;
+  const fs::path aside = set_aside(folder, request_.resume_from);
+  tell(events_.warned, fmt::format("what is evaluated on has changed: the best checkpoint so far "
+                                   "is now {}",
+                                   aside.string()));
+}
+
+Checkpoint Trainer::current_checkpoint() const {
+  return {.state = state_,
+          .config = request_.config,
+          .tokenizer = data_->tokenizer(),
+          .model_config = model_config_};
+}
+
+void Trainer::save_now() {
+  write_current();
+  std::vector<fs::path> all = list_checkpoints(request_.folder);
+  while (std::ssize(all) > request_.config.keep_checkpoints) {
+    std::error_code ignored;
+    fs::remove_all(all.front(), ignored);
+    all.erase(all.begin());
+  }
+}
+
+void Trainer::write_current() {
+  const fs::path path = checkpoint_path(request_.folder, state_.step);
+  metrics_->sync();
+  write_checkpoint(path, *learner_, current_checkpoint());
+  last_save_s_ = now_s();
+  last_saved_step_ = state_.step;
+  tell(events_.saved, path);
+}
+
+// Whatever ended the run: what this process trained is saved, unless an update was cut short. Older
+// checkpoints stay, because the failure may be in this one too. What fails here hides nothing of
+// what failed before.
+void Trainer::save_after_failure() {
+  const bool has_trained = state_.step >= plan_.first_step && state_.step != last_saved_step_;
+  if (!has_trained || !learner_->is_whole) return;
+  try {
+    write_current();
+  } catch (const std::exception& error) {
+    tell(events_.warned,
+         fmt::format("no checkpoint was written, the ones before are kept: {}", error.what()));
+  }
+}
+
+// In the middle of a run a file that cannot be written does not end it: the next time there may be
+// room, or permission. `what` becomes of it, for the user.
+void Trainer::warn_where_unwritten(const char* what, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const DataError& error) {
+    tell(events_.warned, fmt::format("{}: {}", what, error.what()));
+  }
+}
+
+void Trainer::save_or_warn() {
+  last_save_s_ = now_s();
+  warn_where_unwritten("no checkpoint was written, the ones before are kept", [&] { save_now(); });
+}
+
+void Trainer::keep_limits() {
+  warn_where_unwritten("limits.json was not written", [&] {
+    write_learned_limits(request_.folder, state_.limits, limits_basis());
+  });
+}
+
+void Trainer::learn_limits(const Restart& restart) {
+  if (!(restart.limits == state_.limits)) {
+    state_.limits = restart.limits;
+    keep_limits();
+  }
+  metrics_->add(restart_record(restart));
+  tell(events_.restarted, restart);
+}
+
+}  // namespace sotto::train

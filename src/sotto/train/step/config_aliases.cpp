@@ -1,0 +1,238 @@
+#include "sotto/train/step/config_aliases.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sotto/core/error.h"
+
+namespace sotto::train {
+
+namespace {
+
+// Where a value goes that needs no change.
+struct Renamed {
+  std::string_view key;
+  std::string_view ours;
+};
+constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_batch"},
+                                 Renamed{"learning_rate", "optimizer.schedule.rate"},
+                                 Renamed{"warmup_steps", "optimizer.schedule.warmup_steps"},
+                                 Renamed{"warmup_ratio", "optimizer.schedule.warmup_share"},
+                                 Renamed{"weight_decay", "optimizer.weight_decay"},
+                                 Renamed{"max_grad_norm", "optimizer.clip_norm"},
+                                 Renamed{"eval_steps", "evaluate_every"},
+                                 Renamed{"save_steps", "checkpoint_every"},
+                                 Renamed{"save_total_limit", "keep_checkpoints"},
+                                 Renamed{"max_samples", "data.max_samples"}};
+
+// Of what is free: less is a budget to name in bytes, more leaves others nothing.
+constexpr double kLeastMargin = 0.70, kMostMargin = 0.95;
+
+// The tree, and the ways to move things in it.
+class Aliases {
+ public:
+  explicit Aliases(ConfigNode& root) : root_(root) {}
+
+  void resolve_all() {
+    for (const Renamed& renamed : kRenamed) {
+      if (std::optional<ConfigNode> node = take(renamed.key)) put(renamed.ours, std::move(*node));
+    }
+    take_batch();
+    take_lengths();
+    take_numerics();
+    take_memory();
+  }
+
+  AliasedRequest take_request() {
+    AliasedRequest request;
+    const std::optional<ConfigNode> node = take("resume_from_checkpoint");
+    if (!node) return request;
+    if (node->is_scalar() && (node->text == "true" || node->text == "false")) {
+      request.resumes = node->text == "true";
+    } else {
+      request.resume_from = scalar(*node, "true, false or the folder of a checkpoint");
+    }
+    return request;
+  }
+
+ private:
+  // Out of the tree; none where it is not there.
+  std::optional<ConfigNode> take(std::string_view key) {
+    if (root_.kind != ConfigNode::Kind::kMap) return std::nullopt;
+    const auto found = std::ranges::find(root_.children, key, &ConfigNode::key);
+    if (found == root_.children.end()) return std::nullopt;
+    ConfigNode node = std::move(*found);
+    root_.children.erase(found);
+    return node;
+  }
+
+  static const std::string& scalar(const ConfigNode& node, const std::string& expected) {
+    if (!node.is_scalar())
+      refuse(node.place, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
+                          .expected = expected});
+    return node.text;
+  }
+
+  static bool boolean(const ConfigNode& node) {
+    const std::string& text = scalar(node, "true or false");
+    if (text != "true" && text != "false")
+      refuse(node.place,
+             {.found = fmt::format("{} is '{}'", node.key, text), .expected = "true or false"});
+    return text == "true";
+  }
+
+  // A whole number, which other tools also write as 3.0.
+  static int64_t whole(const ConfigNode& node, int64_t least) {
+    const double value = number(node);
+    const bool is_whole = std::abs(value) < 1e15 && std::floor(value) == value;
+    if (!is_whole || value < static_cast<double>(least))
+      refuse(node.place, {.found = fmt::format("{} is '{}'", node.key, node.text),
+                          .expected = fmt::format("a whole number of at least {}", least)});
+    return static_cast<int64_t>(value);
+  }
+
+  // Not a number where it is none.
+  static double number(const ConfigNode& node) {
+    const std::string& text = scalar(node, "a number");
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    return is_number ? value : std::numeric_limits<double>::quiet_NaN();
+  }
+
+  // Under our key, made where its groups are not there yet.
+  void put(std::string_view ours, ConfigNode node) {
+    ConfigNode* map = &root_;
+    std::string_view path = ours;
+    for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+      const std::string_view group = path.substr(0, dot);
+      if (map->find(group) == nullptr) {
+        add_entry(*map, {.kind = ConfigNode::Kind::kMap,
+                         .key = std::string(group),
+                         .key_place = node.key_place,
+                         .place = node.place});
+      }
+      map = map->find(group);
+      path.remove_prefix(dot + 1);
+    }
+    if (map->find(path) != nullptr) {
+      refuse(node.key_place, {.found = fmt::format("{} and {}", node.key, ours),
+                              .expected = "one of them: they say the same"});
+    }
+    node.key = path;
+    add_entry(*map, std::move(node));
+  }
+
+  void put_text(std::string_view ours, const ConfigNode& from, const std::string& text) {
+    ConfigNode node = from;
+    node.kind = ConfigNode::Kind::kPlain;
+    node.text = text;
+    node.children.clear();
+    put(ours, std::move(node));
+  }
+
+  // effective batch = micro_batch x accumulation_steps
+  void take_batch() {
+    std::optional<ConfigNode> steps = take("accumulation_steps");
+    if (std::optional<ConfigNode> theirs = take("gradient_accumulation_steps")) {
+      if (steps) {
+        refuse(theirs->key_place, {.found = "gradient_accumulation_steps and accumulation_steps",
+                                   .expected = "one of them: they say the same"});
+      }
+      steps = std::move(theirs);
+    }
+    if (!steps) return;
+    const ConfigNode* micro_batch = root_.find("micro_batch");
+    if (micro_batch == nullptr) {
+      refuse(steps->key_place,
+             {.found = fmt::format("{} without micro_batch", steps->key),
+              .expected = "how many utterances a micro-batch has: micro_batch, or "
+                          "per_device_train_batch_size"});
+    }
+    int64_t product = 0;
+    if (__builtin_mul_overflow(whole(*steps, 1), whole(*micro_batch, 1), &product)) {
+      refuse(steps->key_place, {.found = fmt::format("{} times micro_batch: {}, more utterances "
+                                                     "than can be counted",
+                                                     steps->text, micro_batch->text),
+                                .expected = "smaller numbers"});
+    }
+    put_text("effective_batch", *steps, fmt::format("{}", product));
+  }
+
+  void take_lengths() {
+    if (const std::optional<ConfigNode> node = take("num_train_epochs"))
+      put_text("epochs", *node, fmt::format("{}", whole(*node, 1)));
+    if (ConfigNode* node = root_.find("max_steps"); node != nullptr && node->text == "-1")
+      node->text = "0";
+    // Of torch 0 is a loader in the main thread; ours always has one of its own.
+    if (const std::optional<ConfigNode> node = take("dataloader_num_workers"))
+      put_text("data.loader_threads", *node,
+               fmt::format("{}", std::max<int64_t>(1, whole(*node, 0))));
+  }
+
+  void take_numerics() {
+    for (const auto& [key, numerics] :
+         {std::pair("bf16", "bf16-exact"), std::pair("fp16", "fp16")}) {
+      const std::optional<ConfigNode> node = take(key);
+      if (node && boolean(*node)) put_text("numerics", *node, numerics);
+    }
+    if (const std::optional<ConfigNode> node = take("mixed_precision"))
+      put_text("numerics", *node,
+               chosen(*node, {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16-exact"}}));
+    if (const std::optional<ConfigNode> node = take("gradient_checkpointing"))
+      put_text("tier", *node, boolean(*node) ? "block" : "none");
+    if (const ConfigNode* node = root_.find("optimizer"); node != nullptr && node->is_scalar()) {
+      const ConfigNode optimizer = *take("optimizer");
+      put_text("precision.moments", optimizer,
+               chosen(optimizer, {{"adamw", "fp32"}, {"adamw_8bit", "8bit"}}));
+    }
+  }
+
+  static std::string chosen(
+      const ConfigNode& node,
+      std::initializer_list<std::pair<std::string_view, const char*>> values) {
+    std::vector<std::string_view> names;
+    for (const auto& [theirs, ours] : values) {
+      if (node.is_scalar() && node.text == theirs) return ours;
+      names.push_back(theirs);
+    }
+    refuse(node.place, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
+                        .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+  }
+
+  void take_memory() {
+    if (const std::optional<ConfigNode> node = take("max_memory_gb"))
+      put_text("memory", *node, scalar(*node, "a number of GB") + "GB");
+    const std::optional<ConfigNode> margin = take("safety_margin");
+    if (!margin) return;
+    const double share = number(*margin);
+    if (!(share >= kLeastMargin && share <= kMostMargin))
+      refuse(margin->place,
+             {.found = fmt::format("safety_margin is {}", margin->text),
+              .expected = fmt::format("{} to {} of what is free", kLeastMargin, kMostMargin)});
+    put_text("memory", *margin, fmt::format("{:g}%", 100.0 * share));
+  }
+
+  ConfigNode& root_;
+};
+
+}  // namespace
+
+AliasedRequest resolve_aliases(ConfigNode& root) {
+  Aliases aliases(root);
+  aliases.resolve_all();
+  return aliases.take_request();
+}
+
+}  // namespace sotto::train

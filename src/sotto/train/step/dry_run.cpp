@@ -1,0 +1,78 @@
+#include "sotto/train/step/dry_run.h"
+
+#include <numeric>
+#include <vector>
+
+#include "sotto/core/error.h"
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/device/torch_memory.h"
+
+namespace sotto::train {
+
+using device::Arena;
+using device::ArenaGuard;
+using device::TargetScope;
+
+DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
+               const device::Target& target)
+    : target_(target),
+      gradient_type_(config.arithmetic().gradients),
+      arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
+  const ArenaGuard guard(at::kMeta, arena_);
+  const TargetScope scope(target_);
+  if (purpose == Purpose::kTraining) {
+    learner_ = std::make_unique<Learner>(config, shape, at::kMeta);
+    model_ = learner_->model.get();
+  } else {
+    recogniser_ = make_model(config, shape, at::kMeta, /*trains=*/false);
+    model_ = recogniser_.get();
+  }
+}
+
+DryRun::~DryRun() = default;
+
+device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
+                                      const StepSettings& settings) {
+  SOTTO_ASSERT(learner_ != nullptr, "a step of a network that does not train");
+  return observe([&] { train::run_step(*learner_, examples, settings); });
+}
+
+device::MemoryReport DryRun::run_micro_batch(std::span<const data::Example> examples,
+                                             const nn::LayerTiers& tier) {
+  return run_step(examples, {.tier = tier, .drops_layers = false});
+}
+
+device::MemoryReport DryRun::trace_step(std::span<const data::Example> examples,
+                                        const StepSettings& settings) {
+  arena_->trace_moments(true);
+  device::MemoryReport report = run_step(examples, settings);
+  arena_->trace_moments(false);
+  return report;
+}
+
+device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) {
+  return observe([&] {
+    std::vector<int64_t> places(examples.size());
+    std::iota(places.begin(), places.end(), int64_t{0});
+    device::HostMemory host(at::kMeta);
+    device::StagingBuffer staging(host);
+    model_->recognise(data::make_micro_batch(examples, places, at::kMeta, staging));
+  });
+}
+
+device::MemoryReport DryRun::observe(const std::function<void()>& action) {
+  const ArenaGuard guard(at::kMeta, arena_);
+  const TargetScope scope(target_);
+  arena_->reset_peak();
+  // What earlier steps took on the host is theirs.
+  if (learner_) {
+    learner_->release_caches();
+    learner_->host.reset_peak();
+  }
+  action();
+  device::MemoryReport report = arena_->report();
+  if (learner_) report.host_peak = learner_->host.peak_bytes();
+  return report;
+}
+
+}  // namespace sotto::train

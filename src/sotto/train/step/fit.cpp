@@ -1,0 +1,281 @@
+#include "sotto/train/step/fit.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sotto/core/error.h"
+#include "sotto/core/units.h"
+#include "sotto/kernels/loss/cross_entropy.h"
+
+namespace sotto::train {
+
+namespace {
+
+using data::Example;
+
+int64_t num_labels(const Example& example) {
+  return std::ssize(example.labels);
+}
+
+std::vector<data::ExampleSize> sizes_of(const data::Source& source) {
+  std::vector<data::ExampleSize> sizes;
+  sizes.reserve(static_cast<size_t>(source.num_items()));
+  for (int64_t place = 0; place < source.num_items(); ++place)
+    sizes.push_back(source.size_of(place));
+  return sizes;
+}
+
+int64_t frames_of(const models::Model& model, std::span<const Example> examples) {
+  int64_t frames = 0;
+  for (const Example& example : examples) frames += model.num_frames(example.rows);
+  return frames;
+}
+
+// Rows of text as the loss takes most for them: all tokens but one have a target. Where all have
+// one, they need not be gathered.
+void give_targets(std::vector<Example>& rows) {
+  for (Example& row : rows) {
+    if (!row.tokens.empty()) row.labels.assign(row.tokens.size(), 0);
+  }
+  if (rows.front().tokens.size() > 1) rows.front().labels.back() = kernels::CrossEntropy::kNoTarget;
+}
+
+// The first of `examples` that reach max_frames together, the last of them cut to end there.
+std::vector<Example> fill(const models::Model& model, const data::Source& source,
+                          std::span<const Example> examples, int64_t max_frames) {
+  std::vector<Example> filled;
+  int64_t left = max_frames;
+  for (const Example& example : examples) {
+    const int64_t frames = model.num_frames(example.rows);
+    if (frames > left) {
+      // Below that, what is left would be too short for an utterance of its own.
+      if (left > 8) {
+        const double share = static_cast<double>(left) / static_cast<double>(frames);
+        data::ExampleSize size = data::size_of(example);
+        size.rows = static_cast<int64_t>(static_cast<double>(example.rows) * share);
+        size.segments = std::min(size.segments, size.rows);
+        filled.push_back(source.dry_example(size));
+      }
+      break;
+    }
+    filled.push_back(example);
+    left -= frames;
+  }
+  return filled;
+}
+
+// Where frames are limited, labels may lie denser in other utterances: their number is limited too,
+// to what the largest micro-batch has.
+MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimits limits) {
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
+  int64_t labels = 0;
+  for (const Example& example : largest) labels += num_labels(example);
+  // A corpus without any label needs no room for them; a limit is at least 1 all the same.
+  limits.max_labels = std::max({int64_t{1}, labels, num_labels(largest.front())});
+  return limits;
+}
+
+}  // namespace
+
+BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& budget)
+    : dry_(dry), source_(source), budget_(budget) {
+  SOTTO_ASSERT(source.num_items() > 0, "nothing to fit");
+}
+
+Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
+  const std::vector<Example> step = largest_batch(batch, settings.limits);
+  const device::MemoryReport whole = dry_.run_micro_batch(step, settings.tier);
+  if (budget_.holds(whole))
+    return {.limits = with_labels_of(step, settings.limits), .worst = whole};
+  if (!settings.limits.is_adaptive) refuse(step, whole, settings);
+
+  device::MemoryReport worst = dry_.run_micro_batch({step.data(), 1}, settings.tier);
+  if (!budget_.holds(worst)) refuse({step.front()}, worst, settings);
+  int64_t good = frames_of(dry_.model(), {&step.front(), 1});
+  int64_t bad = frames_of(dry_.model(), step);
+  while (bad - good > std::max<int64_t>(1, good / 200)) {
+    const int64_t middle = good + (bad - good) / 2;
+    const device::MemoryReport report =
+        dry_.run_micro_batch(fill(dry_.model(), source_, step, middle), settings.tier);
+    if (budget_.holds(report)) {
+      good = middle;
+      worst = report;
+    } else {
+      bad = middle;
+    }
+  }
+  MicroBatchLimits limits = settings.limits;
+  limits.max_frames = good;
+  return {.limits = with_labels_of(fill(dry_.model(), source_, step, good), limits),
+          .worst = worst};
+}
+
+device::MemoryReport BudgetFit::worst_under(const data::EffectiveBatch& batch,
+                                            const StepSettings& settings) {
+  return dry_.run_micro_batch(largest_batch(batch, settings.limits), settings.tier);
+}
+
+BudgetFit::LargestStep BudgetFit::measure_largest(const data::EffectiveBatch& batch) {
+  const std::vector<Example> step = largest_step(batch);
+  return {.frames = frames_of(dry_.model(), step),
+          .longest = frames_of(dry_.model(), {&step.front(), 1})};
+}
+
+int64_t BudgetFit::most_items(const data::EffectiveBatch& batch) {
+  if (batch.kind == data::EffectiveBatch::Kind::kUtterances)
+    return std::min(batch.utterances, source_.num_items());
+  sort_sizes();
+  int64_t count = 0;
+  double seconds = 0.0;
+  for (auto length = sorted_lengths_.rbegin();
+       length != sorted_lengths_.rend() && seconds <= batch.seconds; ++length, ++count)
+    seconds += double{*length};
+  return count;
+}
+
+double BudgetFit::longest_fitting_s(const StepSettings& settings) {
+  std::vector<data::ExampleSize> sizes = sizes_of(source_);
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
+  // Each counts with the most labels up to its length, so that what fits ends at one length.
+  int64_t most_labels = 0;
+  for (const size_t place : order)
+    most_labels = sizes[place].labels = std::max(most_labels, sizes[place].labels);
+  const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
+    const Example alone = source_.dry_example(sizes[place]);
+    return budget_.holds(dry_.run_micro_batch({&alone, 1}, settings.tier));
+  });
+  if (first_bad == order.begin()) return 0.0;
+  return double{source_.lengths()[*std::prev(first_bad)]};
+}
+
+std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) {
+  sort_sizes();
+  const bool counts_seconds = batch.kind == data::EffectiveBatch::Kind::kSeconds;
+  std::vector<Example> step;
+  double seconds = 0.0;
+  for (size_t i = 0; i < sorted_sizes_.size(); ++i) {
+    // A step of seconds may end behind them, by less than an utterance.
+    const bool is_full =
+        counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
+    if (is_full) break;
+    step.push_back(source_.dry_example(sorted_sizes_[i]));
+    if (counts_seconds) seconds += double{sorted_lengths_[i]};
+  }
+  give_targets(step);
+  return step;
+}
+
+void BudgetFit::sort_sizes() {
+  if (!sorted_sizes_.empty()) return;
+  sorted_sizes_ = sizes_of(source_);
+  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
+    std::vector<int64_t> values;
+    values.reserve(sorted_sizes_.size());
+    for (const data::ExampleSize& size : sorted_sizes_) values.push_back(size.*member);
+    std::ranges::sort(values, std::greater<>());
+    for (size_t i = 0; i < values.size(); ++i) sorted_sizes_[i].*member = values[i];
+  };
+  sort_downwards(&data::ExampleSize::rows);
+  sort_downwards(&data::ExampleSize::labels);
+  sort_downwards(&data::ExampleSize::segments);
+  sorted_lengths_ = source_.lengths();
+  std::ranges::sort(sorted_lengths_, std::greater<>());
+}
+
+std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
+                                              const MicroBatchLimits& limits) {
+  std::vector<Example> step = largest_step(batch);
+  if (std::ssize(step) > limits.max_utterances)
+    step.resize(static_cast<size_t>(limits.max_utterances));
+  if (!limits.is_adaptive) return step;
+  // One that is longer than the limit alone is refused when the step is split.
+  const int64_t longest = frames_of(dry_.model(), {&step.front(), 1});
+  return fill(dry_.model(), source_, step, std::max(limits.max_frames, longest));
+}
+
+std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t needed_bytes,
+                                const StepSettings& settings) {
+  std::string hint =
+      fmt::format("--memory {} would do.", format_mebibytes(budget_.named_for(needed_bytes)));
+  if (settings.tier != nn::Tier::kBlock && !settings.tier.has(nn::Tier::kHost)) {
+    const int64_t with_block = dry_.run_micro_batch(least, nn::Tier::kBlock).high_water;
+    if (with_block < needed_bytes)
+      hint += fmt::format(" With --set tier=block it would be {}.",
+                          format_mebibytes(budget_.named_for(with_block)));
+  }
+  if (!settings.limits.is_adaptive) {
+    hint += " Or lower micro_batch, or let lengths decide: --set adaptive_batching=true.";
+  } else if (least.front().tokens.empty()) {
+    hint += " Or leave long utterances out: --set data.too_large=skip.";
+  } else {
+    hint += " Or shorten the rows: --set data.row_tokens=128.";
+  }
+  return hint;
+}
+
+void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryReport& needed,
+                       const StepSettings& settings) {
+  const char* what = least.front().tokens.empty() ? "utterance" : "row of text";
+  const std::string who = least.size() == 1
+                              ? fmt::format("the longest {} alone needs", what)
+                              : fmt::format("the {} longest {}s need", least.size(), what);
+  if (needed.high_water <= budget_.bytes) {
+    throw Infeasible(
+        {.attempted = "fitting the run into the host's memory",
+         .found = fmt::format("{} {} there", who, format_bytes(needed.host_peak)),
+         .expected = fmt::format("at most {}", format_bytes(budget_.host_bytes)),
+         .hint = fmt::format("--host-memory {} would do, if the machine has as much; or keep "
+                             "more on the device: --set tier=block --set optimizer.state=device.",
+                             format_mebibytes(needed.host_peak))});
+  }
+  throw Infeasible(
+      {.attempted = "fitting the run into its budget",
+       .found = fmt::format("{} {}", who, format_bytes(budget_.named_for(needed.high_water))),
+       .expected = budget_.expected_text(),
+       .hint = hint_for(least, needed.high_water, settings)});
+}
+
+LargestItem find_largest_item(const models::Model& model, const data::Source& source) {
+  LargestItem largest;
+  int64_t rows = 0;
+  for (int64_t place = 0; place < source.num_items(); ++place) {
+    const data::ExampleSize size = source.size_of(place);
+    rows = std::max(rows, size.rows);
+    largest.labels = std::max(largest.labels, size.labels);
+  }
+  largest.frames = model.num_frames(rows);
+  return largest;
+}
+
+Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,
+                    const MicroBatchLimits& most) {
+  std::vector<int64_t> order(static_cast<size_t>(source.num_items()));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
+                            std::greater<>(),
+                            [&](int64_t place) { return source.size_of(place).rows; });
+  std::vector<Example> examples;
+  for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
+  give_targets(examples);
+  const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
+  int64_t frames = std::max(longest, std::min(most.max_frames, frames_of(dry.model(), examples)));
+  while (true) {
+    const device::MemoryReport report = dry.recognise(fill(dry.model(), source, examples, frames));
+    const int64_t needed = report.high_water;
+    if (needed <= budget.bytes) return {.limits = {.max_frames = frames}, .worst = report};
+    if (frames == longest) {
+      const int64_t bytes = budget.named_for(needed);
+      throw Infeasible(
+          {.attempted = "fitting the recognition into the budget",
+           .found = fmt::format("the longest item alone needs {}", format_bytes(bytes)),
+           .expected = budget.expected_text(),
+           .hint = fmt::format("--memory {} would do.", format_mebibytes(bytes))});
+    }
+    frames = std::max(longest, frames / 2);
+  }
+}
+
+}  // namespace sotto::train

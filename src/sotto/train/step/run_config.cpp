@@ -1,0 +1,214 @@
+#include "sotto/train/step/run_config.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sotto/core/config/config.h"
+#include "sotto/core/error.h"
+
+namespace sotto::train {
+
+void DataOptions::visit(OptionVisitor& visitor) {
+  visitor.value("train", train, "manifest of the training utterances; a text for decoder_lm");
+  visitor.value("dev", dev, "the same to evaluate on");
+  visitor.value("tokenizer", tokenizer,
+                "a vocab.json or a .model; empty: the characters of the training texts");
+  visitor.group("text", text, "how transcripts are brought to one form");
+  visitor.value("row_tokens", row_tokens, "tokens of a row of text, for decoder_lm",
+                {.min = 2, .max = 1 << 20});
+  visitor.choice("documents", documents, "what is a document of plain text, for decoder_lm",
+                 data::kDocuments);
+  utterances.visit(visitor);
+  visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
+                 data::kTooLongPolicies);
+  visitor.group("augment", augment, "what is done to the training audio in each epoch");
+  visitor.value("loader_threads", loader_threads, "threads that decode ahead",
+                {.min = 1, .max = 256});
+  visitor.value("loader_memory", loader_memory, "what audio decoded ahead may take: 1GiB, or auto");
+  visitor.choice("cache", cache, "where decoded audio is kept for the next epoch",
+                 data::kCacheKinds);
+  visitor.value("cache_size", cache_size, "how much of it: 20GiB, or auto");
+}
+
+void DataOptions::validate() const {
+  if (cache != data::CacheKind::kNone || cache_size.kind == MemorySize::Kind::kAuto) return;
+  throw ConfigError({.attempted = "setting up the data",
+                     .found = fmt::format("cache_size {} without a cache", cache_size.to_string()),
+                     .expected = "cache: memory or cache: disk beside it"});
+}
+
+void RunConfig::visit(OptionVisitor& visitor) {
+  visitor.value("name", name,
+                "of the run; its files go to runs/NAME; empty: the model and the next number");
+  visitor.group("model", model, "the network");
+  visitor.value("init_from", init_from,
+                "checkpoint, run or model whose weights it begins with; empty: random");
+  visitor.group("data", data, "what to train and evaluate on");
+  visitor.group("optimizer", optimizer, "AdamW and its schedule");
+  visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
+  visitor.value("host_memory", host_memory,
+                "host memory besides it, for a GPU or for what is kept there: 2GiB, or auto");
+  visitor.value("device", device, "cpu, cuda or cuda:N");
+  visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
+  visitor.group("precision", precision, "parts of the numerics that are not as the name has them");
+  visitor.value("deterministic", deterministic, "the same bits each time, also on a GPU");
+  std::string tiers = tier.to_string();
+  visitor.value("tier", tiers,
+                "what layers keep for backward: none, norms, ffn, qkv, block, host; or groups of "
+                "them from the first on: 12 block, norms");
+  tier = nn::LayerTiers::parse(tiers);
+  std::string batch = effective_batch.to_string();
+  visitor.value("effective_batch", batch, "utterances of one update, or seconds: 32, 120s");
+  effective_batch = data::EffectiveBatch::parse(batch);
+  visitor.value("micro_batch", micro_batch, "most utterances of a micro-batch; 0: as memory allows",
+                {.min = 0});
+  visitor.value("max_frames", max_frames,
+                "most frames of a micro-batch, as the encoder counts them; 0: as memory allows",
+                {.min = 0});
+  visitor.value("adaptive_batching", adaptive_batching,
+                "fill micro-batches by length; false: micro_batch utterances in each");
+  visitor.choice("curriculum", curriculum, "the order of the utterances", data::kCurricula);
+  visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
+  visitor.value("epochs", epochs, "times that every utterance is seen",
+                {.min = 1, .max = 1'000'000'000});
+  visitor.value("max_steps", max_steps,
+                "number of updates, whatever epochs says; 0: all of the epochs", {.min = 0});
+  visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
+  visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",
+                {.min = 0});
+  visitor.value("checkpoint_every", checkpoint_every, "updates between checkpoints; 0: each epoch",
+                {.min = 0});
+  visitor.duration("checkpoint_seconds", checkpoint_seconds,
+                   "time after which a checkpoint is due in any case", {.above = 0});
+  visitor.value("keep_checkpoints", keep_checkpoints, "checkpoints kept, besides the best",
+                {.min = 1, .max = 10'000});
+  visitor.value("early_stopping", early_stopping.patience,
+                "evaluations in a row without a better one that end the run; 0: none do",
+                {.min = 0});
+  visitor.value("early_stopping_difference", early_stopping.difference,
+                "how much lower the WER (as a share) or the perplexity must be to be better",
+                {.min = 0});
+  visitor.value("release_caches_every", release_caches_every,
+                "updates after which caches are given back; 0: never", {.min = 0});
+}
+
+namespace {
+
+// Settings of the data that say something of speech, or of text, alone.
+constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents")};
+constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_view("max_seconds"),
+                                  std::string_view("max_samples"),  std::string_view("too_short"),
+                                  std::string_view("too_long"),     std::string_view("broken"),
+                                  std::string_view("unknown_text"), std::string_view("empty_text"),
+                                  std::string_view("too_large"),    std::string_view("augment"),
+                                  std::string_view("cache"),        std::string_view("cache_size")};
+
+// A setting that is not as it is by default and would say nothing to the network.
+void check_data_of(const DataOptions& options, std::span<const std::string_view> idle,
+                   std::string_view learns_from) {
+  const std::vector<OptionInfo> defaults = list_options(DataOptions{});
+  const std::vector<OptionInfo> chosen = list_options(options);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::string& key = chosen[i].key;
+    const bool is_idle =
+        std::ranges::find(idle, std::string_view(key).substr(0, key.find('.'))) != idle.end();
+    if (!is_idle || chosen[i].value == defaults[i].value) continue;
+    throw ConfigError({.attempted = "checking the settings of the data",
+                       .found = fmt::format("data.{}: {}", key, chosen[i].value),
+                       .expected = fmt::format("none: the network learns from {}", learns_from)});
+  }
+}
+
+}  // namespace
+
+void RunConfig::check_language_model() const {
+  check_data_of(data, kOfSpeech, "text");
+  const auto refuse = [](const std::string& found, const std::string& expected) {
+    throw ConfigError(
+        {.attempted = "setting up a language model", .found = found, .expected = expected});
+  };
+  if (effective_batch.kind == data::EffectiveBatch::Kind::kSeconds)
+    refuse(fmt::format("effective_batch {}", effective_batch.to_string()), "a number of rows");
+  if (curriculum != data::Curriculum::kShuffle)
+    refuse(fmt::format("curriculum {}", name_of(curriculum, data::kCurricula)),
+           "shuffle: rows of text are equally long");
+  const models::DecoderLmOptions& lm = model.decoder_lm;
+  if (lm.positions == nn::PositionKind::kLearned && data.row_tokens > lm.max_tokens)
+    refuse(fmt::format("rows of {} tokens", data.row_tokens),
+           fmt::format("at most model.max_tokens {}, for learned positions", lm.max_tokens));
+}
+
+void RunConfig::validate() const {
+  arithmetic();
+  if (model.is_language_model()) {
+    check_language_model();
+  } else {
+    check_data_of(data, kOfText, "speech");
+  }
+  const bool is_plain = name != "." && name != ".." && name.find('/') == std::string::npos &&
+                        name.find('\0') == std::string::npos;
+  if (!is_plain) {
+    throw ConfigError({.attempted = "checking the run's name",
+                       .found = fmt::format("'{}'", name),
+                       .expected = "the name of a folder below runs/, such as digits"});
+  }
+  if (!adaptive_batching && micro_batch == 0) {
+    throw ConfigError({.attempted = "checking the micro-batches",
+                       .found = "adaptive_batching: false without micro_batch",
+                       .expected = "how many utterances a micro-batch has",
+                       .hint = "Set micro_batch, or leave adaptive_batching on."});
+  }
+  if (effective_batch.kind == data::EffectiveBatch::Kind::kUtterances &&
+      micro_batch > effective_batch.utterances) {
+    throw ConfigError(
+        {.attempted = "checking the micro-batches",
+         .found = fmt::format("micro_batch: {} with effective_batch: {}, of which it is a part",
+                              micro_batch, effective_batch.utterances),
+         .expected = fmt::format("a micro_batch of at most {}", effective_batch.utterances),
+         .hint = "Raise effective_batch, or leave micro_batch out."});
+  }
+}
+
+void check_effects(const RunConfig& config) {
+  const auto refuse = [](const std::string& found, const std::string& hint) {
+    throw ConfigError({.attempted = "checking the settings",
+                       .found = found + ", which has no effect",
+                       .hint = hint});
+  };
+  if (config.data.dev.empty() && config.evaluate_every > 0)
+    refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
+  if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
+    refuse("early_stopping_difference without early_stopping",
+           "Set early_stopping, how many evaluations may be no better.");
+  const optim::ScheduleOptions& schedule = config.optimizer.schedule;
+  if (schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0)
+    refuse("optimizer.schedule.final_ratio with kind: constant",
+           "Choose a schedule that falls: --set optimizer.schedule.kind=linear.");
+  const data::DatasetOptions& utterances = config.data.utterances;
+  if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
+    refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");
+}
+
+MicroBatchLimits limits_of(const RunConfig& config) {
+  MicroBatchLimits limits;
+  if (config.micro_batch > 0) limits.max_utterances = config.micro_batch;
+  if (config.max_frames > 0) limits.max_frames = config.max_frames;
+  limits.is_adaptive = config.adaptive_batching;
+  return limits;
+}
+
+data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest) {
+  data::DatasetOptions options = config.data.utterances;
+  options.sample_rate = config.model.sample_rate();
+  options.min_rows = config.model.min_rows(manifest.feature_dim());
+  return options;
+}
+
+int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch) {
+  return config.max_steps > 0 ? config.max_steps : config.epochs * steps_an_epoch;
+}
+
+}  // namespace sotto::train

@@ -1,0 +1,269 @@
+#include "sotto/train/recognition/beam_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "sotto/core/rng.h"
+#include "sotto/train/recognition/evaluation.h"
+#include "sotto/train/recognition/transcript.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+
+namespace sotto::train {
+namespace {
+
+using kernels::CtcGreedy;
+
+// <pad>, the space, a and b.
+data::Tokenizer tokenizer() {
+  return {data::Vocabulary::from_texts({"ab"}), {}};
+}
+constexpr int64_t kEntries = 4;
+
+std::vector<float> draw_logits(int64_t num_frames, uint64_t seed) {
+  const RandomStream stream({.seed = seed}, {});
+  std::vector<float> logits;
+  for (int64_t i = 0; i < num_frames * kEntries; ++i)
+    logits.push_back(2.0f * stream.normal(static_cast<uint64_t>(i)));
+  return logits;
+}
+
+double log_probability(const std::vector<float>& logits, int64_t frame, int64_t entry) {
+  double total = 0.0;
+  for (int64_t v = 0; v < kEntries; ++v)
+    total += std::exp(double{logits[static_cast<size_t>(frame * kEntries + v)]});
+  return double{logits[static_cast<size_t>(frame * kEntries + entry)]} - std::log(total);
+}
+
+// The probability of each labelling, by all paths there are.
+std::map<std::vector<int32_t>, double> all_labellings(const std::vector<float>& logits) {
+  const int64_t num_frames = std::ssize(logits) / kEntries;
+  const auto num_paths = static_cast<int64_t>(std::pow(kEntries, num_frames));
+  std::map<std::vector<int32_t>, double> sums;
+  for (int64_t path = 0; path < num_paths; ++path) {
+    std::vector<int32_t> labels;
+    double score = 0.0;
+    int64_t last = 0;
+    for (int64_t frame = 0, rest = path; frame < num_frames; ++frame, rest /= kEntries) {
+      const int64_t entry = rest % kEntries;
+      score += log_probability(logits, frame, entry);
+      if (entry != 0 && entry != last) labels.push_back(static_cast<int32_t>(entry));
+      last = entry;
+    }
+    sums[labels] += std::exp(score);
+  }
+  return sums;
+}
+
+std::vector<int32_t> labels_of(const BeamSearch::Hypothesis& hypothesis) {
+  std::vector<int32_t> labels;
+  for (const CtcGreedy::Label& label : hypothesis.labels) labels.push_back(label.label);
+  return labels;
+}
+
+constexpr BeamOptions kWide{.width = 10'000, .depth = 1e6};
+
+TEST(BeamSearch, SumsAllPathsOfALabelling) {
+  const BeamSearch search(tokenizer(), kWide);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<float> logits = draw_logits(6, seed);
+    const std::map<std::vector<int32_t>, double> expected = all_labellings(logits);
+    const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const BeamSearch::Hypothesis& hypothesis : found)
+      EXPECT_NEAR(hypothesis.score, std::log(expected.at(labels_of(hypothesis))), 1e-9);
+    for (size_t i = 1; i < found.size(); ++i) EXPECT_LE(found[i].score, found[i - 1].score);
+  }
+}
+
+// Two frames of 0.6 blank and 0.4 a: the likeliest path says nothing (0.36), but "a" has 0.64.
+TEST(BeamSearch, FindsWhatTheLikeliestPathMisses) {
+  const auto small = static_cast<float>(std::log(1e-9));
+  const auto a = static_cast<float>(std::log(0.4));
+  const auto blank = static_cast<float>(std::log(0.6));
+  const std::vector<float> logits = {blank, small, a, small, blank, small, a, small};
+  const BeamSearch search(tokenizer(), {.width = 4});
+  EXPECT_EQ(text_of(search.decode(logits).front().labels, tokenizer()), "a");
+  EXPECT_NEAR(search.decode(logits).front().score, std::log(0.64), 1e-6);
+  EXPECT_EQ(make_transcript(logits, 1.0, tokenizer(), nullptr).text, "");
+  EXPECT_EQ(make_transcript(logits, 1.0, tokenizer(), &search).text, "a");
+}
+
+TEST(BeamSearch, ANarrowBeamFindsTheBestMostly) {
+  const BeamSearch wide(tokenizer(), kWide);
+  const BeamSearch narrow(tokenizer(), {.width = 8, .depth = 6.0});
+  int num_equal = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const std::vector<float> logits = draw_logits(7, seed);
+    num_equal += labels_of(wide.decode(logits).front()) == labels_of(narrow.decode(logits).front());
+  }
+  EXPECT_GE(num_equal, 45);
+}
+
+std::shared_ptr<const data::NgramModel> language_model() {
+  const test::TempFolder folder;
+  return std::make_shared<const data::NgramModel>(data::NgramModel::read(
+      folder.write("lm.arpa",
+                   "\\data\\\nngram 1=5\nngram 2=2\n\\1-grams:\n-99 <s> -0.3\n-0.9 </s>\n-3 <unk>\n"
+                   "-0.5 ab -0.4\n-1.2 b -0.1\n\\2-grams:\n-0.2 <s> ab\n-0.1 ab b\n\\end\\\n")));
+}
+
+// Words between spaces, as the search is to count them.
+double given_for(const std::vector<int32_t>& labels, const data::NgramModel& model,
+                 const BeamOptions& options) {
+  data::NgramModel::State state = model.begin();
+  double given = 0.0;
+  std::istringstream text(tokenizer().decode(labels));
+  for (std::string word; text >> word;)
+    given += options.lm_weight * model.score(state, word) + options.word_bonus;
+  return given + options.lm_weight * model.finish(state);
+}
+
+TEST(BeamSearch, CountsEachWordWhenItEnds) {
+  const auto model = language_model();
+  BeamOptions options = kWide;
+  options.lm_weight = 0.7;
+  options.word_bonus = 0.4;
+  const BeamSearch search(tokenizer(), options, model);
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const std::vector<float> logits = draw_logits(6, seed);
+    double best = -std::numeric_limits<double>::infinity();
+    const std::map<std::vector<int32_t>, double> expected = all_labellings(logits);
+    for (const auto& [labels, probability] : expected)
+      best = std::max(best, std::log(probability) + given_for(labels, *model, options));
+    const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
+    EXPECT_NEAR(found.front().score, best, 1e-9);
+    for (const BeamSearch::Hypothesis& hypothesis : found) {
+      const std::vector<int32_t> labels = labels_of(hypothesis);
+      EXPECT_NEAR(hypothesis.score,
+                  std::log(expected.at(labels)) + given_for(labels, *model, options), 1e-9);
+    }
+  }
+}
+
+// What cannot be reached again is dropped, and nothing changes by it; where that is not enough the
+// search ends before it takes more.
+TEST(BeamSearch, TakesNoMoreThanItMay) {
+  const std::vector<float> logits = draw_logits(3'000, 5);
+  constexpr int64_t kEnough = 4 << 20;
+  const BeamSearch any(tokenizer(), {.width = 16});
+  const BeamSearch bounded(tokenizer(), {.width = 16, .max_bytes = kEnough});
+  const BeamSearch::Hypothesis expected = any.decode(logits).front();
+  const BeamSearch::Hypothesis found = bounded.decode(logits).front();
+  EXPECT_EQ(found.score, expected.score);
+  ASSERT_EQ(found.labels.size(), expected.labels.size());
+  for (size_t i = 0; i < found.labels.size(); ++i) {
+    EXPECT_EQ(found.labels[i].label, expected.labels[i].label);
+    EXPECT_EQ(found.labels[i].frame, expected.labels[i].frame);
+  }
+  const BeamSearch wide(tokenizer(), {.width = 10'000, .max_bytes = kEnough});
+  EXPECT_PRED2(test::contains, test::message_of<OutOfMemory>([&] { wide.decode(logits); }),
+               "searching with a beam of 10000: ");
+}
+
+// "a" leaves the beam and is reached again from the empty prefix, while "ab" is still in it.
+TEST(BeamSearch, KeepsTheTimesOfWhatASurvivorGrewFrom) {
+  const BeamSearch search(tokenizer(), {.width = 3});
+  const std::vector<std::array<double, kEntries>> frames = {
+      {0.55, 0.0, 0.45, 0.0}, {0.4, 0.0, 0.0, 0.6}, {0.9, 0.0, 0.1, 0.0}};
+  std::vector<float> logits;
+  for (const std::array<double, kEntries>& frame : frames) {
+    for (const double probability : frame)
+      logits.push_back(static_cast<float>(std::log(std::max(probability, 1e-30))));
+  }
+  const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(labels_of(found[0]), std::vector<int32_t>({3}));
+  ASSERT_EQ(labels_of(found[1]), std::vector<int32_t>({2, 3}));
+  EXPECT_EQ(found[1].labels[0].frame, 0);
+  EXPECT_EQ(found[1].labels[1].frame, 1);
+}
+
+TEST(BeamSearch, GivesLabelsInTheOrderOfTheirTimes) {
+  for (const int64_t width : {1, 2, 3, 5, 8}) {
+    const BeamSearch search(tokenizer(), {.width = width});
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      for (const BeamSearch::Hypothesis& hypothesis : search.decode(draw_logits(40, seed))) {
+        for (size_t i = 1; i < hypothesis.labels.size(); ++i)
+          EXPECT_LT(hypothesis.labels[i - 1].frame, hypothesis.labels[i].frame);
+      }
+    }
+  }
+}
+
+TEST(BeamSearch, TakesAFrameThatIsNotFiniteForBlank) {
+  std::vector<float> logits = draw_logits(3, 1);
+  for (int i = 4; i < 8; ++i)
+    logits[static_cast<size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> with_blank = logits;
+  for (int i = 4; i < 8; ++i) with_blank[static_cast<size_t>(i)] = i == 4 ? 50.0f : -50.0f;
+  const BeamSearch search(tokenizer(), {});
+  EXPECT_EQ(labels_of(search.decode(logits).front()), labels_of(search.decode(with_blank).front()));
+  EXPECT_EQ(search.decode({}).front().labels.size(), 0u);
+}
+
+// A frame of half a second for each letter.
+std::vector<float> spelled(const std::string& text) {
+  std::vector<float> logits;
+  for (const char letter : text) {
+    const size_t label = letter == 'a' ? 2 : letter == 'b' ? 3 : letter == ' ' ? 1 : 0;
+    for (size_t v = 0; v < kEntries; ++v) logits.push_back(v == label ? 9.0f : 0.0f);
+  }
+  return logits;
+}
+
+TEST(Transcript, HasTheTimesOfWords) {
+  const Transcript transcript =
+      make_transcript(spelled("__ab_ __b__a b"), 7.0, tokenizer(), nullptr);
+  EXPECT_EQ(transcript.text, "ab ba b");
+  ASSERT_EQ(transcript.words.size(), 3u);
+  EXPECT_EQ(transcript.words[0].text, "ab");
+  EXPECT_NEAR(transcript.words[0].start_s, 1.0, 1e-9);
+  EXPECT_NEAR(transcript.words[0].end_s, 2.0, 1e-9);
+  EXPECT_EQ(transcript.words[1].text, "ba");
+  EXPECT_NEAR(transcript.words[1].start_s, 4.0, 1e-9);
+  EXPECT_NEAR(transcript.words[1].end_s, 6.0, 1e-9);
+  EXPECT_EQ(to_srt(transcript),
+            "1\n00:00:01,000 --> 00:00:02,000\nab\n\n"
+            "2\n00:00:04,000 --> 00:00:07,000\nba b\n\n");
+}
+
+TEST(Transcript, OfSilenceHasNoWords) {
+  const Transcript transcript = make_transcript(spelled("____"), 2.0, tokenizer(), nullptr);
+  EXPECT_EQ(transcript.text, "");
+  EXPECT_TRUE(transcript.words.empty());
+  EXPECT_EQ(to_srt(transcript), "");
+}
+
+TEST(Errors, AreSummedByGroup) {
+  const auto sentence = [](std::string speaker, const std::string& said, const std::string& heard) {
+    return Evaluation::Sentence{.reference = said,
+                                .hypothesis = heard,
+                                .speaker = std::move(speaker),
+                                .lang = {},
+                                .words = word_errors(said, heard),
+                                .characters = character_errors(said, heard)};
+  };
+  const std::vector<Evaluation::Sentence> sentences = {sentence("theo", "a b", "a"),
+                                                       sentence("ana", "a b c", "a b c"),
+                                                       sentence("theo", "b", "a b")};
+  const std::vector<ErrorGroup> groups = group_errors(sentences, &Evaluation::Sentence::speaker);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].name, "ana");
+  EXPECT_EQ(groups[0].words.errors(), 0);
+  EXPECT_EQ(groups[1].num_utterances, 2);
+  EXPECT_EQ(groups[1].words.errors(), 2);
+  EXPECT_EQ(groups[1].words.reference_length, 3);
+  const std::vector<Evaluation::Sentence> worst = worst_sentences(sentences, 2);
+  ASSERT_EQ(worst.size(), 2u);
+  EXPECT_EQ(worst[0].hypothesis, "a");
+  EXPECT_EQ(worst[1].hypothesis, "a b");
+}
+
+}  // namespace
+}  // namespace sotto::train

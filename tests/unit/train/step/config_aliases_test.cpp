@@ -1,0 +1,103 @@
+#include "sotto/train/step/config_aliases.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/error.h"
+#include "sotto/train/step/run_config.h"
+#include "support/thrown.h"
+
+namespace sotto::train {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+RunConfig read(const std::vector<std::string>& settings) {
+  ConfigNode tree = load_overrides(settings);
+  resolve_aliases(tree);
+  return read_options<RunConfig>(tree);
+}
+
+std::string refusal_of(const std::vector<std::string>& settings) {
+  return message_of<ConfigError>([&] { read(settings); });
+}
+
+TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
+  const RunConfig config = read({"per_device_train_batch_size=4", "gradient_accumulation_steps=8"});
+  EXPECT_EQ(config.micro_batch, 4);
+  EXPECT_EQ(config.effective_batch.utterances, 32);
+  EXPECT_EQ(read({"micro_batch=3", "accumulation_steps=5"}).effective_batch.utterances, 15);
+  EXPECT_PRED2(contains, refusal_of({"gradient_accumulation_steps=8"}), "without micro_batch");
+  EXPECT_PRED2(contains,
+               refusal_of({"micro_batch=100000000000", "accumulation_steps=100000000000"}),
+               "more utterances than can be counted");
+  EXPECT_PRED2(contains, refusal_of({"epochs=9223372036854775807"}), "epochs");
+  EXPECT_PRED2(contains, refusal_of({"micro_batch=3", "accumulation_steps=5", "effective_batch=9"}),
+               "accumulation_steps and effective_batch");
+  EXPECT_PRED2(contains, refusal_of({"micro_batch=3", "per_device_train_batch_size=5"}),
+               "per_device_train_batch_size and micro_batch");
+  EXPECT_PRED2(contains, refusal_of({"micro_batch=3", "accumulation_steps=0"}),
+               "a whole number of at least 1");
+}
+
+TEST(ConfigAliases, LengthsOfARun) {
+  EXPECT_EQ(read({"num_train_epochs=3"}).epochs, 3);
+  EXPECT_EQ(read({"num_train_epochs=3.0"}).epochs, 3);
+  EXPECT_PRED2(contains, refusal_of({"num_train_epochs=2.5"}), "num_train_epochs is '2.5'");
+  EXPECT_EQ(read({"max_steps=-1"}).max_steps, 0);
+  EXPECT_EQ(read({"max_steps=7"}).max_steps, 7);
+  EXPECT_EQ(read({"max_samples=100"}).data.utterances.max_samples, 100);
+  EXPECT_EQ(read({"dataloader_num_workers=4"}).data.loader_threads, 4);
+  EXPECT_EQ(read({"dataloader_num_workers=0"}).data.loader_threads, 1);
+}
+
+TEST(ConfigAliases, ArithmeticAndMemory) {
+  EXPECT_EQ(read({"bf16=true"}).numerics, Numerics::kBf16Exact);
+  EXPECT_EQ(read({"fp16=true"}).numerics, Numerics::kFp16);
+  EXPECT_EQ(read({"fp16=false", "bf16=false"}).numerics, Numerics::kFp32);
+  EXPECT_EQ(read({"mixed_precision=bf16"}).numerics, Numerics::kBf16Exact);
+  EXPECT_EQ(read({"mixed_precision=fp16"}).numerics, Numerics::kFp16);
+  EXPECT_EQ(read({"mixed_precision=\"no\""}).numerics, Numerics::kFp32);
+  EXPECT_PRED2(contains, refusal_of({"mixed_precision=fp8"}), "one of no, fp16, bf16");
+  EXPECT_PRED2(contains, refusal_of({"bf16=true", "fp16=true"}), "fp16 and numerics");
+  EXPECT_EQ(read({"gradient_checkpointing=true"}).tier, nn::Tier::kBlock);
+  EXPECT_EQ(read({"gradient_checkpointing=false"}).tier, nn::Tier::kNone);
+  EXPECT_PRED2(contains, refusal_of({"gradient_checkpointing=yes"}), "true or false");
+  EXPECT_EQ(read({"learning_rate=0.003"}).optimizer.schedule.rate, 0.003);
+  EXPECT_EQ(read({"max_memory_gb=12"}).memory.bytes, 12'000'000'000);
+  EXPECT_DOUBLE_EQ(read({"safety_margin=0.7"}).memory.share, 0.7);
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.99"}), "0.7 to 0.95");
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=most"}), "0.7 to 0.95");
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.9", "max_memory_gb=4"}), "they say the same");
+}
+
+TEST(ConfigAliases, OptimizersByName) {
+  EXPECT_EQ(read({"optimizer=adamw_8bit"}).arithmetic().moments, optim::Moments::k8Bit);
+  EXPECT_EQ(read({"optimizer=adamw"}).arithmetic().moments, optim::Moments::kFp32);
+  EXPECT_PRED2(contains, refusal_of({"optimizer=sgd"}), "one of adamw, adamw_8bit");
+}
+
+TEST(ConfigAliases, RequestsToGoOn) {
+  const auto request = [](const std::string& setting) {
+    ConfigNode tree = load_overrides({setting});
+    return resolve_aliases(tree);
+  };
+  EXPECT_TRUE(request("resume_from_checkpoint=true").resumes);
+  EXPECT_FALSE(request("resume_from_checkpoint=false").resumes);
+  EXPECT_EQ(request("resume_from_checkpoint=runs/a/checkpoints/step-5").resume_from,
+            "runs/a/checkpoints/step-5");
+  EXPECT_FALSE(request("epochs=3").resumes);
+}
+
+// Ours alone are written back.
+TEST(ConfigAliases, AreNotWrittenBack) {
+  const ConfigNode tree =
+      write_options(read({"per_device_train_batch_size=4", "gradient_accumulation_steps=2"}));
+  EXPECT_FALSE(contains(format_yaml(tree), "per_device"));
+  EXPECT_EQ(read_options<RunConfig>(tree).effective_batch.utterances, 8);
+}
+
+}  // namespace
+}  // namespace sotto::train

@@ -1,0 +1,136 @@
+// The files of configs/: each can be read, has no key that there is not, and does what its comments
+// say.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sotto/core/config/config.h"
+#include "sotto/data/batch/example.h"
+#include "sotto/device/budget.h"
+#include "sotto/device/device_table.h"
+#include "sotto/models/model_profile.h"
+#include "sotto/nn/memory_proof.h"
+#include "sotto/train/step/config_aliases.h"
+#include "sotto/train/step/dry_run.h"
+#include "sotto/train/step/run_config.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+
+namespace sotto::train {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+
+const fs::path kConfigs = SOTTO_CONFIGS;
+// Of `sotto prove memory`, all others are runs.
+constexpr const char* kProof = "prove_memory.yaml";
+
+RunConfig read(const fs::path& file) {
+  ConfigNode tree = load_config(file);
+  resolve_aliases(tree);
+  return read_options<RunConfig>(tree);
+}
+
+std::vector<fs::path> recipes() {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(kConfigs)) {
+    if (entry.path().filename() != kProof) found.push_back(entry.path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+double million_parameters(const RunConfig& config, int64_t vocabulary) {
+  const auto profile = models::profile_model(config.model, {.vocabulary = vocabulary});
+  return static_cast<double>(profile.parameters) / 1e6;
+}
+
+TEST(Recipes, AreReadWithoutAnUnknownKey) {
+  EXPECT_GE(recipes().size(), 7u);
+  for (const fs::path& file : recipes()) EXPECT_NO_THROW(read(file)) << file;
+  EXPECT_NO_THROW(read_config<nn::MemoryProofOptions>(kConfigs / kProof));
+}
+
+// Its first lines say the command; every command that names a configuration names this one.
+TEST(Recipes, BeginWithTheCommandThatUsesThem) {
+  for (const fs::path& file : recipes()) {
+    const std::string text = test::content_of(file);
+    const std::string name = file.filename().string();
+    EXPECT_PRED2(contains, text, "#   sotto train --config configs/" + name) << file;
+    EXPECT_PRED2(contains, text, "\nformat_version: 1\n") << file;
+    EXPECT_EQ(read(file).name, file.stem().string()) << file;
+  }
+}
+
+TEST(Recipes, T4IsTwoTimesFourInFp16AndFits) {
+  const RunConfig config = read(kConfigs / "t4.yaml");
+  EXPECT_EQ(config.micro_batch, 2);
+  EXPECT_EQ(config.effective_batch.kind, data::EffectiveBatch::Kind::kUtterances);
+  EXPECT_EQ(config.effective_batch.utterances, 8);
+  EXPECT_EQ(config.numerics, Numerics::kFp16);
+  EXPECT_EQ(config.tier, nn::Tier::kBlock);
+  EXPECT_EQ(config.device, "cuda");
+
+  // A step of the longest utterances that it takes, on a card that is not there.
+  const device::KnownDevice& t4 = device::find_device("t4");
+  EXPECT_NO_THROW(check_arithmetic(config.arithmetic(), t4.target()));
+  const auto rows = static_cast<int64_t>(config.data.utterances.max_seconds *
+                                         static_cast<double>(config.model.sample_rate()));
+  std::vector<data::Example> step;
+  for (int64_t i = 0; i < config.effective_batch.utterances; ++i)
+    step.push_back(data::make_dry_example(rows, /*feature_dim=*/0, /*num_labels=*/300));
+  DryRun dry(config, {.vocabulary = 40}, DryRun::Purpose::kTraining, t4.target());
+  const device::MemoryReport report =
+      dry.run_step(step, {.tier = config.tier, .limits = limits_of(config)});
+  // Context and libraries take up to a gigabyte of the budget.
+  const int64_t budget = device::resolve_budget(
+      config.memory, {.total_bytes = t4.usable_bytes(), .free_bytes = t4.usable_bytes()}, "T4");
+  EXPECT_LT(report.high_water, budget - (int64_t{1} << 30));
+}
+
+TEST(Recipes, Wav2Vec2IsFineTunedInBf16WithFrozenConvolutions) {
+  const RunConfig config = read(kConfigs / "wav2vec2.yaml");
+  EXPECT_EQ(config.model.family, models::Family::kWav2Vec2);
+  EXPECT_TRUE(config.model.wav2vec2.freeze_feature_encoder);
+  EXPECT_EQ(config.numerics, Numerics::kBf16Exact);
+  EXPECT_EQ(config.optimizer.schedule.kind, optim::ScheduleKind::kTriStage);
+}
+
+TEST(Recipes, TransformerCtcBeginsWithRandomWeights) {
+  const RunConfig config = read(kConfigs / "transformer_ctc.yaml");
+  EXPECT_EQ(config.model.family, models::Family::kTransformerCtc);
+  EXPECT_TRUE(config.init_from.empty());
+  EXPECT_EQ(config.model.transformer_ctc.layers, 8);
+  EXPECT_EQ(config.model.transformer_ctc.width, 256);
+  EXPECT_NEAR(million_parameters(config, models::kUsualCtcVocabulary), 6.6, 0.05);
+  EXPECT_EQ(config.model.transformer_ctc.spec_augment.frequency_masks, 2);
+  EXPECT_EQ(config.data.augment.speeds, (std::vector<double>{0.9, 1.0, 1.1}));
+}
+
+TEST(Recipes, TheLanguageModelIsSixByFiveHundredTwelve) {
+  const RunConfig config = read(kConfigs / "lm.yaml");
+  EXPECT_TRUE(config.model.is_language_model());
+  EXPECT_EQ(config.model.decoder_lm.layers, 6);
+  EXPECT_EQ(config.model.decoder_lm.width, 512);
+  EXPECT_EQ(config.data.row_tokens, 512);
+  EXPECT_EQ(config.reduction, kernels::Reduction::kTokens);
+}
+
+TEST(Recipes, TinyOnesHaveAMillionParametersAndSeeTwoThirdsOfASecond) {
+  for (const char* name : {"an4.yaml", "demo.yaml", "digits.yaml"}) {
+    const RunConfig config = read(kConfigs / name);
+    EXPECT_NEAR(million_parameters(config, models::kUsualCtcVocabulary), 1.1, 0.05) << name;
+    const models::TransformerCtcOptions& model = config.model.transformer_ctc;
+    // Behind subsampling by 4 a frame is 40 ms.
+    EXPECT_EQ(model.subsampling_factor, 4) << name;
+    EXPECT_EQ(model.attention_left, 16) << name;
+    EXPECT_EQ(model.attention_right, 16) << name;
+  }
+}
+
+}  // namespace
+}  // namespace sotto::train
