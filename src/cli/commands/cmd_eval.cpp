@@ -53,7 +53,10 @@ std::string name_of(const train::ErrorGroup& group) {
 nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
                                    std::string train::Evaluation::Sentence::* by) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
-  for (const train::ErrorGroup& group : train::group_errors(evaluation.sentences, by)) {
+  const std::vector<train::ErrorGroup> all = train::group_errors(evaluation.sentences, by);
+  // Where no line names any, there are none.
+  if (all.size() == 1 && all.front().name.empty()) return groups;
+  for (const train::ErrorGroup& group : all) {
     groups[name_of(group)] = {{"utterances", group.num_utterances},
                               {"wer", train::counts_json(group.words)},
                               {"cer", train::counts_json(group.characters)}};

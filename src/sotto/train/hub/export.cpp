@@ -17,6 +17,7 @@
 #include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/files/file_list.h"
 #include "sotto/core/files/hub_cache.h"
+#include "sotto/core/files/text_file.h"
 #include "sotto/data/audio/audio_path.h"
 #include "sotto/data/import/run_program.h"
 #include "sotto/data/text/vocabulary.h"
@@ -32,6 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kCard = "README.md";
 constexpr const char* kVocabulary = "vocab.json";
 // What Hugging Face folders have besides a vocabulary.
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
@@ -135,10 +137,24 @@ std::vector<std::string> push_words(const fs::path& folder, const std::string& r
   return {"hf", "upload", repository, folder.string(), "."};
 }
 
+// What an export left there, with nothing else beside it: another one may take its place, as when
+// the upload of the first had failed.
+bool is_earlier_export(const fs::path& folder) {
+  std::error_code failed;
+  const fs::path card = folder / kCard;
+  if (!fs::is_regular_file(card, failed) || fs::exists(folder / kStateFile, failed)) return false;
+  if (read_text_file(card).find("- \"sotto\"\n") == std::string::npos) return false;
+  for (auto entry = fs::directory_iterator(folder, failed);
+       !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    if (!entry->is_regular_file(failed)) return false;
+  }
+  return !failed;
+}
+
 }  // namespace
 
 std::vector<std::string> export_model(const ExportRequest& request) {
-  check_is_new(request.out);
+  if (!is_earlier_export(request.out)) check_is_new(request.out);
   const std::optional<fs::path> from = find_checkpoint(request.folder);
   std::optional<Checkpoint> checkpoint;
   if (from) {
@@ -174,7 +190,7 @@ std::vector<std::string> export_model(const ExportRequest& request) {
     list.write(folder);
   }
   std::vector<std::string> notes = std::move(source.notes);
-  write_text_synced(folder / "README.md", model_card(facts_of(request, source, folder)));
+  write_text_synced(folder / kCard, model_card(facts_of(request, source, folder)));
   aside.commit();
   return notes;
 }

@@ -249,10 +249,10 @@ TEST_F(Import, KaldiSegments) {
             "k/long.wav 0.25 0.5 [one]  \n"
             "k/long.wav 1.5 0.5 [two]  \n");
   EXPECT_EQ(problems(),
-            "text line 3: segment 'rec 1 0.5', expected a recording, a start and an end, and at "
-            "most a channel after them\n"
-            "text line 5: segment 'rec', expected a recording, a start and an end, and at most a "
-            "channel after them\n"
+            "text line 3: segment 'rec 1 0.5', expected a recording, a start and an end in "
+            "seconds, and at most the number of a channel after them\n"
+            "text line 5: segment 'rec', expected a recording, a start and an end in seconds, and "
+            "at most the number of a channel after them\n"
             "text line 6: 'u6' is not in segments\n"
             "text line 7: 'no' is not in wav.scp\n"
             "text line 4: k/long.wav: it ends at 2.000 s, and the segment begins at 5 s\n");
@@ -454,12 +454,12 @@ TEST_F(Import, FullDisk) {
     sound(fmt::format("f/{:02}.wav", i), 0.01);
     folder_.write(fmt::format("f/{:02}.txt", i), "t");
   }
-  folder_.write("all.jsonl", "before");
+  folder_.write("all.jsonl", "{before");
   for (const size_t bytes : {100u, 1'500u}) {
     const test::FullDisk full(bytes);
     EXPECT_THROW(import("f"), DataError) << bytes;
   }
-  EXPECT_EQ(content_of(out()), "before");
+  EXPECT_EQ(content_of(out()), "{before");
   import("f");
   EXPECT_EQ(result_.num_utterances, 30);
 }

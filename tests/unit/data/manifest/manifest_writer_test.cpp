@@ -69,7 +69,7 @@ TEST(ManifestWriter, RefusesWhatIsNotUtf8) {
 
 TEST(ManifestWriter, LeavesNothingHalf) {
   const TempFolder folder;
-  const auto path = folder.write("m.jsonl", "what was there");
+  const auto path = folder.write("m.jsonl", "{what was there");
   {
     ManifestWriter writer(path);
     const test::FullDisk full(4'096);
@@ -83,7 +83,7 @@ TEST(ManifestWriter, LeavesNothingHalf) {
   {
     ManifestWriter given_up(path);
   }
-  EXPECT_EQ(content_of(path), "what was there");
+  EXPECT_EQ(content_of(path), "{what was there");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
   EXPECT_THROW(ManifestWriter writer(folder.path()), DataError);
 }
