@@ -72,6 +72,9 @@ TEST_F(Overwriting, SettingsWithoutEffectAreRefused) {
   for (const char* setting : {"early_stopping_difference=0.2", "data.too_short=error",
                               "optimizer.schedule.final_ratio=0.5"})
     expect_refused(train("run", {"--set", setting}), "has no effect");
+  expect_refused(run_sotto({"train", "--model", "tiny", "--train", at("train.jsonl"), "--memory",
+                            "100MiB", "--out", at("run"), "--set", "evaluate_every=2"}),
+                 "has no effect");
 }
 
 TEST_F(Overwriting, MaxStepsIsTheLengthOfARun) {

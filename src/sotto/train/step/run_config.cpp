@@ -178,7 +178,8 @@ void check_effects(const RunConfig& config) {
                        .found = found + ", which has no effect",
                        .hint = hint});
   };
-  if (config.data.dev.empty() && config.evaluate_every > 0)
+  // A plan may be made without any data.
+  if (!config.data.train.empty() && config.data.dev.empty() && config.evaluate_every > 0)
     refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
   if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
     refuse("early_stopping_difference without early_stopping",
