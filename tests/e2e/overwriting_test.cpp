@@ -43,7 +43,7 @@ TEST_F(Overwriting, FilesThatAreReadAreNotWritten) {
   const std::string table = "file,text\na.wav,one\n";
   folder_.write("table.csv", table);
   expect_refused(run_sotto({"data", "check", at("train.jsonl"), "--write-clean", at("table.csv")}),
-                 "no manifest");
+                 "not a manifest");
   expect_refused(run_sotto({"data", "import", at("table.csv"), "--out", at("table.csv")}),
                  "the file that is read");
   EXPECT_EQ(content_of(folder_.path() / "train.jsonl"), manifest);

@@ -9,7 +9,7 @@ namespace sotto::cli {
 
 namespace {
 
-// The number that a text is; nothing where it is none, or not finite.
+// Parses a finite number; nothing where the text is not one.
 std::optional<double> number_in(const std::string& text) {
   double value = 0.0;
   const char* const end = text.data() + text.size();
@@ -22,20 +22,21 @@ std::optional<double> number_in(const std::string& text) {
 
 CLI::Validator positive() {
   return {[](std::string& text) {
-            return number_in(text).value_or(0.0) > 0.0 ? "" : text + " is no number above 0";
+            return number_in(text).value_or(0.0) > 0.0 ? "" : text + " is not a number above 0";
           },
           "POSITIVE"};
 }
 
 CLI::Validator not_negative() {
   return {[](std::string& text) {
-            return number_in(text).value_or(-1.0) >= 0.0 ? "" : text + " is no number from 0 on";
+            return number_in(text).value_or(-1.0) >= 0.0 ? ""
+                                                         : text + " is not a number of 0 or more";
           },
           "NONNEGATIVE"};
 }
 
 CLI::Validator finite() {
-  return {[](std::string& text) { return number_in(text) ? "" : text + " is no number"; },
+  return {[](std::string& text) { return number_in(text) ? "" : text + " is not a number"; },
           "NUMBER"};
 }
 

@@ -9,7 +9,7 @@ namespace sotto::cli {
 CLI::Validator positive();
 // 0 or above.
 CLI::Validator not_negative();
-// Neither infinite nor no number at all.
+// Any finite number.
 CLI::Validator finite();
 
 }  // namespace sotto::cli

@@ -223,7 +223,7 @@ class KaldiFolder {
   std::unordered_map<std::string, std::string> speakers_;
   std::unordered_map<std::string, double> durations_;
   std::unordered_map<std::string, int64_t> seen_;
-  // Of recordings that segments name a channel of.
+  // By recording, for those whose channel a segment names.
   std::unordered_map<std::string, int64_t> num_channels_;
   TarShards shards_;
 };

@@ -60,7 +60,7 @@ void check_replaces_manifest(const std::filesystem::path& path) {
   char first = '{';
   if (!(file >> first) || first == '{') return;
   throw DataError({.attempted = fmt::format("writing the manifest {}", path.string()),
-                   .found = "a file of that name that is no manifest",
+                   .found = "a file of that name that is not a manifest",
                    .expected = "a new name, or a manifest that may be replaced",
                    .hint = "Name another to write."});
 }

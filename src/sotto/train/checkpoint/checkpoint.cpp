@@ -129,7 +129,7 @@ nlohmann::json state_json(const RunState& state) {
   return json;
 }
 
-// Of a file that somebody has changed.
+// Refuses numbers that no run writes: somebody has edited the file.
 void check_numbers(const RunState& state, const fs::path& path) {
   constexpr int64_t kMost = int64_t{1} << 40;
   constexpr int64_t kMostEntries = int64_t{1} << 31;

@@ -168,7 +168,7 @@ void forget_learned_limits(const fs::path& folder) {
 MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& basis) {
   const fs::path path = folder / kLimitsFile;
   if (!fs::exists(path)) return {};
-  // A pipe would be waited for.
+  // Reading a pipe would wait for its writer.
   const nlohmann::json json =
       nlohmann::json::parse(fs::is_regular_file(path) ? read_text_file(path) : std::string(),
                             nullptr, /*allow_exceptions=*/false);

@@ -120,7 +120,7 @@ struct RunRequest {
 
 struct RunSummary {
   int64_t steps = 0;
-  // Of those, the ones of this call.
+  // Steps that this call trained.
   int64_t num_steps = 0;
   double loss = 0.0;
   std::optional<Evaluation> last_evaluation;

@@ -208,8 +208,8 @@ data::DatasetOptions dataset_options(const RunConfig& config, const data::Manife
   return options;
 }
 
-int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch) {
-  return config.max_steps > 0 ? config.max_steps : config.epochs * steps_an_epoch;
+int64_t total_steps(const RunConfig& config, int64_t steps_per_epoch) {
+  return config.max_steps > 0 ? config.max_steps : config.epochs * steps_per_epoch;
 }
 
 }  // namespace sotto::train

@@ -137,6 +137,6 @@ MicroBatchLimits limits_of(const RunConfig& config);
 data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest);
 
 // The learning rate's schedule and the end of the run need the number of updates.
-int64_t total_steps(const RunConfig& config, int64_t steps_an_epoch);
+int64_t total_steps(const RunConfig& config, int64_t steps_per_epoch);
 
 }  // namespace sotto::train
