@@ -3,11 +3,23 @@
 # is still found.
 
 # sotto_compile_in_groups(TARGET SIZE): compiles SIZE files of TARGET at a time. Names in anonymous namespaces must then
-# differ within a namespace. A file with compile options of its own is left out by CMake.
+# differ within a group. Who is in a group is decided by the files on the disk, not by those that this machine
+# compiles: what builds here builds elsewhere. Versions for a processor, a GPU, or for where a library is missing are
+# compiled by themselves; so is, by CMake, a file with compile options of its own.
 function(sotto_compile_in_groups target size)
-  if(SOTTO_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  if(NOT SOTTO_UNITY)
+    return()
   endif()
+  file(GLOB_RECURSE files LIST_DIRECTORIES false ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER files EXCLUDE REGEX "_(x86_64|aarch64|cuda|none)\\.cpp$")
+  list(SORT files)
+  set(index 0)
+  foreach(file ${files})
+    math(EXPR group "${index} / ${size}")
+    math(EXPR index "${index} + 1")
+    set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP group_${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # sotto_precompile(TARGET HEADER...): headers, written as <ATen/ATen.h>, that are compiled once for TARGET.

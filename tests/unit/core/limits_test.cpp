@@ -39,7 +39,7 @@ TEST(MicroBatchLimits, AreRaisedToTheLargestItemAlone) {
 }
 
 TEST(MicroBatchLimits, AreDescribedByWhatLimits) {
-  EXPECT_EQ(describe({}), "the whole step");
+  EXPECT_EQ(describe(MicroBatchLimits{}), "the whole step");
   EXPECT_EQ(describe({.max_frames = 9}), "9 frames");
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2}), "9 frames and 2 utterances");
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2, .is_adaptive = false}), "2 utterances");

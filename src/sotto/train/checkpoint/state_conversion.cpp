@@ -37,7 +37,7 @@ int bits_of(Form form) {
   return 0;
 }
 
-std::string text_of(Form form) {
+std::string name_of_form(Form form) {
   switch (form) {
     case Form::kFp32: return "fp32";
     case Form::kWith16: return "bf16 with 16 bits of remainder";
@@ -121,8 +121,8 @@ class Loading {
     if (bits_of(here) < bits_of(there)) {
       const bool trains = place_of(named).parameter->spec.trains;
       lose(fmt::format("{} do not hold those in {}",
-                       trains ? "weights in " + text_of(here) : "frozen weights in bf16",
-                       text_of(there)));
+                       trains ? "weights in " + name_of_form(here) : "frozen weights in bf16",
+                       name_of_form(there)));
     } else if (here != there) {
       is_converted_ = true;
       puts_.emplace_back([this, named] {
