@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "sotto/data/batch/example_list.h"
@@ -168,14 +169,26 @@ class Climb {
 
 }  // namespace
 
+// What takes least is not the same everywhere: a product in bf16 may need more room to work in than
+// one in fp32, and a block that is computed again more than one that is kept.
 double longest_fitting_s(const PlanRequest& request, const data::Source& source) {
-  RunConfig least = request.config;
-  const bool is_cuda = request.target.is_cuda();
-  if (request.open.tier) least.tier = is_cuda ? nn::Tier::kHost : nn::Tier::kBlock;
-  if (request.open.state && is_cuda) least.optimizer.state = optim::StatePlace::kHost;
-  least.numerics = numerics_to_try(request).back();
-  train::DryRun dry(least, request.shape, train::DryRun::Purpose::kTraining, request.target);
-  return train::BudgetFit(dry, source, request.budget).longest_fitting_s({.tier = least.tier});
+  double longest_s = 0.0;
+  for (const train::Numerics numerics : numerics_to_try(request)) {
+    for (const optim::StatePlace place : places_to_try(request)) {
+      RunConfig config = request.config;
+      config.numerics = numerics;
+      config.optimizer.state = place;
+      train::DryRun dry(config, request.shape, train::DryRun::Purpose::kTraining, request.target);
+      train::BudgetFit fit(dry, source, request.budget);
+      if (!request.open.tier) {
+        longest_s = fit.longest_fitting_s({.tier = config.tier}, longest_s);
+        continue;
+      }
+      for (const nn::Tier tier : std::views::reverse(tiers_of(request.target)))
+        longest_s = fit.longest_fitting_s({.tier = tier}, longest_s);
+    }
+  }
+  return longest_s;
 }
 
 std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas) {

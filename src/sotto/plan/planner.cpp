@@ -79,6 +79,13 @@ std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
   return {Numerics::kFp32, Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean};
 }
 
+std::vector<optim::StatePlace> places_to_try(const PlanRequest& request) {
+  if (!request.open.state) return {request.config.optimizer.state};
+  // What a CPU calls its host is the same memory.
+  if (!request.target.is_cuda()) return {optim::StatePlace::kDevice};
+  return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
+}
+
 // Searched when it is reached: on a CPU a coarser arithmetic is not, where a finer one fits.
 struct Planner::Branch {
   train::RunConfig config;
@@ -120,7 +127,7 @@ Planner::Planner(PlanRequest request, const data::Source& source)
   epoch_ = first_epoch(request_.config, lengths);
   typical_ = step_of_median_length(epoch_, lengths);
   for (const Numerics numerics : numerics_to_try(request_)) {
-    for (const optim::StatePlace place : places_to_try()) {
+    for (const optim::StatePlace place : places_to_try(request_)) {
       for (const int64_t loss_rows : loss_rows_to_try()) {
         train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
         config.numerics = numerics;
@@ -132,13 +139,6 @@ Planner::Planner(PlanRequest request, const data::Source& source)
 }
 
 Planner::~Planner() = default;
-
-std::vector<optim::StatePlace> Planner::places_to_try() const {
-  if (!request_.open.state) return {request_.config.optimizer.state};
-  // What a CPU calls its host is the same memory.
-  if (!request_.target.is_cuda()) return {optim::StatePlace::kDevice};
-  return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
-}
 
 // As many as suit the device, or as few as there can be.
 std::vector<int64_t> Planner::loss_rows_to_try() const {
@@ -189,7 +189,7 @@ Plan Planner::plan() {
     const bool is_alike = branch.config.numerics == best.config.numerics &&
                           branch.config.optimizer.state == best.config.optimizer.state;
     if (!request_.open.tier || !is_alike) continue;
-    for (const nn::Tier tier : search_of(branch).tiers())
+    for (const nn::Tier tier : tiers_of(request_.target))
       if (std::optional<Way> way = search_of(branch).best_at(tier, request_.budget))
         ways.push_back(std::move(*way));
   }

@@ -44,8 +44,9 @@ struct PlanRequest {
   std::function<kernels::Rates(train::Compute)> rates;
 };
 
-// Arithmetics that the plan may take, from the most exact on.
+// Arithmetics that the plan may take, from the most exact on; and places of the optimizer's state.
 std::vector<train::Numerics> numerics_to_try(const PlanRequest& request);
+std::vector<optim::StatePlace> places_to_try(const PlanRequest& request);
 
 struct Plan {
   Way best;
@@ -80,7 +81,6 @@ class Planner {
  private:
   struct Branch;
 
-  std::vector<optim::StatePlace> places_to_try() const;
   std::vector<int64_t> loss_rows_to_try() const;
   Search& search_of(Branch& branch);
   Branch& branch_of(const train::RunConfig& config);

@@ -46,14 +46,14 @@ Search::Search(const SearchRequest& request, const data::Source& source,
 }
 
 // What a CPU calls its host is the same memory.
-std::span<const Tier> Search::tiers() const {
+std::span<const Tier> tiers_of(const device::Target& target) {
   const std::span<const Tier> all = kDownwards;
-  return request_.target.is_cuda() ? all : all.first(all.size() - 1);
+  return target.is_cuda() ? all : all.first(all.size() - 1);
 }
 
 int64_t Search::num_steps() const {
   if (!request_.finds_tier) return 1;
-  return (std::ssize(tiers()) - 1) * dry_.model().num_tapes() + 1;
+  return (std::ssize(tiers_of(request_.target)) - 1) * dry_.model().num_tapes() + 1;
 }
 
 LayerTiers Search::tiers_at(int64_t step) const {
@@ -61,8 +61,9 @@ LayerTiers Search::tiers_at(int64_t step) const {
   const int64_t layers = dry_.model().num_tapes();
   const auto tier = static_cast<size_t>(step / layers);
   const int64_t first = step % layers;
-  if (first == 0) return tiers()[tier];
-  return {{{.num_layers = first, .tier = tiers()[tier + 1]}}, tiers()[tier]};
+  const std::span<const Tier> tiers = tiers_of(request_.target);
+  if (first == 0) return tiers[tier];
+  return {{{.num_layers = first, .tier = tiers[tier + 1]}}, tiers[tier]};
 }
 
 std::vector<MicroBatchLimits> Search::limits_to_try() const {
@@ -276,7 +277,8 @@ double Search::least_seconds() {
 }
 
 std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
-  const auto place = std::ranges::find(tiers(), tier) - tiers().begin();
+  const std::span<const Tier> tiers = tiers_of(request_.target);
+  const auto place = std::ranges::find(tiers, tier) - tiers.begin();
   const int64_t step = place * dry_.model().num_tapes();
   const auto all = std::views::iota(size_t{0}, limits_.size());
   const auto largest =

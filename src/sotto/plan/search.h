@@ -46,6 +46,9 @@ struct SearchRequest {
   bool finds_max_frames = true;
 };
 
+// Tiers that can be meant on a device, from the one that keeps most.
+std::span<const nn::Tier> tiers_of(const device::Target& target);
+
 class Search {
  public:
   // `typical`: the step of the epoch that times are told for. The source and the epoch must outlive
@@ -66,8 +69,6 @@ class Search {
   std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
   // A step takes no less than that, whatever the budget. Of what is possible.
   double least_seconds();
-  // Tiers that can be meant, from the one that keeps most.
-  std::span<const nn::Tier> tiers() const;
 
   // The least that any way takes, whatever the budget of the device: in the smallest micro-batches.
   // Nothing where no way is possible.

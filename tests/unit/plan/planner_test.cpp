@@ -464,5 +464,18 @@ TEST_F(PlannerTest, WritesAConfigurationThatIsReadBack) {
   EXPECT_EQ(read.numerics, plan.best.config.numerics);
 }
 
+// What takes least depends on the processor: all that a plan has room for is kept whole.
+TEST_F(PlannerTest, CutsNothingThatFits) {
+  const auto longest = double{std::ranges::max(lengths(64))};
+  for (const device::Target& target :
+       {kCard, device::Target{.cpu = {.bf16 = true}}, device::Target{.cpu = {.bf16 = false}}}) {
+    request_.target = target;
+    request_.budget.bytes = least();
+    EXPECT_EQ(longest_fitting_s(request_, source_), longest);
+    request_.budget.bytes /= 4;
+    EXPECT_EQ(longest_fitting_s(request_, source_), 0.0);
+  }
+}
+
 }  // namespace
 }  // namespace sotto::plan

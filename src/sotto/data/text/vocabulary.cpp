@@ -289,7 +289,7 @@ TokenizerSettings Vocabulary::settings() const {
   settings.unknown = entry(unknown_.value_or(blank_));
   settings.begin = where_there("<s>");
   settings.end = where_there("</s>");
-  if (!find(kDelimiter) && find(" ")) settings.delimiter = " ";
+  if (!find(kDelimiter) && find(" ")) settings.delimiter.assign(1, ' ');
   return settings;
 }
 

@@ -133,8 +133,9 @@ int64_t BudgetFit::most_items(const data::EffectiveBatch& batch) {
   return count;
 }
 
-double BudgetFit::longest_fitting_s(const StepSettings& settings) {
+double BudgetFit::longest_fitting_s(const StepSettings& settings, double known_s) {
   std::vector<data::ExampleSize> sizes = sizes_of(source_);
+  const std::vector<float> lengths = source_.lengths();
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
@@ -142,12 +143,15 @@ double BudgetFit::longest_fitting_s(const StepSettings& settings) {
   int64_t most_labels = 0;
   for (const size_t place : order)
     most_labels = sizes[place].labels = std::max(most_labels, sizes[place].labels);
-  const auto first_bad = std::partition_point(order.begin(), order.end(), [&](size_t place) {
+  const auto fits = [&](size_t place) {
     const Example alone = source_.dry_example(sizes[place]);
     return budget_.holds(dry_.run_micro_batch({&alone, 1}, settings.tier));
-  });
-  if (first_bad == order.begin()) return 0.0;
-  return double{source_.lengths()[*std::prev(first_bad)]};
+  };
+  const auto first =
+      std::ranges::find_if(order, [&](size_t place) { return double{lengths[place]} > known_s; });
+  if (first == order.end() || !fits(*first)) return known_s;
+  const auto first_bad = std::partition_point(first, order.end(), fits);
+  return double{lengths[*std::prev(first_bad)]};
 }
 
 std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) {

@@ -43,8 +43,8 @@ class BudgetFit {
   // Most items that a step can have.
   int64_t most_items(const data::EffectiveBatch& batch);
   // Seconds of the longest utterance that fits alone, as Source::lengths() has them; 0 where none
-  // does.
-  double longest_fitting_s(const StepSettings& settings);
+  // does. `known_s`: a length that is known to fit, below which nothing is looked at.
+  double longest_fitting_s(const StepSettings& settings, double known_s = 0.0);
 
  private:
   void sort_sizes();
