@@ -45,6 +45,7 @@ ROOMS = {
     ],
     "data": ["audio", "manifest", "text", "batch", "import"],
     "train": ["step", "checkpoint", "recognition", "run", "hub"],
+    "plan": ["", "run"],
     "cli": ["views", "commands", ""],
 }
 # The library's face for programs of others: src/sotto/sotto.h and sotto.cpp, a module without a folder.

@@ -6,18 +6,10 @@
 #include "sotto/core/build_info.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
-#include "sotto/core/files/folder_lock.h"
-#include "sotto/device/budget.h"
 #include "sotto/device/cpu_level.h"
-#include "sotto/device/host_info.h"
-#include "sotto/device/run_device.h"
-#include "sotto/models/mask_checks.h"
-#include "sotto/train/checkpoint/checkpoint.h"
+#include "sotto/device/opened_device.h"
+#include "sotto/plan/run/planned_training.h"
 #include "sotto/train/recognition/recogniser.h"
-#include "sotto/train/run/resume.h"
-#include "sotto/train/run/trainer.h"
-#include "sotto/train/step/config_aliases.h"
-#include "sotto/train/step/model_keys.h"
 
 namespace sotto {
 
@@ -25,46 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ConfigNode load_tree(const Config& config) {
-  return config.file.empty() ? load_overrides(config.settings)
-                             : load_config(config.file, config.settings);
-}
-
-device::RunDevice open_device(const std::string& name, bool is_deterministic) {
+void check_cpu() {
   device::check_cpu_level(build_info().cpu_level, device::read_cpu_features());
-  return device::open_device(name, /*pretended=*/{}, is_deterministic);
 }
 
-train::RunRequest request_of(const Config& config, const fs::path& folder,
-                             const TrainingOptions& options) {
-  ConfigNode tree = load_tree(config);
-  const train::AliasedRequest resume =
-      train::request_with(train::resolve_aliases(tree), options.resumes);
-  auto lock = std::make_shared<const FolderLock>(folder);
-  const std::optional<fs::path> checkpoint =
-      train::choose_checkpoint(*lock, resume, options.warned);
-  train::RunConfig run_config;
-  if (checkpoint) {
-    run_config = train::resumed_config(train::read_checkpoint(*checkpoint).config, tree);
-  } else {
-    train::check_model_keys(tree, /*named=*/{}, run_config.model.family);
-    read_group(tree, as_group(run_config));
-    models::check_masks(run_config.model, {});
-    train::check_effects(run_config);
-  }
-  if (run_config.data.train.empty()) {
-    throw ConfigError({.attempted = "starting a run",
-                       .found = "nothing to train on was named",
-                       .expected = "the setting data.train"});
-  }
-  device::RunDevice device = open_device(run_config.device, run_config.deterministic);
-  const int64_t budget = device::resolve_budget(run_config.memory, device.memory, device.name);
-  return {.config = std::move(run_config),
-          .folder = folder,
-          .budget_bytes = budget,
-          .device = std::move(device),
-          .lock = std::move(lock),
-          .resume_from = checkpoint};
+plan::RunDescription describe(const Config& config) {
+  return {.config = config.file.string(), .settings = config.settings, .model = config.model};
 }
 
 Plan plan_of(const train::RunPlan& plan) {
@@ -116,21 +74,22 @@ MemoryReport report_of(const train::MemoryComparison& comparison) {
 }  // namespace
 
 std::string to_yaml(const Config& config) {
-  ConfigNode tree = load_tree(config);
-  train::resolve_aliases(tree);
-  return format_yaml(write_options(read_options<train::RunConfig>(tree)));
+  const plan::RunDescription run = describe(config);
+  return format_yaml(write_options(plan::read_config(run, plan::name_config(run)).config));
 }
 
 // Events of the run end up here, and therefore it does not move.
 struct Training::State {
   State(const Config& config, const fs::path& folder, TrainingOptions given)
       : options(std::move(given)),
-        trainer(request_of(config, folder, options), events()),
-        plan(plan_of(trainer.plan())),
+        training({.run = describe(config), .folder = folder, .resumes = options.resumes},
+                 {.run = events(), .advised = options.warned}),
+        plan(plan_of(training.trainer().plan())),
         step(plan.first_step - 1),
         is_finished(step >= plan.total_steps) {}
 
   train::RunEvents events() {
+    check_cpu();
     train::RunEvents events;
     events.compared = [this](const train::MemoryComparison& both) { memory = report_of(both); };
     events.stepped = [this](const train::StepReport& report) { take_step(report); };
@@ -158,7 +117,7 @@ struct Training::State {
 
   TrainingResult run(bool only_epoch) {
     ends_with_epoch = only_epoch;
-    const train::RunSummary summary = trainer.run();
+    const train::RunSummary summary = training.run();
     is_finished = !summary.was_stopped || step >= plan.total_steps;
     TrainingResult result{.step = summary.steps,
                           .loss = summary.loss,
@@ -176,7 +135,7 @@ struct Training::State {
   int64_t largest_peak_bytes = 0;
   bool ends_with_epoch = false;
   bool is_epoch_over = false;
-  train::Trainer trainer;
+  plan::PlannedTraining training;
   Plan plan;
   int64_t step;
   bool is_finished;
@@ -209,13 +168,14 @@ const std::optional<MemoryReport>& Training::memory() const {
 
 struct Recogniser::State {
   State(const fs::path& folder, const RecogniserOptions& options)
-      : device(open_device(options.device, /*is_deterministic=*/false)),
-        recogniser(
-            folder,
-            device::resolve_budget(MemorySize::parse(options.memory), device.memory, device.name),
-            device) {}
+      : opened(open(options)), recogniser(folder, opened.budget_bytes, opened.device) {}
 
-  device::RunDevice device;
+  static device::OpenedDevice open(const RecogniserOptions& options) {
+    check_cpu();
+    return device::OpenedDevice(MemorySize::parse(options.memory), options.device);
+  }
+
+  device::OpenedDevice opened;
   train::Recogniser recogniser;
 };
 

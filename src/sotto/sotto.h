@@ -14,7 +14,8 @@
 //   std::cout << training.memory()->measured_peak_bytes << " bytes were taken\n";
 //   std::cout << "WER " << *sotto::Recogniser("runs/digits").evaluate("test.jsonl").wer << '\n';
 //
-// The run's folder has the files that `sotto train` writes, and its commands take it. Nothing of
+// The run is that of `sotto train` with the same configuration: the same plan, checks and files,
+// byte for byte, but for log.txt, which is what the command prints. Nothing of
 // LibTorch is in this header. Errors are those of sotto/core/error.h. While a Training or a
 // Recogniser lives, tensors that this process makes on its device lie in its budget: those made
 // later must go first.
@@ -32,12 +33,15 @@
 
 namespace sotto {
 
-// What `sotto train` takes as --config and --set.
+// What `sotto train` takes as --config, --set and --model.
 struct Config {
   // YAML or JSON; empty: every setting has its default.
   std::filesystem::path file = {};
-  // Laid over it in their order: "model.preset=tiny", "epochs=2".
+  // Laid over it in their order: "memory=8GiB", "epochs=2". What is not named, or `auto`, is
+  // decided by a plan for the budget.
   std::vector<std::string> settings = {};
+  // A preset, a folder of Hugging Face, or the id of one in its cache; empty: as the settings say.
+  std::string model = {};
 };
 
 // The configuration with all settings, those not named too, each under what it means. Throws

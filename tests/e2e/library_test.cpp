@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "sotto/core/files/run_record.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
 
@@ -62,6 +64,60 @@ TEST_F(Library, TrainsEpochByEpochAsTheCommandDoes) {
   EXPECT_EQ(whole.train().step, 18);
   EXPECT_TRUE(whole.is_finished());
   EXPECT_TRUE(weights("whole", 18) == weights("command", 18));
+}
+
+// The lines of a run, without what a clock says.
+std::vector<nlohmann::json> records_of(const fs::path& file) {
+  std::vector<nlohmann::json> records = read_run_record(file).records;
+  for (nlohmann::json& record : records) record.erase("seconds");
+  return records;
+}
+
+// What a run writes, by its path in the folder.
+std::map<fs::path, std::string> files_of(const fs::path& folder) {
+  std::map<fs::path, std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    // What the command prints, times of records, and TensorBoard's times.
+    const bool has_clock =
+        name == "log.txt" || name == "metrics.jsonl" || name.find("tfevents") != std::string::npos;
+    if (entry.is_regular_file() && !has_clock)
+      files[fs::relative(entry.path(), folder)] = content_of(entry.path());
+  }
+  return files;
+}
+
+// On tight budgets, where a plan decides much: the same plan, configuration, weights, optimizer and
+// state, byte by byte.
+TEST_F(Library, IsTheCommandInEveryFile) {
+  int number = 0;
+  for (const std::vector<std::string>& settings :
+       {std::vector<std::string>{"memory=600KiB"},
+        {"memory=900KiB", "numerics=bf16-lean"},
+        {"memory=1MiB", "tier=block", "effective_batch=16"},
+        {"memory=50MiB"}}) {
+    SCOPED_TRACE(settings.front());
+    // Of the same name, which the configuration holds.
+    const std::string by_command = "command/" + std::to_string(++number);
+    const std::string by_library = "library/" + std::to_string(number);
+    std::vector<std::string> words = {"train", "--config", path("tiny.yaml"), "--out",
+                                      run(by_command).string()};
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    const CommandResult command = run_sotto(words);
+    ASSERT_EQ(command.exit_code, 0) << command.err;
+    Training(config(settings), run(by_library)).train();
+    const std::map<fs::path, std::string> expected = files_of(run(by_command));
+    const std::map<fs::path, std::string> found = files_of(run(by_library));
+    EXPECT_TRUE(expected.contains("plan.yaml"));
+    EXPECT_TRUE(expected.contains("checkpoints/step-18/optimizer.safetensors") || number == 3);
+    for (const auto& [file, content] : expected) {
+      ASSERT_TRUE(found.contains(file)) << file;
+      EXPECT_TRUE(found.at(file) == content) << file;
+    }
+    EXPECT_EQ(found.size(), expected.size());
+    EXPECT_EQ(records_of(run(by_library) / "metrics.jsonl"),
+              records_of(run(by_command) / "metrics.jsonl"));
+  }
 }
 
 TEST_F(Library, PlansAndReportsWhatTheRunWrites) {

@@ -27,14 +27,13 @@ TEST_P(KernelValues, AgreeWithDoublePrecision) {
   }
 }
 
-// The result must not depend on the number of cores.
+// The result must not depend on the number of cores, but for the rounding of a library's product,
+// which gives no such promise; cross_entropy_test.cpp has one whose products are exact.
 TEST_P(KernelValues, AreTheSameOnAnyNumberOfCores) {
   const auto& [row, type] = GetParam();
-  // ATen's product gives no such promise; cross_entropy_test.cpp has one whose products are exact.
   static const std::set<std::string> kWithProducts = {
       "Convolution", "CrossEntropy", "CrossEntropyWhole", "Gemm",         "GroupedConvolution",
       "LogMel",      "LogMelKaldi",  "LogMelNemo",        "LogMelWhisper"};
-  if (kWithProducts.contains(row.kernel)) return;
   const Shape shape{.rows = 1030, .width = 33};
   const Tensors inputs = materialise(row.make_inputs(shape), type, at::kCPU);
   const kernels::Packing packing(lengths_for(shape.rows), at::kCPU);
@@ -44,8 +43,14 @@ TEST_P(KernelValues, AreTheSameOnAnyNumberOfCores) {
   at::set_num_threads(3);
   const Tensors on_three = row.run(inputs, packing);
   at::set_num_threads(before);
-  for (size_t i = 0; i < on_one.size(); ++i)
-    EXPECT_TRUE(at::equal(on_one[i], on_three[i])) << row.kernel;
+  ASSERT_EQ(on_one.size(), on_three.size());
+  for (size_t i = 0; i < on_one.size(); ++i) {
+    if (kWithProducts.contains(row.kernel)) {
+      EXPECT_LE(relative_error(on_three[i], on_one[i]), kernel_tolerance(type)) << row.kernel;
+    } else {
+      EXPECT_TRUE(at::equal(on_one[i], on_three[i])) << row.kernel;
+    }
+  }
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<KernelValues::ParamType>& info) {

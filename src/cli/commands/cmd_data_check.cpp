@@ -11,7 +11,6 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/data_commands.h"
-#include "cli/commands/model_choice.h"
 #include "cli/commands/text_options.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
@@ -19,6 +18,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/import/corpus_check.h"
 #include "sotto/device/host_info.h"
+#include "sotto/plan/run/model_choice.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -100,7 +100,7 @@ CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   options.max_audio_bytes = most_bytes_per_file();
   if (tokenizer) options.tokenizer = &*tokenizer;
   if (!command.model.empty()) {
-    const models::ModelOptions chosen = choose_model(command.model).options;
+    const models::ModelOptions chosen = plan::choose_model(command.model).options;
     model = models::make_model(chosen, {.vocabulary = 32, .feature_dim = manifest.feature_dim()},
                                {.device = at::kMeta});
     options.sample_rate = chosen.sample_rate();

@@ -17,13 +17,13 @@
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/number_checks.h"
-#include "cli/commands/opened_device.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
 #include "cli/views/train_view.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/device/opened_device.h"
 #include "sotto/report/table.h"
 #include "sotto/train/recognition/recogniser.h"
 #include "sotto/train/run/run_files.h"
@@ -217,7 +217,7 @@ train::DataOptions change_data(const train::Recogniser& recogniser,
 }
 
 void run_eval(const EvalOptions& options) {
-  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   recogniser.set_data_options(change_data(recogniser, options.overrides));
   const bool is_text = recogniser.checkpoint().config.model.is_language_model();

@@ -10,7 +10,7 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/planned_run.h"
+#include "cli/commands/run_options.h"
 #include "cli/views/json_text.h"
 #include "sotto/core/units.h"
 #include "sotto/report/table.h"

@@ -8,9 +8,9 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/opened_device.h"
 #include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/units.h"
+#include "sotto/device/opened_device.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/train/recognition/recogniser.h"
 
@@ -27,7 +27,7 @@ struct LogitsOptions {
 };
 
 void run_logits(const LogitsOptions& options) {
-  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   check_is_another(options.out, options.audio);
   const at::Tensor logits = recogniser.logits(options.audio);

@@ -11,11 +11,12 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/made_plan.h"
 #include "cli/commands/number_checks.h"
+#include "cli/commands/run_options.h"
 #include "cli/commands/transformers_view.h"
 #include "cli/views/json_text.h"
 #include "cli/views/plan_details.h"
+#include "cli/views/train_view.h"
 #include "sotto/core/error.h"
 #include "sotto/train/checkpoint/run_name.h"
 
@@ -26,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PlanOptions {
-  RunOptions run;
+  plan::RunDescription run;
   std::string out;
   std::string format = "yaml";
   std::vector<std::string> models;
@@ -47,14 +48,14 @@ constexpr std::array kShares = {0.5, 0.75, 1.5, 2.0};
 // One row for each thing to compare: its plan, or why there is none. What is not known at all is an
 // error.
 void compare(const PlanOptions& options, std::string_view what,
-             const std::vector<std::string>& names, std::string RunOptions::* option) {
+             const std::vector<std::string>& names, std::string plan::RunDescription::* option) {
   std::vector<ComparedPlan> rows;
   for (const std::string& name : names) {
-    RunOptions run = options.run;
+    plan::RunDescription run = options.run;
     run.*option = name;
     ComparedPlan row{.name = name, .plan = {}, .facts = {}, .refused = {}};
     try {
-      MadePlan made = make_plan(run);
+      plan::MadePlan made = plan::make_plan(run, log_note);
       row.plan = std::move(made.plan);
       row.facts = std::move(made.facts);
       row.facts.price = options.price;
@@ -66,7 +67,7 @@ void compare(const PlanOptions& options, std::string_view what,
   std::cout << (options.json ? json_text(comparison_json(rows)) : comparison_text(what, rows));
 }
 
-PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
+PaperView paper_view(const plan::MadePlan& made, const plan::PaperOptions& options) {
   const plan::Way& best = made.plan.best;
   const int64_t utterances =
       std::max<int64_t>(1, best.config.effective_batch.utterances / best.micro_batches);
@@ -76,7 +77,7 @@ PaperView paper_view(const MadePlan& made, const plan::PaperOptions& options) {
           .exact_bytes = best.fit.worst.high_water};
 }
 
-std::vector<plan::Outlook> look_around(const MadePlan& made) {
+std::vector<plan::Outlook> look_around(const plan::MadePlan& made) {
   std::vector<int64_t> arenas;
   for (const double share : kShares) {
     const auto budget = static_cast<int64_t>(share * static_cast<double>(made.facts.budget_bytes));
@@ -85,7 +86,7 @@ std::vector<plan::Outlook> look_around(const MadePlan& made) {
   return plan::look_around(*made.planner, arenas);
 }
 
-void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path& file) {
+void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs::path& file) {
   const std::vector<plan::Outlook> outlooks = look_around(made);
   const bool shows_paper = options.estimator == "paper";
   if (options.json) {
@@ -113,7 +114,7 @@ void show_plan(const PlanOptions& options, const MadePlan& made, const fs::path&
 }
 
 // A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
-fs::path plan_folder_for(const PlanOptions& options, const MadePlan& made) {
+fs::path plan_folder_for(const PlanOptions& options, const plan::MadePlan& made) {
   const fs::path runs = train::kRunsFolder;
   const std::string& name = made.request.config.name;
   if (options.out.empty()) {
@@ -128,12 +129,13 @@ fs::path plan_folder_for(const PlanOptions& options, const MadePlan& made) {
 }
 
 void run_plan(const PlanOptions& options) {
-  if (!options.models.empty()) return compare(options, "model", options.models, &RunOptions::model);
+  if (!options.models.empty())
+    return compare(options, "model", options.models, &plan::RunDescription::model);
   if (!options.memories.empty())
-    return compare(options, "memory", options.memories, &RunOptions::memory);
+    return compare(options, "memory", options.memories, &plan::RunDescription::memory);
   if (!options.devices.empty())
-    return compare(options, "device", options.devices, &RunOptions::device);
-  MadePlan made = make_plan(options.run);
+    return compare(options, "device", options.devices, &plan::RunDescription::device);
+  plan::MadePlan made = plan::make_plan(options.run, log_note);
   made.facts.price = options.price;
   const fs::path folder = plan_folder_for(options, made);
   // A run of this plan goes to the folder that the plan is in.

@@ -12,7 +12,6 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/model_choice.h"
 #include "cli/commands/number_checks.h"
 #include "cli/views/calibration_view.h"
 #include "cli/views/cards_view.h"
@@ -24,6 +23,7 @@
 #include "sotto/core/units.h"
 #include "sotto/device/hardware.h"
 #include "sotto/models/model_profile.h"
+#include "sotto/plan/run/model_choice.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -142,7 +142,7 @@ std::string render(const device::HardwareProfile& profile) {
 }
 
 models::ModelProfile model_profile(const ProfileOptions& options) {
-  models::ModelOptions model = choose_model(options.model).options;
+  models::ModelOptions model = plan::choose_model(options.model).options;
   read_group(load_overrides(options.overrides), as_group(model));
   const int64_t usual =
       model.is_language_model() ? models::kUsualTextVocabulary : models::kUsualCtcVocabulary;

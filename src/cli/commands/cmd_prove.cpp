@@ -12,12 +12,12 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/opened_device.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/device/opened_device.h"
 #include "sotto/nn/memory_proof.h"
 #include "sotto/report/table.h"
 #include "sotto/train/run/run_files.h"
@@ -163,7 +163,7 @@ std::string summary(const std::vector<Row>& rows) {
 
 void run_prove_memory(const ProveOptions& options) {
   const nn::MemoryProofOptions settings = read_options(options);
-  const int64_t budget = OpenedDevice(settings.memory).budget_bytes;
+  const int64_t budget = device::OpenedDevice(settings.memory).budget_bytes;
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
     std::cout << json_text(to_json(rows, budget));

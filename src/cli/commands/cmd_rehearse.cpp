@@ -12,7 +12,7 @@
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/number_checks.h"
-#include "cli/commands/planned_run.h"
+#include "cli/commands/run_options.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
 #include "sotto/core/error.h"

@@ -12,27 +12,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "cli/commands/advice.h"
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/number_checks.h"
-#include "cli/commands/opened_device.h"
-#include "cli/commands/planned_run.h"
 #include "cli/commands/run_options.h"
 #include "cli/views/console.h"
 #include "cli/views/json_text.h"
 #include "cli/views/train_view.h"
 #include "sotto/core/build_info.h"
-#include "sotto/core/files/atomic_folder.h"
-#include "sotto/core/files/folder_lock.h"
 #include "sotto/core/files/log.h"
 #include "sotto/core/units.h"
-#include "sotto/train/checkpoint/run_name.h"
-#include "sotto/train/run/resume.h"
-#include "sotto/train/run/run_files.h"
-#include "sotto/train/run/trainer.h"
+#include "sotto/plan/run/planned_training.h"
 
 namespace sotto::cli {
 
@@ -41,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TrainOptions {
-  RunOptions run;
+  plan::RunDescription run;
   std::string pretended;
   std::string out;
   int64_t log_every = 50;
@@ -152,91 +144,27 @@ void keep_log_in(const fs::path& folder) {
            fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
 }
 
-// What the configuration leaves open is decided when the data is known. `plan_yaml` is what the
-// run's folder gets when it is there.
-std::function<train::RunConfig(const train::RunConfig&, train::RunData&)> planner_for(
-    const ReadConfig& read, const OpenedDevice& opened, std::string& plan_yaml) {
-  if (!read.open.any()) return {};
-  return [&](const train::RunConfig& config, train::RunData& data) {
-    DecidedRun decided = decide_open(config, read.open, opened, data);
-    plan_yaml = std::move(decided.plan_yaml);
-    return decided.config;
-  };
-}
-
-// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
-fs::path numbered_folder(const std::string& model, bool resumes) {
-  if (resumes) {
-    if (const std::optional<fs::path> newest = train::newest_run(train::kRunsFolder, model)) {
-      spdlog::info("resuming {}, the newest run of {}", newest->string(), model);
-      return *newest;
-    }
-  }
-  const fs::path folder = train::next_run_folder(train::kRunsFolder, model);
-  spdlog::info("files of this run go to {}", folder.string());
-  return folder;
-}
-
-fs::path run_folder_for(const TrainOptions& options, const NamedConfig& named) {
-  if (!options.out.empty()) return options.out;
-  const ReadConfig read = read_run_config(options.run, named);
-  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
-  return numbered_folder(read.model_name, options.resume || named.request.resumes);
-}
-
-// A run that is taken up: its folder, which is locked before anything in it is looked at, and the
-// checkpoint that it goes on from.
-struct FoundRun {
-  std::shared_ptr<const FolderLock> lock;
-  std::optional<fs::path> checkpoint;
-};
-
-FoundRun find_run(const TrainOptions& options, const NamedConfig& named) {
-  FoundRun found{.lock = std::make_shared<FolderLock>(run_folder_for(options, named)),
-                 .checkpoint = {}};
-  found.checkpoint =
-      train::choose_checkpoint(*found.lock, train::request_with(named.request, options.resume),
-                               [](const std::string& text) { spdlog::warn("{}", text); });
-  return found;
-}
-
 void run_train(const TrainOptions& options) {
   survive_broken_pipes();
-  const NamedConfig named = name_run_config(options.run);
-  const auto [lock, checkpoint] = find_run(options, named);
-  ReadConfig read = read_run_config(options.run, named, checkpoint);
-  if (options.run.max_steps > 0) read.config.max_steps = options.run.max_steps;
-  const train::RunConfig& config = read.config;
-  check_has_data(config);
-  const fs::path& folder = lock->folder();
-  if (!checkpoint && !options.run.config.empty())
-    check_is_another(folder / train::kConfigFile, options.run.config);
-
   TrainView view(options.log_every);
-  train::RunEvents events = view.events();
-  std::string plan_yaml;
+  std::optional<plan::PlannedTraining> training;
+  plan::TrainingEvents events{.run = view.events(), .decided = log_reasons, .advised = print_error};
   // The run's folder is there when the plan is told.
-  events.planned = [&, show = events.planned](const train::RunPlan& plan) {
-    keep_log_in(folder);
-    if (!plan_yaml.empty()) write_text_synced(folder / "plan.yaml", plan_yaml);
+  events.run.planned = [&, show = events.run.planned](const train::RunPlan& plan) {
+    keep_log_in(training->folder());
     show(plan);
   };
-  events.should_stop = [] { return asked_to_end_ms.load() != 0; };
-  const OpenedDevice opened(config.memory, config.device, options.pretended, config.deterministic);
-  train::Trainer trainer = make_trainer({.config = config,
-                                         .folder = folder,
-                                         .budget_bytes = opened.budget_bytes,
-                                         .device = opened.device,
-                                         .lock = lock,
-                                         .resume_from = checkpoint,
-                                         .inits_whole_model = read.inits_whole_model,
-                                         .decide = planner_for(read, opened, plan_yaml)},
-                                        std::move(events), opened);
+  events.run.should_stop = [] { return asked_to_end_ms.load() != 0; };
+  training.emplace(plan::TrainingRequest{.run = options.run,
+                                         .folder = options.out,
+                                         .resumes = options.resume,
+                                         .pretended_device = options.pretended},
+                   std::move(events));
   listen_to_signals();
-  const train::RunSummary summary = run_or_advise(trainer, opened);
-  const std::string text = summary_text(summary, folder);
+  const train::RunSummary summary = training->run();
+  const std::string text = summary_text(summary, training->folder());
   add_to_kept_log(text);
-  std::cout << (options.json ? json_text(to_json(summary, folder)) : text);
+  std::cout << (options.json ? json_text(to_json(summary, training->folder())) : text);
 }
 
 }  // namespace

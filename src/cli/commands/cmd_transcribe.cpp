@@ -14,10 +14,10 @@
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/number_checks.h"
-#include "cli/commands/opened_device.h"
 #include "cli/views/json_text.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/device/opened_device.h"
 #include "sotto/train/recognition/recogniser.h"
 
 namespace sotto::cli {
@@ -94,7 +94,7 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
 
 void run_transcribe(const Options& options) {
   check(options);
-  const OpenedDevice opened(MemorySize::parse(options.memory), options.device);
+  const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   const std::unique_ptr<train::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());

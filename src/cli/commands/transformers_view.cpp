@@ -21,7 +21,7 @@ namespace {
 using report::Align;
 using report::Table;
 
-plan::TransformersChoice choose(const MadePlan& made) {
+plan::TransformersChoice choose(const plan::MadePlan& made) {
   const train::RunConfig& config = made.plan.best.config;
   if (config.effective_batch.kind != data::EffectiveBatch::Kind::kUtterances) {
     throw ConfigError(
@@ -53,7 +53,7 @@ plan::TransformersChoice choose(const MadePlan& made) {
                      .hint = "sotto itself fits: leave out --for."});
 }
 
-std::string to_text(const MadePlan& made, const plan::TransformersChoice& choice) {
+std::string to_text(const plan::MadePlan& made, const plan::TransformersChoice& choice) {
   const plan::TransformersMemory& memory = choice.memory;
   const plan::PaddedTraining& training = choice.training;
   Table table({{"transformers would take, estimated"}, {"", Align::kRight}});
@@ -76,7 +76,8 @@ std::string to_text(const MadePlan& made, const plan::TransformersChoice& choice
 
 }  // namespace
 
-void plan_for_transformers(const MadePlan& made, const std::filesystem::path& folder, bool json) {
+void plan_for_transformers(const plan::MadePlan& made, const std::filesystem::path& folder,
+                           bool json) {
   const plan::TransformersChoice choice = choose(made);
   const train::RunConfig& config = made.plan.best.config;
   const int64_t step = config.effective_batch.utterances;

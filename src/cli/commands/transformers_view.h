@@ -3,12 +3,13 @@
 
 #include <filesystem>
 
-#include "cli/commands/made_plan.h"
+#include "sotto/plan/run/made_plan.h"
 
 namespace sotto::cli {
 
 // Writes training_arguments.json into the folder and tells what that stack would take, on the
 // terminal or as JSON. Throws ConfigError where it would not fit.
-void plan_for_transformers(const MadePlan& made, const std::filesystem::path& folder, bool json);
+void plan_for_transformers(const plan::MadePlan& made, const std::filesystem::path& folder,
+                           bool json);
 
 }  // namespace sotto::cli

@@ -71,7 +71,8 @@ nlohmann::ordered_json paper_json(const PaperView& view) {
           {"misses_by", view.estimate.miss(view.exact_bytes)}};
 }
 
-std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts) {
+std::string components_text(const std::vector<plan::Components>& all,
+                            const plan::PlanFacts& facts) {
   std::vector<report::Column> columns = {{"state on the device"}};
   std::vector<std::string> totals = {"in all"}, speeds = {"speed"};
   for (const plan::Components& components : all) {

@@ -24,7 +24,7 @@ std::string paper_text(const PaperView& view);
 nlohmann::ordered_json paper_json(const PaperView& view);
 
 // Each arithmetic a column.
-std::string components_text(const std::vector<plan::Components>& all, const PlanFacts& facts);
+std::string components_text(const std::vector<plan::Components>& all, const plan::PlanFacts& facts);
 nlohmann::ordered_json components_json(const std::vector<plan::Components>& all);
 
 // Memory over a step of median length.

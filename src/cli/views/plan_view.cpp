@@ -11,7 +11,6 @@
 #include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/device/arena.h"
-#include "sotto/device/host_memory.h"
 #include "sotto/report/table.h"
 
 namespace sotto::cli {
@@ -27,25 +26,25 @@ const char* speed_unit(bool is_text) {
   return is_text ? "tokens/s" : "audio-s/s";
 }
 
-std::string speed_text(const Way& way, const PlanFacts& facts) {
+std::string speed_text(const Way& way, const plan::PlanFacts& facts) {
   return fmt::format("{} {}", format_digits(way.speed()), speed_unit(facts.is_text));
 }
 
-double run_seconds(const Way& way, const PlanFacts& facts) {
+double run_seconds(const Way& way, const plan::PlanFacts& facts) {
   return facts.run_length / way.speed();
 }
 
-double run_cost(const Way& way, const PlanFacts& facts) {
+double run_cost(const Way& way, const plan::PlanFacts& facts) {
   return facts.price * run_seconds(way, facts) / 3600.0;
 }
 
 // ", which costs 12.30"
-std::string cost_text(const Way& way, const PlanFacts& facts) {
+std::string cost_text(const Way& way, const plan::PlanFacts& facts) {
   if (facts.price == 0.0) return "";
   return fmt::format(", which costs {:.2f}", run_cost(way, facts));
 }
 
-std::string bytes_table(const Way& way, const PlanFacts& facts) {
+std::string bytes_table(const Way& way, const plan::PlanFacts& facts) {
   Table table({{"memory"}, {"at the peak", Align::kRight}});
   const device::MemoryReport& worst = way.fit.worst;
   for (int i = 0; i < device::kNumCategories; ++i) {
@@ -111,7 +110,7 @@ std::string time_table(const Way& way) {
   return table.to_string();
 }
 
-std::string ways_table(const plan::Plan& plan, const PlanFacts& facts) {
+std::string ways_table(const plan::Plan& plan, const plan::PlanFacts& facts) {
   Table table({{"ways"},
                {"state"},
                {"tier"},
@@ -131,7 +130,7 @@ std::string ways_table(const plan::Plan& plan, const PlanFacts& facts) {
   return table.to_string();
 }
 
-nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
+nlohmann::ordered_json way_json(const Way& way, const plan::PlanFacts& facts) {
   const device::MemoryReport& worst = way.fit.worst;
   nlohmann::ordered_json categories;
   for (int i = 0; i < device::kNumCategories; ++i)
@@ -153,18 +152,16 @@ nlohmann::ordered_json way_json(const Way& way, const PlanFacts& facts) {
           {"run_cost", run_cost(way, facts)}};
 }
 
-// On a CPU the host's memory is the budget's own: null, unless one was named for what is kept
-// there.
+// On a CPU the host's memory is the budget's own: null, unless something is kept there.
 nlohmann::ordered_json host_budget_json(const plan::PlanRequest& request) {
-  const int64_t bytes = request.budget.host_bytes;
-  if (bytes == device::HostMemory::kUnlimited) return nullptr;
-  return bytes;
+  if (!request.target.is_cuda() && !request.config.keeps_on_host()) return nullptr;
+  return request.budget.host_bytes;
 }
 
 }  // namespace
 
 std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
-                      const PlanFacts& facts) {
+                      const plan::PlanFacts& facts) {
   std::string text;
   if (request.open.numerics)
     text += fmt::format("The arithmetic was left open: {}\n",
@@ -182,7 +179,7 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
 }
 
 nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
-                                 const PlanFacts& facts) {
+                                 const plan::PlanFacts& facts) {
   nlohmann::ordered_json json = {{"format_version", 1},
                                  {"device", facts.device_name},
                                  {"elsewhere", facts.is_elsewhere},
@@ -206,7 +203,7 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
 }
 
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
-                         const PlanFacts& facts) {
+                         const plan::PlanFacts& facts) {
   Table table({{"with"},
                {"numerics"},
                {"state"},
@@ -229,7 +226,7 @@ std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan:
 }
 
 nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
-                                    const PlanFacts& facts) {
+                                    const plan::PlanFacts& facts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const plan::Outlook& outlook : outlooks) {
     nlohmann::ordered_json entry = {{"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};

@@ -10,43 +10,27 @@
 
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
+#include "sotto/plan/run/made_plan.h"
 
 namespace sotto::cli {
 
-// What a plan is for, besides its request.
-struct PlanFacts {
-  std::string device_name;
-  // Whether the card is not the one at hand: its rates are published ones.
-  bool is_elsewhere = false;
-  int64_t budget_bytes = 0;
-  int64_t constant_bytes = 0;
-  std::string data_name;
-  // Of the whole run: seconds, or tokens; and in words: "10 epochs".
-  double run_length = 0.0;
-  std::string run_name;
-  bool is_text = false;
-  // Of an hour on the device; 0: unknown.
-  double price = 0.0;
-  plan::HostChoices host = {};
-};
-
 std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
-                      const PlanFacts& facts);
+                      const plan::PlanFacts& facts);
 nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
-                                 const PlanFacts& facts);
+                                 const plan::PlanFacts& facts);
 
 // What other budgets would do.
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
-                         const PlanFacts& facts);
+                         const plan::PlanFacts& facts);
 
 nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
-                                    const PlanFacts& facts);
+                                    const plan::PlanFacts& facts);
 
 // One of several plans side by side.
 struct ComparedPlan {
   std::string name;
   std::optional<plan::Plan> plan;
-  PlanFacts facts;
+  plan::PlanFacts facts;
   // Why there is none.
   std::string refused;
 };

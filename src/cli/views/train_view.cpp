@@ -1,6 +1,7 @@
 #include "cli/views/train_view.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <string_view>
 
@@ -60,6 +61,15 @@ std::string budget_text(const train::RunPlan& plan) {
 }
 
 }  // namespace
+
+void log_reasons(const std::vector<plan::Reason>& reasons) {
+  for (const plan::Reason& reason : reasons)
+    spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
+}
+
+void log_note(const std::string& text) {
+  spdlog::info("{}", text);
+}
 
 std::string describe(const train::ErrorCounts& counts) {
   return fmt::format("{:.2f} % (ins {}, del {}, sub {} of {})", 100.0 * counts.rate(),

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/views/progress.h"
+#include "sotto/plan/host_choices.h"
 #include "sotto/train/run/trainer.h"
 
 namespace sotto::cli {
@@ -29,6 +31,10 @@ struct TrainProgress {
   int64_t budget_bytes = 0;
   double seconds_left = 0.0;
 };
+
+// Of what was decided before a run, into the log.
+void log_reasons(const std::vector<plan::Reason>& reasons);
+void log_note(const std::string& text);
 
 // Handlers that print; the view must outlive the run.
 class TrainView {

@@ -1,4 +1,4 @@
-// A quick hash of bytes for noticing changes; not against people who mean harm.
+// Quick hashes for noticing changes and for finding names; not against people who mean harm.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,13 @@ inline uint64_t hash_bytes(std::string_view bytes) {
     hash = hash_combine(hash, word);
     bytes.remove_prefix(taken);
   }
+  return hash;
+}
+
+// FNV-1a, of a name.
+constexpr uint64_t fnv1a(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
   return hash;
 }
 

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "sotto/core/processors.h"
+
 namespace sotto {
 
 namespace {
@@ -33,7 +35,7 @@ class FirstFailure {
 }  // namespace
 
 void parallel_for(int64_t count, const std::function<void(int64_t)>& work, int64_t num_threads) {
-  if (num_threads == 0) num_threads = std::max(1U, std::thread::hardware_concurrency());
+  if (num_threads == 0) num_threads = sotto::num_threads();
   std::atomic<int64_t> next = 0;
   std::atomic<bool> has_failed = false;
   FirstFailure failure;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "sotto/core/error.h"
+#include "sotto/core/words.h"
 
 namespace sotto {
 
@@ -28,12 +29,6 @@ constexpr std::array kByteUnits = {
 constexpr std::array kTimeUnits = {
     Unit{"ms", 1e-3}, Unit{"s", 1.0}, Unit{"min", 60.0}, Unit{"h", 3600.0}, Unit{"d", 86400.0},
 };
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 // Takes a number off the front of `text`; nothing where there is none.
 std::optional<double> take_number(std::string_view& text) {

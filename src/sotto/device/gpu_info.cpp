@@ -7,8 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "sotto/core/system_file.h"
+#include "sotto/core/words.h"
 #include "sotto/device/nvml.h"
-#include "sotto/device/text_file.h"
 
 namespace sotto::device {
 

@@ -1,18 +1,18 @@
 #include "sotto/device/host_info.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <string_view>
 
+#include "sotto/core/cgroup.h"
 #include "sotto/core/error.h"
-#include "sotto/device/cgroup.h"
-#include "sotto/device/text_file.h"
+#include "sotto/core/processors.h"
+#include "sotto/core/system_file.h"
+#include "sotto/core/words.h"
 
 namespace sotto::device {
 
@@ -130,13 +130,6 @@ std::string running_architecture() {
   return uname(&name) == 0 ? name.machine : "unknown";
 }
 
-int64_t count_scheduled_cores() {
-  // One cpu_set_t holds 1024 cores and the call fails on larger machines; Linux stops at 8192.
-  std::array<cpu_set_t, 8> cores = {};
-  if (sched_getaffinity(0, sizeof(cores), cores.data()) != 0) return 1;
-  return std::max(1, CPU_COUNT_S(sizeof(cores), cores.data()));
-}
-
 HostInfo read_host(const HostSource& source) {
   const Fields cpu = read_fields(source.root / "proc/cpuinfo", ':');
   const CgroupLimits limits = read_cgroup_limits(source.root);
@@ -144,12 +137,8 @@ HostInfo read_host(const HostSource& source) {
                    .architecture = source.architecture,
                    .cpu_model = find_cpu_model(cpu, source.architecture),
                    .cpu_features = features_of(cpu),
-                   .num_cores = source.num_scheduled_cores};
-  if (limits.cpu_quota_cores &&
-      *limits.cpu_quota_cores < static_cast<double>(source.num_scheduled_cores)) {
-    host.cpu_quota_cores = limits.cpu_quota_cores;
-    host.num_cores = static_cast<int64_t>(std::ceil(*limits.cpu_quota_cores));
-  }
+                   .num_cores = usable_cores(source.num_scheduled_cores, limits.cpu_quota_cores)};
+  if (host.num_cores < source.num_scheduled_cores) host.cpu_quota_cores = limits.cpu_quota_cores;
   read_memory(source.root, limits, host);
   return host;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sotto/core/processors.h"
 #include "sotto/device/budget.h"
 
 namespace sotto::device {
@@ -36,9 +37,6 @@ struct HostInfo {
 
 // Architecture of the running kernel.
 std::string running_architecture();
-
-// Cores the scheduler may put this process on.
-int64_t count_scheduled_cores();
 
 // Where the facts come from; tests name a folder and facts of their own.
 struct HostSource {

@@ -1,6 +1,7 @@
 #include "sotto/device/run_device.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include "sotto/core/error.h"
+#include "sotto/core/processors.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/device_table.h"
 #include "sotto/device/gpu_info.h"
@@ -57,6 +59,13 @@ std::optional<GpuInfo> find_gpu(std::string_view uuid) {
 
 // cuBLAS gives the same bits each time only where its workspace is fixed, which is said by the
 // environment; and ATen would fill every new tensor, as if ours were read before they are written.
+// OpenMP does not know the CPU time of a control group: more threads than that wait for each other.
+void limit_threads() {
+  const auto most = static_cast<int>(num_threads());
+  if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() > most)
+    at::set_num_threads(most);
+}
+
 void make_deterministic() {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -95,6 +104,7 @@ RunDevice open_cuda(int index, std::string_view pretended, bool is_deterministic
 }  // namespace
 
 RunDevice open_device(std::string_view name, std::string_view pretended, bool is_deterministic) {
+  limit_threads();
   if (name == "cpu") return open_cpu(pretended, is_deterministic);
   if (const std::optional<int> index = cuda_index(name))
     return open_cuda(*index, pretended, is_deterministic);
@@ -111,19 +121,17 @@ RunDevice open_device(std::string_view name, std::string_view pretended, bool is
                         : ""});
 }
 
-int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, bool keeps) {
-  const bool is_auto = budget.kind == MemorySize::Kind::kAuto;
-  if (!device.target.is_cuda() && !keeps) {
-    if (is_auto) return 0;
+int64_t resolve_host_budget(const MemorySize& budget, const Target& target, bool keeps) {
+  const HostInfo host = read_host();
+  if (budget.kind == MemorySize::Kind::kAuto)
+    return static_cast<int64_t>(kDefaultHostShare * static_cast<double>(host.free_bytes));
+  if (!target.is_cuda() && !keeps) {
     throw ConfigError(
         {.attempted =
              fmt::format("taking {} of host memory besides the budget", budget.to_string()),
          .found = "a run on the CPU, which copies to no other device and keeps nothing there",
          .expected = "host_memory: auto, --device cuda, tier: host or optimizer.state: host"});
   }
-  const HostInfo host = read_host();
-  if (is_auto && keeps) return host.free_bytes / 4 * 3;
-  if (is_auto) return std::min(int64_t{1} << 30, host.free_bytes / 4);
   return resolve_budget(budget, {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},
                         "the host", "--host-memory");
 }

@@ -32,12 +32,14 @@ struct RunDevice {
 RunDevice open_device(std::string_view name, std::string_view pretended = {},
                       bool is_deterministic = false);
 
-// Bytes of host memory that a run on the device may take besides its budget there, page-locked for
-// a GPU. Nothing is taken before it is needed. For copies alone `auto` is 1 GiB, or a quarter of
-// the free RAM where that is less; on the CPU, which has none to make, a budget is then a
-// ConfigError. Where the run keeps something there (`keeps`), `auto` is three quarters of the free
-// RAM.
-int64_t resolve_host_budget(const MemorySize& budget, const RunDevice& device, bool keeps = false);
+// Share of the host's free RAM that `host_memory: auto` stands for.
+inline constexpr double kDefaultHostShare = 0.75;
+
+// Bytes of host memory that a run may take in addition to its budget on the device; page-locked for
+// a GPU. Nothing is taken before it is needed. `keeps`: the run keeps the optimizer's state or the
+// inputs of layers there. Throws ConfigError for a size on the CPU where it keeps nothing: the
+// setting could not take effect.
+int64_t resolve_host_budget(const MemorySize& budget, const Target& target, bool keeps);
 
 // What this process takes on the GPU now, arenas included: as the driver's own tools show it.
 int64_t used_by_this_process(const RunDevice& device);

@@ -10,6 +10,7 @@
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/kernels/norm/group_norm.h"
 #include "sotto/models/option_checks.h"
+#include "sotto/nn/constant.h"
 
 namespace sotto::models {
 
@@ -61,13 +62,6 @@ nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) 
           .norm = options.norm,
           .norm_first = options.norm_first,
           .num_layers = options.layers};
-}
-
-at::Tensor constant(int64_t size, double value, const at::Device& device) {
-  const CategoryScope category(Category::kWeights);
-  at::Tensor result = at::empty({size}, at::TensorOptions().dtype(at::kFloat).device(device));
-  if (!result.is_meta()) result.fill_(value);
-  return result;
 }
 
 void check_features(const TransformerCtcOptions& options, const DataShape& shape) {
@@ -148,8 +142,8 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
     : options_(options),
       compute_(compute),
       log_mel_(tables_for(options, shape, allocation.device)),
-      normalisation_{.gamma = constant(num_features(options, shape), 1.0, allocation.device),
-                     .beta = constant(num_features(options, shape), 0.0, allocation.device)},
+      normalisation_{.gamma = nn::constant(num_features(options, shape), 1.0, allocation.device),
+                     .beta = nn::constant(num_features(options, shape), 0.0, allocation.device)},
       subsampling_(store_, "subsampling",
                    {.kind = options.subsampling,
                     .factor = options.subsampling_factor,

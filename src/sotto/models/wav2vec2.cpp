@@ -6,6 +6,7 @@
 
 #include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/kernels/norm/group_norm.h"
+#include "sotto/nn/constant.h"
 
 namespace sotto::models {
 
@@ -68,21 +69,14 @@ nn::SpecMaskOptions mask_options(const Wav2Vec2Options& options) {
           .is_on = options.mask};
 }
 
-at::Tensor constant(double value, const at::Device& device) {
-  const CategoryScope category(Category::kWeights);
-  at::Tensor result = at::empty({1}, at::TensorOptions().dtype(at::kFloat).device(device));
-  if (!result.is_meta()) result.fill_(value);
-  return result;
-}
-
 }  // namespace
 
 Wav2Vec2::Wav2Vec2(const Wav2Vec2Options& options, const DataShape& shape,
                    const nn::ParameterAllocation& allocation, at::ScalarType compute)
     : options_(options),
       compute_(compute),
-      one_(constant(1.0, allocation.device)),
-      zero_(constant(0.0, allocation.device)),
+      one_(nn::constant(1, 1.0, allocation.device)),
+      zero_(nn::constant(1, 0.0, allocation.device)),
       store_(frozen_prefixes(options)),
       waves_(store_, "waves",
              {.widths = options.conv_widths,

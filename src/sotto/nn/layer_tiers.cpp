@@ -9,16 +9,11 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/nearest.h"
+#include "sotto/core/words.h"
 
 namespace sotto::nn {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 [[noreturn]] void refuse(std::string_view text, const std::string& found, std::string hint = {}) {
   std::vector<std::string_view> names;

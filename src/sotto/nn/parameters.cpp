@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "sotto/core/rng.h"
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/elementwise/cast.h"
@@ -20,15 +21,6 @@ namespace {
 
 using device::Category;
 using device::CategoryScope;
-
-// FNV-1a: the stream of a parameter is keyed by its name.
-uint64_t hash_of(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : name) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  }
-  return hash;
-}
 
 // Numbers first, first + 1, ... of the stream, on all cores.
 void fill_normal(std::span<float> values, const RandomStream& stream, int64_t first) {
@@ -48,7 +40,7 @@ void initialise(Parameter& parameter, uint64_t seed) {
     parameter.value.fill_(spec.mean);
     return;
   }
-  const RandomStream stream({.seed = seed, .layer = hash_of(spec.name)});
+  const RandomStream stream({.seed = seed, .layer = fnv1a(spec.name)});
   at::Tensor flat = parameter.value.view(-1);
   // Through a vector: a tensor here would be an allocation that the dry run does not see.
   constexpr int64_t kAtOnce = int64_t{1} << 20;

@@ -1,9 +1,8 @@
-// What another budget would do, and what to change where none is enough.
+// What another budget would do.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "sotto/plan/planner.h"
@@ -21,15 +20,5 @@ std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& a
 
 // Seconds of the longest utterance that any way has room for; 0 where there is none.
 double longest_fitting_s(const PlanRequest& request, const data::Source& source);
-
-// Something that can be given up for memory, and the arena that the run then needs at least.
-struct Rung {
-  std::string change;
-  int64_t least_bytes = 0;
-};
-
-// From what costs least to what costs most; each with all before it. Settings that change nothing
-// of the result come first. `least_bytes` of the first is that of the configuration as it is.
-std::vector<Rung> ladder(const PlanRequest& request, const data::Source& source);
 
 }  // namespace sotto::plan

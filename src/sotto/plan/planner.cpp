@@ -9,7 +9,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
-#include "sotto/plan/outlook.h"
+#include "sotto/plan/ladder.h"
 
 namespace sotto::plan {
 
@@ -22,26 +22,6 @@ constexpr double kMuchSlower = 1.5;
 
 double seconds(const Way& way) {
   return way.time.total_s();
-}
-
-data::EpochOrder first_epoch(const train::RunConfig& config, const std::vector<float>& lengths) {
-  return data::Sampler({.seed = static_cast<uint64_t>(config.seed),
-                        .batch = config.effective_batch,
-                        .curriculum = config.curriculum},
-                       lengths)
-      .epoch(0);
-}
-
-int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<float>& lengths) {
-  std::vector<std::pair<double, int64_t>> steps;
-  for (int64_t step = 0; step < epoch.num_steps(); ++step) {
-    double length = 0.0;
-    for (const uint32_t place : epoch.utterances(step)) length += double{lengths[place]};
-    steps.emplace_back(length, step);
-  }
-  const auto middle = steps.begin() + std::ssize(steps) / 2;
-  std::ranges::nth_element(steps, middle);
-  return middle->second;
 }
 
 // What the user has fixed of what decides memory: "tier: none and numerics: fp32 are fixed".
@@ -64,27 +44,18 @@ std::string fixed_text(const PlanRequest& request) {
   return fmt::format(" ({} {} fixed)", fmt::join(fixed, ", "), fixed.size() == 1 ? "is" : "are");
 }
 
+const data::Source& with_items(const data::Source& source) {
+  if (source.num_items() > 0) return source;
+  throw ConfigError({.attempted = "planning a run",
+                     .found = fmt::format("{} has no utterances", source.name()),
+                     .expected = "at least one to plan for"});
+}
+
 bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
   return batch.kind == data::EffectiveBatch::Kind::kSeconds || batch.utterances > utterances;
 }
 
 }  // namespace
-
-std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
-  if (!request.open.numerics) return {request.config.numerics};
-  const device::Target& target = request.target;
-  if (!target.is_cuda() && !target.cpu.bf16) return {Numerics::kFp32};
-  if (!target.is_cuda()) return {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean};
-  if (!target.has_bf16()) return {Numerics::kFp32, Numerics::kFp16};
-  return {Numerics::kFp32, Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean};
-}
-
-std::vector<optim::StatePlace> places_to_try(const PlanRequest& request) {
-  if (!request.open.state) return {request.config.optimizer.state};
-  // What a CPU calls its host is the same memory.
-  if (!request.target.is_cuda()) return {optim::StatePlace::kDevice};
-  return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
-}
 
 // Searched when it is reached: on a CPU a coarser arithmetic is not, where a finer one fits.
 struct Planner::Branch {
@@ -107,25 +78,17 @@ Search& Planner::search_of(Branch& branch) {
                              .rates = request_.rates(config.arithmetic().compute),
                              .finds_tier = request_.open.tier,
                              .finds_max_frames = request_.open.max_frames};
-  branch.made = std::make_unique<Search>(search, source_, epoch_, typical_);
+  branch.made = std::make_unique<Search>(search, source_, epoch_);
   return *branch.made;
 }
 
 Planner::Planner(PlanRequest request, const data::Source& source)
-    : request_(std::move(request)), source_(source) {
-  if (source.num_items() == 0) {
-    throw ConfigError({.attempted = "planning a run",
-                       .found = fmt::format("{} has no utterances", source.name()),
-                       .expected = "at least one to plan for"});
-  }
+    : request_(std::move(request)), source_(with_items(source)), epoch_(request_.config, source_) {
   if (!request_.open.numerics)
     train::check_arithmetic(request_.config.arithmetic(), request_.target);
   const data::EffectiveBatch& batch = request_.config.effective_batch;
   if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
     request_.config.micro_batch = kMostUtterances;
-  const std::vector<float> lengths = source.lengths();
-  epoch_ = first_epoch(request_.config, lengths);
-  typical_ = step_of_median_length(epoch_, lengths);
   for (const Numerics numerics : numerics_to_try(request_)) {
     for (const optim::StatePlace place : places_to_try(request_)) {
       for (const int64_t loss_rows : loss_rows_to_try()) {
@@ -223,7 +186,8 @@ Planner::Branch& Planner::branch_of(const train::RunConfig& config) {
 std::vector<device::MomentPeak> Planner::timeline_of(const Way& way) const {
   train::DryRun dry(way.config, request_.shape, train::DryRun::Purpose::kTraining, request_.target);
   std::vector<data::Example> step;
-  for (const uint32_t place : epoch_.utterances(typical_)) step.push_back(source_.dry_at(place));
+  for (const uint32_t place : epoch_.order.utterances(epoch_.median_step))
+    step.push_back(source_.dry_at(place));
   return dry
       .trace_step(step, {.reduction = way.config.reduction,
                          .tier = way.config.tier,
@@ -258,33 +222,39 @@ void Planner::refuse_split() const {
            "lower effective_batch."});
 }
 
+// From the one that is likely to take least: what is confirmed may be more, and never less.
 Planner::Branch* Planner::nearest() {
   const int64_t host_bytes = request_.budget.host_bytes;
-  Branch* nearest = nullptr;
-  std::pair<bool, int64_t> best;
+  // One that the host has room for comes before any other.
+  const auto rank_of = [&](const device::MemoryReport& memory) {
+    return std::pair(memory.host_peak > host_bytes, memory.high_water);
+  };
+  using Rank = std::pair<bool, int64_t>;
+  std::vector<std::pair<Rank, Branch*>> likely;
   for (Branch& branch : branches_) {
-    const std::optional<device::MemoryReport> least = search_of(branch).least(host_bytes);
-    if (!least) continue;
-    // One that the host has room for comes before any other.
-    const std::pair rank(least->host_peak > host_bytes, least->high_water);
-    if (nearest != nullptr && rank >= best) continue;
-    nearest = &branch;
-    best = rank;
+    Search& search = search_of(branch);
+    if (search.is_possible())
+      likely.emplace_back(rank_of(search.likely_least(host_bytes)), &branch);
+  }
+  std::ranges::stable_sort(likely, {}, &std::pair<Rank, Branch*>::first);
+  Branch* nearest = nullptr;
+  Rank best;
+  for (const auto& [likely_rank, branch] : likely) {
+    if (nearest != nullptr && likely_rank >= best) break;
+    const std::optional<Search::Least> least = search_of(*branch).least(host_bytes);
+    if (!least || (nearest != nullptr && rank_of(least->memory) >= best)) continue;
+    nearest = branch;
+    best = rank_of(least->memory);
   }
   return nearest;
-}
-
-std::optional<device::MemoryReport> Planner::least() {
-  Branch* branch = nearest();
-  if (branch == nullptr) return std::nullopt;
-  return search_of(*branch).least(request_.budget.host_bytes);
 }
 
 void Planner::refuse() {
   const int64_t host_bytes = request_.budget.host_bytes;
   Branch* const nearest = this->nearest();
   if (nearest == nullptr) refuse_split();
-  const device::MemoryReport least = *search_of(*nearest).least(host_bytes);
+  const Search::Least nearest_least = *search_of(*nearest).least(host_bytes);
+  const device::MemoryReport& least = nearest_least.memory;
   if (least.host_peak > host_bytes) {
     throw Infeasible({.attempted = "planning a run inside its budget",
                       .found = fmt::format("{} on the host, as {}{}", format_bytes(least.host_peak),
@@ -297,11 +267,9 @@ void Planner::refuse() {
   std::string hint = fmt::format("--memory {} would do.", format_mebibytes(needed));
   const char* before = " Or, from what costs least, each with all before it:";
   PlanRequest from_there = request_;
-  from_there.config = nearest->config;
-  for (const Rung& rung : ladder(from_there, source_)) {
-    // What is open, a plan changes by itself.
-    if (rung.least_bytes >= least.high_water) continue;
-    hint += fmt::format("{} {} needs {}", before, rung.change,
+  from_there.config = nearest_least.config;
+  for (const Rung& rung : make_ladder(from_there, source_, epoch_, least.high_water)) {
+    hint += fmt::format("{} {} needs {}", before, rung.to_string(),
                         format_bytes(request_.budget.named_for(rung.least_bytes)));
     before = ";";
   }

@@ -10,43 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "sotto/plan/plan_request.h"
 #include "sotto/plan/search.h"
 
 namespace sotto::plan {
-
-// What is the planner's to decide; the rest stays as the configuration has it.
-struct OpenChoices {
-  bool numerics = true;
-  bool state = true;
-  bool tier = true;
-  bool max_frames = true;
-  bool micro_batch = true;
-  // Of a language model.
-  bool loss_rows = true;
-  // What does not touch the device's memory.
-  bool loader_threads = true;
-  bool cache = true;
-  bool checkpoint_seconds = true;
-
-  bool any() const {
-    return numerics || state || tier || max_frames || micro_batch || loss_rows || loader_threads ||
-           cache || checkpoint_seconds;
-  }
-};
-
-struct PlanRequest {
-  train::RunConfig config;
-  OpenChoices open;
-  models::DataShape shape;
-  device::Target target;
-  train::StepBudget budget;
-  // How fast the device is in an arithmetic.
-  std::function<kernels::Rates(train::Compute)> rates;
-};
-
-// Arithmetics that the plan may take, from the most exact on; and places of the optimizer's state.
-std::vector<train::Numerics> numerics_to_try(const PlanRequest& request);
-std::vector<optim::StatePlace> places_to_try(const PlanRequest& request);
 
 struct Plan {
   Way best;
@@ -70,11 +37,8 @@ class Planner {
   Plan plan();
   // The best way in another arena; nothing where none fits.
   std::optional<Way> best_in(int64_t arena_bytes);
-  // The least that any way takes; one that the host has room for comes before any other. Nothing
-  // where no split of a step is possible.
-  std::optional<device::MemoryReport> least();
   // With the data that is planned for.
-  int64_t steps_an_epoch() const { return epoch_.num_steps(); }
+  int64_t steps_an_epoch() const { return epoch_.order.num_steps(); }
   // What is alive at each moment of a step of median length.
   std::vector<device::MomentPeak> timeline_of(const Way& way) const;
 
@@ -96,9 +60,7 @@ class Planner {
 
   PlanRequest request_;
   const data::Source& source_;
-  // The first epoch, and its step of median length.
-  data::EpochOrder epoch_;
-  int64_t typical_ = 0;
+  PlannedEpoch epoch_;
   // The searches with what is outside of them fixed, from the most exact arithmetic on.
   std::vector<Branch> branches_;
 };

@@ -24,10 +24,31 @@ constexpr size_t kConfirmed = 8;
 constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
                                    Tier::kQkv,  Tier::kBlock, Tier::kHost};
 
+int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<float>& lengths) {
+  std::vector<std::pair<double, int64_t>> steps;
+  for (int64_t step = 0; step < epoch.num_steps(); ++step) {
+    double length = 0.0;
+    for (const uint32_t place : epoch.utterances(step)) length += double{lengths[place]};
+    steps.emplace_back(length, step);
+  }
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::ranges::nth_element(steps, middle);
+  return middle->second;
+}
+
 }  // namespace
 
-Search::Search(const SearchRequest& request, const data::Source& source,
-               const data::EpochOrder& epoch, int64_t typical)
+PlannedEpoch::PlannedEpoch(const train::RunConfig& config, const data::Source& source) {
+  const std::vector<float> lengths = source.lengths();
+  order = data::Sampler({.seed = static_cast<uint64_t>(config.seed),
+                         .batch = config.effective_batch,
+                         .curriculum = config.curriculum},
+                        lengths)
+              .epoch(0);
+  median_step = step_of_median_length(order, lengths);
+}
+
+Search::Search(const SearchRequest& request, const data::Source& source, const PlannedEpoch& epoch)
     : request_(request),
       source_(source),
       dry_(request.config, request.shape, train::DryRun::Purpose::kTraining, request.target),
@@ -36,7 +57,7 @@ Search::Search(const SearchRequest& request, const data::Source& source,
       largest_(fit_.measure_largest(request.config.effective_batch)),
       most_items_(fit_.most_items(request.config.effective_batch)) {
   const std::vector<float> lengths = source.lengths();
-  for (const uint32_t place : epoch.utterances(typical)) {
+  for (const uint32_t place : epoch.order.utterances(epoch.median_step)) {
     step_.push_back(source.dry_at(place));
     step_length_ += double{lengths[place]};
   }
@@ -51,16 +72,16 @@ std::span<const Tier> tiers_of(const device::Target& target) {
   return target.is_cuda() ? all : all.first(all.size() - 1);
 }
 
-int64_t Search::num_steps() const {
+int64_t Search::num_row_steps() const {
   if (!request_.finds_tier) return 1;
   return (std::ssize(tiers_of(request_.target)) - 1) * dry_.model().num_tapes() + 1;
 }
 
-LayerTiers Search::tiers_at(int64_t step) const {
+LayerTiers Search::tiers_at(int64_t row_step) const {
   if (!request_.finds_tier) return request_.config.tier;
   const int64_t layers = dry_.model().num_tapes();
-  const auto tier = static_cast<size_t>(step / layers);
-  const int64_t first = step % layers;
+  const auto tier = static_cast<size_t>(row_step / layers);
+  const int64_t first = row_step % layers;
   const std::span<const Tier> tiers = tiers_of(request_.target);
   if (first == 0) return tiers[tier];
   return {{{.num_layers = first, .tier = tiers[tier + 1]}}, tiers[tier]};
@@ -123,24 +144,23 @@ bool Search::may_sum(int64_t micro_batches) const {
   return dry_.gradient_type() == at::kFloat || micro_batches <= train::kMaxBf16Sums;
 }
 
-train::StepSettings Search::settings(const MicroBatchLimits& limits, const LayerTiers& tier) const {
+train::StepSettings Search::settings_of(const Candidate& candidate) const {
   return {.reduction = request_.config.reduction,
-          .tier = tier,
+          .tier = tiers_at(candidate.row_step),
           .drops_layers = false,
-          .limits = limits};
+          .limits = limits_at(candidate.limits)};
 }
 
-device::MemoryReport& Search::memory_of(size_t limits, int64_t step) {
-  const auto found = memory_.find({limits, step});
+device::MemoryReport& Search::memory_of(const Candidate& candidate) {
+  const auto found = memory_.find(candidate);
   if (found != memory_.end()) return found->second;
   return memory_
-      .emplace(std::pair(limits, step), fit_.worst_under(request_.config.effective_batch,
-                                                         settings(limits_[limits], tiers_at(step))))
+      .emplace(candidate, fit_.worst_under(request_.config.effective_batch, settings_of(candidate)))
       .first->second;
 }
 
-bool Search::fits(size_t limits, int64_t step, const train::StepBudget& budget) {
-  return budget.holds(memory_of(limits, step));
+bool Search::fits(const Candidate& candidate, const train::StepBudget& budget) {
+  return budget.holds(memory_of(candidate));
 }
 
 // Every so-many-th item of the typical step, from the middle of each group of them: a micro-batch
@@ -154,92 +174,97 @@ std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) cons
 }
 
 // How long a typical step takes: by the number of its micro-batches, whatever lies in them.
-const Search::Timed& Search::time_of_step(size_t limits, int64_t step) {
-  const auto found = times_.find({limits, step});
+const Search::Timed& Search::time_of_step(const Candidate& candidate) {
+  const auto found = times_.find(candidate);
   if (found != times_.end()) return found->second;
-  const int64_t micro_batches = std::ssize(train::split_step(dry_.model(), step_, limits_[limits]));
+  train::StepSettings settings = settings_of(candidate);
+  const int64_t micro_batches = std::ssize(train::split_step(dry_.model(), step_, settings.limits));
   const std::vector<data::Example> examples = usual_micro_batch(micro_batches);
   int64_t frames = 0;
   for (const data::Example& example : examples) frames += dry_.model().num_frames(example.rows);
   const kernels::CostRecorder recorded(&request_.rates);
-  dry_.run_step(examples, settings({}, tiers_at(step)));
+  settings.limits = {};
+  dry_.run_step(examples, settings);
   const BatchCount count{.all = micro_batches,
                          .alike = static_cast<double>(step_frames_) / static_cast<double>(frames)};
   const Timed timed{.time = time_of(recorded, request_.rates, count),
                     .micro_batches = micro_batches};
-  return times_.emplace(std::pair(limits, step), timed).first->second;
+  return times_.emplace(candidate, timed).first->second;
 }
 
-Way Search::way_of(size_t limits, int64_t step) {
-  const Timed& timed = time_of_step(limits, step);
+Way Search::way_of(const Candidate& candidate) {
+  const MicroBatchLimits& limits = limits_at(candidate.limits);
+  const Timed& timed = time_of_step(candidate);
   Way way{.config = request_.config,
-          .fit = {.limits = limits_[limits], .worst = memory_of(limits, step)},
+          .fit = {.limits = limits, .worst = memory_of(candidate)},
           .time = timed.time,
           .step_audio_s = step_length_,
           .micro_batches = timed.micro_batches};
-  way.config.tier = tiers_at(step);
-  const int64_t max_frames = limits_[limits].max_frames;
-  way.config.max_frames = max_frames == MicroBatchLimits::kUnlimited ? 0 : max_frames;
+  way.config.tier = tiers_at(candidate.row_step);
+  way.config.max_frames = limits.max_frames == MicroBatchLimits::kUnlimited ? 0 : limits.max_frames;
   return way;
 }
 
-// The first tier for all layers that fits, from that of `step` on; or for all but the last, of
+// The first tier for all layers that fits, from that of `from` on; or for all but the last, of
 // which what is kept is needed at once: to compute it again, or to carry it away, may take more.
-std::optional<int64_t> Search::first_tier(size_t limits, int64_t step,
-                                          const train::StepBudget& budget) {
+std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
+                                                    const train::StepBudget& budget) {
   const int64_t layers = dry_.model().num_tapes();
-  for (int64_t whole = step; whole < num_steps(); whole += layers)
-    if (fits(limits, whole, budget)) return whole;
-  for (int64_t mix = step + layers - 1; mix < num_steps(); mix += layers)
-    if (fits(limits, mix, budget)) return mix;
+  for (const int64_t first : {from.row_step, from.row_step + layers - 1}) {
+    for (int64_t row_step = first; row_step < num_row_steps(); row_step += layers) {
+      const Candidate candidate{.limits = from.limits, .row_step = row_step};
+      if (fits(candidate, budget)) return candidate;
+    }
+  }
   return std::nullopt;
 }
 
-// The first step that fits, where the tier for all layers at `good` does, and the one before it
-// does not: memory falls by about as much with each layer.
-int64_t Search::first_fitting(size_t limits, int64_t good, const train::StepBudget& budget) {
-  if (good == 0) return good;
-  int64_t bad = good - dry_.model().num_tapes();
-  for (bool halves = false; good - bad > 1; halves = !halves) {
-    const auto above = static_cast<double>(memory_of(limits, bad).high_water - budget.bytes);
-    const auto below = static_cast<double>(budget.bytes - memory_of(limits, good).high_water);
+// The first step down the row that fits, where the tier for all layers of `good` does, and the one
+// before it does not: memory falls by about as much with each layer.
+Search::Candidate Search::first_fitting(const Candidate& good, const train::StepBudget& budget) {
+  if (good.row_step == 0) return good;
+  Candidate fitting = good, breaching = good;
+  breaching.row_step -= dry_.model().num_tapes();
+  for (bool halves = false; fitting.row_step - breaching.row_step > 1; halves = !halves) {
+    const int64_t distance = fitting.row_step - breaching.row_step;
+    const auto above = static_cast<double>(memory_of(breaching).high_water - budget.bytes);
+    const auto below = static_cast<double>(budget.bytes - memory_of(fitting).high_water);
     const double share = halves || above <= 0.0 ? 0.5 : above / (above + below);
-    const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(good - bad)));
-    const int64_t middle = std::clamp(bad + steps, bad + 1, good - 1);
-    (fits(limits, middle, budget) ? good : bad) = middle;
+    const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(distance)));
+    Candidate middle = good;
+    middle.row_step = breaching.row_step + std::clamp<int64_t>(steps, 1, distance - 1);
+    (fits(middle, budget) ? fitting : breaching) = middle;
   }
-  return good;
+  return fitting;
 }
 
 std::optional<Way> Search::best(const train::StepBudget& budget) {
-  while (const std::optional<std::pair<size_t, int64_t>> found = find_best(budget)) {
-    if (is_confirmed(found->first, found->second, budget))
-      return way_of(found->first, found->second);
+  while (const std::optional<Candidate> found = find_best(budget)) {
+    if (is_confirmed(*found, budget)) return way_of(*found);
   }
   return std::nullopt;
 }
 
 std::optional<Way> Search::likely_best(const train::StepBudget& budget) {
-  const std::optional<std::pair<size_t, int64_t>> found = find_best(budget);
+  const std::optional<Candidate> found = find_best(budget);
   if (!found) return std::nullopt;
-  return way_of(found->first, found->second);
+  return way_of(*found);
 }
 
-bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget) {
-  if (confirmed_.contains({limits, step})) return true;
-  train::EpochAudit audit =
-      train::EpochAuditor(dry_, source_, budget)
-          .measure(epoch_, settings(limits_[limits], tiers_at(step)), kConfirmed);
+bool Search::is_confirmed(const Candidate& candidate, const train::StepBudget& budget) {
+  if (confirmed_.contains(candidate)) return true;
+  train::EpochAudit audit = train::EpochAuditor(dry_, source_, budget)
+                                .measure(epoch_.order, settings_of(candidate), kConfirmed);
   if (!may_sum(audit.most_micro_batches)) {
     // Nor may smaller ones, of which there are more.
-    limits_.resize(limits);
+    limits_.resize(static_cast<size_t>(candidate.limits));
     return false;
   }
   device::MemoryReport& worst = audit.fit.worst;
-  device::MemoryReport& known = memory_of(limits, step);
+  device::MemoryReport& known = memory_of(candidate);
   // In a larger budget others may be worse than the first that breaches this one.
   const bool is_whole = budget.holds(worst);
-  if (is_whole) confirmed_.insert({limits, step});
+  if (is_whole) confirmed_.insert(candidate);
   if (!is_whole || worst.high_water > known.high_water) known = std::move(worst);
   return is_whole;
 }
@@ -247,25 +272,27 @@ bool Search::is_confirmed(size_t limits, int64_t step, const train::StepBudget& 
 // From the smallest micro-batches on, which need to compute least again: what they take is then the
 // bar for the larger ones, and the tier they need is the least that those do. What is slower than
 // the bar with the tier before it is slower with any that fits.
-std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBudget& budget) {
-  std::optional<std::pair<size_t, int64_t>> best;
+std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budget) {
+  std::optional<Candidate> best;
   double best_s = std::numeric_limits<double>::infinity();
   int64_t tier = 0;
-  const auto can_be_faster = [&](size_t limits) {
-    return !best ||
-           seconds_of(limits, std::max<int64_t>(0, tier - dry_.model().num_tapes())) <= best_s;
+  const auto can_be_faster = [&](LimitsIndex limits) {
+    const int64_t before = std::max<int64_t>(0, tier - dry_.model().num_tapes());
+    return !best || seconds_of({.limits = limits, .row_step = before}) <= best_s;
   };
-  for (size_t limits = limits_.size(); limits-- > 0;) {
+  for (size_t index = limits_.size(); index-- > 0;) {
+    const LimitsIndex limits{index};
     if (!can_be_faster(limits)) continue;
-    const std::optional<int64_t> fitting = first_tier(limits, tier, budget);
+    const std::optional<Candidate> fitting =
+        first_tier({.limits = limits, .row_step = tier}, budget);
     if (!fitting) break;
-    tier = *fitting;
+    tier = fitting->row_step;
     if (!can_be_faster(limits)) continue;
-    const int64_t step = first_fitting(limits, tier, budget);
-    const double seconds = seconds_of(limits, step);
+    const Candidate candidate = first_fitting(*fitting, budget);
+    const double seconds = seconds_of(candidate);
     // Of equals the larger: other steps than the typical one have fewer parts then.
     if (seconds > best_s) continue;
-    best = {limits, step};
+    best = candidate;
     best_s = seconds;
   }
   return best;
@@ -273,18 +300,20 @@ std::optional<std::pair<size_t, int64_t>> Search::find_best(const train::StepBud
 
 // In the largest micro-batches, of which there are fewest, and with nothing computed again.
 double Search::least_seconds() {
-  return seconds_of(0, 0);
+  return seconds_of({});
 }
 
 std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
   const std::span<const Tier> tiers = tiers_of(request_.target);
   const auto place = std::ranges::find(tiers, tier) - tiers.begin();
-  const int64_t step = place * dry_.model().num_tapes();
+  const auto at = [&](size_t index) {
+    return Candidate{.limits = LimitsIndex{index}, .row_step = place * dry_.model().num_tapes()};
+  };
   const auto all = std::views::iota(size_t{0}, limits_.size());
   const auto largest =
-      std::ranges::partition_point(all, [&](size_t limits) { return !fits(limits, step, budget); });
+      std::ranges::partition_point(all, [&](size_t index) { return !fits(at(index), budget); });
   if (largest == all.end()) return std::nullopt;
-  return way_of(*largest, step);
+  return way_of(at(*largest));
 }
 
 bool Search::has_items_alone() const {
@@ -293,31 +322,39 @@ bool Search::has_items_alone() const {
   return smallest.is_adaptive && smallest.max_frames <= largest_.longest;
 }
 
-int64_t Search::step_of_least(size_t limits, int64_t host_bytes) {
-  int64_t least = 0;
+Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
+  Candidate least{.limits = limits};
   const int64_t layers = dry_.model().num_tapes();
-  const auto look_at = [&](int64_t step) {
-    const device::MemoryReport &report = memory_of(limits, step), &best = memory_of(limits, least);
+  const auto look_at = [&](int64_t row_step) {
+    const Candidate candidate{.limits = limits, .row_step = row_step};
+    const device::MemoryReport &report = memory_of(candidate), &best = memory_of(least);
     if (report.host_peak <= std::max(host_bytes, best.host_peak) &&
         report.high_water < best.high_water)
-      least = step;
+      least = candidate;
   };
-  for (int64_t step = layers; step < num_steps(); step += layers) {
-    look_at(step - 1);
-    look_at(step);
+  for (int64_t row_step = layers; row_step < num_row_steps(); row_step += layers) {
+    look_at(row_step - 1);
+    look_at(row_step);
   }
   return least;
 }
 
 // What is confirmed may be more than was known; then another may be less.
-std::optional<device::MemoryReport> Search::least(int64_t host_bytes) {
+std::optional<Search::Least> Search::least(int64_t host_bytes) {
   while (is_possible()) {
-    const size_t smallest = limits_.size() - 1;
-    const int64_t step = step_of_least(smallest, host_bytes);
-    if (confirmed_.contains({smallest, step})) return memory_of(smallest, step);
-    is_confirmed(smallest, step, {.bytes = device::Arena::kUnlimited});
+    const Candidate found = least_with(last_limits(), host_bytes);
+    if (confirmed_.contains(found)) {
+      Least least{.config = request_.config, .memory = memory_of(found)};
+      least.config.tier = tiers_at(found.row_step);
+      return least;
+    }
+    is_confirmed(found, {.bytes = device::Arena::kUnlimited});
   }
   return std::nullopt;
+}
+
+device::MemoryReport Search::likely_least(int64_t host_bytes) {
+  return memory_of(least_with(last_limits(), host_bytes));
 }
 
 }  // namespace sotto::plan

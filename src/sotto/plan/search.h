@@ -3,14 +3,15 @@
 // micro-batches are. Dry runs are remembered, so that other budgets cost little more.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "sotto/data/batch/sampler.h"
 #include "sotto/data/batch/source.h"
 #include "sotto/kernels/base/cost.h"
 #include "sotto/plan/step_time.h"
@@ -49,12 +50,18 @@ struct SearchRequest {
 // Tiers that can be meant on a device, from the one that keeps most.
 std::span<const nn::Tier> tiers_of(const device::Target& target);
 
+// The first epoch of a run, and its step of median length, which times are told for.
+struct PlannedEpoch {
+  PlannedEpoch(const train::RunConfig& config, const data::Source& source);
+
+  data::EpochOrder order;
+  int64_t median_step = 0;
+};
+
 class Search {
  public:
-  // `typical`: the step of the epoch that times are told for. The source and the epoch must outlive
-  // it.
-  Search(const SearchRequest& request, const data::Source& source, const data::EpochOrder& epoch,
-         int64_t typical);
+  // The source and the epoch must outlive it.
+  Search(const SearchRequest& request, const data::Source& source, const PlannedEpoch& epoch);
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
@@ -70,42 +77,64 @@ class Search {
   // A step takes no less than that, whatever the budget. Of what is possible.
   double least_seconds();
 
-  // The least that any way takes, whatever the budget of the device: in the smallest micro-batches.
-  // Nothing where no way is possible.
-  std::optional<device::MemoryReport> least(int64_t host_bytes);
+  struct Least {
+    // With the tier that takes it.
+    train::RunConfig config;
+    device::MemoryReport memory;
+  };
+  // What takes least, whatever the budget of the device: in the smallest micro-batches. Nothing
+  // where no way is possible.
+  std::optional<Least> least(int64_t host_bytes);
+  // No more than that, and known sooner. Of what is possible.
+  device::MemoryReport likely_least(int64_t host_bytes);
   // Whether those are of one item each: gradients in bf16 are not summed over so many.
   bool has_items_alone() const;
 
  private:
-  // Tiers of all layers in one row, from the one that keeps most: at step k * L + j the first j of
-  // L layers have tier k + 1, the others tier k. Memory falls along it, and time rises: what a tier
-  // saves costs more for each byte than what the one before it saves, so that mixing neighbours is
-  // as good as any mix.
-  nn::LayerTiers tiers_at(int64_t step) const;
-  int64_t num_steps() const;
-  std::optional<int64_t> first_tier(size_t limits, int64_t step, const train::StepBudget& budget);
-  int64_t first_fitting(size_t limits, int64_t good, const train::StepBudget& budget);
+  // Into limits_.
+  enum class LimitsIndex : size_t {};
+  // One point of the search: how large micro-batches are, and how far down the row of tiers.
+  struct Candidate {
+    LimitsIndex limits = {};
+    int64_t row_step = 0;
 
-  std::optional<std::pair<size_t, int64_t>> find_best(const train::StepBudget& budget);
-  // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
-  // and may yet lie less well, or be too many. What they take is remembered.
-  bool is_confirmed(size_t limits, int64_t step, const train::StepBudget& budget);
-  // With that many micro-batches, and, where there is one, with room on the host.
-  int64_t step_of_least(size_t limits, int64_t host_bytes);
-  bool fits(size_t limits, int64_t step, const train::StepBudget& budget);
-  device::MemoryReport& memory_of(size_t limits, int64_t step);
+    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+  };
   struct Timed {
     StepTime time;
     int64_t micro_batches = 0;
   };
-  const Timed& time_of_step(size_t limits, int64_t step);
-  double seconds_of(size_t limits, int64_t step) {
-    return time_of_step(limits, step).time.total_s();
+
+  const MicroBatchLimits& limits_at(LimitsIndex index) const {
+    return limits_[static_cast<size_t>(index)];
   }
-  Way way_of(size_t limits, int64_t step);
+  // Of the smallest micro-batches.
+  LimitsIndex last_limits() const { return LimitsIndex{limits_.size() - 1}; }
+
+  // Tiers of all layers in one row, from the one that keeps most: at step k * L + j the first j of
+  // L layers have tier k + 1, the others tier k. Memory falls along it, and time rises: what a tier
+  // saves costs more for each byte than what the one before it saves, so that mixing neighbours is
+  // as good as any mix.
+  nn::LayerTiers tiers_at(int64_t row_step) const;
+  int64_t num_row_steps() const;
+  std::optional<Candidate> first_tier(const Candidate& from, const train::StepBudget& budget);
+  Candidate first_fitting(const Candidate& good, const train::StepBudget& budget);
+
+  std::optional<Candidate> find_best(const train::StepBudget& budget);
+  // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
+  // and may yet lie less well, or be too many. What they take is remembered.
+  bool is_confirmed(const Candidate& candidate, const train::StepBudget& budget);
+  // Of those with these limits, the one that takes least, and, where there is one, has room on the
+  // host.
+  Candidate least_with(LimitsIndex limits, int64_t host_bytes);
+  bool fits(const Candidate& candidate, const train::StepBudget& budget);
+  device::MemoryReport& memory_of(const Candidate& candidate);
+  const Timed& time_of_step(const Candidate& candidate);
+  double seconds_of(const Candidate& candidate) { return time_of_step(candidate).time.total_s(); }
+  Way way_of(const Candidate& candidate);
+  train::StepSettings settings_of(const Candidate& candidate) const;
   // About as many as the largest step is cut into.
   int64_t num_pieces(const MicroBatchLimits& limits) const;
-  train::StepSettings settings(const MicroBatchLimits& limits, const nn::LayerTiers& tier) const;
   // From the largest on: for each number of micro-batches the least that has no more.
   std::vector<MicroBatchLimits> limits_to_try() const;
   // The least that max_frames can be for the step to have so many micro-batches at most.
@@ -118,7 +147,7 @@ class Search {
   const data::Source& source_;
   train::DryRun dry_;
   train::BudgetFit fit_;
-  const data::EpochOrder& epoch_;
+  const PlannedEpoch& epoch_;
   train::BudgetFit::LargestStep largest_;
   int64_t most_items_;
   // Of median length, its items from the longest on.
@@ -126,10 +155,9 @@ class Search {
   double step_length_ = 0.0;
   int64_t step_frames_ = 0;
   std::vector<MicroBatchLimits> limits_;
-  // By limits and step.
-  std::map<std::pair<size_t, int64_t>, device::MemoryReport> memory_;
-  std::map<std::pair<size_t, int64_t>, Timed> times_;
-  std::set<std::pair<size_t, int64_t>> confirmed_;
+  std::map<Candidate, device::MemoryReport> memory_;
+  std::map<Candidate, Timed> times_;
+  std::set<Candidate> confirmed_;
 };
 
 }  // namespace sotto::plan

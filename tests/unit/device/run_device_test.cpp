@@ -36,20 +36,27 @@ TEST(RunDevice, WhatCannotBeIsRefusedByName) {
 }
 
 TEST(HostBudget, IsForGpusAndWhatIsKeptThere) {
-  EXPECT_EQ(resolve_host_budget(MemorySize::parse("auto"), {}), 0);
-  const std::string text =
-      message_of<ConfigError>([] { resolve_host_budget(MemorySize::parse("1GiB"), {}); });
-  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), {}, /*keeps=*/true), int64_t{1} << 20);
-  EXPECT_GT(resolve_host_budget(MemorySize::parse("auto"), {}, /*keeps=*/true), 0);
+  const std::string text = message_of<ConfigError>(
+      [] { resolve_host_budget(MemorySize::parse("1GiB"), {}, /*keeps=*/false); });
   EXPECT_PRED2(contains, text, "a run on the CPU");
+  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), {}, /*keeps=*/true), int64_t{1} << 20);
 
-  const RunDevice gpu{.target = {.processor = Processor::kCuda, .capability = 90}};
-  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), gpu), int64_t{1} << 20);
-  EXPECT_GT(resolve_host_budget(MemorySize::parse("auto"), gpu), 0);
-  EXPECT_LE(resolve_host_budget(MemorySize::parse("auto"), gpu), int64_t{1} << 30);
-  const std::string too_much =
-      message_of<ConfigError>([&] { resolve_host_budget(MemorySize::parse("900000GiB"), gpu); });
+  const Target gpu{.processor = Processor::kCuda, .capability = 90};
+  EXPECT_EQ(resolve_host_budget(MemorySize::parse("1MiB"), gpu, /*keeps=*/false), int64_t{1} << 20);
+  const std::string too_much = message_of<ConfigError>(
+      [&] { resolve_host_budget(MemorySize::parse("900000GiB"), gpu, /*keeps=*/true); });
   EXPECT_PRED2(contains, too_much, "--host-memory auto");
+}
+
+// Other programs take and give back memory meanwhile.
+TEST(HostBudget, AutoIsThreeQuartersOfTheFreeRamWhateverForAndWhereTheRunIs) {
+  const auto free = static_cast<double>(read_host().free_bytes);
+  for (const Target& target : {Target{}, Target{.processor = Processor::kCuda, .capability = 90}}) {
+    for (const bool keeps : {false, true}) {
+      const auto bytes = static_cast<double>(resolve_host_budget({}, target, keeps));
+      EXPECT_NEAR(bytes / free, 0.75, 0.1);
+    }
+  }
 }
 
 TEST(DeviceTable, KnowsWhatCardsCanDo) {

@@ -9,6 +9,7 @@
 
 #include "sotto/core/files/mapped_file.h"
 #include "sotto/core/files/text_file.h"
+#include "sotto/core/hash.h"
 
 namespace sotto {
 
@@ -223,16 +224,6 @@ class TarWalker {
   const std::filesystem::path& path_;
 };
 
-// FNV-1a, 64 bits.
-uint64_t hash_of(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : name) {
-    hash ^= static_cast<unsigned char>(byte);
-    hash *= 0x100000001b3;
-  }
-  return hash;
-}
-
 // Archives that were compressed are no archives to be read from the middle.
 void check_not_compressed(const InputFile& file) {
   std::array<char, 4> bytes{};
@@ -267,7 +258,7 @@ TarFile TarFile::open(const std::filesystem::path& path) {
   if (tar.file_.size() == 0) refuse_file(path, "the file is empty", "a tar archive");
   check_not_compressed(tar.file_);
   walk(bytes_in(tar.file_), path, [&](const TarEntry& entry, size_t offset) {
-    tar.index_.push_back({.name_hash = hash_of(entry.name), .offset = offset});
+    tar.index_.push_back({.name_hash = fnv1a(entry.name), .offset = offset});
   });
   std::ranges::sort(tar.index_, {},
                     [](const Place& at) { return std::pair(at.name_hash, at.offset); });
@@ -287,7 +278,7 @@ TarEntry TarFile::entry_at(size_t offset) const {
 }
 
 std::optional<FilePart> TarFile::find(std::string_view name) const {
-  const uint64_t hash = hash_of(name);
+  const uint64_t hash = fnv1a(name);
   auto at = std::ranges::lower_bound(index_, hash, {}, &Place::name_hash);
   for (; at != index_.end() && at->name_hash == hash; ++at) {
     const TarEntry entry = entry_at(at->offset);

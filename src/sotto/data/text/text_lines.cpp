@@ -27,13 +27,6 @@ void TextLines::skip(size_t bytes, int64_t lines) {
   number_ += lines;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 FirstWord split_first_word(std::string_view line) {
   line = trimmed(line);
   const size_t end = std::min(line.find_first_of(" \t"), line.size());

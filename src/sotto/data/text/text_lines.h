@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sotto/core/files/mapped_file.h"
+#include "sotto/core/words.h"
 
 namespace sotto::data {
 
@@ -31,9 +32,6 @@ class TextLines {
   std::string_view text_;
   int64_t number_ = 0;
 };
-
-// Blanks (and tabs) taken off both ends.
-std::string_view trimmed(std::string_view text);
 
 // The first word of a line and what follows it, both trimmed.
 struct FirstWord {

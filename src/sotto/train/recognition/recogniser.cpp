@@ -131,9 +131,11 @@ void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) 
                        values + frame_at(window.kept_end) * width);
 }
 
-// A device without TF32 has the fp32 that it stands for.
-Checkpoint in_fp32_without_tf32(Checkpoint checkpoint, const device::Target& target) {
+// A device without TF32 has the fp32 that it stands for. What training may keep on the host is none
+// of recognition's business.
+Checkpoint for_recognition(Checkpoint checkpoint, const device::Target& target) {
   RunConfig& config = checkpoint.config;
+  config.host_memory = {};
   const bool has_tf32 = target.is_cuda() && target.capability >= 80;
   if (has_tf32 || config.arithmetic().compute != Compute::kTf32) return checkpoint;
   config.numerics = Numerics::kFp32;
@@ -145,21 +147,20 @@ Checkpoint in_fp32_without_tf32(Checkpoint checkpoint, const device::Target& tar
 
 Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device::RunDevice& device)
     : folder_(folder_of(model)),
-      checkpoint_(in_fp32_without_tf32(read_model(folder_), device.target)),
+      checkpoint_(for_recognition(read_model(folder_), device.target)),
       device_(device),
       budget_bytes_(budget_bytes),
-      budget_(divide_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
-      host_(device.torch.type(), device::resolve_host_budget({}, device)),
+      budget_(take_budget(checkpoint_.config, checkpoint_.state.shape, device, budget_bytes)),
+      host_(device.torch.type(), budget_.host_bytes),
       staging_(host_),
       dry_(checkpoint_.config, checkpoint_.state.shape, DryRun::Purpose::kRecognition,
            device.target),
       arena_(std::make_shared<device::Arena>(
           device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
           budget_.bytes)),
-      guard_(device.torch.type(), arena_),
-      target_(device.target),
-      model_(make_model(checkpoint_.config, checkpoint_.state.shape, device.torch,
-                        /*trains=*/false)) {
+      guard_(device.torch.type(), arena_) {
+  const device::TargetScope target(device_.target);
+  model_ = make_model(checkpoint_.config, checkpoint_.state.shape, device.torch, /*trains=*/false);
   if (is_checkpoint(folder_)) {
     load_weights(folder_, *model_);
   } else {
@@ -169,6 +170,7 @@ Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device
 
 Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
                                 const std::function<void(int64_t, int64_t)>& progress) {
+  const device::TargetScope target(device_.target);
   const std::unique_ptr<data::Source> source =
       open_for_evaluation(checkpoint_.config, checkpoint_.state.shape, checkpoint_.tokenizer, path);
   const auto show = [&](int64_t done) {
@@ -183,7 +185,7 @@ Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
 }
 
 int64_t Recogniser::host_bytes() const {
-  return device_.target.is_cuda() ? device::resolve_host_budget({}, device_) : budget_bytes_;
+  return device_.target.is_cuda() ? budget_.host_bytes : budget_bytes_;
 }
 
 Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
@@ -206,6 +208,7 @@ at::Tensor Recogniser::logits(const fs::path& file) {
 
 std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
                                          const TranscribeOptions& options) {
+  const device::TargetScope target(device_.target);
   std::vector<data::Example> examples;
   std::vector<Window> windows =
       cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);

@@ -88,7 +88,6 @@ class Recogniser {
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
   device::ArenaGuard guard_;
-  device::TargetScope target_;
   std::unique_ptr<models::Model> model_;
 };
 

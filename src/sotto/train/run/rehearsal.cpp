@@ -35,14 +35,10 @@ int64_t largest_fitting(Fits fits) {
 }  // namespace
 
 Rehearsal::Rehearsal(RunConfig config, const device::RunDevice& device, int64_t budget_bytes)
-    : config_(std::move(config)),
-      device_(device),
-      target_(device.target),
-      data_(open_run_data(config_, std::nullopt, {})) {
+    : config_(std::move(config)), device_(device), data_(open_run_data(config_, std::nullopt, {})) {
+  const device::TargetScope target(device_.target);
   const models::DataShape shape = data_->shape();
-  budget_ = divide_budget(config_, shape, device_, budget_bytes);
-  budget_.host_bytes =
-      device::resolve_host_budget(config_.host_memory, device_, config_.keeps_on_host());
+  budget_ = take_budget(config_, shape, device_, budget_bytes);
   dry_ = std::make_unique<DryRun>(config_, shape, DryRun::Purpose::kTraining, device_.target);
   source_ = data_->make_train([&](const data::Source& source) {
     return BudgetFit(*dry_, source, budget_).longest_fitting_s(settings());
@@ -87,6 +83,7 @@ std::vector<data::Example> Rehearsal::load(int64_t step) const {
 
 std::vector<Rehearsal::Step> Rehearsal::run_worst(int64_t num_steps,
                                                   const std::function<void(const Step&)>& on_step) {
+  const device::TargetScope target(device_.target);
   std::vector<Step> done;
   for (const int64_t number :
        EpochAuditor(*dry_, *source_, budget_)
@@ -128,6 +125,7 @@ std::vector<data::Example> Rehearsal::copies_of_longest(int64_t count) const {
 }
 
 Rehearsal::LargestBatch Rehearsal::find_largest(const std::function<void(const Trial&)>& on_trial) {
+  const device::TargetScope target(device_.target);
   LargestBatch largest;
   largest.item_frames = dry_->model().num_frames(copies_of_longest(1).front().rows);
   StepSettings whole = settings();

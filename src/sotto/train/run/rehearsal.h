@@ -71,7 +71,6 @@ class Rehearsal {
 
   RunConfig config_;
   device::RunDevice device_;
-  device::TargetScope target_;
   std::unique_ptr<RunData> data_;
   StepBudget budget_;
   std::unique_ptr<DryRun> dry_;

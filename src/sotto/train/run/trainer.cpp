@@ -43,8 +43,8 @@ std::string not_updated_text(const StepReport& report, double scale) {
 Trainer::Trainer(RunRequest request, RunEvents events)
     : request_(std::move(request)),
       events_(std::move(events)),
-      loss_scale_(request_.config.arithmetic()),
-      target_(request_.device.target) {
+      loss_scale_(request_.config.arithmetic()) {
+  const device::TargetScope target(request_.device.target);
   if (request_.config.name.empty()) request_.config.name = run_name_from(request_.folder);
   if (!request_.lock) request_.lock = std::make_shared<FolderLock>(request_.folder);
   check_run_folder(request_.folder);
@@ -121,9 +121,7 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
 
 // What libraries take there is part of the budget, and is known before anything is fitted into it.
 void Trainer::open_device(const models::DataShape& shape) {
-  budget_ = divide_budget(request_.config, shape, request_.device, request_.budget_bytes);
-  budget_.host_bytes = device::resolve_host_budget(request_.config.host_memory, request_.device,
-                                                   request_.config.keeps_on_host());
+  budget_ = take_budget(request_.config, shape, request_.device, request_.budget_bytes);
   plan_.constant_bytes = budget_.constant_bytes;
   plan_.budget_bytes = request_.budget_bytes;
   plan_.device_name = request_.device.name;
@@ -248,6 +246,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
 }
 
 RunSummary Trainer::run() {
+  const device::TargetScope target(request_.device.target);
   if (!learner_->is_whole)
     throw DataError({.attempted = "going on with a run",
                      .found = "weights in the middle of an update, which failed",

@@ -219,7 +219,6 @@ class Trainer {
   // guard lives all tensors of the device lie in it.
   std::shared_ptr<device::Arena> arena_;
   std::unique_ptr<device::ArenaGuard> guard_;
-  device::TargetScope target_;
   std::unique_ptr<Learner> learner_;
   std::optional<Metrics> metrics_;
   std::optional<Monitor> monitor_;

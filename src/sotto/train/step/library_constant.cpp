@@ -70,16 +70,6 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
   return examples;
 }
 
-[[noreturn]] void refuse_budget(const device::RunDevice& device, int64_t budget_bytes,
-                                int64_t constant_bytes) {
-  throw Infeasible({.attempted = fmt::format("taking a budget of {} on {}",
-                                             format_bytes(budget_bytes), device.name),
-                    .found = fmt::format("the driver and its libraries alone take {}",
-                                         format_bytes(constant_bytes)),
-                    .expected = "a budget above that",
-                    .hint = fmt::format("Try --memory {}.", format_mebibytes(2 * constant_bytes))});
-}
-
 // An update and a recognition of that size in an arena as large as they need.
 void touch(const RunConfig& config, const models::DataShape& shape, const device::RunDevice& device,
            std::span<const data::Example> examples, int64_t arena_bytes) {
@@ -109,7 +99,10 @@ void touch_kernels(const RunConfig& config, const models::DataShape& shape,
         dry.recognise(examples).high_water);
     const int64_t room = room_for_trials(device, budget_bytes);
     if (needed > room) {
-      if (&size == kTouchingSizes.data()) refuse_budget(device, budget_bytes, budget_bytes - room);
+      // Not even the smallest has room: what is taken already is all of the budget.
+      if (&size == kTouchingSizes.data())
+        divide_budget({.bytes = budget_bytes, .device_name = device.name},
+                      std::max(budget_bytes, budget_bytes - room));
       return;
     }
     touch(cut, shape, device, examples, needed);
@@ -149,22 +142,26 @@ void allocate_blas_workspaces(const device::RunDevice& device, Compute compute) 
 int64_t measure_library_constant(const RunConfig& config, const models::DataShape& shape,
                                  const device::RunDevice& device, int64_t budget_bytes) {
   if (!device.target.is_cuda()) return 0;
+  const device::TargetScope target(device.target);
   touch_kernels(config, shape, device, budget_bytes);
   const int64_t measured = device::used_by_this_process(device) + kLaterBytes;
   const std::optional<int64_t> known = find_library_constant(device, config.arithmetic().compute);
   return std::max(measured, known.value_or(0));
 }
 
-StepBudget divide_budget(const RunConfig& config, const models::DataShape& shape,
-                         const device::RunDevice& device, int64_t budget_bytes) {
+StepBudget take_budget(const RunConfig& config, const models::DataShape& shape,
+                       const device::RunDevice& device, int64_t budget_bytes) {
   const Arithmetic arithmetic = config.arithmetic();
   check_arithmetic(arithmetic, device.target);
   apply_arithmetic(arithmetic);
-  if (!device.target.is_cuda()) return {.bytes = budget_bytes};
+  const NamedBudget named{.bytes = budget_bytes,
+                          .host_bytes = device::resolve_host_budget(
+                              config.host_memory, device.target, config.keeps_on_host()),
+                          .device_name = device.name};
+  if (!device.target.is_cuda()) return divide_budget(named, /*constant_bytes=*/0);
   const int64_t constant_bytes = measure_library_constant(config, shape, device, budget_bytes);
   cache().store(key_of(device, arithmetic.compute), constant_bytes);
-  if (constant_bytes >= budget_bytes) refuse_budget(device, budget_bytes, constant_bytes);
-  return {.bytes = budget_bytes - constant_bytes, .constant_bytes = constant_bytes};
+  return divide_budget(named, constant_bytes);
 }
 
 void note_library_use(const device::RunDevice& device, Compute compute, int64_t bytes) {

@@ -31,11 +31,11 @@ int64_t measure_library_constant(const RunConfig& config, const models::DataShap
 // later runs reserve it.
 void note_library_use(const device::RunDevice& device, Compute compute, int64_t bytes);
 
-// Puts the run's arithmetic in force and divides its budget between what libraries take on the
-// device and the arena; the host's part is left as it is. Throws Infeasible where the device does
-// not have the arithmetic, or nothing is left for the arena.
-StepBudget divide_budget(const RunConfig& config, const models::DataShape& shape,
-                         const device::RunDevice& device, int64_t budget_bytes);
+// Puts the run's arithmetic in force, measures what libraries take on the device, and divides the
+// budget. Throws Infeasible where the device does not have the arithmetic, or nothing is left for
+// the arena; ConfigError where host_memory could not take effect.
+StepBudget take_budget(const RunConfig& config, const models::DataShape& shape,
+                       const device::RunDevice& device, int64_t budget_bytes);
 
 // The same number as it was measured before by this binary, on this card with this driver: for
 // plans that do not touch the card.

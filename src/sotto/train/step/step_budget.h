@@ -1,4 +1,4 @@
-// What the steps of a run may take.
+// What the steps of a run may take, and how the budget that a user names is divided for it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace sotto::train {
 struct StepBudget {
   // Of the arena.
   int64_t bytes = 0;
-  // Of the host besides.
+  // Of the host, in addition.
   int64_t host_bytes = device::HostMemory::kUnlimited;
   // What libraries take on the device beside the arena: the budget that a user names has both.
   int64_t constant_bytes = 0;
@@ -25,5 +25,16 @@ struct StepBudget {
   // Of the device: "at most the budget of 8.00 GiB".
   std::string expected_text() const;
 };
+
+// A budget as the user named it, in bytes.
+struct NamedBudget {
+  int64_t bytes = 0;
+  int64_t host_bytes = device::HostMemory::kUnlimited;
+  std::string device_name = "CPU";
+};
+
+// `constant_bytes`: what libraries take on the device, measured or allowed for. Throws Infeasible
+// where it leaves nothing for the arena.
+StepBudget divide_budget(const NamedBudget& named, int64_t constant_bytes);
 
 }  // namespace sotto::train

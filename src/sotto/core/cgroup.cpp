@@ -1,13 +1,14 @@
-#include "sotto/device/cgroup.h"
+#include "sotto/core/cgroup.h"
 
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sotto/device/text_file.h"
+#include "sotto/core/system_file.h"
+#include "sotto/core/words.h"
 
-namespace sotto::device {
+namespace sotto {
 
 namespace {
 
@@ -122,4 +123,4 @@ CgroupLimits read_cgroup_limits(const std::filesystem::path& root) {
   return limits;
 }
 
-}  // namespace sotto::device
+}  // namespace sotto

@@ -1,4 +1,4 @@
-#include "cli/commands/made_plan.h"
+#include "sotto/plan/run/made_plan.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "cli/commands/planned_device.h"
-#include "cli/commands/planned_run.h"
+#include "sotto/plan/run/decided_run.h"
+#include "sotto/plan/run/planned_device.h"
 #include "sotto/plan/usual_data.h"
 
-namespace sotto::cli {
+namespace sotto::plan {
 
 namespace {
 
@@ -40,16 +40,16 @@ RunLength length_of_run(const train::RunConfig& config, double epoch_length,
 
 }  // namespace
 
-MadePlan make_plan(const RunOptions& options) {
-  const ReadConfig read = read_run_config(options);
+MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
+  const ReadConfig read = read_config(run, name_config(run, noted));
   const train::RunConfig& config = read.config;
   const PlannedDevice device = planned_device(config);
   const bool is_text = config.model.is_language_model();
   MadePlan made;
   made.model_name = read.model_name;
   if (config.data.train.empty()) {
-    made.source = std::make_shared<data::ExampleList>(plan::usual_data(config));
-    made.request = device.request(config, read.open, plan::usual_shape(config));
+    made.source = std::make_shared<data::ExampleList>(usual_data(config));
+    made.request = device.request(config, read.open, usual_shape(config));
   } else {
     made.data = train::open_run_data(config, std::nullopt, {});
     made.request = device.request(config, read.open, made.data->shape());
@@ -60,32 +60,32 @@ MadePlan make_plan(const RunOptions& options) {
   double length = planned_length;
   std::string name = made.source->name();
   if (!made.data) {
-    if (!is_text) length = plan::kUsualSeconds;
+    if (!is_text) length = kUsualSeconds;
     name = is_text ? "a thousand rows, as no --train was named"
                    : "LibriSpeech train-clean-100, as no --train was named";
   }
   if (!is_text) name += " (" + hours_text(length) + ")";
-  made.planner = std::make_shared<plan::Planner>(made.request, *made.source);
-  const RunLength run = length_of_run(
+  made.planner = std::make_shared<Planner>(made.request, *made.source);
+  const RunLength length_of_all = length_of_run(
       config, length,
       std::llround(static_cast<double>(made.planner->steps_an_epoch()) * length / planned_length));
-  made.facts = {.device_name = device.name,
+  made.facts = {.device_name = device.budget.device_name,
                 .is_elsewhere = device.is_elsewhere,
-                .budget_bytes = device.budget_bytes,
+                .budget_bytes = device.budget.bytes,
                 .constant_bytes = device.constant_bytes,
                 .data_name = std::move(name),
-                .run_length = run.length,
-                .run_name = run.name,
+                .run_length = length_of_all.length,
+                .run_name = length_of_all.name,
                 .is_text = is_text};
   made.plan = made.planner->plan();
   made.facts.host =
-      choose_besides(made.plan.best, made.request, *made.source, length, made.data.get());
+      choose_host_settings(made.plan.best, made.request, *made.source, length, made.data.get());
   if (device.is_elsewhere)
     made.facts.host.reasons.push_back(
         {.key = "device",
          .value = made.request.config.device,
-         .why = fmt::format("planned for {}, by its data sheet", device.name)});
+         .why = fmt::format("planned for {}, by its data sheet", device.budget.device_name)});
   return made;
 }
 
-}  // namespace sotto::cli
+}  // namespace sotto::plan

@@ -1,4 +1,4 @@
-#include "cli/commands/model_choice.h"
+#include "sotto/plan/run/model_choice.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "sotto/core/files/hub_cache.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 
-namespace sotto::cli {
+namespace sotto::plan {
 
 namespace {
 
@@ -75,4 +75,4 @@ ModelChoice choose_model(const std::string& name) {
           .notes = std::move(found.notes)};
 }
 
-}  // namespace sotto::cli
+}  // namespace sotto::plan

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace sotto::device {
+namespace sotto {
 
 struct CgroupLimits {
   // The lowest memory limit; nothing where none is set. Version 1 writes "none" as a number beyond
@@ -23,4 +23,4 @@ struct CgroupLimits {
 // Limits of this process as the tree below `root` ("/" but in tests) states them.
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root);
 
-}  // namespace sotto::device
+}  // namespace sotto

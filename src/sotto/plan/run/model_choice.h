@@ -7,7 +7,7 @@
 
 #include "sotto/models/hugging_face.h"
 
-namespace sotto::cli {
+namespace sotto::plan {
 
 struct ModelChoice {
   models::ModelOptions options;
@@ -22,4 +22,4 @@ struct ModelChoice {
 // Throws ConfigError or DataError where there is no such model.
 ModelChoice choose_model(const std::string& name);
 
-}  // namespace sotto::cli
+}  // namespace sotto::plan

@@ -1,11 +1,11 @@
-#include "sotto/device/cgroup.h"
+#include "sotto/core/cgroup.h"
 
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"
 #include "support/temp_folder.h"
 
-namespace sotto::device {
+namespace sotto {
 namespace {
 
 using test::kGiB;
@@ -104,4 +104,4 @@ TEST_F(Cgroup, BrokenFilesAreAsAbsent) {
 }
 
 }  // namespace
-}  // namespace sotto::device
+}  // namespace sotto

@@ -1,0 +1,202 @@
+#include "sotto/plan/ladder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "sotto/data/batch/example_list.h"
+#include "sotto/plan/usual_data.h"
+
+namespace sotto::plan {
+
+namespace {
+
+using train::RunConfig;
+
+constexpr const char* kSlower = "slower, the same result";
+
+// The items that are at most as long as 95 of 100.
+data::ExampleList without_longest(const data::Source& source, double& limit_s) {
+  std::vector<float> lengths = source.lengths();
+  std::vector<float> sorted = lengths;
+  const auto place = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size()));
+  std::ranges::nth_element(sorted, sorted.begin() + place);
+  const float limit = sorted[static_cast<size_t>(place)];
+  std::vector<data::Example> kept;
+  std::vector<float> kept_lengths;
+  for (int64_t i = 0; i < source.num_items(); ++i) {
+    if (lengths[static_cast<size_t>(i)] > limit) continue;
+    kept.push_back(source.dry_at(i));
+    kept_lengths.push_back(lengths[static_cast<size_t>(i)]);
+  }
+  limit_s = double{limit};
+  return data::ExampleList(std::move(kept), std::move(kept_lengths));
+}
+
+// From rung to rung, each with those below it that save something.
+class Climb {
+ public:
+  Climb(const PlanRequest& request, const data::Source& source, const PlannedEpoch& epoch,
+        int64_t least_bytes)
+      : request_(request), source_(source), epoch_(epoch), lowest_bytes_(least_bytes) {}
+
+  std::vector<Rung> take() { return std::move(rungs_); }
+
+  // Where things lie, and what is kept.
+  void place() {
+    const auto at = [&](const char* name, nn::Tier tier) {
+      if (request_.open.tier) return;
+      step({.key = "tier", .value = name, .effect = kSlower, .keeps_result = true},
+           [&](RunConfig& changed) { changed.tier = tier; });
+    };
+    at("block", nn::Tier::kBlock);
+    if (!request_.target.is_cuda()) return;
+    if (!request_.open.state)
+      step({.key = "optimizer.state", .value = "host", .effect = kSlower, .keeps_result = true},
+           [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
+    at("host", nn::Tier::kHost);
+  }
+
+  void split() {
+    if (config_.micro_batch > 1 && !config_.adaptive_batching)
+      step({.key = "micro_batch", .value = "1", .effect = kSlower, .keeps_result = true},
+           [](RunConfig& changed) { changed.micro_batch = 1; });
+    if (!config_.model.is_language_model() || request_.open.loss_rows) return;
+    constexpr int64_t kLeastRows = kernels::CrossEntropy::kRowStep;
+    step({.key = "model.loss_rows",
+          .value = std::to_string(kLeastRows),
+          .effect = kSlower,
+          .keeps_result = true},
+         [](RunConfig& changed) { changed.model.decoder_lm.loss_rows = kLeastRows; });
+  }
+
+  void round() {
+    if (!request_.target.has_bf16()) {
+      round_to(train::Numerics::kFp16, "other rounding, and the loss is scaled");
+      step({.key = "precision.moments", .value = "8bit", .effect = "coarser rounding of moments"},
+           [](RunConfig& changed) { changed.precision.moments = optim::Moments::k8Bit; });
+      return;
+    }
+    const bool is_slow = !request_.target.is_cuda() && !request_.target.cpu.bf16;
+    const std::string slow = is_slow ? ", and slow: this processor has no bf16" : "";
+    round_to(train::Numerics::kBf16Exact, "other rounding" + slow);
+    round_to(train::Numerics::kBf16Lean, "coarser rounding of weights and moments" + slow);
+  }
+
+  void freeze() {
+    if (config_.model.family != models::Family::kWav2Vec2) return;
+    step({.key = "model.freeze_feature_encoder",
+          .value = "true",
+          .effect = "the convolutions stay as they are"},
+         [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
+    const int64_t half = config_.model.wav2vec2.layers / 2;
+    step({.key = "model.freeze_layers",
+          .value = std::to_string(half),
+          .effect = "half of the layers stay as they are"},
+         [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
+  }
+
+  void shorten() {
+    if (config_.model.is_language_model()) return shorten_rows();
+    double limit_s = 0.0;
+    const data::ExampleList shorter = without_longest(source_, limit_s);
+    step_with(config_,
+              {.key = "data.max_seconds",
+               .value = fmt::format("{:.1f}", limit_s),
+               .effect = "without the longest 5 of 100 utterances"},
+              shorter, PlannedEpoch(config_, shorter));
+  }
+
+ private:
+  // Other numerics, without parts of the ones before that were set by themselves.
+  void round_to(train::Numerics numerics, const std::string& effect) {
+    const std::vector<train::Numerics> tried = numerics_to_try(request_);
+    const bool is_tried = std::ranges::find(tried, numerics) != tried.end();
+    if (request_.open.numerics && is_tried) return;
+    step({.key = "numerics",
+          .value = std::string(name_of(numerics, train::kNumerics)),
+          .effect = effect},
+         [&](RunConfig& changed) {
+           changed.numerics = numerics;
+           const int64_t small_below = changed.precision.small_below;
+           changed.precision = {};
+           changed.precision.small_below = small_below;
+         });
+  }
+
+  void shorten_rows() {
+    RunConfig shorter = config_;
+    shorter.data.row_tokens /= 2;
+    // A row that is longer than a max_frames of the user's cannot be run.
+    const bool is_fixed = !request_.open.max_frames && config_.max_frames > 0;
+    if (is_fixed && shorter.data.row_tokens > config_.max_frames) return;
+    const data::ExampleList rows = usual_data(shorter);
+    step_with(shorter,
+              {.key = "data.row_tokens",
+               .value = std::to_string(shorter.data.row_tokens),
+               .effect = "tokens see less before them"},
+              rows, PlannedEpoch(shorter, rows));
+  }
+
+  void step(Rung rung, const auto& apply) {
+    RunConfig changed = config_;
+    apply(changed);
+    step_with(changed, std::move(rung), source_, epoch_);
+  }
+
+  // What saves nothing, or what the host has no room for, is not kept.
+  void step_with(const RunConfig& changed, Rung rung, const data::Source& source,
+                 const PlannedEpoch& epoch) {
+    PlanRequest request = request_;
+    request.config = changed;
+    const std::optional<device::MemoryReport> least = least_of(request, source, epoch);
+    if (!least || least->high_water >= lowest_bytes_) return;
+    if (least->host_peak > request_.budget.host_bytes) return;
+    rung.least_bytes = lowest_bytes_ = least->high_water;
+    rungs_.push_back(std::move(rung));
+    config_ = changed;
+  }
+
+  const PlanRequest& request_;
+  const data::Source& source_;
+  const PlannedEpoch& epoch_;
+  // With what was kept.
+  RunConfig config_ = request_.config;
+  int64_t lowest_bytes_;
+  std::vector<Rung> rungs_;
+};
+
+}  // namespace
+
+std::string Rung::to_string() const {
+  return fmt::format("--set {}={} ({})", key, value, effect);
+}
+
+// Times do not matter.
+std::optional<device::MemoryReport> least_of(const PlanRequest& request, const data::Source& source,
+                                             const PlannedEpoch& epoch) {
+  const SearchRequest fixed{.config = request.config,
+                            .shape = request.shape,
+                            .target = request.target,
+                            .rates = {},
+                            .finds_tier = false,
+                            .finds_max_frames = request.open.max_frames};
+  const auto least = Search(fixed, source, epoch).least(request.budget.host_bytes);
+  if (!least) return std::nullopt;
+  return least->memory;
+}
+
+std::vector<Rung> make_ladder(const PlanRequest& request, const data::Source& source,
+                              const PlannedEpoch& epoch, int64_t least_bytes) {
+  Climb climb(request, source, epoch, least_bytes);
+  climb.place();
+  climb.round();
+  climb.split();
+  climb.freeze();
+  climb.shorten();
+  return climb.take();
+}
+
+}  // namespace sotto::plan

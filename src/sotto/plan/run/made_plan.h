@@ -1,0 +1,46 @@
+// A plan with all that it was made of, from the description of a run.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sotto/plan/host_choices.h"
+#include "sotto/plan/planner.h"
+#include "sotto/plan/run/run_description.h"
+#include "sotto/train/step/run_data.h"
+
+namespace sotto::plan {
+
+// What a plan is for, beyond its request.
+struct PlanFacts {
+  std::string device_name;
+  // Whether the card is not the one at hand: its rates are published ones.
+  bool is_elsewhere = false;
+  int64_t budget_bytes = 0;
+  int64_t constant_bytes = 0;
+  std::string data_name;
+  // Of the whole run: seconds, or tokens; and in words: "10 epochs".
+  double run_length = 0.0;
+  std::string run_name;
+  bool is_text = false;
+  // Of an hour on the device; 0: unknown.
+  double price = 0.0;
+  HostChoices host = {};
+};
+
+struct MadePlan {
+  PlanFacts facts;
+  PlanRequest request;
+  // What the planner refers to; the data is absent where none is named.
+  std::shared_ptr<train::RunData> data;
+  std::shared_ptr<data::Source> source;
+  std::shared_ptr<Planner> planner;
+  Plan plan;
+  // What numbered folders of plans without a name begin with.
+  std::string model_name;
+};
+
+// Throws Infeasible where nothing fits.
+MadePlan make_plan(const RunDescription& run, const train::Note& noted = {});
+
+}  // namespace sotto::plan

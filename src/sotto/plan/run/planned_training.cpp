@@ -1,0 +1,116 @@
+#include "sotto/plan/run/planned_training.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sotto/core/error.h"
+#include "sotto/core/files/atomic_folder.h"
+#include "sotto/plan/run/decided_run.h"
+#include "sotto/train/checkpoint/run_name.h"
+#include "sotto/train/run/run_files.h"
+
+namespace sotto::plan {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPlanFile = "plan.yaml";
+
+// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+fs::path numbered_folder(const std::string& model, bool resumes, const train::Note& noted) {
+  const fs::path runs = train::kRunsFolder;
+  if (resumes) {
+    if (const std::optional<fs::path> newest = train::newest_run(runs, model)) {
+      train::tell(noted, fmt::format("resuming {}, the newest run of {}", newest->string(), model));
+      return *newest;
+    }
+  }
+  const fs::path folder = train::next_run_folder(runs, model);
+  train::tell(noted, fmt::format("files of this run go to {}", folder.string()));
+  return folder;
+}
+
+fs::path folder_of(const TrainingRequest& request, const NamedConfig& named,
+                   const train::Note& noted) {
+  if (!request.folder.empty()) return request.folder;
+  const ReadConfig read = read_config(request.run, named);
+  if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
+  return numbered_folder(read.model_name, request.resumes || named.request.resumes, noted);
+}
+
+}  // namespace
+
+// The folder is locked before anything in it is looked at.
+PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents events)
+    : events_(std::move(events)) {
+  const NamedConfig named = name_config(request.run, events_.run.noted);
+  lock_ = std::make_shared<const FolderLock>(folder_of(request, named, events_.run.noted));
+  checkpoint_ = train::choose_checkpoint(
+      *lock_, train::request_with(named.request, request.resumes), events_.run.warned);
+  const ReadConfig read = read_config(request.run, named, checkpoint_);
+  check_has_data(read.config);
+  if (!checkpoint_ && !request.run.config.empty())
+    check_is_another(folder() / train::kConfigFile, request.run.config);
+  open_ = read.open;
+  opened_ = std::make_unique<device::OpenedDevice>(
+      read.config.memory, read.config.device, request.pretended_device, read.config.deterministic);
+  make_trainer(read, events_.run);
+}
+
+train::RunConfig PlannedTraining::decide(const train::RunConfig& config, train::RunData& data) {
+  DecidedRun decided = decide_open(config, open_, *opened_, data);
+  plan_yaml_ = std::move(decided.plan_yaml);
+  train::tell(events_.decided, decided.reasons);
+  return std::move(decided.config);
+}
+
+void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents events) {
+  // The run's folder is there when the plan is told.
+  events.planned = [this, show = events.planned](const train::RunPlan& plan) {
+    const std::string text = std::exchange(plan_yaml_, {});
+    if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
+    train::tell(show, plan);
+  };
+  train::RunRequest request{.config = read.config,
+                            .folder = folder(),
+                            .budget_bytes = opened_->budget_bytes,
+                            .device = opened_->device,
+                            .lock = lock_,
+                            .resume_from = checkpoint_,
+                            .inits_whole_model = read.inits_whole_model};
+  if (open_.any())
+    request.decide = [this](const train::RunConfig& config, train::RunData& data) {
+      return decide(config, data);
+    };
+  try {
+    trainer_ = std::make_unique<train::Trainer>(std::move(request), std::move(events));
+  } catch (const Infeasible&) {
+    // A plan that finds no way says itself what would help.
+    if (!open_.any()) advise(read.config, checkpoint_.has_value());
+    throw;
+  }
+}
+
+train::RunSummary PlannedTraining::run() {
+  try {
+    return trainer_->run();
+  } catch (const OutOfMemory&) {
+    advise(trainer_->config(), trainer_->plan().first_step > 1);
+    throw;
+  }
+}
+
+// Whatever happens here, the reason of the run's end stays.
+void PlannedTraining::advise(const train::RunConfig& config, bool is_resumed) const {
+  if (!events_.advised) return;
+  try {
+    events_.advised(ladder_text(config, *opened_, is_resumed));
+  } catch (const std::exception& error) {
+    train::tell(events_.run.warned,
+                fmt::format("what would help could not be worked out: {}", error.what()));
+  }
+}
+
+}  // namespace sotto::plan

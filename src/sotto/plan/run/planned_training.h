@@ -1,0 +1,68 @@
+// A run inside its budget, from its description to its end: what `sotto train` and the library's
+// Training are. It finds the checkpoint to go on from, decides what is open, and says what would
+// help where memory does not suffice.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sotto/core/files/folder_lock.h"
+#include "sotto/device/opened_device.h"
+#include "sotto/plan/host_choices.h"
+#include "sotto/plan/run/run_description.h"
+#include "sotto/train/run/trainer.h"
+
+namespace sotto::plan {
+
+struct TrainingRequest {
+  RunDescription run;
+  // Where its files go; empty: runs/NAME, or a numbered folder of its model where it has no name.
+  std::filesystem::path folder = {};
+  // Goes on from the newest checkpoint.
+  bool resumes = false;
+  // A card whose memory and abilities are laid over the GPU.
+  std::string pretended_device = {};
+};
+
+struct TrainingEvents {
+  train::RunEvents run = {};
+  // What was decided, and why; not where nothing was open.
+  std::function<void(const std::vector<Reason>&)> decided = {};
+  // What could be given up, in lines, before the error that ends a run for want of memory.
+  std::function<void(const std::string&)> advised = {};
+};
+
+class PlannedTraining {
+ public:
+  // Reads configuration and data, plans, allocates. Throws ConfigError, DataError and Infeasible
+  // before anything was trained.
+  PlannedTraining(const TrainingRequest& request, TrainingEvents events);
+  // The run's events end up here.
+  PlannedTraining(const PlannedTraining&) = delete;
+  PlannedTraining& operator=(const PlannedTraining&) = delete;
+
+  const std::filesystem::path& folder() const { return lock_->folder(); }
+  train::Trainer& trainer() { return *trainer_; }
+
+  // As Trainer::run().
+  train::RunSummary run();
+
+ private:
+  train::RunConfig decide(const train::RunConfig& config, train::RunData& data);
+  void make_trainer(const ReadConfig& read, train::RunEvents events);
+  void advise(const train::RunConfig& config, bool is_resumed) const;
+
+  TrainingEvents events_;
+  std::shared_ptr<const FolderLock> lock_;
+  std::optional<std::filesystem::path> checkpoint_;
+  OpenChoices open_;
+  std::unique_ptr<device::OpenedDevice> opened_;
+  std::string plan_yaml_;
+  std::unique_ptr<train::Trainer> trainer_;
+};
+
+}  // namespace sotto::plan

@@ -1,0 +1,91 @@
+#include "sotto/plan/run/planned_training.h"
+
+#include <gtest/gtest.h>
+
+#include "sotto/core/config/config.h"
+#include "sotto/core/config/config_yaml.h"
+#include "sotto/core/error.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+#include "support/tiny_corpus.h"
+
+namespace sotto::plan {
+namespace {
+
+using test::contains;
+
+class PlannedTrainingTest : public ::testing::Test {
+ protected:
+  // All of its settings are named: nothing is open.
+  PlannedTrainingTest() {
+    train::RunConfig config = test::tiny_config();
+    config.data.train = test::write_tiny_corpus(folder_.path(), "train", 8, 1);
+    config.memory = MemorySize::parse("64MiB");
+    config.epochs = 2;
+    config.checkpoint_every = 1;
+    folder_.write("tiny.yaml", format_yaml(write_options(config)));
+    request_ = {.run = {.config = (folder_.path() / "tiny.yaml").string()},
+                .folder = folder_.path() / "run"};
+  }
+
+  // Ends for want of memory: every attempt finds its arena full. Returns what was advised.
+  std::string advice_of_failing_run() {
+    std::string advice;
+    std::unique_ptr<PlannedTraining> training;
+    TrainingEvents events{.advised = [&](const std::string& text) { advice = text; }};
+    events.run.restarted = [&](const train::Restart&) {
+      training->trainer().arena().inject_failure(1);
+    };
+    training = std::make_unique<PlannedTraining>(request_, events);
+    training->trainer().arena().inject_failure(1);
+    EXPECT_PRED2(contains, test::message_of<OutOfMemory>([&] { training->run(); }),
+                 "no memory after");
+    return advice;
+  }
+
+  test::TempFolder folder_;
+  TrainingRequest request_;
+};
+
+TEST_F(PlannedTrainingTest, AdvisesWhereARunEndsForWantOfMemory) {
+  const std::string advice = advice_of_failing_run();
+  EXPECT_PRED2(contains, advice, "What to try, from what costs least; each with all before it:\n");
+  EXPECT_PRED2(contains, advice, "  as it is: needs ");
+  EXPECT_PRED2(contains, advice, "  --set tier=block (slower, the same result): needs ");
+  EXPECT_PRED2(contains, advice, "  --set numerics=bf16-exact (");
+}
+
+// What it has learned so far was of its own data, in its own arithmetic.
+TEST_F(PlannedTrainingTest, AdvisesARunThatGoesOnToKeepItsResult) {
+  request_.run.max_steps = 1;
+  PlannedTraining(request_, {}).run();
+  request_.run = {.config = request_.run.config};
+  request_.resumes = true;
+  const std::string advice = advice_of_failing_run();
+  EXPECT_PRED2(contains, advice, "  --set tier=block (slower, the same result): needs ");
+  EXPECT_FALSE(contains(advice, "numerics"));
+  EXPECT_FALSE(contains(advice, "data."));
+}
+
+TEST_F(PlannedTrainingTest, DecidesNothingThatIsNamed) {
+  bool has_decided = false;
+  PlannedTraining(request_, {.decided = [&](const auto&) { has_decided = true; }}).run();
+  EXPECT_FALSE(has_decided);
+  EXPECT_FALSE(std::filesystem::exists(request_.folder / "plan.yaml"));
+}
+
+TEST_F(PlannedTrainingTest, TellsAndKeepsWhatItDecided) {
+  request_.run.settings = {"tier=auto"};
+  std::vector<std::string> keys;
+  PlannedTraining training(request_, {.decided = [&](const std::vector<Reason>& reasons) {
+                             for (const Reason& reason : reasons) keys.push_back(reason.key);
+                           }});
+  EXPECT_EQ(keys.front(), "tier");
+  // Written with the run's first file.
+  EXPECT_FALSE(std::filesystem::exists(request_.folder / "plan.yaml"));
+  training.run();
+  EXPECT_TRUE(std::filesystem::exists(request_.folder / "plan.yaml"));
+}
+
+}  // namespace
+}  // namespace sotto::plan
