@@ -7,10 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/files/run_record.h"
 #include "sotto/core/units.h"
+#include "sotto/report/table.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
 
@@ -50,6 +52,25 @@ TEST_F(Train, LearnsAndLeavesItsFiles) {
   const nlohmann::json evaluated = nlohmann::json::parse(eval.out);
   EXPECT_EQ(evaluated["wer"]["rate"], summary["best_wer"]);
   EXPECT_EQ(evaluated["sentences"].size(), 12u);
+}
+
+// All that is decided, in a terminal of 80 by 24; in full it stands in plan.yaml.
+TEST_F(Train, ShowsItsDecisionsOnOneScreen) {
+  const CommandResult result = train("run", {"--max-steps", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string shown = result.err.substr(0, result.err.find("memory of the first step"));
+  int64_t num_lines = 0;
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line); ++num_lines)
+    EXPECT_LE(report::display_width(line), 80) << line;
+  EXPECT_LE(num_lines, 24);
+  for (const char* key : {"numerics", "optimizer.state", "tier", "max_frames",
+                          "data.loader_threads", "checkpoint_seconds", "evaluation"})
+    EXPECT_PRED2(contains, shown, "\n" + std::string(key) + "  ");
+  EXPECT_FALSE(contains(shown, "whatever is kept"));
+  EXPECT_PRED2(contains, content_of(run("run") / "plan.yaml"), "whatever is kept");
+  const CommandResult verbose = train("verbose", {"--max-steps", "1", "--verbose"});
+  EXPECT_PRED2(contains, verbose.err, "whatever is kept");
 }
 
 TEST_F(Train, GoesOnToTheBitAfterAKill) {

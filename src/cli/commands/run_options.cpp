@@ -31,7 +31,7 @@ void add_trial_options(CLI::App& command, TrialOptions& options) {
 }
 
 std::unique_ptr<train::Rehearsal> make_rehearsal(const TrialOptions& options) {
-  return plan::make_rehearsal(options.run, options.pretended, log_note, log_reasons);
+  return plan::make_rehearsal(options.run, options.pretended, log_note, show_reasons);
 }
 
 }  // namespace sotto::cli

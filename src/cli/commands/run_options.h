@@ -24,7 +24,7 @@ struct TrialOptions {
 };
 void add_trial_options(CLI::App& command, TrialOptions& options);
 
-// Logs what was decided.
+// Shows what was decided.
 std::unique_ptr<train::Rehearsal> make_rehearsal(const TrialOptions& options);
 
 }  // namespace sotto::cli

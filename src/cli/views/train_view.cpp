@@ -62,9 +62,13 @@ std::string budget_text(const train::RunPlan& plan) {
 
 }  // namespace
 
-void log_reasons(const std::vector<plan::Reason>& reasons) {
-  for (const plan::Reason& reason : reasons)
-    spdlog::info("{}: {}: {}", reason.key, reason.value, reason.why);
+void show_reasons(const std::vector<plan::Reason>& reasons) {
+  Table table({{"decided"}, {"value"}, {"because"}});
+  for (const plan::Reason& reason : reasons) {
+    table.add_row({reason.key, reason.value, reason.brief});
+    spdlog::debug("{}: {}: {}", reason.key, reason.value, reason.why);
+  }
+  print(table.to_string() + "\n");
 }
 
 void log_note(const std::string& text) {

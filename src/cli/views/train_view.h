@@ -32,8 +32,8 @@ struct TrainProgress {
   double seconds_left = 0.0;
 };
 
-// Of what was decided before a run, into the log.
-void log_reasons(const std::vector<plan::Reason>& reasons);
+// What was decided before a run: a table; with --verbose whole reasons too, in the log.
+void show_reasons(const std::vector<plan::Reason>& reasons);
 void log_note(const std::string& text);
 
 // Handlers that print; the view must outlive the run.

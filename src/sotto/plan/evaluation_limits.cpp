@@ -9,7 +9,9 @@ Reason tell_evaluation(const Way& way, const PlanRequest& request, const data::S
   const train::Fit fit = train::fit_recognition(dry, dev, request.budget, way.fit.limits);
   return {
       .key = "evaluation",
-      .value = fmt::format("{} frames at once", fit.limits.max_frames),
+      .value = fmt::format("{} frames", fit.limits.max_frames),
+      .brief = fmt::format("at once, in {} of {}", format_bytes(fit.worst.high_water),
+                           format_bytes(request.budget.bytes)),
       .why = fmt::format("beside what training keeps that takes {} of {}: nothing is kept for "
                          "a backward",
                          format_bytes(fit.worst.high_water), format_bytes(request.budget.bytes)),

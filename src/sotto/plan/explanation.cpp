@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
@@ -36,35 +37,53 @@ std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
          "of the loss";
 }
 
-std::string why_numerics(const Plan& plan, const PlanRequest& request) {
-  const Way& best = plan.best;
-  if (!request.target.is_cuda())
-    return "the most exact arithmetic with which the run fits; a CPU computes in fp32 whatever is "
-           "kept, so that others would save memory alone";
-  const Way* const other = fastest_of(
-      plan.others, [&](const Way& way) { return way.config.numerics != best.config.numerics; });
-  if (other == nullptr) return "the only arithmetic with which the run fits";
-  const std::string name(name_of(other->config.numerics, kNumerics));
-  if (other->time.total_s() < best.time.total_s())
-    return fmt::format(
-        "the most exact arithmetic that is not much slower: {} would be {:.2f} times as fast", name,
-        times(best, *other));
-  return fmt::format("{:.2f} times as fast as {}, the next", times(*other, best), name);
+// In a few words, and in full.
+struct Why {
+  std::string brief;
+  std::string full;
+};
+
+// Short enough to be both.
+Why short_why(const std::string& text) {
+  return {.brief = text, .full = text};
 }
 
-std::string why_state(const Plan& plan, const PlanRequest& request) {
+Why why_numerics(const Plan& plan, const PlanRequest& request) {
   const Way& best = plan.best;
-  if (!request.target.is_cuda()) return "what a CPU calls its host is the same memory";
+  if (!request.target.is_cuda())
+    return {"the most exact with which the run fits",
+            "the most exact arithmetic with which the run fits; a CPU computes in fp32 whatever is "
+            "kept, so that others would save memory alone"};
+  const Way* const other = fastest_of(
+      plan.others, [&](const Way& way) { return way.config.numerics != best.config.numerics; });
+  if (other == nullptr) return short_why("the only arithmetic with which the run fits");
+  const std::string name(name_of(other->config.numerics, kNumerics));
+  if (other->time.total_s() < best.time.total_s())
+    return {"the most exact that is not much slower",
+            fmt::format(
+                "the most exact arithmetic that is not much slower: {} would be {:.2f} times as "
+                "fast",
+                name, times(best, *other))};
+  return short_why(fmt::format("{:.2f} times as fast as {}, the next", times(*other, best), name));
+}
+
+Why why_state(const Plan& plan, const PlanRequest& request) {
+  const Way& best = plan.best;
+  if (!request.target.is_cuda())
+    return {"a CPU has one memory", "what a CPU calls its host is the same memory"};
   const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
   const Way* const other = fastest_of(plan.others, [&](const Way& way) {
     return way.config.numerics == best.config.numerics &&
            way.config.optimizer.state != best.config.optimizer.state;
   });
   if (other == nullptr)
-    return is_on_host ? "on the device the run would not fit" : "the host has no room for it";
-  return fmt::format(
-      "{:.2f} times as fast as with it on the {}", times(*other, best),
-      is_on_host ? "device, which leaves less room for activations" : "host, whose link is slower");
+    return short_why(is_on_host ? "on the device the run would not fit"
+                                : "the host has no room for it");
+  return {fmt::format("{:.2f} times as fast as on the {}", times(*other, best),
+                      is_on_host ? "device" : "host"),
+          fmt::format("{:.2f} times as fast as with it on the {}", times(*other, best),
+                      is_on_host ? "device, which leaves less room for activations"
+                                 : "host, whose link is slower")};
 }
 
 // The same.
@@ -84,23 +103,26 @@ std::string rule_of_tier(const Plan& plan, const PlanRequest& request) {
       times(*all_again, plan.best));
 }
 
-std::string why_tier(const Way& best, const PlanRequest& request) {
-  const std::string taken =
-      fmt::format("the largest micro-batch takes {} of {}", format_bytes(best.fit.worst.high_water),
-                  format_bytes(request.budget.bytes));
-  if (best.config.tier == nn::Tier::kNone) return taken + ", with all that backward needs";
-  return fmt::format("as much is kept for backward as there is room for: {}", taken);
+Why why_tier(const Way& best, const PlanRequest& request) {
+  const std::string brief = fmt::format("takes {} of {}", format_bytes(best.fit.worst.high_water),
+                                        format_bytes(request.budget.bytes));
+  const std::string taken = "the largest micro-batch " + brief;
+  if (best.config.tier == nn::Tier::kNone) return {brief, taken + ", with all that backward needs"};
+  return {brief, fmt::format("as much is kept for backward as there is room for: {}", taken)};
 }
 
-std::string why_frames(const Way& best, const PlanRequest& request) {
-  if (best.config.max_frames == 0) return "a step fits in one micro-batch";
+Why why_frames(const Way& best, const PlanRequest& request) {
+  if (best.config.max_frames == 0) return short_why("a step fits in one micro-batch");
   if (best.micro_batches == 1)
-    return "a step of median length fits in one micro-batch; longer ones are split";
+    return {"steps beyond the median length are split",
+            "a step of median length fits in one micro-batch; longer ones are split"};
   const char* const others =
       request.open.tier
           ? "larger ones would leave room for less that is kept, smaller ones would be slower"
           : "of the sizes that fit, that is the fastest";
-  return fmt::format("a step goes in {} micro-batches; {}", best.micro_batches, others);
+  return {
+      fmt::format("{} micro-batches in a step", best.micro_batches),
+      fmt::format("a step of median length has {} micro-batches; {}", best.micro_batches, others)};
 }
 
 // The node of "optimizer.state".
@@ -117,32 +139,32 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
                                const HostChoices& host) {
   const train::RunConfig& config = plan.best.config;
   std::vector<Reason> reasons;
+  // `rule`: what guides say, behind the whole reason.
+  const auto add = [&](const char* key, std::string value, const Why& why,
+                       const std::string& rule = {}) {
+    reasons.push_back(
+        {.key = key, .value = std::move(value), .brief = why.brief, .why = why.full + rule});
+  };
   if (request.open.numerics)
-    reasons.push_back({.key = "numerics",
-                       .value = std::string(name_of(config.numerics, kNumerics)),
-                       .why = why_numerics(plan, request) + rule_of_numerics(plan.best, request)});
+    add("numerics", std::string(name_of(config.numerics, kNumerics)), why_numerics(plan, request),
+        rule_of_numerics(plan.best, request));
   if (request.open.state)
-    reasons.push_back({.key = "optimizer.state",
-                       .value = std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
-                       .why = why_state(plan, request)});
+    add("optimizer.state", std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+        why_state(plan, request));
   if (request.open.tier)
-    reasons.push_back({.key = "tier",
-                       .value = config.tier.to_string(),
-                       .why = why_tier(plan.best, request) + rule_of_tier(plan, request)});
+    add("tier", config.tier.to_string(), why_tier(plan.best, request), rule_of_tier(plan, request));
   if (request.open.max_frames)
-    reasons.push_back({.key = "max_frames",
-                       .value = std::to_string(config.max_frames),
-                       .why = why_frames(plan.best, request)});
+    add("max_frames", std::to_string(config.max_frames), why_frames(plan.best, request));
   if (config.micro_batch != request.config.micro_batch)
-    reasons.push_back({.key = "micro_batch",
-                       .value = std::to_string(config.micro_batch),
-                       .why = "more utterances at once fill no device better"});
-  if (request.open.loss_rows && config.model.is_language_model())
-    reasons.push_back({.key = "model.loss_rows",
-                       .value = std::to_string(config.model.decoder_lm.loss_rows),
-                       .why = config.model.decoder_lm.loss_rows == 0
-                                  ? "there is room for the logits that suit the device"
-                                  : "logits of more tokens at once would leave room for less"});
+    add("micro_batch", std::to_string(config.micro_batch),
+        short_why("more utterances at once fill no device better"));
+  if (request.open.loss_rows && config.model.is_language_model()) {
+    const int64_t rows = config.model.decoder_lm.loss_rows;
+    add("model.loss_rows", std::to_string(rows),
+        rows == 0 ? short_why("there is room for the logits that suit the device")
+                  : Why{.brief = "more at once would leave less room",
+                        .full = "logits of more tokens at once would leave room for less"});
+  }
   reasons.insert(reasons.end(), host.reasons.begin(), host.reasons.end());
   return reasons;
 }

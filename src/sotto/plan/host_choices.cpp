@@ -26,16 +26,17 @@ constexpr int64_t kWorkersAbove = 32'000'000'000;
 
 Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& host) {
   int64_t& threads = config.data.loader_threads;
-  std::string why;
+  std::string brief, why;
   if (config.model.is_language_model()) {
     threads = 1;
-    why = "rows of text are read, not decoded";
+    brief = why = "rows of text are read, not decoded";
   } else if (!is_cuda) {
     threads = 1;
+    brief = "it decodes ahead, the others compute";
     why = "the CPU computes; one thread decodes ahead of it";
   } else {
     threads = std::clamp<int64_t>(host.num_cores - 1, 1, kMostThreads);
-    why = fmt::format("{} cores, one of them for the step", host.num_cores);
+    brief = why = fmt::format("{} cores, one of them for the step", host.num_cores);
   }
   if (host.total_bytes < kWorkersAbove) {
     why += fmt::format(
@@ -43,19 +44,22 @@ Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& h
         "decode ahead takes at most {}",
         format_bytes(train::loader_bytes(config.data)));
   }
-  return {.key = "data.loader_threads", .value = std::to_string(threads), .why = why};
+  return {
+      .key = "data.loader_threads", .value = std::to_string(threads), .brief = brief, .why = why};
 }
 
 Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes) {
   const bool is_kept = config.epochs > 1 && decoded_bytes <= static_cast<double>(room_bytes);
   config.data.cache = is_kept ? data::CacheKind::kMemory : data::CacheKind::kNone;
   const std::string size = format_bytes(std::llround(decoded_bytes));
+  std::string brief = fmt::format("{} decoded, more than the RAM allows", size);
   std::string why;
   if (is_kept) {
+    brief = fmt::format("{} decoded, which fits into the RAM", size);
     why = fmt::format("all audio takes {} decoded, which fits beside the run", size);
     if (decoded_bytes > kCachedBelow) why += "; guides keep less than 10 GB";
   } else if (config.epochs == 1) {
-    why = "in one epoch nothing comes again";
+    brief = why = "in one epoch nothing comes again";
   } else {
     why = fmt::format(
         "all audio takes {} decoded, a quarter of the free RAM is {}: it is decoded "
@@ -65,6 +69,7 @@ Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes)
   }
   return {.key = "data.cache",
           .value = std::string(name_of(config.data.cache, data::kCacheKinds)),
+          .brief = brief,
           .why = why};
 }
 
@@ -85,11 +90,13 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
   config.checkpoint_seconds =
       60.0 *
       std::ceil(std::max(kLeastIntervalSeconds, kPartsBetweenCheckpoints * writing_s) / 60.0);
+  const double percent = 100.0 * writing_s / config.checkpoint_seconds;
   return {.key = "checkpoint_seconds",
           .value = format_duration(config.checkpoint_seconds),
+          .brief = fmt::format("{} each, {:.1f} % of the time", format_bytes(bytes), percent),
           .why = fmt::format("a checkpoint has about {}: at 200 MB/s writing takes {:.1f} % of the "
                              "time at most, and so much work can be lost",
-                             format_bytes(bytes), 100.0 * writing_s / config.checkpoint_seconds)};
+                             format_bytes(bytes), percent)};
 }
 
 // What cuts or leaves out utterances changes the result, so that it is never the budget's choice.
@@ -100,19 +107,23 @@ Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
     return double{lengths[place]};
   };
   const double longest_s = at_share(1.0);
+  std::string brief = fmt::format("the longest, {:.1f} s, fits whole", longest_s);
   std::string why = fmt::format(
       "nothing need be cut: the longest utterance, {:.1f} s, fits whole (half are below {:.1f} s, "
       "99 of 100 below {:.1f} s)",
       longest_s, at_share(0.5), at_share(0.99));
-  if (config.data.too_large != data::Policy::kError)
+  if (config.data.too_large != data::Policy::kError) {
+    brief = fmt::format("the longest that is left has {:.1f} s", longest_s);
     why = fmt::format(
         "what does not fit alone is dealt with so; the longest that is left has {:.1f} s (half are "
         "below {:.1f} s, 99 of 100 below {:.1f} s)",
         longest_s, at_share(0.5), at_share(0.99));
+  }
   if (longest_s > 30.0)
     why += "; guides cut above 30 s because a long one pads all others, and nothing is padded here";
   return {.key = "data.too_large",
           .value = std::string(name_of(config.data.too_large, data::kTooLongPolicies)),
+          .brief = brief,
           .why = why};
 }
 

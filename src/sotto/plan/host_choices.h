@@ -17,6 +17,8 @@ struct Reason {
   // "optimizer.state"; of what is no setting a word.
   std::string key;
   std::string value;
+  // In a few words, for a table; and with its numbers.
+  std::string brief;
   std::string why;
   bool is_setting = true;
 };

@@ -44,13 +44,6 @@ std::string fixed_text(const PlanRequest& request) {
   return fmt::format(" ({} {} fixed)", fmt::join(fixed, ", "), fixed.size() == 1 ? "is" : "are");
 }
 
-const data::Source& with_items(const data::Source& source) {
-  if (source.num_items() > 0) return source;
-  throw ConfigError({.attempted = "planning a run",
-                     .found = fmt::format("{} has no utterances", source.name()),
-                     .expected = "at least one to plan for"});
-}
-
 bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
   return batch.kind == data::EffectiveBatch::Kind::kSeconds || batch.utterances > utterances;
 }
@@ -83,7 +76,7 @@ Search& Planner::search_of(Branch& branch) {
 }
 
 Planner::Planner(PlanRequest request, const data::Source& source)
-    : request_(std::move(request)), source_(with_items(source)), epoch_(request_.config, source_) {
+    : request_(std::move(request)), source_(source), epoch_(request_.config, source_) {
   if (!request_.open.numerics)
     train::check_arithmetic(request_.config.arithmetic(), request_.target);
   const data::EffectiveBatch& batch = request_.config.effective_batch;

@@ -6,6 +6,8 @@
 #include <limits>
 #include <ranges>
 
+#include "sotto/core/error.h"
+
 namespace sotto::plan {
 
 namespace {
@@ -39,6 +41,10 @@ int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<f
 }  // namespace
 
 PlannedEpoch::PlannedEpoch(const train::RunConfig& config, const data::Source& source) {
+  if (source.num_items() == 0)
+    throw ConfigError({.attempted = "planning a run",
+                       .found = fmt::format("{} has no utterances", source.name()),
+                       .expected = "at least one to plan for"});
   const std::vector<float> lengths = source.lengths();
   order = data::Sampler({.seed = static_cast<uint64_t>(config.seed),
                          .batch = config.effective_batch,

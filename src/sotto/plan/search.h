@@ -52,6 +52,7 @@ std::span<const nn::Tier> tiers_of(const device::Target& target);
 
 // The first epoch of a run, and its step of median length, which times are told for.
 struct PlannedEpoch {
+  // Throws ConfigError where there is nothing to plan for.
   PlannedEpoch(const train::RunConfig& config, const data::Source& source);
 
   data::EpochOrder order;

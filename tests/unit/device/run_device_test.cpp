@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/device_table.h"
+#include "sotto/device/host_info.h"
 #include "sotto/device/staging_buffer.h"
 #include "support/thrown.h"
 

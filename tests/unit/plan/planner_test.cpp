@@ -87,14 +87,13 @@ TEST_F(PlannerTest, AFixedSplitOrMixOfTiersIsNeverFaster) {
   for (const int64_t percent : {200, 400}) {
     request_.open = {.numerics = false};
     const double free = plan_in(least() * percent / 100).best.time.total_s();
-    int64_t num_fitting = 0, num_tried = 0;
+    int64_t num_fitting = 0, num_refused = 0;
     const auto expect_no_faster = [&](const std::string& what) {
-      ++num_tried;
       try {
         EXPECT_GE(plan().best.time.total_s(), free) << what << " in " << percent << " %";
         ++num_fitting;
       } catch (const Infeasible&) {
-        // It does not fit.
+        ++num_refused;
       }
     };
     request_.open = {.numerics = false, .max_frames = false};
@@ -108,7 +107,7 @@ TEST_F(PlannerTest, AFixedSplitOrMixOfTiersIsNeverFaster) {
       request_.config.tier = nn::LayerTiers::parse(mix);
       expect_no_faster(mix);
     }
-    EXPECT_GT(2 * num_fitting, num_tried);
+    EXPECT_GT(num_fitting, num_refused);
   }
 }
 

@@ -84,6 +84,7 @@ MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
     made.facts.host.reasons.push_back(
         {.key = "device",
          .value = made.request.config.device,
+         .brief = "by its data sheet",
          .why = fmt::format("planned for {}, by its data sheet", device.budget.device_name)});
   return made;
 }

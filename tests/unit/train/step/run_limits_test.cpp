@@ -96,12 +96,13 @@ TEST_F(RunLimitsTest, LabelsOfALongerUtteranceDoNotCountForShorterOnes) {
   const StepBudget budget{.bytes = dry_.run_micro_batch({&alone, 1}, settings_.tier).high_water};
   data::Example longer = examples.front();
   longer.rows = 2 * largest.rows;
-  longer.labels.assign(static_cast<size_t>(20 * largest.labels), 1);
+  longer.labels.assign(static_cast<size_t>(400 * largest.labels), 1);
   examples.push_back(longer);
-  std::vector<float> lengths(examples.size(), 1.0f);
-  lengths.back() = 2.0f;
+  std::vector<float> lengths;
+  for (const data::Example& example : examples) lengths.push_back(static_cast<float>(example.rows));
   const data::ExampleList all(examples, lengths);
-  EXPECT_EQ(BudgetFit(dry_, all, budget).longest_fitting_s(settings_), 1.0);
+  EXPECT_EQ(BudgetFit(dry_, all, budget).longest_fitting_s(settings_),
+            static_cast<double>(largest.rows));
 }
 
 TEST_F(RunLimitsTest, ThatDoNotFitAreFoundAnew) {
