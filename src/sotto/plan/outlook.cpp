@@ -1,10 +1,28 @@
 #include "sotto/plan/outlook.h"
 
-#include <ranges>
+#include <span>
 
 #include "sotto/train/step/dry_run.h"
 
 namespace sotto::plan {
+
+namespace {
+
+// Those that may take least: one tier for all layers, or another for the last, of which what is
+// kept is needed at once.
+std::vector<nn::LayerTiers> tiers_to_try(const PlanRequest& request, int64_t num_layers) {
+  if (!request.open.tier) return {request.config.tier};
+  std::vector<nn::LayerTiers> all;
+  const std::span<const nn::Tier> tiers = tiers_of(request.target);
+  for (size_t i = tiers.size(); i-- > 0;) {
+    all.emplace_back(tiers[i]);
+    if (i > 0 && num_layers > 1)
+      all.push_back({{{.num_layers = num_layers - 1, .tier = tiers[i]}}, tiers[i - 1]});
+  }
+  return all;
+}
+
+}  // namespace
 
 // What takes least is not the same everywhere: a product in bf16 may need more room to work in than
 // one in fp32, and a block that is computed again more than one that is kept.
@@ -17,11 +35,7 @@ double longest_fitting_s(const PlanRequest& request, const data::Source& source)
       config.optimizer.state = place;
       train::DryRun dry(config, request.shape, train::DryRun::Purpose::kTraining, request.target);
       train::BudgetFit fit(dry, source, request.budget);
-      if (!request.open.tier) {
-        longest_s = fit.longest_fitting_s({.tier = config.tier}, longest_s);
-        continue;
-      }
-      for (const nn::Tier tier : std::views::reverse(tiers_of(request.target)))
+      for (const nn::LayerTiers& tier : tiers_to_try(request, dry.model().num_tapes()))
         longest_s = fit.longest_fitting_s({.tier = tier}, longest_s);
     }
   }

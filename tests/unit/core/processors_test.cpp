@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -24,13 +26,17 @@ TEST(Processors, AreNoMoreThanTheSchedulerHas) {
   EXPECT_LE(num_threads(), count_scheduled_cores());
 }
 
+// Each piece waits until as many threads have begun as there should be.
 TEST(Processors, AreTheThreadsOfAParallelLoop) {
   std::mutex mutex;
+  std::condition_variable changed;
   std::set<std::thread::id> threads;
-  parallel_for(1'000, [&](int64_t) {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    const std::lock_guard lock(mutex);
+  parallel_for(2 * num_threads(), [&](int64_t) {
+    std::unique_lock lock(mutex);
     threads.insert(std::this_thread::get_id());
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::seconds(20),
+                     [&] { return std::ssize(threads) >= num_threads(); });
   });
   EXPECT_EQ(std::ssize(threads), num_threads());
 }
