@@ -50,7 +50,7 @@ class Row:
     feature_encoder: str
     tier: str
     seconds: float
-    audio_seconds_a_second: float
+    audio_seconds_per_second: float
     peak_bytes: int
     resident_growth_bytes: int
     loss: float
@@ -141,7 +141,7 @@ def run_peer(options: argparse.Namespace, feature_encoder: str, out: Path) -> Ro
         side=PEER,
         feature_encoder=feature_encoder,
         tier="",
-        audio_seconds_a_second=sum(SECONDS) / found["seconds"],
+        audio_seconds_per_second=sum(SECONDS) / found["seconds"],
         peak_bytes=found["resident_growth_bytes"],
         **found,
     )
@@ -158,7 +158,7 @@ def run_sotto(options: argparse.Namespace, feature_encoder: str, tier: str, out:
         feature_encoder=feature_encoder,
         tier=tier,
         seconds=found["seconds"],
-        audio_seconds_a_second=found["audio_seconds_a_second"],
+        audio_seconds_per_second=found["audio_seconds_per_second"],
         peak_bytes=found["activation_peak_bytes"],
         resident_growth_bytes=found["resident_growth_bytes"],
         loss=found["loss"],
@@ -199,7 +199,7 @@ def print_table(rows: list[Row]) -> None:
                 row.feature_encoder,
                 row.tier,
                 f"{row.seconds:.2f}",
-                f"{row.audio_seconds_a_second:.2f}",
+                f"{row.audio_seconds_per_second:.2f}",
                 f"{row.peak_bytes / MIB:,.0f}",
                 f"{row.resident_growth_bytes / MIB:,.0f}",
                 *(ratios if row.tier else ["", ""]),
@@ -217,7 +217,7 @@ def peer_of(row: Row, rows: list[Row]) -> Row:
 
 
 def speed_ratio(row: Row, peer: Row) -> float:
-    return row.audio_seconds_a_second / peer.audio_seconds_a_second
+    return row.audio_seconds_per_second / peer.audio_seconds_per_second
 
 
 def memory_ratio(row: Row, peer: Row) -> float:

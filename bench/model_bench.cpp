@@ -20,6 +20,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/report/table.h"
 #include "sotto/train/step/step.h"
 
@@ -43,13 +44,13 @@ struct Arguments {
 train::RunConfig config_of(const Arguments& arguments) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset(arguments.model);
-  if (config.model.family != models::Family::kWav2Vec2) {
+  if (config.model.find<models::Wav2Vec2Options>() == nullptr) {
     throw ConfigError(
         {.attempted = "choosing a model",
          .found = fmt::format("'{}', which does not begin at the waveform", arguments.model),
          .expected = "a preset of wav2vec2, such as wav2vec2-base"});
   }
-  models::Wav2Vec2Options& model = config.model.wav2vec2;
+  models::Wav2Vec2Options& model = config.model.as<models::Wav2Vec2Options>();
   model.dropout = 0.0;
   model.activation_dropout = 0.0;
   model.feature_dropout = 0.0;
@@ -98,12 +99,13 @@ class Update {
     for (const data::Example& example : examples)
       label_lengths.push_back(std::ssize(example.labels));
     const std::vector<float> weights =
-        kernels::ctc_weights(kernels::Reduction::kCtcMean, label_lengths);
+        models::utterance_weights(models::Reduction::kCtcMean, label_lengths);
 
     model_->parameters().zero_gradients();
     device::HostMemory host(device_.type());
     device::StagingBuffer unused(host);
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, device_, unused);
+    const data::MicroBatch batch =
+        data::make_micro_batch(examples, places, unused, {.device = device_});
     nn::HostTape on_host(host);
     nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(model_->num_tapes()), tier), &on_host);
     const nn::StepContext step{.step = 1};
@@ -225,7 +227,7 @@ nlohmann::ordered_json to_json(const Arguments& arguments, const Row& row) {
           {"feature_encoder", state_of(arguments)},
           {"threads", at::get_num_threads()},
           {"seconds", row.seconds},
-          {"audio_seconds_a_second", row.speed},
+          {"audio_seconds_per_second", row.speed},
           {"loss", row.loss},
           {"arena_peak_bytes", row.arena_peak},
           {"activation_peak_bytes", row.activation_peak},

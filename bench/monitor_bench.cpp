@@ -16,6 +16,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/batch/example.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/report/table.h"
 #include "sotto/train/run/metrics.h"
 #include "sotto/train/run/monitor.h"
@@ -71,8 +72,8 @@ std::vector<data::Example> make_examples() {
 
 train::RunConfig digits_config() {
   train::RunConfig config;
-  config.model.transformer_ctc.attention_left = 16;
-  config.model.transformer_ctc.attention_right = 16;
+  config.model.as<models::TransformerCtcOptions>().attention_left = 16;
+  config.model.as<models::TransformerCtcOptions>().attention_right = 16;
   return config;
 }
 

@@ -19,6 +19,7 @@ MODULES = [
     "data",
     "nn",
     "models",
+    "decode",
     "optim",
     "train",
     "plan",

@@ -21,6 +21,7 @@
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/nn/wave_encoder.h"
 #include "sotto/report/table.h"
 #include "sotto/train/step/dry_run.h"
@@ -90,7 +91,7 @@ struct Row {
 // Of the convolutions over the waveform alone: seconds a second of audio, in each of some steps.
 std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
                                  const device::RunDevice& device) {
-  const models::Wav2Vec2Options& options = work.config.model.wav2vec2;
+  const models::Wav2Vec2Options& options = work.config.model.as<models::Wav2Vec2Options>();
   nn::ParameterStore store;
   const nn::WaveEncoder waves(store, "waves",
                               {.widths = options.conv_widths,
@@ -108,7 +109,8 @@ std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
     const std::vector<data::Example> examples = work.examples(lengths, step, /*with_values=*/true);
     std::vector<int64_t> places(examples.size());
     std::iota(places.begin(), places.end(), int64_t{0});
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, device.torch, staging);
+    const data::MicroBatch batch =
+        data::make_micro_batch(examples, places, staging, {.device = device.torch});
     std::vector<int64_t> frames;
     for (const int64_t samples : batch.packing.lengths())
       frames.push_back(waves.num_frames(samples));
@@ -173,7 +175,7 @@ Row run(const Arguments& arguments, const Workload& work, const Lengths& lengths
   row.samples = watch.samples();
   row.speed = median(speeds);
   row.launch_share = median(launch_shares);
-  if (config.model.family == models::Family::kWav2Vec2)
+  if (config.model.find<models::Wav2Vec2Options>() != nullptr)
     row.front_share = median(front_shares(work, lengths, device)) * row.speed;
   return row;
 }
@@ -211,7 +213,7 @@ void run_tiers(const Arguments& arguments, const Lengths& lengths, const device:
     results.push_back({{"network", work.name},
                        {"numerics", arguments.numerics},
                        {"tier", tier},
-                       {"audio_seconds_a_second", row.speed},
+                       {"audio_seconds_per_second", row.speed},
                        {"predicted_bytes", row.predicted},
                        {"measured_bytes", row.measured},
                        {"predicted_peak_bytes", row.predicted_peak},
@@ -273,7 +275,7 @@ void run_budgets(const Arguments& arguments, const Lengths& lengths,
       results.push_back({{"network", work.name},
                          {"budget_bytes", budget},
                          {"tier", tier},
-                         {"audio_seconds_a_second", row.speed},
+                         {"audio_seconds_per_second", row.speed},
                          {"micro_batches", row.micro_batches},
                          {"arena_bytes", budget - constant},
                          {"constant_bytes", constant},

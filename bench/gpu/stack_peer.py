@@ -143,7 +143,7 @@ def main() -> int:
         "stack": options.stack,
         "micro": options.micro,
         "checkpointing": options.checkpointing,
-        "audio_seconds_a_second": speed,
+        "audio_seconds_per_second": speed,
         "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
         "device_bytes": total - free,

@@ -15,6 +15,8 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::bench {
@@ -131,7 +133,7 @@ inline Workload stack_workload(const std::string& name) {
   Workload work{.name = name,
                 .config = {},
                 .shape = {.vocabulary = 32, .blank = 0, .feature_dim = kFeatures}};
-  models::TransformerCtcOptions& model = work.config.model.transformer_ctc;
+  models::TransformerCtcOptions& model = work.config.model.as<models::TransformerCtcOptions>();
   model.layers = found->layers;
   model.width = found->width;
   model.heads = found->heads;
@@ -147,17 +149,17 @@ inline Workload stack_workload(const std::string& name) {
 inline Workload model_workload(const std::string& preset) {
   Workload work{.name = preset, .config = {}, .shape = {.vocabulary = 32, .blank = 0}};
   work.config.model = models::ModelOptions::of_preset(preset);
-  if (work.config.model.is_language_model()) {
+  if (work.config.model.task().is_text()) {
     work.shape.vocabulary = 10'000;
     work.rows_a_second = 1;
     work.sequence = 512;
     work.batch = 128;
     work.unit = "tokens/s";
-    work.config.reduction = kernels::Reduction::kTokens;
+    work.config.reduction = models::Reduction::kTokens;
     return work;
   }
   work.rows_a_second = work.config.model.sample_rate();
-  models::Wav2Vec2Options& model = work.config.model.wav2vec2;
+  models::Wav2Vec2Options& model = work.config.model.as<models::Wav2Vec2Options>();
   model.freeze_feature_encoder = true;
   model.dropout = 0.1;
   model.activation_dropout = 0.1;

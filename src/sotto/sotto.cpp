@@ -48,7 +48,7 @@ Scores scores_of(const train::Evaluation& evaluation) {
   Scores scores{.loss = evaluation.loss,
                 .num_utterances = evaluation.num_utterances,
                 .audio_seconds = evaluation.audio_seconds};
-  if (evaluation.is_of_text()) {
+  if (evaluation.task->is_text()) {
     scores.perplexity = evaluation.perplexity();
   } else {
     scores.wer = evaluation.words.rate();

@@ -8,6 +8,9 @@
 #include <numeric>
 
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/models/decoder_lm.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/step.h"
 #include "support/tiny_models.h"
 #include "support/tolerance.h"
@@ -32,7 +35,7 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
   for (const std::vector<int64_t>& places : packs) {
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+    const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
     std::vector<float> weights;
     for (const int64_t place : places) weights.push_back(0.5f + 0.1f * static_cast<float>(place));
     nn::HostTape on_host(host);
@@ -43,7 +46,7 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
     EXPECT_EQ(tape.num_open(), 0) << "tapes that no backward closed";
     for (size_t i = 0; i < places.size(); ++i)
       outcome.losses[static_cast<size_t>(places[i])] =
-          losses.loss[static_cast<int64_t>(i)].item<float>();
+          losses.terms.front()[static_cast<int64_t>(i)].item<float>();
   }
   for (const nn::Parameter& parameter : model->parameters().parameters())
     outcome.gradients.push_back(parameter.gradient.defined() ? parameter.gradient.clone()
@@ -115,10 +118,10 @@ INSTANTIATE_TEST_SUITE_P(All, Models, ::testing::ValuesIn(tiny_models()),
 TEST(Wav2Vec2Pieces, GiveTheSameWhateverTheirSize) {
   for (const bool is_stable : {false, true}) {
     TinyModel tiny = tiny_models()[is_stable ? 1 : 0];
-    tiny.config.model.wav2vec2.piece_frames = 100'000;
+    tiny.config.model.as<models::Wav2Vec2Options>().piece_frames = 100'000;
     const Outcome whole = run(tiny, kWhole);
     for (const int64_t frames : {1, 2, 7, 30}) {
-      tiny.config.model.wav2vec2.piece_frames = frames;
+      tiny.config.model.as<models::Wav2Vec2Options>().piece_frames = frames;
       expect_same(run(tiny, kWhole), whole, fmt::format("{} frames a piece", frames));
     }
   }
@@ -132,11 +135,11 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
   const std::vector<int64_t> places = {0, 1};
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+  const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
   const auto loss_in = [&](uint64_t step) {
     nn::Tape tape;
     const std::vector<float> weights(2, 1.0f);
-    return model->forward(batch, {.step = step}, weights, tape).loss;
+    return model->forward(batch, {.step = step}, weights, tape).terms.front();
   };
   EXPECT_TRUE(at::equal(loss_in(1), loss_in(1)));
   EXPECT_FALSE(at::equal(loss_in(1), loss_in(2)));
@@ -146,26 +149,26 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
 TEST(SpecAugment, MasksInTrainingAlone) {
   TinyModel tiny = tiny_models()[4];
   ASSERT_EQ(tiny.name, "torchaudio");
-  tiny.config.model.transformer_ctc.dropout = 0.0;
+  tiny.config.model.as<models::TransformerCtcOptions>().dropout = 0.0;
   TinyModel bare = tiny;
-  bare.config.model.transformer_ctc.spec_augment = {};
+  bare.config.model.as<models::TransformerCtcOptions>().spec_augment = {};
   const std::vector<data::Example> examples = tiny.examples(2, 3);
   const std::vector<int64_t> places = {0, 1};
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  const data::MicroBatch batch = data::make_micro_batch(examples, places, at::kCPU, unused);
+  const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
   const auto loss_in = [&](const TinyModel& of, uint64_t step) {
     const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);
     nn::Tape tape;
     const std::vector<float> weights(2, 1.0f);
-    return model->forward(batch, {.step = step}, weights, tape).loss;
+    return model->forward(batch, {.step = step}, weights, tape).terms.front();
   };
   EXPECT_TRUE(at::equal(loss_in(tiny, 1), loss_in(tiny, 1)));
   EXPECT_FALSE(at::equal(loss_in(tiny, 1), loss_in(tiny, 2)));
   EXPECT_TRUE(at::equal(loss_in(bare, 1), loss_in(bare, 2)));
   const auto evaluated = [&](const TinyModel& of) {
     const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);
-    return model->recognise(batch).loss.loss;
+    return model->recognise(batch).losses.terms.front();
   };
   EXPECT_TRUE(at::equal(evaluated(tiny), evaluated(bare)));
   EXPECT_TRUE(at::equal(evaluated(tiny), loss_in(bare, 1)));
@@ -176,7 +179,8 @@ TEST(SpecAugment, MasksInTrainingAlone) {
 TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
   for (const bool is_tied : {false, true}) {
     train::RunConfig config = tiny_lm(is_tied);
-    config.model.decoder_lm.dropout = 0.0;  // its masks are keyed by row and segment
+    config.model.as<models::DecoderLmOptions>().dropout =
+        0.0;  // its masks are keyed by row and segment
     const std::vector<data::Example> apart = text_examples(6, 5);
     // The same tokens in two rows.
     std::vector<data::Example> together(2);
@@ -188,7 +192,7 @@ TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
       row.tokens.insert(row.tokens.end(), apart[i].tokens.begin(), apart[i].tokens.end());
       row.labels.insert(row.labels.end(), apart[i].labels.begin(), apart[i].labels.end());
     }
-    const train::StepSettings settings{.reduction = kernels::Reduction::kTokens};
+    const train::StepSettings settings{.reduction = models::Reduction::kTokens};
     const auto step = [&](const std::vector<data::Example>& examples, int64_t max_utterances) {
       train::StepSettings split = settings;
       split.limits.max_utterances = max_utterances;
@@ -214,14 +218,14 @@ TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
 
 TEST(LayerDrop, LeavesOutTheSameLayersHoweverAStepIsSplit) {
   TinyModel tiny = tiny_models()[1];
-  tiny.config.model.wav2vec2.layer_drop = 0.5;
+  tiny.config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
   const Outcome whole = run(tiny, kWhole);
   expect_same(run(tiny, {{0}, {1, 2, 3}, {4, 5}}), whole, "three packs");
 }
 
 TEST(LayerDrop, DoesNotUpdateWhatItLeftOut) {
   TinyModel tiny = tiny_models()[0];
-  tiny.config.model.wav2vec2.layer_drop = 0.5;
+  tiny.config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
   tiny.config.optimizer.weight_decay = 0.1;
   train::Learner learner(tiny.config, tiny.shape, at::kCPU);
   int64_t num_left_out = 0, num_steps_with_all = 0;
@@ -229,7 +233,7 @@ TEST(LayerDrop, DoesNotUpdateWhatItLeftOut) {
     std::vector<at::Tensor> before;
     for (const nn::Parameter& parameter : learner.model->parameters().parameters())
       before.push_back(parameter.value.clone());
-    const std::vector<std::string> left_out = learner.model->left_out(
+    const std::vector<std::string> left_out = learner.model->outline().left_out(
         {.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)});
     train::run_step(learner, tiny.examples(3, 8), settings);
     size_t place = 0;
@@ -262,7 +266,7 @@ TEST(Frozen, PartsHaveNoGradientNoStateAndStay) {
   for (const auto freeze : {freeze_encoder, freeze_positions, freeze_first_layer}) {
     TinyModel tiny = tiny_models()[1];
     const Outcome all = run(tiny, kWhole);
-    freeze(tiny.config.model.wav2vec2);
+    freeze(tiny.config.model.as<models::Wav2Vec2Options>());
     const Outcome frozen = run(tiny, kWhole);
     train::Learner learner(tiny.config, tiny.shape, at::kCPU);
     std::vector<at::Tensor> before;

@@ -125,7 +125,7 @@ TEST_F(Recovery, HalvesNoUtterance) {
   const MicroBatchLimits& limits = settings.limits;
   int64_t longest = 0;
   for (const data::Example& example : examples)
-    longest = std::max(longest, learner.model->num_frames(example.rows));
+    longest = std::max(longest, learner.model->size_of(data::size_of(example)).frames);
   EXPECT_EQ(limits.max_frames, longest);
   EXPECT_GE(split_step(*learner.model, examples, limits).size(), 2u);
 }
@@ -135,7 +135,8 @@ TEST_F(Recovery, HalvedLimitsHoldTheLargestItemOfTheRun) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
   int64_t all = 0;
-  for (const data::Example& example : examples) all += learner.model->num_frames(example.rows);
+  for (const data::Example& example : examples)
+    all += learner.model->size_of(data::size_of(example)).frames;
   // Longer than any utterance of this step, and shorter than all of them together.
   StepSettings settings{.largest_item = {.frames = all - 1, .labels = 1}};
   settings.limits = halved(*learner.model, examples, settings);

@@ -116,7 +116,8 @@ TEST_P(CudaWav2Vec2Oracle, HoldsInEveryArithmetic) {
 
   std::vector<int64_t> label_lengths;
   for (const data::Example& example : examples) label_lengths.push_back(std::ssize(example.labels));
-  std::vector<float> weights = kernels::ctc_weights(kernels::Reduction::kCtcMean, label_lengths);
+  std::vector<float> weights =
+      models::utterance_weights(models::Reduction::kCtcMean, label_lengths);
   for (float& weight : weights) weight *= scale();
   nn::Tape tape;
   model.parameters().zero_gradients();
@@ -160,7 +161,7 @@ TEST_P(CudaDecoderLmOracle, HoldsInEveryArithmetic) {
                     fixture_.without_zeros(name, fixture_.tensor("gradients." + name)));
   }
   expect_step_losses(learner, examples,
-                     {.reduction = kernels::Reduction::kTokens,
+                     {.reduction = models::Reduction::kTokens,
                       .tier = nn::Tier::kBlock,
                       .limits = {.max_frames = 10}},
                      fixture_.scalars().at("step_losses"));

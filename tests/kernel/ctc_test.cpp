@@ -1,5 +1,6 @@
 // CTC against ATen's in double precision, and what it promises where ATen's has no answer.
 #include "sotto/kernels/loss/ctc.h"
+#include "sotto/models/reduction.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -335,8 +336,8 @@ class CtcReductions : public ::testing::Test {
   }
 
   // The loss of the step by our weights, and its gradient.
-  Outcome reduced(Reduction reduction) {
-    pack_.weights = ctc_weights(reduction, label_lengths_);
+  Outcome reduced(models::Reduction reduction) {
+    pack_.weights = models::utterance_weights(reduction, label_lengths_);
     Outcome outcome = run(pack_);
     outcome.loss = (outcome.loss * at::tensor(pack_.weights)).sum();
     return outcome;
@@ -369,25 +370,27 @@ class CtcReductions : public ::testing::Test {
 };
 
 TEST_F(CtcReductions, SumIsTorchsSum) {
-  expect_same(reduced(Reduction::kSum), by_torch(at::Reduction::Sum, 1.0));
+  expect_same(reduced(models::Reduction::kSum), by_torch(at::Reduction::Sum, 1.0));
 }
 
 TEST_F(CtcReductions, TokensDividesTheSumByAllLabels) {
-  expect_same(reduced(Reduction::kTokens), by_torch(at::Reduction::Sum, 1.0 / 11));
+  expect_same(reduced(models::Reduction::kTokens), by_torch(at::Reduction::Sum, 1.0 / 11));
 }
 
 TEST_F(CtcReductions, UtterancesDividesTheSumByAllUtterances) {
-  expect_same(reduced(Reduction::kUtterances), by_torch(at::Reduction::Sum, 1.0 / 4));
+  expect_same(reduced(models::Reduction::kUtterances), by_torch(at::Reduction::Sum, 1.0 / 4));
 }
 
 TEST_F(CtcReductions, CtcMeanIsTorchsMean) {
-  expect_same(reduced(Reduction::kCtcMean), by_torch(at::Reduction::Mean, 1.0));
+  expect_same(reduced(models::Reduction::kCtcMean), by_torch(at::Reduction::Mean, 1.0));
 }
 
 TEST_F(CtcReductions, AStepWithoutLabelsHasFiniteWeights) {
   const std::vector<int64_t> none = {0, 0};
-  EXPECT_EQ(ctc_weights(Reduction::kTokens, none), (std::vector<float>{1.0f, 1.0f}));
-  EXPECT_EQ(ctc_weights(Reduction::kCtcMean, none), (std::vector<float>{0.5f, 0.5f}));
+  EXPECT_EQ(models::utterance_weights(models::Reduction::kTokens, none),
+            (std::vector<float>{1.0f, 1.0f}));
+  EXPECT_EQ(models::utterance_weights(models::Reduction::kCtcMean, none),
+            (std::vector<float>{0.5f, 0.5f}));
 }
 
 TEST(Labels, KnowTheirUtterances) {

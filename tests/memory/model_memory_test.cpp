@@ -6,6 +6,7 @@
 #include "sotto/data/batch/example_list.h"
 #include "sotto/device/device_table.h"
 #include "sotto/kernels/loss/cross_entropy.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/dry_run.h"
 #include "sotto/train/step/fit.h"
 #include "support/exact_steps.h"
@@ -45,11 +46,11 @@ INSTANTIATE_TEST_SUITE_P(All, ModelMemory, ::testing::ValuesIn(tiny_models()),
 TEST(Wav2Vec2Memory, IsExactWithFrozenPartsAndLayersLeftOut) {
   for (const bool is_stable : {false, true}) {
     train::RunConfig config = tiny_wav2vec2(is_stable);
-    config.model.wav2vec2.layer_drop = 0.5;
+    config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
     const auto steps = {wave_examples(5, 1), wave_examples(5, 2), wave_examples(4, 3)};
-    config.model.wav2vec2.freeze_feature_encoder = true;
+    config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder = true;
     expect_exact_steps(config, kWaveShape, steps, {.tier = nn::Tier::kNorms});
-    config.model.wav2vec2.freeze_layers = 1;
+    config.model.as<models::Wav2Vec2Options>().freeze_layers = 1;
     expect_exact_steps(config, kWaveShape, steps, {.tier = nn::Tier::kNone});
   }
 }
@@ -68,7 +69,7 @@ TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
   train::RunConfig config = tiny_wav2vec2(true);
   const std::vector<data::Example> examples = wave_examples(6, 1);
   const device::MemoryReport all = report_of(config, examples, nn::Tier::kNone);
-  config.model.wav2vec2.freeze_layers = 1;
+  config.model.as<models::Wav2Vec2Options>().freeze_layers = 1;
   const device::MemoryReport frozen = report_of(config, examples, nn::Tier::kNone);
   using device::Category;
   EXPECT_EQ(at_peak(frozen, Category::kWeights), at_peak(all, Category::kWeights));
@@ -188,7 +189,7 @@ TEST(Wav2Vec2Memory, OfXlsR1bIsKnownWithoutItsWeights) {
 // What lies between the waveform and the pack does not grow with the utterance.
 TEST(Wav2Vec2Memory, OfTheWaveEncoderDoesNotGrowWithTheUtterance) {
   train::RunConfig config = tiny_wav2vec2(true);
-  config.model.wav2vec2.piece_frames = 16;
+  config.model.as<models::Wav2Vec2Options>().piece_frames = 16;
   train::DryRun dry(config, kWaveShape, train::DryRun::Purpose::kRecognition);
   const auto peak_of = [&](int64_t frames) {
     return dry.recognise({{data::make_dry_example(20 * frames + 300, 0, 1)}}).peak;

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/decode/decoding.h"
+#include "sotto/models/transformer_ctc.h"
 #include "support/exact_steps.h"
 #include "support/tiny_corpus.h"
 
@@ -38,7 +40,7 @@ TEST(StepMemory, IsExactAtEveryTier) {
 // Each layer that keeps less takes less.
 TEST(StepMemory, IsExactWithTiersByLayer) {
   RunConfig config = test::tiny_config();
-  config.model.transformer_ctc.layers = 3;
+  config.model.as<models::TransformerCtcOptions>().layers = 3;
   int64_t before = 0;
   for (const char* tiers : {"3 block, none", "2 block, none", "1 block, none", "none"}) {
     const StepSettings settings{.tier = nn::LayerTiers::parse(tiers), .limits = {.max_frames = 60}};
@@ -67,14 +69,14 @@ TEST(StepMemory, IsExactWithStateOnTheHost) {
 
 TEST(StepMemory, IsExactForOtherNetworks) {
   RunConfig config = test::tiny_config();
-  config.model.transformer_ctc.norm_first = false;
-  config.model.transformer_ctc.norm = nn::NormKind::kRms;
-  config.model.transformer_ctc.positions = nn::PositionKind::kLearned;
-  config.model.transformer_ctc.max_frames = 64;
-  config.model.transformer_ctc.subsampling = nn::SubsamplingKind::kStacking;
-  config.model.transformer_ctc.subsampling_factor = 3;
-  config.model.transformer_ctc.dropout = 0.0;
-  config.model.transformer_ctc.attention_right = 0;
+  config.model.as<models::TransformerCtcOptions>().norm_first = false;
+  config.model.as<models::TransformerCtcOptions>().norm = nn::NormKind::kRms;
+  config.model.as<models::TransformerCtcOptions>().positions = nn::PositionKind::kLearned;
+  config.model.as<models::TransformerCtcOptions>().max_frames = 64;
+  config.model.as<models::TransformerCtcOptions>().subsampling = nn::SubsamplingKind::kStacking;
+  config.model.as<models::TransformerCtcOptions>().subsampling_factor = 3;
+  config.model.as<models::TransformerCtcOptions>().dropout = 0.0;
+  config.model.as<models::TransformerCtcOptions>().attention_right = 0;
   expect_exact_steps(config, test::kTinyShape, feature_steps(), {.tier = nn::Tier::kFfn});
 }
 
@@ -110,7 +112,7 @@ TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   arena->reset_peak();
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  model->recognise(data::make_micro_batch(examples, places, at::kCPU, unused));
+  decode::find_labels(model->recognise(data::make_micro_batch(examples, places, unused, {})));
   test::expect_equal_memory(planned, arena->report(), "recognition");
   EXPECT_EQ(planned.at_peak[static_cast<size_t>(device::Category::kGradients)], 0);
 }

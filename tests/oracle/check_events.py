@@ -26,8 +26,8 @@ STEP = {
     "memory/peak_bytes": lambda line: line["peak_bytes"],
 }
 SPEED = {
-    "speech": ("train/audio_seconds_a_second", lambda line: line["audio_seconds"] / line["seconds"]),
-    "text": ("train/tokens_a_second", lambda line: line["frames"] / line["seconds"]),
+    "speech": ("train/audio_seconds_per_second", lambda line: line["audio_seconds"] / line["seconds"]),
+    "text": ("train/tokens_per_second", lambda line: line["frames"] / line["seconds"]),
 }
 EVALUATION = {
     "speech": {

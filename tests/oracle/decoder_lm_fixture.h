@@ -4,6 +4,7 @@
 
 #include "oracle/model_oracle.h"
 #include "oracle/optimizer_json.h"
+#include "sotto/models/decoder_lm.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/train/step/run_config.h"
 
@@ -17,7 +18,7 @@ class DecoderLmFixture : public ModelFixture {
     const nlohmann::json& shape = scalars().at("shape");
     train::RunConfig config;
     config.model = models::ModelOptions::of_preset("decoder-lm");
-    models::DecoderLmOptions& model = config.model.decoder_lm;
+    models::DecoderLmOptions& model = config.model.as<models::DecoderLmOptions>();
     model.layers = shape.at("layers");
     model.width = shape.at("width");
     model.heads = shape.at("heads");

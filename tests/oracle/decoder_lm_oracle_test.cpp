@@ -25,7 +25,7 @@ TEST_P(DecoderLmOracle, GivesTheSameLogitsAndLosses) {
   const auto by_row = losses.at("by_row").get<std::vector<double>>();
   nn::Tape tape;
   const std::vector<float> weights(by_row.size(), 1.0f);
-  const at::Tensor ours = model.forward(batch(), {}, weights, tape).loss;
+  const at::Tensor ours = model.forward(batch(), {}, weights, tape).terms.front();
   for (size_t u = 0; u < by_row.size(); ++u)
     EXPECT_NEAR(ours[static_cast<int64_t>(u)].item<float>(), by_row[u], kTolerance * by_row[u]);
   // Evaluation knows no smoothing.
@@ -33,7 +33,8 @@ TEST_P(DecoderLmOracle, GivesTheSameLogitsAndLosses) {
                                               batch().labels.device_values().to(at::kLong),
                                               /*weight=*/{}, at::Reduction::Sum)
                            .item<double>();
-  EXPECT_NEAR(model.recognise(batch()).loss.loss.sum().item<double>(), plain, kTolerance * plain);
+  EXPECT_NEAR(model.recognise(batch()).losses.terms.front().sum().item<double>(), plain,
+              kTolerance * plain);
   for (const auto& [name, reduction] : train::kReductions) {
     if (!losses.contains(std::string(name))) continue;
     fixture_.load(*learner.model);
@@ -64,7 +65,7 @@ TEST_P(DecoderLmOracle, GivesTheSameGradients) {
 TEST_P(DecoderLmOracle, EndsInTheSameWeightsAfterFiveSteps) {
   train::Learner learner(fixture_.config(), fixture_.shape(), at::kCPU);
   fixture_.load(*learner.model);
-  train::StepSettings settings{.reduction = kernels::Reduction::kTokens,
+  train::StepSettings settings{.reduction = models::Reduction::kTokens,
                                .tier = nn::Tier::kBlock,
                                .total_steps = 5,
                                .limits = {.max_frames = 10}};

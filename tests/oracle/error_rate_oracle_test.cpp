@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "sotto/train/recognition/error_rate.h"
+#include "sotto/decode/error_rate.h"
 #include "support/fixture.h"
 
 namespace sotto::test {
 namespace {
 
+using decode::ErrorCounts;
 using nlohmann::json;
-using train::ErrorCounts;
 
 ErrorCounts counts(const json& row) {
   return {.insertions = row.at("insertions"),
@@ -28,8 +28,8 @@ TEST(ErrorRateOracle, CountsAsJiwerDoes) {
     SCOPED_TRACE(pair.dump());
     const auto reference = pair.at("reference").get<std::string>();
     const auto hypothesis = pair.at("hypothesis").get<std::string>();
-    const ErrorCounts of_words = train::word_errors(reference, hypothesis);
-    const ErrorCounts of_characters = train::character_errors(reference, hypothesis);
+    const ErrorCounts of_words = decode::word_errors(reference, hypothesis);
+    const ErrorCounts of_characters = decode::character_errors(reference, hypothesis);
     EXPECT_EQ(of_words, counts(pair.at("words")));
     EXPECT_EQ(of_characters, counts(pair.at("characters")));
     EXPECT_DOUBLE_EQ(of_words.rate(), pair.at("word_rate").get<double>());

@@ -67,7 +67,7 @@ inline data::MicroBatch packed_batch(const std::vector<data::Example>& examples,
   std::iota(places.begin(), places.end(), int64_t{0});
   device::HostMemory host(device.type());
   device::StagingBuffer staging(host);
-  return data::make_micro_batch(examples, places, device, staging);
+  return data::make_micro_batch(examples, places, staging, {.device = device});
 }
 
 // The parameters' gradients under the names and in the layouts of files, as named_weights() has the

@@ -193,7 +193,7 @@ def main() -> None:
     result = {
         "dev_wer": wer,
         "test_wer": error_rate(model, test, letters, filters),
-        "audio_seconds_a_second": audio / seconds,
+        "audio_seconds_per_second": audio / seconds,
         "peak_mib_over_start": peak_mib() - before,
         "seconds": seconds,
     }

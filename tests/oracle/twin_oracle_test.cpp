@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/optimizer_json.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/train/step/step.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
@@ -14,11 +15,11 @@ namespace {
 train::RunConfig config_of(const nlohmann::json& twin) {
   train::RunConfig config;
   const nlohmann::json& shape = twin.at("shape");
-  config.model.transformer_ctc.layers = shape.at("layers");
-  config.model.transformer_ctc.width = shape.at("width");
-  config.model.transformer_ctc.heads = shape.at("heads");
-  config.model.transformer_ctc.hidden = shape.at("hidden");
-  config.model.transformer_ctc.dropout = 0.0;
+  config.model.as<models::TransformerCtcOptions>().layers = shape.at("layers");
+  config.model.as<models::TransformerCtcOptions>().width = shape.at("width");
+  config.model.as<models::TransformerCtcOptions>().heads = shape.at("heads");
+  config.model.as<models::TransformerCtcOptions>().hidden = shape.at("hidden");
+  config.model.as<models::TransformerCtcOptions>().dropout = 0.0;
   config.optimizer = optimizer_of(twin.at("optimizer"));
   return config;
 }

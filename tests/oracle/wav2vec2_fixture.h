@@ -5,6 +5,7 @@
 #include "oracle/model_oracle.h"
 #include "oracle/optimizer_json.h"
 #include "sotto/models/hugging_face.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
@@ -18,7 +19,7 @@ class Wav2Vec2Fixture : public ModelFixture {
   train::RunConfig config() const {
     train::RunConfig config;
     config.model = models::read_hugging_face(folder()).options;
-    config.model.wav2vec2.freeze_feature_encoder = false;
+    config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder = false;
     // A checkpoint of pretraining has no steps to compare.
     if (scalars().contains("optimizer")) config.optimizer = optimizer_of(scalars().at("optimizer"));
     return config;

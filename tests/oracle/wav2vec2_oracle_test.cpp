@@ -5,6 +5,7 @@
 #include "oracle/wav2vec2_fixture.h"
 #include "sotto/data/text/tokenizer.h"
 #include "sotto/models/wav2vec2.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/step.h"
 
 namespace sotto::test {
@@ -26,12 +27,12 @@ TEST_P(Wav2Vec2Oracle, GivesTheSameLogitsAndLosses) {
   const data::MicroBatch batch = packed_batch(examples, at::kCPU);
   EXPECT_LT(relative_error(model.logits(batch), fixture_.packed("logits")), kTolerance);
 
-  const models::Model::Recognised recognised = model.recognise(batch);
+  const models::Recognition recognised = model.recognise(batch);
   const nlohmann::json& losses = fixture_.scalars().at("losses");
   const auto by_utterance = losses.at("by_utterance").get<std::vector<double>>();
   for (size_t u = 0; u < by_utterance.size(); ++u) {
-    EXPECT_NEAR(recognised.loss.loss[static_cast<int64_t>(u)].item<float>(), by_utterance[u],
-                kTolerance * by_utterance[u]);
+    EXPECT_NEAR(recognised.losses.terms.front()[static_cast<int64_t>(u)].item<float>(),
+                by_utterance[u], kTolerance * by_utterance[u]);
   }
   for (const auto& [name, reduction] : train::kReductions) {
     models::load_hugging_face(fixture_.folder(), *learner.model);
@@ -56,7 +57,7 @@ TEST_P(Wav2Vec2Training, GivesTheSameGradients) {
   std::vector<int64_t> label_lengths;
   for (const data::Example& example : examples) label_lengths.push_back(std::ssize(example.labels));
   const std::vector<float> weights =
-      kernels::ctc_weights(kernels::Reduction::kCtcMean, label_lengths);
+      models::utterance_weights(models::Reduction::kCtcMean, label_lengths);
   nn::Tape tape;
   learner.model->parameters().zero_gradients();
   learner.model->forward(batch, {}, weights, tape);
@@ -127,7 +128,7 @@ TEST(Wav2Vec2Processor, IsComputedAsItsFilesSay) {
   const Wav2Vec2Fixture fixture("processor");
   const train::RunConfig config = fixture.config();
   EXPECT_EQ(config.model.sample_rate(), 8'000);
-  EXPECT_FALSE(config.model.wav2vec2.normalise);
+  EXPECT_FALSE(config.model.as<models::Wav2Vec2Options>().normalise);
   const models::DataShape shape = models::shape_of_hugging_face(fixture.folder());
   EXPECT_EQ(shape.vocabulary, 16);
   EXPECT_EQ(shape.blank, 2);

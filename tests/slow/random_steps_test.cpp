@@ -6,6 +6,7 @@
 
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/train/step/dry_run.h"
 #include "support/draws.h"
 #include "support/tiny_corpus.h"
@@ -17,7 +18,7 @@ using test::Draws;
 
 RunConfig random_config(Draws& draws) {
   RunConfig config = test::tiny_config();
-  models::TransformerCtcOptions& model = config.model.transformer_ctc;
+  models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
   model.layers = draws.from(1, 4);
   model.heads = draws.from(1, 4);
   model.width = model.heads * 2 * draws.from(2, 12);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sotto/data/text/vocabulary.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "support/tiny_models.h"
 
@@ -29,7 +30,7 @@ inline TinyModel in_numerics(TinyModel tiny, train::Numerics numerics,
 // taps of convolutions elsewhere than memory has them.
 inline TinyModel trained_wav2vec2() {
   TinyModel tiny = tiny_models()[1];
-  tiny.config.model.wav2vec2.freeze_feature_encoder = false;
+  tiny.config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder = false;
   return tiny;
 }
 

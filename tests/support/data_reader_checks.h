@@ -10,9 +10,9 @@
 #include "sotto/data/manifest/manifest.h"
 #include "sotto/data/manifest/manifest_line.h"
 #include "sotto/data/manifest/manifest_paths.h"
-#include "sotto/data/text/ngram_model.h"
 #include "sotto/data/text/table_reader.h"
 #include "sotto/data/text/text_lines.h"
+#include "sotto/decode/ngram_model.h"
 #include "support/reader_checks.h"
 
 namespace sotto::test {
@@ -98,8 +98,8 @@ inline int64_t check_table(const std::filesystem::path& path) {
 
 // Scores are numbers whatever the words, as long as a model is read.
 inline void check_ngram_model(const std::filesystem::path& path) {
-  const data::NgramModel model = data::NgramModel::read(path);
-  data::NgramModel::State state = model.begin();
+  const decode::NgramModel model = decode::NgramModel::read(path);
+  decode::NgramModel::State state = model.begin();
   for (const char* word : {"cat", "sits", "dog", "cat", "cat", "</s>", "sits"}) {
     expect_promise(std::isfinite(model.score(state, word)), "the score of a word is finite");
     expect_promise(std::isfinite(model.finish(state)), "the score of a sentence is finite");

@@ -15,6 +15,9 @@
 #include "sotto/core/error.h"
 #include "sotto/data/batch/example_list.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/decoder_lm.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/plan/calibration.h"
 #include "sotto/plan/planner.h"
 #include "sotto/plan/usual_data.h"
@@ -44,9 +47,12 @@ constexpr std::array kOnTheCpu = {
 void draw_sizes(Draws& draws, RunConfig& config) {
   const int64_t layers = draws.from(1, 5), heads = draws.from(1, 4);
   const int64_t width = heads * 8 * draws.from(1, 3), hidden = draws.from(8, 130);
-  if (config.model.family == models::Family::kWav2Vec2) {
-    models::Wav2Vec2Options& model = config.model.wav2vec2;
-    model = models::wav2vec2_preset(model.norm_first ? "wav2vec2-large-lv60" : "wav2vec2-base");
+  if (config.model.find<models::Wav2Vec2Options>() != nullptr) {
+    const bool is_stable = config.model.as<models::Wav2Vec2Options>().norm_first;
+    const models::ModelOptions preset =
+        models::ModelOptions::of_preset(is_stable ? "wav2vec2-large-lv60" : "wav2vec2-base");
+    auto& model = config.model.as<models::Wav2Vec2Options>();
+    model = preset.as<models::Wav2Vec2Options>();
     model.conv_widths.assign(7, draws.from(4, 16));
     model.layers = layers;
     model.heads = heads;
@@ -57,15 +63,15 @@ void draw_sizes(Draws& draws, RunConfig& config) {
     model.layer_drop = 0.0;
     model.freeze_feature_encoder = draws.coin();
     model.freeze_layers = draws.coin() ? draws.from(0, layers - 1) : 0;
-  } else if (config.model.is_language_model()) {
-    models::DecoderLmOptions& model = config.model.decoder_lm;
+  } else if (config.model.task().is_text()) {
+    models::DecoderLmOptions& model = config.model.as<models::DecoderLmOptions>();
     model.layers = layers;
     model.heads = heads;
     model.width = width;
     model.hidden = hidden;
     model.max_tokens = 512;
   } else {
-    models::TransformerCtcOptions& model = config.model.transformer_ctc;
+    models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.features = kernels::LogMelOptions::of_kind(model.features.kind);
     model.layers = layers;
     model.heads = heads;
@@ -78,22 +84,22 @@ void draw_sizes(Draws& draws, RunConfig& config) {
 // More than 90 million parameters, in few layers, so that a step takes seconds.
 void make_large(Draws& draws, RunConfig& config) {
   const int64_t width = 64 * draws.from(22, 26), layers = draws.from(4, 5);
-  if (config.model.family == models::Family::kWav2Vec2) {
-    models::Wav2Vec2Options& model = config.model.wav2vec2;
+  if (config.model.find<models::Wav2Vec2Options>() != nullptr) {
+    models::Wav2Vec2Options& model = config.model.as<models::Wav2Vec2Options>();
     model.width = width;
     model.heads = width / 64;
     model.hidden = 4 * width;
     model.layers = layers;
     model.position_groups = width / 64;
     model.freeze_layers = 0;
-  } else if (config.model.is_language_model()) {
-    models::DecoderLmOptions& model = config.model.decoder_lm;
+  } else if (config.model.task().is_text()) {
+    models::DecoderLmOptions& model = config.model.as<models::DecoderLmOptions>();
     model.width = width;
     model.heads = width / 64;
     model.hidden = 4 * width;
     model.layers = layers;
   } else {
-    models::TransformerCtcOptions& model = config.model.transformer_ctc;
+    models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.width = width;
     model.heads = width / 64;
     model.hidden = 4 * width;
@@ -128,7 +134,7 @@ data::Example text_row(int64_t number, int64_t tokens) {
 
 void draw_data(Draws& draws, bool is_large, Case& random) {
   const RunConfig& config = random.request.config;
-  if (config.model.is_language_model()) {
+  if (config.model.task().is_text()) {
     const int64_t tokens = draws.from(8, is_large ? 128 : 512);
     for (int64_t i = 0; i < kItems; ++i) {
       random.examples.push_back(text_row(i, tokens));
@@ -167,8 +173,8 @@ void draw_choices(Draws& draws, int64_t longest_frames, plan::PlanRequest& reque
   config.tier = draw_tiers(draws);
   config.effective_batch.utterances = draws.from(2, 8);
   if (draws.coin()) config.micro_batch = draws.from(1, 4);
-  config.reduction = config.model.is_language_model() ? kernels::Reduction::kTokens
-                                                      : draws.one_of(train::kReductions);
+  config.reduction =
+      config.model.task().is_text() ? models::Reduction::kTokens : draws.one_of(train::kReductions);
 }
 
 // Of no machine: what is planned must not depend on how busy this one is.
@@ -190,10 +196,10 @@ const kernels::Rates& measured_rates(train::Compute compute) {
 // Of the encoder.
 int64_t longest_frames(const Case& random) {
   const std::unique_ptr<models::Model> network =
-      models::make_model(random.request.config.model, random.request.shape, {.device = at::kMeta});
+      random.request.config.model.make(random.request.shape, {.device = at::kMeta});
   int64_t most = 0;
   for (const data::Example& example : random.examples)
-    most = std::max(most, network->num_frames(example.rows));
+    most = std::max(most, network->size_of(data::size_of(example)).frames);
   return most;
 }
 
@@ -298,7 +304,7 @@ PlanProof prove_random_plan(uint64_t number, bool is_large) {
                                       name_of(random.request.config.numerics, train::kNumerics),
                                       random.request.config.tier.to_string())};
   proof.num_parameters =
-      models::make_model(random.request.config.model, random.request.shape, {.device = at::kMeta})
+      random.request.config.model.make(random.request.shape, {.device = at::kMeta})
           ->parameters()
           .num_values();
   // From what few of them fit into to more than all need.

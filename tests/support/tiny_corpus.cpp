@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/rng.h"
+#include "sotto/models/transformer_ctc.h"
 
 namespace sotto::test {
 
@@ -76,11 +77,11 @@ std::filesystem::path write_tiny_corpus(const std::filesystem::path& folder,
 
 train::RunConfig tiny_config() {
   train::RunConfig config;
-  config.model.transformer_ctc.layers = 2;
-  config.model.transformer_ctc.width = 32;
-  config.model.transformer_ctc.heads = 2;
-  config.model.transformer_ctc.hidden = 64;
-  config.model.transformer_ctc.dropout = 0.1;
+  config.model.as<models::TransformerCtcOptions>().layers = 2;
+  config.model.as<models::TransformerCtcOptions>().width = 32;
+  config.model.as<models::TransformerCtcOptions>().heads = 2;
+  config.model.as<models::TransformerCtcOptions>().hidden = 64;
+  config.model.as<models::TransformerCtcOptions>().dropout = 0.1;
   config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
   config.optimizer.schedule.rate = 3e-3;
   config.effective_batch = data::EffectiveBatch::parse("8");

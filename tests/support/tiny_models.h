@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "sotto/core/rng.h"
+#include "sotto/models/decoder_lm.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
@@ -18,7 +21,7 @@ inline train::RunConfig tiny_wav2vec2(bool is_stable) {
   train::RunConfig config;
   config.model =
       models::ModelOptions::of_preset(is_stable ? "wav2vec2-large-lv60" : "wav2vec2-base");
-  models::Wav2Vec2Options& model = config.model.wav2vec2;
+  models::Wav2Vec2Options& model = config.model.as<models::Wav2Vec2Options>();
   model.conv_widths = {24, 16, 16};
   model.conv_kernels = {10, 3, 2};
   model.conv_strides = {5, 2, 2};
@@ -45,7 +48,7 @@ inline train::RunConfig tiny_wav2vec2(bool is_stable) {
 inline train::RunConfig tiny_lm(bool is_tied) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("decoder-lm");
-  models::DecoderLmOptions& model = config.model.decoder_lm;
+  models::DecoderLmOptions& model = config.model.as<models::DecoderLmOptions>();
   model.layers = 2;
   model.width = 32;
   model.heads = 4;
@@ -54,7 +57,7 @@ inline train::RunConfig tiny_lm(bool is_tied) {
   model.positions = is_tied ? nn::PositionKind::kLearned : nn::PositionKind::kSinusoidal;
   model.max_tokens = 64;
   model.label_smoothing = is_tied ? 0.1 : 0.0;
-  config.reduction = kernels::Reduction::kTokens;
+  config.reduction = models::Reduction::kTokens;
   config.optimizer.schedule.kind = optim::ScheduleKind::kConstant;
   config.optimizer.schedule.rate = 1e-3;
   return config;
@@ -64,7 +67,7 @@ inline train::RunConfig tiny_lm(bool is_tied) {
 inline train::RunConfig tiny_transformer(kernels::LogMelKind kind) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("tiny");
-  models::TransformerCtcOptions& model = config.model.transformer_ctc;
+  models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
   model.features = kernels::LogMelOptions::of_kind(kind);
   model.features.window = 50;
   model.features.hop = 20;

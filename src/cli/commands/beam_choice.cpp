@@ -14,7 +14,7 @@ namespace sotto::cli {
 void BeamChoice::add_to(CLI::App& command) {
   command
       .add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
-      ->check(CLI::Range(int64_t{1}, train::BeamOptions::kMaxWidth));
+      ->check(CLI::Range(int64_t{1}, decode::BeamOptions::kMaxWidth));
   command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
   command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
       ->check(not_negative());
@@ -22,8 +22,8 @@ void BeamChoice::add_to(CLI::App& command) {
       ->check(finite());
 }
 
-std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
-                                                    int64_t max_bytes) const {
+std::unique_ptr<decode::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
+                                                     int64_t max_bytes) const {
   const bool has_model = !language_model.empty();
   if (!has_model && (lm_weight || word_bonus)) {
     throw ConfigError({.attempted = "choosing a beam search",
@@ -31,20 +31,20 @@ std::unique_ptr<train::BeamSearch> BeamChoice::open(const data::Tokenizer& token
                        .expected = "a language model that they say something of"});
   }
   if (!width && !has_model) return nullptr;
-  train::BeamOptions options;
+  decode::BeamOptions options;
   options.max_bytes = max_bytes;
   options.width = width.value_or(options.width);
   options.lm_weight = lm_weight.value_or(options.lm_weight);
   options.word_bonus = word_bonus.value_or(options.word_bonus);
-  std::shared_ptr<const data::NgramModel> model;
+  std::shared_ptr<const decode::NgramModel> model;
   if (has_model) {
     std::error_code ignored;
     const auto total = static_cast<int64_t>(std::filesystem::file_size(language_model, ignored));
     Progress progress("reading the language model");
-    model = std::make_shared<const data::NgramModel>(data::NgramModel::read(
+    model = std::make_shared<const decode::NgramModel>(decode::NgramModel::read(
         language_model, [&](int64_t bytes) { progress.show(bytes >> 20, total >> 20, "MiB"); }));
   }
-  return std::make_unique<train::BeamSearch>(tokenizer, options, std::move(model));
+  return std::make_unique<decode::BeamSearch>(tokenizer, options, std::move(model));
 }
 
 }  // namespace sotto::cli

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "sotto/train/recognition/beam_search.h"
+#include "sotto/decode/beam_search.h"
 
 namespace sotto::cli {
 
@@ -21,8 +21,8 @@ struct BeamChoice {
 
   // Null where no beam is asked for. `max_bytes`: what a search may take. Throws ConfigError for
   // what could not take effect, DataError where the language model cannot be read.
-  std::unique_ptr<train::BeamSearch> open(const data::Tokenizer& tokenizer,
-                                          int64_t max_bytes) const;
+  std::unique_ptr<decode::BeamSearch> open(const data::Tokenizer& tokenizer,
+                                           int64_t max_bytes) const;
 };
 
 }  // namespace sotto::cli

@@ -65,7 +65,7 @@ nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
 }
 
 nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
-  if (evaluation.is_of_text()) {
+  if (evaluation.task->is_text()) {
     return {{"format_version", 1},
             {"checkpoint", checkpoint},
             {"perplexity", evaluation.perplexity()},
@@ -220,25 +220,24 @@ void run_eval(const EvalOptions& options) {
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   recogniser.set_data_options(change_data(recogniser, options.overrides));
-  const bool is_text = recogniser.checkpoint().config.model.is_language_model();
-  const std::unique_ptr<train::BeamSearch> beam =
+  const Task& task = recogniser.checkpoint().config.model.task();
+  const std::unique_ptr<decode::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
-  if (is_text && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
+  if (task.is_text() && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
     throw ConfigError({.attempted = "evaluating a language model",
                        .found = "--show, --worst, --by, --beam or --lm",
-                       .expected = "none: it hears no sentences"});
+                       .expected = "none of them: it transcribes nothing"});
   }
   Progress progress("evaluating");
-  const train::Evaluation evaluation =
-      recogniser.evaluate(options.data, beam.get(), [&](int64_t done, int64_t total) {
-        progress.show(done, total, is_text ? "rows" : "utterances");
-      });
+  const train::Evaluation evaluation = recogniser.evaluate(
+      options.data, beam.get(),
+      [&](int64_t done, int64_t total) { progress.show(done, total, task.items); });
   progress.clear();
   if (options.json) {
     std::cout << json_text(to_json(evaluation, recogniser.folder().string()));
   } else {
-    std::cout << (is_text ? render_text(evaluation, recogniser.peak_bytes())
-                          : render(evaluation, options, recogniser.peak_bytes()));
+    std::cout << (task.is_text() ? render_text(evaluation, recogniser.peak_bytes())
+                                 : render(evaluation, options, recogniser.peak_bytes()));
   }
 }
 

@@ -100,7 +100,7 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
     // None where no best checkpoint could be written.
     const nlohmann::ordered_json best =
         summary.best_step > 0 ? nlohmann::ordered_json(summary.best_metric) : nullptr;
-    if (last->is_of_text()) {
+    if (last->task->is_text()) {
       json["perplexity"] = last->perplexity();
       json["best_perplexity"] = best;
     } else {

@@ -48,9 +48,9 @@ void check(const Options& options) {
   }
 }
 
-nlohmann::ordered_json to_json(const std::string& file, const train::Transcript& transcript) {
+nlohmann::ordered_json to_json(const std::string& file, const decode::Transcript& transcript) {
   nlohmann::ordered_json words = nlohmann::ordered_json::array();
-  for (const train::Transcript::Word& word : transcript.words)
+  for (const decode::Transcript::Word& word : transcript.words)
     words.push_back({{"word", word.text}, {"start", word.start_s}, {"end", word.end_s}});
   return {{"audio_filepath", file},
           {"duration", transcript.seconds},
@@ -58,9 +58,9 @@ nlohmann::ordered_json to_json(const std::string& file, const train::Transcript&
           {"words", std::move(words)}};
 }
 
-std::string to_text(const std::string& file, const train::Transcript& transcript,
+std::string to_text(const std::string& file, const decode::Transcript& transcript,
                     const Options& options) {
-  if (options.srt) return train::to_srt(transcript);
+  if (options.srt) return decode::to_srt(transcript);
   const std::string name = options.files.size() > 1 ? file + ": " : "";
   return name + transcript.text + "\n";
 }
@@ -72,7 +72,7 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
   std::vector<std::string> failed;
   for (const std::string& file : options.files) {
     try {
-      const train::Transcript transcript = recogniser.transcribe(file, how);
+      const decode::Transcript transcript = recogniser.transcribe(file, how);
       if (options.json) {
         json.push_back(to_json(file, transcript));
       } else {
@@ -96,7 +96,7 @@ void run_transcribe(const Options& options) {
   check(options);
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
-  const std::unique_ptr<train::BeamSearch> beam =
+  const std::unique_ptr<decode::BeamSearch> beam =
       options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
   train::TranscribeOptions how = options.windows;
   how.beam = beam.get();

@@ -78,8 +78,7 @@ std::string components_text(const std::vector<plan::Components>& all,
   for (const plan::Components& components : all) {
     columns.push_back({std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
     totals.push_back(format_bytes(components.total() + facts.constant_bytes));
-    speeds.push_back(fmt::format("{} {}", format_digits(components.speed),
-                                 facts.is_text ? "tokens/s" : "audio-s/s"));
+    speeds.push_back(fmt::format("{} {}", format_digits(components.speed), facts.task->speed_unit));
   }
   Table table(columns);
   for (const auto& [name, member] : kComponentNames) {

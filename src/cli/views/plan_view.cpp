@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,12 +24,8 @@ using plan::Way;
 using report::Align;
 using report::Table;
 
-const char* speed_unit(bool is_text) {
-  return is_text ? "tokens/s" : "audio-s/s";
-}
-
 std::string speed_text(const Way& way, const plan::PlanFacts& facts) {
-  return fmt::format("{} {}", format_digits(way.speed()), speed_unit(facts.is_text));
+  return fmt::format("{} {}", format_digits(way.speed()), facts.task->speed_unit);
 }
 
 double run_seconds(const Way& way, const plan::PlanFacts& facts) {
@@ -237,11 +235,9 @@ nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
 }
 
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans) {
-  const auto has_any = [&](bool is_text) {
-    return std::ranges::any_of(
-        plans, [&](const ComparedPlan& row) { return row.plan && row.facts.is_text == is_text; });
-  };
-  const bool is_mixed = has_any(true) && has_any(false);
+  std::set<std::string_view> units;
+  for (const ComparedPlan& row : plans)
+    if (row.plan) units.insert(row.facts.task->speed_unit);
   const bool has_price =
       std::ranges::any_of(plans, [](const ComparedPlan& row) { return row.facts.price > 0.0; });
   std::vector<report::Column> columns = {
@@ -251,7 +247,7 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
       {"tier"},
       {"parts", Align::kRight},
       {"memory", Align::kRight},
-      {is_mixed ? "speed" : speed_unit(has_any(true)), Align::kRight},
+      {units.size() == 1 ? std::string(*units.begin()) : "speed", Align::kRight},
       {"whole run", Align::kRight}};
   if (has_price) columns.push_back({"cost", Align::kRight});
   const size_t num_columns = columns.size();
@@ -267,7 +263,7 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
                way.config.tier.to_string(),
                std::to_string(way.micro_batches),
                format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
-               is_mixed ? speed_text(way, row.facts) : format_digits(way.speed()),
+               units.size() > 1 ? speed_text(way, row.facts) : format_digits(way.speed()),
                format_duration(run_seconds(way, row.facts))};
       if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(way, row.facts)));
     } else {

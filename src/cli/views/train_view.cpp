@@ -75,14 +75,14 @@ void log_note(const std::string& text) {
   spdlog::info("{}", text);
 }
 
-std::string describe(const train::ErrorCounts& counts) {
+std::string describe(const decode::ErrorCounts& counts) {
   return fmt::format("{:.2f} % (ins {}, del {}, sub {} of {})", 100.0 * counts.rate(),
                      counts.insertions, counts.deletions, counts.substitutions,
                      counts.reference_length);
 }
 
 std::string describe(const train::Evaluation& evaluation) {
-  if (evaluation.is_of_text()) {
+  if (evaluation.task->is_text()) {
     return fmt::format("perplexity {:.2f} (loss {:.4f} a token)", evaluation.perplexity(),
                        evaluation.loss);
   }
@@ -91,8 +91,8 @@ std::string describe(const train::Evaluation& evaluation) {
 }
 
 std::string metric_text(const train::Evaluation& evaluation, double value) {
-  return evaluation.is_of_text() ? fmt::format("{:.2f}", value)
-                                 : fmt::format("{:.2f} %", 100.0 * value);
+  return evaluation.task->is_text() ? fmt::format("{:.2f}", value)
+                                    : fmt::format("{:.2f} %", 100.0 * value);
 }
 
 std::string describe(const Amount& amount) {

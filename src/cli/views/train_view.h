@@ -71,7 +71,7 @@ class TrainView {
 };
 
 // "3.20 % (ins 1, del 4, sub 12)"
-std::string describe(const train::ErrorCounts& counts);
+std::string describe(const decode::ErrorCounts& counts);
 // "WER 3.20 % (ins ...), CER 1.10 %, loss 0.4", "perplexity 31.2 (3.44 a token)"
 std::string describe(const train::Evaluation& evaluation);
 // A value of what such evaluations are compared by: "3.20 %", "31.2".

@@ -8,6 +8,7 @@
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/kernels/elementwise/embedding.h"
+#include "sotto/models/families.h"
 #include "sotto/models/option_checks.h"
 
 namespace sotto::models {
@@ -19,8 +20,6 @@ using device::Phase;
 using kernels::Dropout;
 using kernels::Embedding;
 using nn::Context;
-
-constexpr std::string_view kPreset = "decoder-lm";
 
 // What tables of tokens begin with.
 constexpr double kTableDeviation = 0.02;
@@ -56,15 +55,38 @@ nn::ParameterSpec table_spec(std::string name, const DataShape& shape, int64_t w
       .name = std::move(name), .shape = {shape.vocabulary, width}, .deviation = kTableDeviation};
 }
 
-}  // namespace
-
-DecoderLmOptions decoder_lm_preset(std::string_view name) {
-  SOTTO_ASSERT(name == kPreset, "no preset '{}'", name);
-  return {};
+Outline outline_of(const DecoderLmOptions& options) {
+  Outline outline{.layers = {}, .loss_terms = {{.name = "cross_entropy"}}};
+  outline.add({.prefix = "layers", .num_blocks = options.layers, .others = {"head"}});
+  return outline;
 }
 
-std::vector<std::string> decoder_lm_presets() {
-  return {std::string(kPreset)};
+std::string describe_decoder_lm(const DecoderLmOptions&, const DataShape&) {
+  return "A language model of transformer blocks in which a token sees those before it";
+}
+
+void check_decoder_lm_rows(const DecoderLmOptions& options, int64_t row_tokens) {
+  if (options.positions != nn::PositionKind::kLearned || row_tokens <= options.max_tokens) return;
+  throw ConfigError({.attempted = "setting up a language model",
+                     .found = fmt::format("rows of {} tokens", row_tokens),
+                     .expected = fmt::format("at most model.max_tokens {}, for learned positions",
+                                             options.max_tokens)});
+}
+
+}  // namespace
+
+Family decoder_lm_family() {
+  using Options = DecoderLmOptions;
+  return make_family<Options>(
+      {.name = "decoder_lm",
+       .task = kLanguageModelling,
+       .example = "configs/lm.yaml",
+       .presets = {{.name = "decoder-lm"}},
+       .describe = describe_decoder_lm,
+       .make = make_network<DecoderLm, Options>,
+       .keep_one_layer = [](Options& options) { options.layers = 1; },
+       .check_row_tokens = check_decoder_lm_rows,
+       .loss_rows = [](Options& options) -> int64_t& { return options.loss_rows; }});
 }
 
 void DecoderLmOptions::visit(OptionVisitor& visitor) {
@@ -95,7 +117,8 @@ void DecoderLmOptions::validate() const {
 
 DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,
                      const nn::ParameterAllocation& allocation, at::ScalarType compute)
-    : options_(options),
+    : Model(outline_of(options)),
+      options_(options),
       compute_(compute),
       table_(store_.declare(table_spec("embedding.weight", shape, options.width))),
       output_(options.tied ? table_
@@ -115,8 +138,8 @@ Losses DecoderLm::forward(const data::MicroBatch& batch, const nn::StepContext& 
                           std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = decode(batch, step, tape);
   const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
-  return {.loss = head_.forward(std::move(x), {.targets = batch.labels, .weights = weights},
-                                context, tape)};
+  return {.terms = {head_.forward(std::move(x), {.targets = batch.labels, .weights = weights},
+                                  context, tape)}};
 }
 
 void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& step,
@@ -132,11 +155,11 @@ void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& s
   gradient.add();
 }
 
-Model::Recognised DecoderLm::recognise(const data::MicroBatch& batch) {
+Recognition DecoderLm::recognise(const data::MicroBatch& batch) {
   nn::Tape tape;
   const at::Tensor x = decode(batch, {.is_training = false}, tape);
   const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = head_tape()});
-  return {.loss = {.loss = head_.evaluate(x, batch.labels, batch.packing)}};
+  return {.losses = {.terms = {head_.evaluate(x, batch.labels, batch.packing)}}};
 }
 
 at::Tensor DecoderLm::logits(const data::MicroBatch& batch) {

@@ -5,9 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "sotto/core/config/options.h"
 #include "sotto/models/model.h"
@@ -41,10 +38,6 @@ struct DecoderLmOptions {
   void validate() const;
 };
 
-// The sizes behind a name; all other settings are the defaults.
-DecoderLmOptions decoder_lm_preset(std::string_view name);
-std::vector<std::string> decoder_lm_presets();
-
 class DecoderLm : public Model {
  public:
   // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
@@ -53,14 +46,14 @@ class DecoderLm : public Model {
             const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
 
   nn::ParameterStore& parameters() override { return store_; }
-  int64_t num_layers() const override { return blocks_.num_layers(); }
-  int64_t num_tapes() const override { return num_layers() + 1; }
-  int64_t num_frames(int64_t rows) const override { return rows; }
+  data::ItemSize size_of(const data::ExampleSize& item) const override {
+    return {.frames = item.rows, .labels = item.labels};
+  }
   Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                  std::span<const float> weights, nn::Tape& tape) override;
   void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                 nn::Tape& tape) override;
-  Recognised recognise(const data::MicroBatch& batch) override;
+  Recognition recognise(const data::MicroBatch& batch) override;
 
   // Logits [N, V] of the batch, one row a token.
   at::Tensor logits(const data::MicroBatch& batch);

@@ -2,9 +2,9 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/json_settings.h"
@@ -18,188 +18,22 @@ namespace sotto::models {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::ordered_json;
 
-constexpr const char* kConfig = "config.json";
-constexpr const char* kPreprocessor = "preprocessor_config.json";
 constexpr const char* kProcessor = "processor_config.json";
-constexpr const char* kModelType = "wav2vec2";
-constexpr const char* kExtractorType = "Wav2Vec2FeatureExtractor";
 
-JsonSettings open_config(const fs::path& path) {
+JsonSettings open_hub_config(const fs::path& path) {
   return {path, fmt::format("taking the model of {}", path.string())};
 }
 
-nn::Activation activation_of(const JsonSettings& config, const char* key) {
-  const auto name = config.get<std::string>(key, "gelu");
-  if (name == "gelu") return nn::Activation::kGelu;
-  if (name == "relu") return nn::Activation::kRelu;
-  if (name == "silu" || name == "swish") return nn::Activation::kSilu;
-  config.refuse(config.shown(key), "gelu, relu or silu");
-}
-
-void read_convolutions(const JsonSettings& config, Wav2Vec2Options& options) {
-  options.conv_widths = config.get("conv_dim", options.conv_widths);
-  options.conv_kernels = config.get("conv_kernel", options.conv_kernels);
-  options.conv_strides = config.get("conv_stride", options.conv_strides);
-  options.conv_bias = config.get("conv_bias", false);
-  options.conv_activation = activation_of(config, "feat_extract_activation");
-  const auto norm = config.get<std::string>("feat_extract_norm", "group");
-  if (norm != "group" && norm != "layer")
-    config.refuse(fmt::format("\"feat_extract_norm\": \"{}\"", norm), "group or layer");
-  options.conv_norm = value_of(norm, nn::kWaveNormKinds);
-}
-
-void read_encoder(const JsonSettings& config, Wav2Vec2Options& options) {
-  options.layers = config.get("num_hidden_layers", int64_t{12});
-  options.width = config.get("hidden_size", int64_t{768});
-  options.heads = config.get("num_attention_heads", int64_t{12});
-  options.hidden = config.get("intermediate_size", int64_t{3072});
-  options.activation = activation_of(config, "hidden_act");
-  options.norm_first = config.get("do_stable_layer_norm", false);
-  options.norm_epsilon = config.get("layer_norm_eps", 1e-5);
-  options.position_taps = config.get("num_conv_pos_embeddings", int64_t{128});
-  options.position_groups = config.get("num_conv_pos_embedding_groups", int64_t{16});
-}
-
-// Settings of masks that have no effect are those of every network: a run that names others is told
-// so (mask_checks.h), and one that names none must not be.
-void forget_idle_masks(Wav2Vec2Options& options) {
-  const Wav2Vec2Options usual;
-  if (!options.mask && options.mask_time_probability > 0.0) {
-    // The vector for hidden frames is there all the same.
-    options.mask_time_probability = usual.mask_time_probability;
-    options.mask_feature_probability = usual.mask_feature_probability;
-  }
-  if (!options.mask || options.mask_time_probability == 0.0) {
-    options.mask_time_length = usual.mask_time_length;
-    options.mask_time_min = usual.mask_time_min;
-  }
-  if (!options.mask || options.mask_feature_probability == 0.0) {
-    options.mask_feature_length = usual.mask_feature_length;
-    options.mask_feature_min = usual.mask_feature_min;
-  }
-}
-
-kernels::Reduction reduction_of(const JsonSettings& config, std::vector<std::string>& notes) {
-  const auto name = config.get<std::string>("ctc_loss_reduction", "sum");
-  if (name != "sum" && name != "mean")
-    config.refuse(config.shown("ctc_loss_reduction"), "sum or mean");
-  const bool is_sum = name == "sum";
-  notes.push_back(
-      fmt::format("the loss of a step is reduction={}, from ctc_loss_reduction {}; "
-                  "--set reduction={} changes it",
-                  is_sum ? "sum" : "ctc_mean", name, is_sum ? "ctc_mean" : "sum"));
-  return is_sum ? kernels::Reduction::kSum : kernels::Reduction::kCtcMean;
-}
-
-void read_training(const JsonSettings& config, Wav2Vec2Options& options,
-                   std::vector<std::string>& notes) {
-  options.dropout = config.get("hidden_dropout", 0.1);
-  options.activation_dropout = config.get("activation_dropout", 0.1);
-  options.feature_dropout = config.get("feat_proj_dropout", 0.0);
-  options.final_dropout = config.get("final_dropout", 0.1);
-  options.layer_drop = config.get("layerdrop", 0.1);
-  options.mask = config.get("apply_spec_augment", true);
-  options.mask_time_probability = config.get("mask_time_prob", 0.05);
-  options.mask_time_length = config.get("mask_time_length", int64_t{10});
-  options.mask_time_min = config.get("mask_time_min_masks", int64_t{2});
-  options.mask_feature_probability = config.get("mask_feature_prob", 0.0);
-  options.mask_feature_length = config.get("mask_feature_length", int64_t{10});
-  options.mask_feature_min = config.get("mask_feature_min_masks", int64_t{0});
-  forget_idle_masks(options);
-  if (const double dropout = config.get("attention_dropout", 0.1); dropout > 0.0)
-    notes.push_back(fmt::format(
-        "attention_dropout {} becomes 0 in training: attention has none here; config.json keeps it",
-        dropout));
-  if (!config.get("ctc_zero_infinity", false))
-    notes.emplace_back(
-        "ctc_zero_infinity becomes true: an utterance with too few frames for its labels counts as "
-        "0, and is named");
-  options.freeze_feature_encoder = true;
-  notes.emplace_back("the feature encoder is frozen; model.freeze_feature_encoder=false trains it");
-}
-
-// The settings of the feature extractor, where transformers finds them: inside of
-// processor_config.json, which it writes since version 5, else in preprocessor_config.json.
-std::optional<JsonSettings> open_extractor(const fs::path& folder) {
-  if (fs::exists(folder / kProcessor)) {
-    const JsonSettings processor = open_config(folder / kProcessor);
-    for (const char* key : {"feature_extractor", "audio_processor"}) {
-      if (!processor.names(key)) continue;
-      return JsonSettings(processor.values().at(key),
-                          fmt::format("taking the {} of {}", key, (folder / kProcessor).string()));
-    }
-  }
-  if (fs::exists(folder / kPreprocessor)) return open_config(folder / kPreprocessor);
-  return std::nullopt;
-}
-
-void read_extractor(const JsonSettings& extractor, Wav2Vec2Options& options) {
-  const auto type = extractor.get<std::string>("feature_extractor_type", kExtractorType);
-  if (type != kExtractorType)
-    extractor.refuse(extractor.shown("feature_extractor_type"), kExtractorType);
-  if (extractor.get("feature_size", int64_t{1}) != 1)
-    extractor.refuse(extractor.shown("feature_size"), "1: the samples themselves");
-  options.normalise = extractor.get("do_normalize", true);
-  options.sample_rate = extractor.get("sampling_rate", int64_t{16'000});
-}
-
-void refuse_what_is_not_here(const JsonSettings& config) {
+// The format of a folder's network. Throws ConfigError where no family has its model_type.
+const HuggingFaceFormat& format_of(const JsonSettings& config) {
   const auto type = config.get<std::string>("model_type", "");
-  if (type != kModelType)
-    config.refuse(fmt::format("\"model_type\": \"{}\"", type), "wav2vec2 (XLS-R is of that type)");
-  if (config.get("add_adapter", false)) config.refuse("\"add_adapter\": true", "false");
-  if (config.has("adapter_attn_dim"))
-    config.refuse("\"adapter_attn_dim\" is set", "null: attention adapters are not here");
-}
-
-ordered_json network_settings(const Wav2Vec2Options& options) {
-  return {{"architectures", {"Wav2Vec2ForCTC"}},
-          {"model_type", kModelType},
-          {"conv_dim", options.conv_widths},
-          {"conv_kernel", options.conv_kernels},
-          {"conv_stride", options.conv_strides},
-          {"num_feat_extract_layers", options.conv_widths.size()},
-          {"conv_bias", options.conv_bias},
-          {"feat_extract_norm", name_of(options.conv_norm, nn::kWaveNormKinds)},
-          {"feat_extract_activation", name_of(options.conv_activation, nn::kActivations)},
-          {"num_conv_pos_embeddings", options.position_taps},
-          {"num_conv_pos_embedding_groups", options.position_groups},
-          {"num_hidden_layers", options.layers},
-          {"hidden_size", options.width},
-          {"num_attention_heads", options.heads},
-          {"intermediate_size", options.hidden},
-          {"hidden_act", name_of(options.activation, nn::kActivations)},
-          {"do_stable_layer_norm", options.norm_first},
-          {"layer_norm_eps", options.norm_epsilon},
-          {"hidden_dropout", options.dropout},
-          {"activation_dropout", options.activation_dropout},
-          {"feat_proj_dropout", options.feature_dropout},
-          {"final_dropout", options.final_dropout},
-          {"layerdrop", options.layer_drop}};
-}
-
-// Those that have an effect; others stay as the source has them.
-ordered_json mask_settings(const Wav2Vec2Options& options) {
-  ordered_json settings = {{"apply_spec_augment", options.mask}};
-  if (!options.mask && options.mask_time_probability > 0.0) return settings;
-  settings["mask_time_prob"] = options.mask_time_probability;
-  settings["mask_feature_prob"] = options.mask_feature_probability;
-  if (options.mask_time_probability > 0.0) {
-    settings["mask_time_length"] = options.mask_time_length;
-    settings["mask_time_min_masks"] = options.mask_time_min;
-  }
-  if (options.mask_feature_probability > 0.0) {
-    settings["mask_feature_length"] = options.mask_feature_length;
-    settings["mask_feature_min_masks"] = options.mask_feature_min;
-  }
-  return settings;
-}
-
-void write_json(const fs::path& path, const ordered_json& values) {
-  const std::string text = values.dump(2) + "\n";
-  write_file(path, std::as_bytes(std::span(text)));
+  if (const Family* family = find_family_of_type(type)) return *family->hugging_face;
+  std::vector<std::string_view> known;
+  for (const Family& family : families())
+    if (family.hugging_face) known.push_back(family.hugging_face->model_type);
+  config.refuse(fmt::format("\"model_type\": \"{}\"", type),
+                fmt::format("{} (XLS-R is of the type wav2vec2)", fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -209,18 +43,24 @@ fs::path find_model_folder(std::string_view name) {
   return find_hub_folder(name);
 }
 
+// The settings of the feature extractor, where transformers finds them: inside of
+// processor_config.json, which it writes since version 5, else in preprocessor_config.json.
+std::optional<JsonSettings> open_extractor(const fs::path& folder) {
+  if (fs::exists(folder / kProcessor)) {
+    const JsonSettings processor = open_hub_config(folder / kProcessor);
+    for (const char* key : {"feature_extractor", "audio_processor"}) {
+      if (!processor.names(key)) continue;
+      return JsonSettings(processor.values().at(key),
+                          fmt::format("taking the {} of {}", key, (folder / kProcessor).string()));
+    }
+  }
+  if (fs::exists(folder / kHubPreprocessor)) return open_hub_config(folder / kHubPreprocessor);
+  return std::nullopt;
+}
+
 HuggingFaceModel read_hugging_face(const fs::path& folder) {
-  const JsonSettings config = open_config(folder / kConfig);
-  refuse_what_is_not_here(config);
-  HuggingFaceModel model{
-      .folder = folder, .options = ModelOptions::of_preset("wav2vec2-base"), .notes = {}};
-  Wav2Vec2Options& options = model.options.wav2vec2;
-  read_convolutions(config, options);
-  read_encoder(config, options);
-  read_training(config, options, model.notes);
-  model.reduction = reduction_of(config, model.notes);
-  if (const std::optional<JsonSettings> extractor = open_extractor(folder))
-    read_extractor(*extractor, options);
+  const JsonSettings config = open_hub_config(folder / kHubConfig);
+  HuggingFaceModel model = format_of(config).read(config, folder);
   try {
     // Through the reader of settings, which knows what each may be.
     model.options = read_options<ModelOptions>(write_options(model.options));
@@ -230,69 +70,41 @@ HuggingFaceModel read_hugging_face(const fs::path& folder) {
   return model;
 }
 
-ImportRules hugging_face_rules() {
-  // Without masks the network has no vector for hidden frames; files may have it all the same.
-  return {.may_lack = {"lm_head.", "wav2vec2.masked_spec_embed"},
-          .may_leave = {"quantizer.", "project_q.", "project_hid.", "lm_head.",
-                        "wav2vec2.masked_spec_embed", "masked_spec_embed"},
-          .optional_prefix = "wav2vec2."};
+ImportRules hugging_face_rules(const fs::path& folder) {
+  if (!fs::exists(folder / kHubConfig)) return {};
+  const JsonSettings config = open_hub_config(folder / kHubConfig);
+  const Family* family = find_family_of_type(config.get<std::string>("model_type", ""));
+  return family == nullptr ? ImportRules{} : family->hugging_face->rules();
 }
 
 std::vector<std::string> load_hugging_face(const fs::path& folder, Model& model) {
-  return notes_of(
-      import_tensors(WeightFolder::open(folder), model.named_weights(), hugging_face_rules()));
+  return notes_of(import_tensors(WeightFolder::open(folder), model.named_weights(),
+                                 hugging_face_rules(folder)));
 }
 
 std::vector<NamedTensor> weights_as_stored(const fs::path& folder, Model& model) {
   return in_types_of(WeightFolder::open(folder), model.named_weights(),
-                     hugging_face_rules().optional_prefix);
+                     hugging_face_rules(folder).optional_prefix);
 }
 
 DataShape shape_of_hugging_face(const fs::path& folder) {
-  const JsonSettings config = open_config(folder / kConfig);
-  const WeightFolder weights = WeightFolder::open(folder);
-  const TensorView* head = weights.find("lm_head.bias");
-  if (head != nullptr && head->shape.size() == 1)
-    return {.vocabulary = head->shape.front(), .blank = config.get("pad_token_id", int64_t{0})};
-  throw DataError(
-      {.attempted = fmt::format("finding the head of {}", folder.string()),
-       .found = "no lm_head.bias",
-       .expected = "a model with a CTC head",
-       .hint = "A checkpoint of pretraining has none yet: `sotto train` gives it one."});
+  const JsonSettings config = open_hub_config(folder / kHubConfig);
+  return format_of(config).shape(config, folder);
 }
 
 std::string read_model_config(const fs::path& folder) {
-  if (!fs::exists(folder / kConfig)) return {};
-  return open_config(folder / kConfig).values().dump();
+  if (!fs::exists(folder / kHubConfig)) return {};
+  return open_hub_config(folder / kHubConfig).values().dump();
 }
 
-void write_hugging_face_config(const fs::path& folder, const HuggingFaceConfig& of) {
-  if (of.model.family != Family::kWav2Vec2) return;
-  const Wav2Vec2Options& options = of.model.wav2vec2;
-  ordered_json config = ordered_json::parse(of.source, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) config = {{"attention_dropout", 0.0}};
-  // A path of the machine that it came from.
-  config.erase("_name_or_path");
-  config.update(network_settings(options));
-  config.update({{"vocab_size", of.shape.vocabulary}, {"pad_token_id", of.shape.blank}});
-  config.update(mask_settings(options));
-  if (of.reduction) {
-    config["ctc_loss_reduction"] = *of.reduction == kernels::Reduction::kSum ? "sum" : "mean";
-    config["ctc_zero_infinity"] = true;
-  }
-  if (of.weights) {
-    config.erase("torch_dtype");
-    config["dtype"] = *of.weights == at::kBFloat16 ? "bfloat16" : "float32";
-  }
-  write_json(folder / kConfig, config);
-  write_json(folder / kPreprocessor,
-             {{"feature_extractor_type", kExtractorType},
-              {"feature_size", 1},
-              {"sampling_rate", options.sample_rate},
-              {"do_normalize", options.normalise},
-              {"padding_side", "right"},
-              {"padding_value", 0.0},
-              {"return_attention_mask", options.conv_norm == nn::WaveNormKind::kLayer}});
+void write_hugging_face_config(const fs::path& folder, const HuggingFaceConfig& config) {
+  const std::optional<HuggingFaceFormat>& format = config.model.family().hugging_face;
+  if (format) format->write(folder, config);
+}
+
+void write_hub_json(const fs::path& path, const nlohmann::ordered_json& values) {
+  const std::string text = values.dump(2) + "\n";
+  write_file(path, std::as_bytes(std::span(text)));
 }
 
 }  // namespace sotto::models

@@ -4,22 +4,27 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sotto/kernels/loss/ctc.h"
+#include "sotto/core/config/json_settings.h"
 #include "sotto/models/model_options.h"
+#include "sotto/models/reduction.h"
 #include "sotto/models/tensor_file.h"
 
 namespace sotto::models {
+
+inline constexpr const char* kHubConfig = "config.json";
+inline constexpr const char* kHubPreprocessor = "preprocessor_config.json";
 
 struct HuggingFaceModel {
   std::filesystem::path folder;
   ModelOptions options;
   // What its ctc_loss_reduction says.
-  kernels::Reduction reduction = kernels::Reduction::kSum;
+  Reduction reduction = Reduction::kSum;
   // What is otherwise here than there, each in one line for the user.
   std::vector<std::string> notes;
 };
@@ -38,8 +43,9 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& folder);
 std::vector<std::string> load_hugging_face(const std::filesystem::path& folder, Model& model);
 // The weights of a network that was loaded from a folder, each in the type that it has there.
 std::vector<NamedTensor> weights_as_stored(const std::filesystem::path& folder, Model& model);
-// What load_hugging_face() may find otherwise.
-ImportRules hugging_face_rules();
+// Which tensors a folder may have or lack besides those of its network; none of either where its
+// config.json is missing or of another program.
+ImportRules hugging_face_rules(const std::filesystem::path& folder);
 
 // The shape of a folder's head: its entries, and the blank. Throws DataError where it has none.
 DataShape shape_of_hugging_face(const std::filesystem::path& folder);
@@ -54,7 +60,7 @@ struct HuggingFaceConfig {
   // The config.json that the network came with: what it says of other things stays. Empty: none.
   std::string source = {};
   // How it was trained here, and the type of its weights; absent: as the source says.
-  std::optional<kernels::Reduction> reduction = std::nullopt;
+  std::optional<Reduction> reduction = std::nullopt;
   std::optional<at::ScalarType> weights = std::nullopt;
 };
 
@@ -62,5 +68,10 @@ struct HuggingFaceConfig {
 // they cannot be written.
 void write_hugging_face_config(const std::filesystem::path& folder,
                                const HuggingFaceConfig& config);
+
+// For the formats of families: the settings of a folder's feature extractor, where transformers
+// finds them (nothing where it has none), and one file of JSON.
+std::optional<JsonSettings> open_extractor(const std::filesystem::path& folder);
+void write_hub_json(const std::filesystem::path& path, const nlohmann::ordered_json& values);
 
 }  // namespace sotto::models

@@ -26,7 +26,9 @@ class MaskSettings {
   Options usual_ = {};
 };
 
-void check_wav2vec2(const Wav2Vec2Options& options, const Wav2Vec2Options& given) {
+}  // namespace
+
+void check_wav2vec2_masks(const Wav2Vec2Options& options, const Wav2Vec2Options& given) {
   using Options = Wav2Vec2Options;
   const MaskSettings settings(options, given);
   constexpr const char* kOff = "mask: false";
@@ -58,14 +60,6 @@ void check_spec_augment(const nn::SpecAugmentOptions& options,
   constexpr const char* kWhy = "spec_augment.time_masks: 0";
   settings.check("spec_augment.time_width", &Options::time_width, kWhy);
   settings.check("spec_augment.time_share", &Options::time_share, kWhy);
-}
-
-}  // namespace
-
-void check_masks(const ModelOptions& options, const ModelOptions& given) {
-  if (options.family == Family::kWav2Vec2) check_wav2vec2(options.wav2vec2, given.wav2vec2);
-  if (options.family == Family::kTransformerCtc)
-    check_spec_augment(options.transformer_ctc.spec_augment, given.transformer_ctc.spec_augment);
 }
 
 }  // namespace sotto::models

@@ -3,14 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sotto/data/batch/micro_batch.h"
-#include "sotto/kernels/loss/ctc.h"
-#include "sotto/kernels/loss/ctc_greedy.h"
+#include "sotto/data/batch/step_packing.h"
+#include "sotto/models/outline.h"
+#include "sotto/models/scorer.h"
 #include "sotto/models/tensor_file.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/parameters.h"
@@ -18,7 +21,7 @@
 
 namespace sotto::models {
 
-// What of the data decides shapes.
+// The properties of the data that decide shapes.
 struct DataShape {
   // Entries of the vocabulary; the blank among them.
   int64_t vocabulary = 0;
@@ -28,51 +31,52 @@ struct DataShape {
 };
 
 struct Losses {
-  // [B] fp32, of each utterance: not weighted.
-  at::Tensor loss;
+  // For each term of the outline [B] fp32, the loss of each utterance: not weighted.
+  std::vector<at::Tensor> terms;
   // Places in the micro-batch of utterances that cannot be aligned; they count as 0.
   std::vector<int64_t> infeasible = {};
 };
 
-inline Losses losses_of(kernels::Ctc::Result result) {
-  return {.loss = std::move(result.loss), .infeasible = std::move(result.infeasible)};
-}
+// Logits of all frames of a micro-batch, for CTC.
+struct FrameScores {
+  at::Tensor logits;  // [N, V]
+  kernels::Packing packing;
+  int64_t blank = 0;
+};
+
+// What a network says of a micro-batch without training: the losses of its labels, and what a
+// search needs to find other ones. A language model has the losses alone.
+struct Recognition {
+  Losses losses;
+  std::optional<FrameScores> frames = std::nullopt;
+  std::unique_ptr<Scorer> scorer = nullptr;
+};
 
 class Model {
  public:
+  explicit Model(Outline outline) : outline_(std::move(outline)) {}
   virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Outline& outline() const { return outline_; }
+  int64_t num_layers() const { return outline_.num_blocks(); }
+  int64_t num_tapes() const { return std::ssize(outline_.layers); }
 
   virtual nn::ParameterStore& parameters() = 0;
 
-  // Layers that a user counts, and those that have a tape, which are numbered behind them.
-  virtual int64_t num_layers() const = 0;
-  virtual int64_t num_tapes() const = 0;
+  // The size of an item as limits of micro-batches count it.
+  virtual data::ItemSize size_of(const data::ExampleSize& item) const = 0;
 
-  // Frames of the encoder for an utterance of `rows` samples or stored frames: what limits count.
-  virtual int64_t num_frames(int64_t rows) const = 0;
-
-  // What the names of parameters begin with that a step leaves out, and does not update.
-  virtual std::vector<std::string> left_out(const nn::StepContext&) const { return {}; }
-
-  // The loss of each utterance; `weights` says what each counts in the step's loss, whose gradient
-  // backward() adds to the parameters'.
+  // The losses of each utterance; `weights` says what each counts in the step's loss, the gradient
+  // of which backward() adds to the parameters'. Terms count by their weights in the outline.
   virtual Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                          std::span<const float> weights, nn::Tape& tape) = 0;
   virtual void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                         nn::Tape& tape) = 0;
 
-  struct Recognised {
-    // Of the labels that the batch has.
-    Losses loss;
-    // What was heard in each utterance; nothing from a network that does not listen.
-    std::vector<std::vector<kernels::CtcGreedy::Label>> labels = {};
-    // Of all frames [N, V], and the frames of each utterance.
-    at::Tensor logits = {};
-    std::vector<int64_t> num_frames = {};
-  };
-
-  // Without dropout and without keeping anything.
-  virtual Recognised recognise(const data::MicroBatch& batch) = 0;
+  // Without dropout and without keeping anything for a backward.
+  virtual Recognition recognise(const data::MicroBatch& batch) = 0;
 
   // The weights under the names that they have in files: by default the parameters'.
   virtual std::vector<NamedTensor> named_weights() {
@@ -81,6 +85,9 @@ class Model {
       named.push_back({.name = parameter.spec.name, .tensor = parameter.value});
     return named;
   }
+
+ private:
+  Outline outline_;
 };
 
 }  // namespace sotto::models

@@ -1,58 +1,86 @@
-// The registry of networks: which there are, their settings, and how one is made.
-// docs/adding_a_model.md says what else a new one needs.
+// The settings of a network of any family: a preset, and what is changed of it.
 #pragma once
 
-#include <array>
+#include <any>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "sotto/core/config/options.h"
-#include "sotto/models/decoder_lm.h"
+#include "sotto/core/error.h"
+#include "sotto/models/families.h"
 #include "sotto/models/model.h"
-#include "sotto/models/transformer_ctc.h"
-#include "sotto/models/wav2vec2_options.h"
 
 namespace sotto::models {
 
-enum class Family { kTransformerCtc, kWav2Vec2, kDecoderLm };
-
-inline constexpr std::array kFamilies = {Named{"transformer_ctc", Family::kTransformerCtc},
-                                         Named{"wav2vec2", Family::kWav2Vec2},
-                                         Named{"decoder_lm", Family::kDecoderLm}};
-
-struct ModelOptions {
-  // Chooses the family and sets all of its settings; what is written besides it is then changed.
-  std::string preset = "small";
-  Family family = Family::kTransformerCtc;
-  // That of the family counts.
-  TransformerCtcOptions transformer_ctc = {};
-  Wav2Vec2Options wav2vec2 = {};
-  DecoderLmOptions decoder_lm = {};
-
+class ModelOptions {
+ public:
+  // The default network.
+  ModelOptions() : ModelOptions(of_preset("small")) {}
   // Throws ConfigError for a name that is none.
   static ModelOptions of_preset(const std::string& name);
+  // The settings that a family begins with: those of its first preset.
+  static ModelOptions of_family(const Family& family);
+
+  const Family& family() const { return *family_; }
+  const Task& task() const { return *family_->task; }
+  const std::string& preset() const { return preset_; }
+  // The Hugging Face id of the released model that the preset has the sizes of; empty where there
+  // is none.
+  std::string pretrained_id() const { return family_->pretrained(preset_); }
+
+  // The settings as the family's own struct. `find`: nullptr where they are of another family.
+  template <class Options>
+  Options& as() {
+    SOTTO_ASSERT(std::any_cast<Options>(&settings_) != nullptr, "settings of {}", family_->name);
+    return *std::any_cast<Options>(&settings_);
+  }
+  template <class Options>
+  const Options& as() const {
+    return const_cast<ModelOptions*>(this)->as<Options>();
+  }
+  template <class Options>
+  const Options* find() const {
+    return std::any_cast<Options>(&settings_);
+  }
 
   void visit(OptionVisitor& visitor);
   void validate() const;
 
-  // Of waveforms, in Hz.
-  int64_t sample_rate() const;
-  // The fewest rows of an utterance, samples or stored frames, that give a frame.
-  int64_t min_rows(int64_t feature_dim) const;
+  // As Family has them, of these settings.
+  int64_t sample_rate() const { return family_->sample_rate(settings_); }
+  int64_t min_rows(int64_t feature_dim) const { return family_->min_rows(settings_, feature_dim); }
+  void check_row_tokens(int64_t row_tokens) const {
+    family_->check_row_tokens(settings_, row_tokens);
+  }
+  std::string describe(const DataShape& shape) const { return family_->describe(settings_, shape); }
+  std::vector<Saving> savings() const { return family_->savings(settings_); }
+  // Throws ConfigError for a setting without effect that is neither the usual one nor that of
+  // `given`, which the settings began with: a preset, or a Hugging Face folder.
+  void check_effects(const ModelOptions& given) const;
   // The same network with a single layer.
   ModelOptions with_one_layer() const;
-  bool is_language_model() const { return family == Family::kDecoderLm; }
+  // Rows whose logits the loss has at once (0: as many as suit the device); absent where the
+  // network has no such setting.
+  bool has_loss_rows() const;
+  int64_t loss_rows() const;
+  void set_loss_rows(int64_t rows);
+
+  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // activations.
+  std::unique_ptr<Model> make(const DataShape& shape, const nn::ParameterAllocation& allocation,
+                              at::ScalarType compute = at::kFloat) const {
+    return family_->make(settings_, shape, allocation, compute);
+  }
+
+ private:
+  ModelOptions(const Family& family, const std::string& preset)
+      : preset_(preset), family_(&family), settings_(family.settings(preset)) {}
+
+  std::string preset_;
+  const Family* family_;
+  std::any settings_;
 };
-
-// The names that `preset` may have, family after family.
-std::vector<std::string> preset_names();
-
-// Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
-// activations.
-std::unique_ptr<Model> make_model(const ModelOptions& options, const DataShape& shape,
-                                  const nn::ParameterAllocation& allocation,
-                                  at::ScalarType compute = at::kFloat);
 
 }  // namespace sotto::models

@@ -27,7 +27,7 @@ int64_t eight_bit_bytes(const Counts& counts) {
 
 ModelProfile profile_model(const ModelOptions& options, const DataShape& shape) {
   const nn::ParameterAllocation dry{.device = at::kMeta};
-  const std::unique_ptr<Model> model = make_model(options, shape, dry);
+  const std::unique_ptr<Model> model = options.make(shape, dry);
   Counts all, trained;
   int64_t width = 0;
   for (const nn::Parameter& parameter : model->parameters().parameters()) {
@@ -37,8 +37,8 @@ ModelProfile profile_model(const ModelOptions& options, const DataShape& shape) 
     if (spec.trains) (is_large ? trained.large : trained.small) += spec.num_values();
     if (spec.name == "layers.0.norm1.weight") width = spec.num_values();
   }
-  return {.family = std::string(name_of(options.family, kFamilies)),
-          .preset = options.preset,
+  return {.family = std::string(options.family().name),
+          .preset = options.preset(),
           .layers = model->num_layers(),
           .width = width,
           .vocabulary = shape.vocabulary,

@@ -28,10 +28,6 @@ struct ModelProfile {
   std::vector<Bytes> bytes;
 };
 
-// Entries of a vocabulary where none is given.
-inline constexpr int64_t kUsualCtcVocabulary = 32;
-inline constexpr int64_t kUsualTextVocabulary = 10'000;
-
 ModelProfile profile_model(const ModelOptions& options, const DataShape& shape);
 
 }  // namespace sotto::models

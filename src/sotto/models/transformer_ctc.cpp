@@ -2,13 +2,14 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "sotto/core/error.h"
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/kernels/norm/group_norm.h"
+#include "sotto/models/ctc_results.h"
+#include "sotto/models/families.h"
+#include "sotto/models/mask_checks.h"
 #include "sotto/models/option_checks.h"
 #include "sotto/nn/constant.h"
 
@@ -21,24 +22,12 @@ using device::CategoryScope;
 using device::MomentScope;
 using device::Phase;
 using kernels::Cast;
-using kernels::Ctc;
-using kernels::CtcGreedy;
 using kernels::Dropout;
 using kernels::GroupNorm;
 using kernels::LogMel;
 using kernels::LogMelKind;
 using kernels::Packing;
 using nn::Context;
-
-struct Preset {
-  std::string_view name;
-  int64_t layers, width, heads, hidden;
-};
-
-constexpr std::array kPresets = {
-    Preset{.name = "tiny", .layers = 4, .width = 144, .heads = 4, .hidden = 576},
-    Preset{.name = "small", .layers = 8, .width = 256, .heads = 4, .hidden = 1024},
-};
 
 constexpr int64_t kInputDropout = 0;
 
@@ -83,23 +72,52 @@ std::optional<LogMel::Tables> tables_for(const TransformerCtcOptions& options,
   return LogMel::Tables(options.features, device);
 }
 
-}  // namespace
-
-TransformerCtcOptions transformer_ctc_preset(std::string_view name) {
-  const auto* found = std::ranges::find(kPresets, name, &Preset::name);
-  SOTTO_ASSERT(found != kPresets.end(), "no preset '{}'", name);
-  TransformerCtcOptions options;
-  options.layers = found->layers;
-  options.width = found->width;
-  options.heads = found->heads;
-  options.hidden = found->hidden;
-  return options;
+Outline outline_of(const TransformerCtcOptions& options) {
+  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}};
+  outline.add(
+      {.prefix = "layers", .num_blocks = options.layers, .others = {"subsampling", "head"}});
+  return outline;
 }
 
-std::vector<std::string> transformer_ctc_presets() {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
-  return names;
+FamilySpec<TransformerCtcOptions>::Preset preset_of(const char* name,
+                                                    const TransformerSizes& sizes) {
+  TransformerCtcOptions options;
+  options.layers = sizes.layers;
+  options.width = sizes.width;
+  options.heads = sizes.heads;
+  options.hidden = sizes.hidden;
+  return {.name = name, .options = options};
+}
+
+std::string describe_transformer_ctc(const TransformerCtcOptions&, const DataShape& shape) {
+  const std::string input = shape.feature_dim == 0
+                                ? "log-mel features"
+                                : fmt::format("stored features of width {}", shape.feature_dim);
+  return fmt::format("A transformer encoder over {} with a CTC head", input);
+}
+
+}  // namespace
+
+Family transformer_ctc_family() {
+  using Options = TransformerCtcOptions;
+  return make_family<Options>(
+      {.name = "transformer_ctc",
+       .task = kTranscription,
+       .example = "configs/transformer_ctc.yaml",
+       .presets = {preset_of("tiny", {.layers = 4, .width = 144, .heads = 4, .hidden = 576}),
+                   preset_of("small", {.layers = 8, .width = 256, .heads = 4, .hidden = 1024})},
+       .describe = describe_transformer_ctc,
+       .make = make_network<TransformerCtc, Options>,
+       .keep_one_layer = [](Options& options) { options.layers = 1; },
+       .sample_rate = [](const Options& options) { return options.features.sample_rate; },
+       .min_rows =
+           [](const Options& options, int64_t feature_dim) {
+             return feature_dim > 0 ? 1 : LogMel::min_samples(options.features);
+           },
+       .check_effects =
+           [](const Options& options, const Options& given) {
+             check_spec_augment(options.spec_augment, given.spec_augment);
+           }});
 }
 
 void TransformerCtcOptions::visit(OptionVisitor& visitor) {
@@ -139,7 +157,8 @@ void TransformerCtcOptions::validate() const {
 
 TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
                                const nn::ParameterAllocation& allocation, at::ScalarType compute)
-    : options_(options),
+    : Model(outline_of(options)),
+      options_(options),
       compute_(compute),
       log_mel_(tables_for(options, shape, allocation.device)),
       normalisation_{.gamma = nn::constant(num_features(options, shape), 1.0, allocation.device),
@@ -164,15 +183,16 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
   store_.allocate(allocation);
 }
 
-int64_t TransformerCtc::num_frames(int64_t rows) const {
-  return subsampling_.num_frames(log_mel_ ? LogMel::num_frames(rows, options_.features) : rows);
+data::ItemSize TransformerCtc::size_of(const data::ExampleSize& item) const {
+  const int64_t frames = log_mel_ ? LogMel::num_frames(item.rows, options_.features) : item.rows;
+  return {.frames = subsampling_.num_frames(frames), .labels = item.labels};
 }
 
 Losses TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
                                std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);
   const Context context{.step = step, .packing = tape.packings().back(), .layer = head_layer()};
-  return losses_of(
+  return ctc_losses(
       head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape));
 }
 
@@ -189,17 +209,13 @@ void TransformerCtc::backward(const data::MicroBatch&, const nn::StepContext& st
   subsampling_.backward(std::move(dx), tape.packings(), front, tape);
 }
 
-Model::Recognised TransformerCtc::recognise(const data::MicroBatch& batch) {
+Recognition TransformerCtc::recognise(const data::MicroBatch& batch) {
   nn::Tape tape;
   const at::Tensor x = encode(batch, {.is_training = false}, tape);
   const Packing& packing = tape.packings().back();
   const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = head_layer()});
   const at::Tensor logits = head_.logits(x);
-  const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
-  return {.loss = losses_of(Ctc::evaluate(logits, targets)),
-          .labels = CtcGreedy::decode(logits, packing, head_.blank()),
-          .logits = logits,
-          .num_frames = packing.lengths()};
+  return ctc_recognition(logits, packing, batch.labels, head_.blank());
 }
 
 Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {

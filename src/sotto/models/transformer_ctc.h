@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sotto/core/config/options.h"
@@ -49,10 +48,6 @@ struct TransformerCtcOptions {
   void validate() const;
 };
 
-// The sizes behind a name; all other settings are the defaults.
-TransformerCtcOptions transformer_ctc_preset(std::string_view name);
-std::vector<std::string> transformer_ctc_presets();
-
 class TransformerCtc : public Model {
  public:
   // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
@@ -61,14 +56,12 @@ class TransformerCtc : public Model {
                  const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
 
   nn::ParameterStore& parameters() override { return store_; }
-  int64_t num_layers() const override { return blocks_.num_layers(); }
-  int64_t num_tapes() const override { return num_layers() + 2; }
-  int64_t num_frames(int64_t rows) const override;
+  data::ItemSize size_of(const data::ExampleSize& item) const override;
   Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                  std::span<const float> weights, nn::Tape& tape) override;
   void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                 nn::Tape& tape) override;
-  Recognised recognise(const data::MicroBatch& batch) override;
+  Recognition recognise(const data::MicroBatch& batch) override;
 
  private:
   // Constants of the features' normalisation: that of each utterance and dimension by itself.

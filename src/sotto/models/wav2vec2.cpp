@@ -6,6 +6,7 @@
 
 #include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/kernels/norm/group_norm.h"
+#include "sotto/models/ctc_results.h"
 #include "sotto/nn/constant.h"
 
 namespace sotto::models {
@@ -16,8 +17,6 @@ using device::Category;
 using device::CategoryScope;
 using device::MomentScope;
 using device::Phase;
-using kernels::Ctc;
-using kernels::CtcGreedy;
 using kernels::Dropout;
 using kernels::GroupNorm;
 using kernels::Packing;
@@ -58,6 +57,16 @@ nn::TransformerStackOptions stack_options(const Wav2Vec2Options& options) {
           .num_frozen = options.freeze_layers};
 }
 
+Outline outline_of(const Wav2Vec2Options& options) {
+  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}};
+  outline.add({.prefix = "layers",
+               .num_blocks = options.layers,
+               .others = {"projection", "positions", "head"},
+               .drop = options.layer_drop,
+               .num_frozen = options.freeze_layers});
+  return outline;
+}
+
 nn::SpecMaskOptions mask_options(const Wav2Vec2Options& options) {
   return {.width = options.width,
           .frames = {.probability = options.mask_time_probability,
@@ -73,7 +82,8 @@ nn::SpecMaskOptions mask_options(const Wav2Vec2Options& options) {
 
 Wav2Vec2::Wav2Vec2(const Wav2Vec2Options& options, const DataShape& shape,
                    const nn::ParameterAllocation& allocation, at::ScalarType compute)
-    : options_(options),
+    : Model(outline_of(options)),
+      options_(options),
       compute_(compute),
       one_(nn::constant(1, 1.0, allocation.device)),
       zero_(nn::constant(1, 0.0, allocation.device)),
@@ -115,7 +125,7 @@ Losses Wav2Vec2::forward(const data::MicroBatch& batch, const nn::StepContext& s
                          std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);
   const Context context{.step = step, .packing = tape.packings().back(), .layer = tape_of(kHead)};
-  return losses_of(
+  return ctc_losses(
       head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape));
 }
 
@@ -138,17 +148,13 @@ void Wav2Vec2::backward(const data::MicroBatch& batch, const nn::StepContext& st
   waves_.backward(dx, normalised(batch), {.samples = batch.packing, .frames = packing});
 }
 
-Model::Recognised Wav2Vec2::recognise(const data::MicroBatch& batch) {
+Recognition Wav2Vec2::recognise(const data::MicroBatch& batch) {
   nn::Tape tape;
   const at::Tensor x = encode(batch, {.is_training = false}, tape);
   const Packing& packing = tape.packings().back();
   const MomentScope moment({.phase = Phase::kForward, .micro_batch = 0, .layer = tape_of(kHead)});
   const at::Tensor frame_logits = head_.logits(x);
-  const Ctc::Targets targets{.packing = packing, .labels = batch.labels, .blank = head_.blank()};
-  return {.loss = losses_of(Ctc::evaluate(frame_logits, targets)),
-          .labels = CtcGreedy::decode(frame_logits, packing, head_.blank()),
-          .logits = frame_logits,
-          .num_frames = packing.lengths()};
+  return ctc_recognition(frame_logits, packing, batch.labels, head_.blank());
 }
 
 at::Tensor Wav2Vec2::logits(const data::MicroBatch& batch) {
@@ -158,7 +164,8 @@ at::Tensor Wav2Vec2::logits(const data::MicroBatch& batch) {
 
 Packing Wav2Vec2::frames_of(const data::MicroBatch& batch) const {
   std::vector<int64_t> lengths;
-  for (const int64_t samples : batch.packing.lengths()) lengths.push_back(num_frames(samples));
+  for (const int64_t samples : batch.packing.lengths())
+    lengths.push_back(waves_.num_frames(samples));
   return {std::move(lengths), batch.values.device(), batch.packing.keys()};
 }
 

@@ -27,25 +27,22 @@ class Wav2Vec2 : public Model {
            const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
 
   nn::ParameterStore& parameters() override { return store_; }
-  int64_t num_layers() const override { return blocks_.num_layers(); }
-  int64_t num_tapes() const override { return num_layers() + kOtherTapes; }
-  int64_t num_frames(int64_t rows) const override { return waves_.num_frames(rows); }
-  std::vector<std::string> left_out(const nn::StepContext& step) const override {
-    return blocks_.dropped_in(step);
+  data::ItemSize size_of(const data::ExampleSize& item) const override {
+    return {.frames = waves_.num_frames(item.rows), .labels = item.labels};
   }
   Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                  std::span<const float> weights, nn::Tape& tape) override;
   void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                 nn::Tape& tape) override;
-  Recognised recognise(const data::MicroBatch& batch) override;
+  Recognition recognise(const data::MicroBatch& batch) override;
   std::vector<NamedTensor> named_weights() override;
 
   // Logits [M, V] of the batch, one row a frame.
   at::Tensor logits(const data::MicroBatch& batch);
 
  private:
-  // Numbers of the tapes behind those of the blocks.
-  enum Other : int64_t { kProjection, kPositions, kHead, kOtherTapes };
+  // Numbers of the layers after the blocks.
+  enum Other : int64_t { kProjection, kPositions, kHead };
   int64_t tape_of(Other other) const { return num_layers() + other; }
 
   // Which parts have a backward: it ends at the last of them.

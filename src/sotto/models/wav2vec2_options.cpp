@@ -1,9 +1,5 @@
 #include "sotto/models/wav2vec2_options.h"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 #include "sotto/core/error.h"
 #include "sotto/models/option_checks.h"
 
@@ -11,45 +7,9 @@ namespace sotto::models {
 
 namespace {
 
-struct Wav2Vec2Preset {
-  std::string_view name;
-  int64_t layers, width, heads, hidden;
-  // Norms first, a norm on every convolution, biases: what the newer models have together.
-  bool is_stable;
-};
-
-constexpr std::array kWav2Vec2Presets = {
-    Wav2Vec2Preset{"wav2vec2-base", 12, 768, 12, 3072, false},
-    Wav2Vec2Preset{"wav2vec2-large", 24, 1024, 16, 4096, false},
-    Wav2Vec2Preset{"wav2vec2-large-lv60", 24, 1024, 16, 4096, true},
-    Wav2Vec2Preset{"xls-r-300m", 24, 1024, 16, 4096, true},
-    Wav2Vec2Preset{"xls-r-1b", 48, 1280, 16, 5120, true},
-    Wav2Vec2Preset{"xls-r-2b", 48, 1920, 16, 7680, true},
-};
-
 constexpr RealRange kShare{.min = 0, .below = 1};
 
 }  // namespace
-
-Wav2Vec2Options wav2vec2_preset(std::string_view name) {
-  const auto* found = std::ranges::find(kWav2Vec2Presets, name, &Wav2Vec2Preset::name);
-  SOTTO_ASSERT(found != kWav2Vec2Presets.end(), "no preset '{}'", name);
-  Wav2Vec2Options options;
-  options.layers = found->layers;
-  options.width = found->width;
-  options.heads = found->heads;
-  options.hidden = found->hidden;
-  options.norm_first = found->is_stable;
-  options.conv_bias = found->is_stable;
-  options.conv_norm = found->is_stable ? nn::WaveNormKind::kLayer : nn::WaveNormKind::kGroup;
-  return options;
-}
-
-std::vector<std::string> wav2vec2_presets() {
-  std::vector<std::string> names;
-  for (const Wav2Vec2Preset& preset : kWav2Vec2Presets) names.emplace_back(preset.name);
-  return names;
-}
 
 void Wav2Vec2Options::visit(OptionVisitor& visitor) {
   visitor.value("sample_rate", sample_rate, "of the waveform, in Hz",

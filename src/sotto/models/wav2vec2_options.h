@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "sotto/core/config/options.h"
@@ -63,9 +61,5 @@ struct Wav2Vec2Options {
   void visit(OptionVisitor& visitor);
   void validate() const;
 };
-
-// The sizes behind a name, such as xls-r-1b; all other settings are the defaults.
-Wav2Vec2Options wav2vec2_preset(std::string_view name);
-std::vector<std::string> wav2vec2_presets();
 
 }  // namespace sotto::models

@@ -1,4 +1,4 @@
-// Transformer blocks one on the other, numbered from 0. N frames, D width.
+// A stack of transformer blocks, the names of which are numbered from 0. N frames, D width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +16,10 @@ struct TransformerStackOptions {
   TransformerBlockOptions block;
   // Probability that a layer is left out of a step, for all of its utterances.
   double layer_drop = 0.0;
-  // So many of the first layers have frozen parameters, and so has all before them.
+  // This many of the first layers have frozen parameters, and so has all before them.
   int64_t num_frozen = 0;
+  // The number of the first block in the network: a second stack follows all layers of the first.
+  int64_t first_layer = 0;
 };
 
 class TransformerStack {
@@ -33,14 +35,12 @@ class TransformerStack {
 
   int64_t num_layers() const { return static_cast<int64_t>(blocks_.size()); }
 
-  // What the names of a layer's parameters begin with.
-  static std::string prefix_of(const std::string& name, int64_t layer);
-
-  // The prefixes of the layers that a step leaves out: they are not updated.
-  std::vector<std::string> dropped_in(const StepContext& step) const;
+  // What the names of a block's parameters begin with.
+  static std::string prefix_of(const std::string& name, int64_t block);
 
  private:
-  std::string name_;
+  bool is_dropped(const Context& context, int64_t block) const;
+
   TransformerStackOptions options_;
   std::vector<TransformerBlock> blocks_;
 };

@@ -158,8 +158,8 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
   if (config.micro_batch != request.config.micro_batch)
     add("micro_batch", std::to_string(config.micro_batch),
         short_why("more utterances at once fill no device better"));
-  if (request.open.loss_rows && config.model.is_language_model()) {
-    const int64_t rows = config.model.decoder_lm.loss_rows;
+  if (request.open.loss_rows && config.model.has_loss_rows()) {
+    const int64_t rows = config.model.loss_rows();
     add("model.loss_rows", std::to_string(rows),
         rows == 0 ? short_why("there is room for the logits that suit the device")
                   : Why{.brief = "more at once would leave less room",

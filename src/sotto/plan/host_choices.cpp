@@ -27,7 +27,7 @@ constexpr int64_t kWorkersAbove = 32'000'000'000;
 Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& host) {
   int64_t& threads = config.data.loader_threads;
   std::string brief, why;
-  if (config.model.is_language_model()) {
+  if (config.model.task().is_text()) {
     threads = 1;
     brief = why = "rows of text are read, not decoded";
   } else if (!is_cuda) {
@@ -129,7 +129,7 @@ Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
 
 int64_t largest_tensor_bytes(const PlanRequest& request) {
   const std::unique_ptr<models::Model> model =
-      models::make_model(request.config.model, request.shape, {.device = at::kMeta});
+      request.config.model.make(request.shape, {.device = at::kMeta});
   int64_t most = 0;
   for (const nn::Parameter& parameter : model->parameters().parameters())
     most = std::max(most, parameter.spec.num_values());
@@ -142,7 +142,7 @@ HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Sou
                            double epoch_s, const device::HostInfo& host) {
   RunConfig& config = way.config;
   const bool is_cuda = request.target.is_cuda();
-  const bool is_text = config.model.is_language_model();
+  const bool is_text = config.model.task().is_text();
   const bool is_audio = !is_text && request.shape.feature_dim == 0;
   HostChoices choices;
   choices.memory.kept = way.fit.worst.host_peak;

@@ -6,7 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "sotto/core/config/config.h"
 #include "sotto/data/batch/example_list.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/plan/usual_data.h"
 
 namespace sotto::plan {
@@ -63,13 +65,13 @@ class Climb {
     if (config_.micro_batch > 1 && !config_.adaptive_batching)
       step({.key = "micro_batch", .value = "1", .effect = kSlower, .keeps_result = true},
            [](RunConfig& changed) { changed.micro_batch = 1; });
-    if (!config_.model.is_language_model() || request_.open.loss_rows) return;
+    if (!config_.model.has_loss_rows() || request_.open.loss_rows) return;
     constexpr int64_t kLeastRows = kernels::CrossEntropy::kRowStep;
     step({.key = "model.loss_rows",
           .value = std::to_string(kLeastRows),
           .effect = kSlower,
           .keeps_result = true},
-         [](RunConfig& changed) { changed.model.decoder_lm.loss_rows = kLeastRows; });
+         [](RunConfig& changed) { changed.model.set_loss_rows(kLeastRows); });
   }
 
   void round() {
@@ -85,21 +87,18 @@ class Climb {
     round_to(train::Numerics::kBf16Lean, "coarser rounding of weights and moments" + slow);
   }
 
-  void freeze() {
-    if (config_.model.family != models::Family::kWav2Vec2) return;
-    step({.key = "model.freeze_feature_encoder",
-          .value = "true",
-          .effect = "the convolutions stay as they are"},
-         [](RunConfig& changed) { changed.model.wav2vec2.freeze_feature_encoder = true; });
-    const int64_t half = config_.model.wav2vec2.layers / 2;
-    step({.key = "model.freeze_layers",
-          .value = std::to_string(half),
-          .effect = "half of the layers stay as they are"},
-         [&](RunConfig& changed) { changed.model.wav2vec2.freeze_layers = half; });
+  // What the family can do without.
+  void give_up() {
+    for (const models::Saving& saving : config_.model.savings()) {
+      const std::string key = "model." + saving.key;
+      step({.key = key, .value = saving.value, .effect = saving.effect}, [&](RunConfig& changed) {
+        read_group(load_overrides({key + "=" + saving.value}), as_group(changed));
+      });
+    }
   }
 
   void shorten() {
-    if (config_.model.is_language_model()) return shorten_rows();
+    if (config_.model.task().is_text()) return shorten_rows();
     double limit_s = 0.0;
     const data::ExampleList shorter = without_longest(source_, limit_s);
     step_with(config_,
@@ -194,7 +193,7 @@ std::vector<Rung> make_ladder(const PlanRequest& request, const data::Source& so
   climb.place();
   climb.round();
   climb.split();
-  climb.freeze();
+  climb.give_up();
   climb.shorten();
   return climb.take();
 }

@@ -13,7 +13,7 @@ namespace {
 int64_t frames_at(const models::Model& model, const data::Source& source, double percentile) {
   std::vector<int64_t> frames;
   for (int64_t place = 0; place < source.num_items(); ++place)
-    frames.push_back(model.num_frames(source.size_of(place).rows));
+    frames.push_back(model.size_of(source.size_of(place)).frames);
   const double place = percentile / 100.0 * static_cast<double>(frames.size() - 1);
   const auto nearest = frames.begin() + std::llround(place);
   std::ranges::nth_element(frames, nearest);
@@ -27,8 +27,7 @@ PaperEstimate estimate_as_papers(const train::RunConfig& config, const models::D
                                  const PaperOptions& options) {
   SOTTO_ASSERT(source.num_items() > 0, "nothing to estimate");
   const models::ModelProfile profile = models::profile_model(config.model, shape);
-  const std::unique_ptr<models::Model> model =
-      models::make_model(config.model, shape, {.device = at::kMeta});
+  const std::unique_ptr<models::Model> model = config.model.make(shape, {.device = at::kMeta});
   const train::Compute compute = config.arithmetic().compute;
   const bool is_half = compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
   // fp32 weights, gradients and two moments; mixed precision has 16-bit copies of the weights.

@@ -1,4 +1,5 @@
 #include "sotto/plan/planner.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 
 #include <fmt/ranges.h>
 
@@ -9,6 +10,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
+#include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/plan/ladder.h"
 
 namespace sotto::plan {
@@ -88,7 +90,7 @@ Planner::Planner(PlanRequest request, const data::Source& source)
         train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
         config.numerics = numerics;
         config.optimizer.state = place;
-        config.model.decoder_lm.loss_rows = loss_rows;
+        if (config.model.has_loss_rows()) config.model.set_loss_rows(loss_rows);
       }
     }
   }
@@ -98,8 +100,8 @@ Planner::~Planner() = default;
 
 // As many as suit the device, or as few as there can be.
 std::vector<int64_t> Planner::loss_rows_to_try() const {
-  if (!request_.config.model.is_language_model() || !request_.open.loss_rows)
-    return {request_.config.model.decoder_lm.loss_rows};
+  const models::ModelOptions& model = request_.config.model;
+  if (!model.has_loss_rows() || !request_.open.loss_rows) return {model.loss_rows()};
   return {0, kernels::CrossEntropy::kRowStep};
 }
 
@@ -172,7 +174,7 @@ Planner::Branch& Planner::branch_of(const train::RunConfig& config) {
   return *std::ranges::find_if(branches_, [&](const Branch& branch) {
     return branch.config.numerics == config.numerics &&
            branch.config.optimizer.state == config.optimizer.state &&
-           branch.config.model.decoder_lm.loss_rows == config.model.decoder_lm.loss_rows;
+           branch.config.model.loss_rows() == config.model.loss_rows();
   });
 }
 
@@ -266,10 +268,10 @@ void Planner::refuse() {
                         format_bytes(request_.budget.named_for(rung.least_bytes)));
     before = ";";
   }
-  const char* what = request_.config.model.is_language_model() ? "row of text" : "utterance";
-  const std::string who = search_of(*nearest).has_items_alone()
-                              ? fmt::format("the longest {} alone needs", what)
-                              : "the smallest micro-batches that a step may have need";
+  const std::string who =
+      search_of(*nearest).has_items_alone()
+          ? fmt::format("the longest {} alone needs", request_.config.model.task().item)
+          : "the smallest micro-batches that a step may have need";
   throw Infeasible({.attempted = "planning a run inside its budget",
                     .found = fmt::format("{} {}, as {}{}", who, format_bytes(needed),
                                          nearest->name(), fixed_text(request_)),

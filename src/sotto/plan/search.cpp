@@ -38,6 +38,10 @@ int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<f
   return middle->second;
 }
 
+int64_t frames_of(const models::Model& model, const data::Example& example) {
+  return model.size_of(data::size_of(example)).frames;
+}
+
 }  // namespace
 
 PlannedEpoch::PlannedEpoch(const train::RunConfig& config, const data::Source& source) {
@@ -68,7 +72,7 @@ Search::Search(const SearchRequest& request, const data::Source& source, const P
     step_length_ += double{lengths[place]};
   }
   std::ranges::stable_sort(step_, std::greater<>(), &data::Example::rows);
-  for (const data::Example& example : step_) step_frames_ += dry_.model().num_frames(example.rows);
+  for (const data::Example& example : step_) step_frames_ += frames_of(dry_.model(), example);
   limits_ = limits_to_try();
 }
 
@@ -187,7 +191,7 @@ const Search::Timed& Search::time_of_step(const Candidate& candidate) {
   const int64_t micro_batches = std::ssize(train::split_step(dry_.model(), step_, settings.limits));
   const std::vector<data::Example> examples = usual_micro_batch(micro_batches);
   int64_t frames = 0;
-  for (const data::Example& example : examples) frames += dry_.model().num_frames(example.rows);
+  for (const data::Example& example : examples) frames += frames_of(dry_.model(), example);
   const kernels::CostRecorder recorded(&request_.rates);
   settings.limits = {};
   dry_.run_step(examples, settings);

@@ -1,6 +1,7 @@
 #include "sotto/plan/training_arguments.h"
 
 #include <cmath>
+#include "sotto/models/wav2vec2_options.h"
 
 namespace sotto::plan {
 
@@ -76,7 +77,7 @@ TrainingArguments training_arguments(const train::RunConfig& config,
   json["save_strategy"] = config.checkpoint_every > 0 ? "steps" : "epoch";
   if (config.checkpoint_every > 0) json["save_steps"] = config.checkpoint_every;
   json["save_total_limit"] = config.keep_checkpoints;
-  if (!config.model.wav2vec2.freeze_feature_encoder)
+  if (!config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder)
     arguments.notes.emplace_back(
         "the estimate is of a frozen feature encoder: call model.freeze_feature_encoder()");
   return arguments;

@@ -5,6 +5,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/models/model_profile.h"
+#include "sotto/models/wav2vec2_options.h"
 
 namespace sotto::plan {
 
@@ -38,12 +39,11 @@ constexpr FrontBytes kGroupNormBytes = {.half = 10.1, .single = 12.1};
 constexpr FrontBytes kLayerNormBytes = {.half = 14.2, .single = 16.2};
 
 const Wav2Vec2Options& known_network(const models::ModelOptions& model) {
-  if (model.family == models::Family::kWav2Vec2) return model.wav2vec2;
-  throw ConfigError(
-      {.attempted = "estimating the memory of transformers",
-       .found = fmt::format("a network of {}", name_of(model.family, models::kFamilies)),
-       .expected = "one that transformers trains as well: wav2vec2 or XLS-R",
-       .hint = "Choose one, such as --model wav2vec2-base."});
+  if (const auto* found = model.find<Wav2Vec2Options>()) return *found;
+  throw ConfigError({.attempted = "estimating the memory of transformers",
+                     .found = fmt::format("a network of {}", model.family().name),
+                     .expected = "one that transformers trains as well: wav2vec2 or XLS-R",
+                     .hint = "Choose one, such as --model wav2vec2-base."});
 }
 
 // Without padding inside the convolutions.
@@ -90,9 +90,9 @@ TransformersMemory estimate_transformers(const models::ModelOptions& model,
                                          const PaddedTraining& training) {
   const Wav2Vec2Options& network = known_network(model);
   models::ModelOptions frozen = model;
-  frozen.wav2vec2.freeze_feature_encoder = true;
+  frozen.as<Wav2Vec2Options>().freeze_feature_encoder = true;
   const models::ModelProfile profile =
-      models::profile_model(frozen, {.vocabulary = models::kUsualCtcVocabulary});
+      models::profile_model(frozen, {.vocabulary = model.task().usual_vocabulary});
   const BlockBytes blocks = block_bytes(network, training);
   // Autocast keeps its copies of the weights until the backward of their products.
   const double copies = training.is_half && !training.checkpoints

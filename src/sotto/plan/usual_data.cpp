@@ -34,7 +34,7 @@ data::ExampleList usual_data(const train::RunConfig& config) {
   std::vector<data::Example> examples;
   std::vector<float> lengths;
   for (int i = 0; i < kCount; ++i) {
-    if (config.model.is_language_model()) {
+    if (config.model.task().is_text()) {
       examples.push_back(data::make_dry_text(config.data.row_tokens));
       lengths.push_back(static_cast<float>(config.data.row_tokens));
       continue;
@@ -49,8 +49,7 @@ data::ExampleList usual_data(const train::RunConfig& config) {
 }
 
 models::DataShape usual_shape(const train::RunConfig& config) {
-  const bool is_text = config.model.is_language_model();
-  return {.vocabulary = is_text ? models::kUsualTextVocabulary : models::kUsualCtcVocabulary};
+  return {.vocabulary = config.model.task().usual_vocabulary};
 }
 
 }  // namespace sotto::plan

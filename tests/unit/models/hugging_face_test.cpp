@@ -7,6 +7,7 @@
 #include "sotto/core/error.h"
 #include "sotto/models/mask_checks.h"
 #include "sotto/models/model_profile.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
@@ -26,7 +27,7 @@ TEST(HuggingFace, TakesTheSettingsOfAConfig) {
   folder.write("config.json", good_config().dump());
   folder.write("preprocessor_config.json", R"({"do_normalize": false, "sampling_rate": 8000})");
   const HuggingFaceModel model = read_hugging_face(folder.path());
-  const Wav2Vec2Options& options = model.options.wav2vec2;
+  const Wav2Vec2Options& options = model.options.as<models::Wav2Vec2Options>();
   EXPECT_EQ(options.width, 32);
   EXPECT_EQ(options.layers, 2);
   EXPECT_TRUE(options.norm_first);
@@ -46,13 +47,13 @@ TEST(HuggingFace, TakesTheLossOfAConfig) {
   const test::TempFolder folder;
   nlohmann::json config = good_config();
   folder.write("config.json", config.dump());
-  EXPECT_EQ(read_hugging_face(folder.path()).reduction, kernels::Reduction::kSum);
+  EXPECT_EQ(read_hugging_face(folder.path()).reduction, models::Reduction::kSum);
   config["ctc_loss_reduction"] = "mean";
   config["ctc_zero_infinity"] = true;
   config["attention_dropout"] = 0.0;
   folder.write("config.json", config.dump());
   const HuggingFaceModel model = read_hugging_face(folder.path());
-  EXPECT_EQ(model.reduction, kernels::Reduction::kCtcMean);
+  EXPECT_EQ(model.reduction, models::Reduction::kCtcMean);
   EXPECT_EQ(model.notes.size(), 2u);
 }
 
@@ -60,7 +61,9 @@ TEST(HuggingFace, TakesTheLossOfAConfig) {
 TEST(HuggingFace, TakesTheFeatureExtractorOfEveryForm) {
   const test::TempFolder folder;
   folder.write("config.json", good_config().dump());
-  const auto options = [&] { return read_hugging_face(folder.path()).options.wav2vec2; };
+  const auto options = [&] {
+    return read_hugging_face(folder.path()).options.as<models::Wav2Vec2Options>();
+  };
   EXPECT_TRUE(options().normalise);
   EXPECT_EQ(options().sample_rate, 16'000);
   folder.write("preprocessor_config.json", R"({"sampling_rate": 11025})");
@@ -92,22 +95,22 @@ TEST(HuggingFace, ForgetsSettingsOfMasksThatAreOff) {
   config["mask_feature_length"] = 64;
   config["mask_time_length"] = 20;
   folder.write("config.json", config.dump());
-  const Wav2Vec2Options on = read_hugging_face(folder.path()).options.wav2vec2;
+  const Wav2Vec2Options on = read_hugging_face(folder.path()).options.as<models::Wav2Vec2Options>();
   EXPECT_EQ(on.mask_feature_length, 10) << "mask_feature_prob is 0";
   EXPECT_EQ(on.mask_time_length, 20);
   config["apply_spec_augment"] = false;
   config["mask_time_prob"] = 0.3;
   folder.write("config.json", config.dump());
   const ModelOptions off = read_hugging_face(folder.path()).options;
-  EXPECT_EQ(off.wav2vec2.mask_time_probability, 0.05);
-  EXPECT_EQ(off.wav2vec2.mask_time_length, 10);
-  EXPECT_NO_THROW(check_masks(off, {}));
+  EXPECT_EQ(off.as<models::Wav2Vec2Options>().mask_time_probability, 0.05);
+  EXPECT_EQ(off.as<models::Wav2Vec2Options>().mask_time_length, 10);
+  EXPECT_NO_THROW(off.check_effects({}));
 }
 
 TEST(HuggingFace, WritesWhatItWasTrainedWithAndKeepsTheRest) {
   const test::TempFolder folder;
   ModelOptions options = ModelOptions::of_preset("wav2vec2-base");
-  options.wav2vec2.dropout = 0.25;
+  options.as<models::Wav2Vec2Options>().dropout = 0.25;
   const DataShape shape{.vocabulary = 40, .blank = 3};
   const std::string source =
       R"({"attention_dropout": 0.3, "hidden_dropout": 0.1, "bos_token_id": 7, "dtype": "float16",
@@ -131,7 +134,7 @@ TEST(HuggingFace, WritesWhatItWasTrainedWithAndKeepsTheRest) {
   const nlohmann::json trained = written({.model = options,
                                           .shape = shape,
                                           .source = source,
-                                          .reduction = kernels::Reduction::kSum,
+                                          .reduction = models::Reduction::kSum,
                                           .weights = at::kFloat});
   EXPECT_EQ(trained["ctc_loss_reduction"], "sum");
   EXPECT_EQ(trained["ctc_zero_infinity"], true);
@@ -139,7 +142,7 @@ TEST(HuggingFace, WritesWhatItWasTrainedWithAndKeepsTheRest) {
   EXPECT_EQ(trained["attention_dropout"], 0.3);
   const nlohmann::json fresh = written({.model = options,
                                         .shape = shape,
-                                        .reduction = kernels::Reduction::kCtcMean,
+                                        .reduction = models::Reduction::kCtcMean,
                                         .weights = at::kBFloat16});
   EXPECT_EQ(fresh["attention_dropout"], 0.0);
   EXPECT_EQ(fresh["ctc_loss_reduction"], "mean");
@@ -200,7 +203,7 @@ TEST(ModelProfile, CountsTheParametersOfKnownModels) {
 
 TEST(ModelProfile, FrozenPartsDoNotTrain) {
   ModelOptions options = ModelOptions::of_preset("xls-r-1b");
-  options.wav2vec2.freeze_feature_encoder = true;
+  options.as<models::Wav2Vec2Options>().freeze_feature_encoder = true;
   const ModelProfile profile = profile_model(options, {.vocabulary = 32});
   EXPECT_LT(profile.trainable, profile.parameters);
   EXPECT_EQ(profile.layers, 48);

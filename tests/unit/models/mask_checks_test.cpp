@@ -1,4 +1,4 @@
-#include "sotto/models/mask_checks.h"
+#include "sotto/models/model_options.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ ModelOptions read(const std::vector<std::string>& settings) {
 }
 
 std::string refusal(const std::vector<std::string>& settings) {
-  return test::message_of<ConfigError>([&] { check_masks(read(settings), {}); });
+  return test::message_of<ConfigError>([&] { read(settings).check_effects({}); });
 }
 
 TEST(MaskChecks, RefuseSettingsWithoutEffect) {
@@ -50,10 +50,10 @@ TEST(MaskChecks, AcceptSettingsWithEffect) {
             "mask_feature_length=64"},
            {"preset=tiny", "spec_augment.time_masks=2", "spec_augment.time_width=50"},
            {"preset=decoder-lm"}})
-    EXPECT_NO_THROW(check_masks(read(settings), {})) << settings.back();
+    EXPECT_NO_THROW(read(settings).check_effects({})) << settings.back();
   // As a folder has it.
   const ModelOptions given = read({"preset=wav2vec2-base", "mask_feature_length=64"});
-  EXPECT_NO_THROW(check_masks(given, given));
+  EXPECT_NO_THROW(given.check_effects(given));
 }
 
 }  // namespace

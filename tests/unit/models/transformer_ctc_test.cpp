@@ -16,13 +16,13 @@ using test::contains;
 using test::message_of;
 
 LogMelOptions features_of(const std::vector<std::string>& overrides) {
-  return read_overrides<ModelOptions>(overrides).transformer_ctc.features;
+  return read_overrides<ModelOptions>(overrides).as<models::TransformerCtcOptions>().features;
 }
 
 std::string refusal_of(const std::vector<std::string>& overrides,
                        const DataShape& shape = {.vocabulary = 5}) {
   return message_of<ConfigError>(
-      [&] { make_model(read_overrides<ModelOptions>(overrides), shape, {.device = at::kMeta}); });
+      [&] { read_overrides<ModelOptions>(overrides).make(shape, {.device = at::kMeta}); });
 }
 
 TEST(TransformerCtcFeatures, HaveWhatIsUsualForTheirKind) {
@@ -41,12 +41,13 @@ TEST(TransformerCtcFeatures, HaveWhatIsUsualForTheirKind) {
 
 TEST(TransformerCtcFeatures, AreReadAsTheyWereWritten) {
   ModelOptions options = ModelOptions::of_preset("tiny");
-  options.transformer_ctc.features = LogMelOptions::of_kind(LogMelKind::kKaldi);
-  options.transformer_ctc.features.f_min = 0.0;
-  options.transformer_ctc.spec_augment.time_masks = 2;
+  options.as<models::TransformerCtcOptions>().features = LogMelOptions::of_kind(LogMelKind::kKaldi);
+  options.as<models::TransformerCtcOptions>().features.f_min = 0.0;
+  options.as<models::TransformerCtcOptions>().spec_augment.time_masks = 2;
   const auto read = read_options<ModelOptions>(write_options(options));
-  EXPECT_EQ(read.transformer_ctc.features, options.transformer_ctc.features);
-  EXPECT_EQ(read.transformer_ctc.spec_augment.time_masks, 2);
+  EXPECT_EQ(read.as<models::TransformerCtcOptions>().features,
+            options.as<models::TransformerCtcOptions>().features);
+  EXPECT_EQ(read.as<models::TransformerCtcOptions>().spec_augment.time_masks, 2);
 }
 
 TEST(TransformerCtcFeatures, TellTheShortestUtterance) {

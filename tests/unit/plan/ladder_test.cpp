@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sotto/models/decoder_lm.h"
+#include "sotto/models/transformer_ctc.h"
 #include "support/thrown.h"
 #include "support/tiny_models.h"
 #include "unit/plan/planner_fixture.h"
@@ -40,7 +42,7 @@ TEST_F(LadderTest, LaddersAreOfWhatTheDeviceHas) {
 // Half of a row may still be longer than the user lets a micro-batch be.
 TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
   request_.config = test::tiny_lm(true);
-  request_.config.model.decoder_lm.max_tokens = 512;
+  request_.config.model.as<models::DecoderLmOptions>().max_tokens = 512;
   request_.config.max_frames = 64;
   request_.config.data.row_tokens = 256;
   request_.shape = test::kTextShape;
@@ -59,7 +61,7 @@ TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
 TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
   request_.open.tier = request_.open.state = false;
   request_.config.tier = Tier::kNone;
-  request_.config.model.transformer_ctc.width = 256;
+  request_.config.model.as<models::TransformerCtcOptions>().width = 256;
   EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(1'000'000); }),
                "each with all before it: --set tier=block (");
 }
@@ -69,7 +71,7 @@ TEST_F(LadderTest, RungsAreWhatPlansNeed) {
   request_.open.numerics = request_.open.tier = request_.open.state = false;
   request_.config.numerics = Numerics::kBf16Lean;
   request_.config.effective_batch.utterances = 48;
-  request_.config.model.transformer_ctc.width = 256;
+  request_.config.model.as<models::TransformerCtcOptions>().width = 256;
   const int64_t least = bytes_as_it_is(request_, source_);
   EXPECT_NO_THROW(plan_in(least));
   EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(least - (1 << 20)); }),

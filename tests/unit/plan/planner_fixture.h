@@ -8,6 +8,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/batch/example_list.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/ladder.h"
 #include "sotto/plan/planner.h"
@@ -37,7 +38,7 @@ class PlannerTest : public ::testing::Test {
                 .target = kCard,
                 .budget = {.bytes = int64_t{1} << 30},
                 .rates = some_rates};
-    request_.config.model.transformer_ctc.layers = 4;
+    request_.config.model.as<models::TransformerCtcOptions>().layers = 4;
     request_.config.effective_batch.utterances = 16;
     request_.config.precision.small_below = 64;
   }
@@ -71,11 +72,10 @@ class PlannerTest : public ::testing::Test {
                        bytes_as_it_is(request, source));
   }
   int64_t longest_frames() const {
-    const auto network =
-        models::make_model(request_.config.model, request_.shape, {.device = at::kMeta});
+    const auto network = request_.config.model.make(request_.shape, {.device = at::kMeta});
     int64_t most = 0;
     for (const data::Example& example : source_.examples())
-      most = std::max(most, network->num_frames(example.rows));
+      most = std::max(most, network->size_of(data::size_of(example)).frames);
     return most;
   }
   // The smallest budget that is not refused.

@@ -5,6 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/data/batch/example_list.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
 #include "support/thrown.h"
@@ -167,8 +168,8 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
 TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
   request_.target = {.cpu = {.bf16 = true}};
   // So large that weights decide, and not what a library's product takes.
-  request_.config.model.transformer_ctc.width = 256;
-  request_.config.model.transformer_ctc.hidden = 2'048;
+  request_.config.model.as<models::TransformerCtcOptions>().width = 256;
+  request_.config.model.as<models::TransformerCtcOptions>().hidden = 2'048;
   const auto least_of = [&](Numerics numerics) {
     PlanRequest fixed = request_;
     fixed.open.numerics = false;
@@ -192,9 +193,9 @@ TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
 }
 
 TEST_F(PlannerTest, SaysWhyRulesOfThumbAreNotFollowed) {
-  request_.config.model.transformer_ctc.width = 1'536;
-  request_.config.model.transformer_ctc.heads = 24;
-  request_.config.model.transformer_ctc.hidden = 6'144;
+  request_.config.model.as<models::TransformerCtcOptions>().width = 1'536;
+  request_.config.model.as<models::TransformerCtcOptions>().heads = 24;
+  request_.config.model.as<models::TransformerCtcOptions>().hidden = 6'144;
   request_.budget.bytes = int64_t{8} << 30;
   EXPECT_PRED2(contains, why("numerics"), "a rule of thumb takes fp16 on cards of 8 GB");
   EXPECT_PRED2(contains, why("tier"),
@@ -257,8 +258,8 @@ int64_t named_budget(const std::string& refusal) {
 }
 
 TEST_F(PlannerTest, AMiBLessThanWhatWouldDoIsRefused) {
-  request_.config.model.transformer_ctc.width = 384;
-  request_.config.model.transformer_ctc.hidden = 1536;
+  request_.config.model.as<models::TransformerCtcOptions>().width = 384;
+  request_.config.model.as<models::TransformerCtcOptions>().hidden = 1536;
   constexpr int64_t kMiB = int64_t{1} << 20;
   const int64_t enough = named_budget(message_of<ConfigError>([&] { plan_in(kMiB); })) * kMiB;
   EXPECT_NO_THROW(plan_in(enough));
@@ -302,7 +303,8 @@ TEST_F(PlannerTest, ShowsMemoryOverAStep) {
   EXPECT_TRUE(std::ranges::is_sorted(phases));
   for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
     EXPECT_EQ(std::ranges::count(phases, phase), 1);
-  EXPECT_GT(std::ssize(timeline), 2 * request_.config.model.transformer_ctc.layers);
+  EXPECT_GT(std::ssize(timeline),
+            2 * request_.config.model.as<models::TransformerCtcOptions>().layers);
   // The largest step takes no less than this one.
   EXPECT_LE(most, best.fit.worst.peak);
   EXPECT_GT(most, best.fit.worst.peak / 2);

@@ -30,6 +30,11 @@ struct Example {
   std::vector<int64_t> segments = {};
 };
 
+// Whether it is a row of text.
+inline bool is_text(const Example& example) {
+  return !example.tokens.empty();
+}
+
 // Of an example in a pack: its segments there.
 inline size_t num_segments(const Example& example) {
   return example.segments.empty() ? 1 : example.segments.size();

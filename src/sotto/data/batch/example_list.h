@@ -25,7 +25,7 @@ class ExampleList : public Source {
   ExampleSize size_of(int64_t place) const override { return data::size_of(at(place)); }
   int64_t bytes_a_row() const override { return 0; }
   Example dry_example(const ExampleSize& size) const override {
-    if (!examples_.front().tokens.empty()) return make_dry_text(size.rows, size.segments);
+    if (is_text(examples_.front())) return make_dry_text(size.rows, size.segments);
     return make_dry_example(size.rows, examples_.front().feature_dim, size.labels);
   }
   Example dry_at(int64_t place) const override { return at(place); }

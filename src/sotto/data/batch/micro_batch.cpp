@@ -17,7 +17,7 @@ const Example& at_place(std::span<const Example> examples, int64_t place) {
   return examples[static_cast<size_t>(place)];
 }
 
-// Writes what the examples have as `member` one behind the other.
+// Concatenates what the examples have as `member`.
 template <class T>
 void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> places,
                std::vector<T> Example::* member) {
@@ -53,11 +53,11 @@ at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_
                        const at::Device& device, device::StagingBuffer& staging) {
   const Example& first = at_place(examples, places.front());
   const int64_t width = first.feature_dim;
-  const bool is_text = !first.tokens.empty();
+  const bool is_text = data::is_text(first);
   int64_t rows = 0;
   for (const int64_t place : places) {
     const Example& example = at_place(examples, place);
-    SOTTO_ASSERT(example.feature_dim == width && example.tokens.empty() != is_text,
+    SOTTO_ASSERT(example.feature_dim == width && data::is_text(example) == is_text,
                  "examples of two kinds in one micro-batch");
     rows += example.rows;
   }
@@ -71,10 +71,26 @@ at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_
   return values;
 }
 
+DecoderPack make_decoder_pack(const std::vector<std::vector<int32_t>>& labels,
+                              const DecoderTokens& tokens, const at::Device& device,
+                              std::vector<UtteranceKey> keys) {
+  std::vector<std::vector<int32_t>> inputs = labels, next = labels;
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    inputs[i].insert(inputs[i].begin(), tokens.start);
+    next[i].push_back(tokens.end);
+    lengths.push_back(std::ssize(next[i]));
+  }
+  return {.inputs = kernels::Labels(inputs, device),
+          .next = kernels::Labels(next, device),
+          .packing = kernels::Packing(std::move(lengths), device, std::move(keys))};
+}
+
 }  // namespace
 
 MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
-                            const at::Device& device, device::StagingBuffer& staging) {
+                            device::StagingBuffer& staging, const MicroBatchOptions& options) {
+  const at::Device& device = options.device;
   const device::CategoryScope category(device::Category::kData);
   std::vector<int64_t> lengths;
   std::vector<UtteranceKey> keys;
@@ -97,9 +113,12 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
       next += length;
     }
   }
-  return {.values = pack_values(examples, places, device, staging),
-          .packing = kernels::Packing(std::move(lengths), device, std::move(keys)),
-          .labels = kernels::Labels(labels, device)};
+  MicroBatch batch{.values = pack_values(examples, places, device, staging),
+                   .packing = kernels::Packing(std::move(lengths), device, keys),
+                   .labels = kernels::Labels(labels, device)};
+  if (options.decoder)
+    batch.decoder = make_decoder_pack(labels, *options.decoder, device, std::move(keys));
+  return batch;
 }
 
 }  // namespace sotto::data

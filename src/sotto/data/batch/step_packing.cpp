@@ -12,10 +12,10 @@ using MicroBatches = std::vector<std::vector<int64_t>>;
 struct Room {
   int64_t frames, labels, utterances;
 
-  bool takes(const UtteranceSize& size) const {
+  bool takes(const ItemSize& size) const {
     return size.frames <= frames && size.labels <= labels && utterances > 0;
   }
-  void take(const UtteranceSize& size) {
+  void take(const ItemSize& size) {
     frames -= size.frames;
     labels -= size.labels;
     --utterances;
@@ -29,12 +29,12 @@ Room whole_room(const MicroBatchLimits& limits) {
 }
 
 // First fit of the places in the given order.
-MicroBatches first_fit(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+MicroBatches first_fit(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                        const std::vector<int64_t>& places) {
   MicroBatches micro_batches;
   std::vector<Room> rooms;
   for (const int64_t place : places) {
-    const UtteranceSize& size = sizes[static_cast<size_t>(place)];
+    const ItemSize& size = sizes[static_cast<size_t>(place)];
     const auto room =
         std::ranges::find_if(rooms, [&](const Room& candidate) { return candidate.takes(size); });
     const auto index = static_cast<size_t>(room - rooms.begin());
@@ -49,7 +49,7 @@ MicroBatches first_fit(std::span<const UtteranceSize> sizes, const MicroBatchLim
 }
 
 // No packing has fewer.
-int64_t fewest_conceivable(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+int64_t fewest_conceivable(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                            const std::vector<int64_t>& places) {
   int64_t frames = 0;
   int64_t labels = 0;
@@ -64,13 +64,12 @@ int64_t fewest_conceivable(std::span<const UtteranceSize> sizes, const MicroBatc
 
 // Into `count` micro-batches, each utterance into the shortest that takes it; none where one finds
 // no room.
-std::optional<MicroBatches> spread(std::span<const UtteranceSize> sizes,
-                                   const MicroBatchLimits& limits,
+std::optional<MicroBatches> spread(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                                    const std::vector<int64_t>& places, int64_t count) {
   MicroBatches micro_batches(static_cast<size_t>(count));
   std::vector<Room> rooms(static_cast<size_t>(count), whole_room(limits));
   for (const int64_t place : places) {
-    const UtteranceSize& size = sizes[static_cast<size_t>(place)];
+    const ItemSize& size = sizes[static_cast<size_t>(place)];
     std::optional<size_t> best;
     for (size_t i = 0; i < rooms.size(); ++i) {
       if (rooms[i].takes(size) && (!best || rooms[i].frames > rooms[*best].frames)) best = i;
@@ -82,16 +81,16 @@ std::optional<MicroBatches> spread(std::span<const UtteranceSize> sizes,
   return micro_batches;
 }
 
-MicroBatches pack(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits,
+MicroBatches pack(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                   std::vector<int64_t> places) {
   if (places.empty()) return {};
-  const auto by = [&](int64_t UtteranceSize::* field) {
+  const auto by = [&](int64_t ItemSize::* field) {
     return [&sizes, field](int64_t place) { return sizes[static_cast<size_t>(place)].*field; };
   };
   // Stable: equals stay in the order of the step.
   std::vector<int64_t> by_labels = places;
-  std::ranges::stable_sort(by_labels, std::greater<>(), by(&UtteranceSize::labels));
-  std::ranges::stable_sort(places, std::greater<>(), by(&UtteranceSize::frames));
+  std::ranges::stable_sort(by_labels, std::greater<>(), by(&ItemSize::labels));
+  std::ranges::stable_sort(places, std::greater<>(), by(&ItemSize::frames));
   MicroBatches fitted = first_fit(sizes, limits, places);
   MicroBatches fitted_by_labels = first_fit(sizes, limits, by_labels);
   if (fitted_by_labels.size() < fitted.size()) fitted = std::move(fitted_by_labels);
@@ -117,7 +116,7 @@ MicroBatches pack_by_count(int64_t num_utterances, int64_t count) {
 
 }  // namespace
 
-StepPacking pack_step(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits) {
+StepPacking pack_step(std::span<const ItemSize> sizes, const MicroBatchLimits& limits) {
   StepPacking packing;
   if (limits.is_adaptive) {
     std::vector<int64_t> places;

@@ -9,7 +9,8 @@
 
 namespace sotto::data {
 
-struct UtteranceSize {
+// The size of an item as limits of micro-batches count it.
+struct ItemSize {
   int64_t frames = 0;
   int64_t labels = 0;
 };
@@ -28,6 +29,6 @@ struct StepPacking {
 // micro-batch with the fewest frames that has room for it. The number at which first fit succeeds
 // (at most 11/9 of the fewest possible for one limit) ends the search. The same sizes and limits
 // always give the same result.
-StepPacking pack_step(std::span<const UtteranceSize> sizes, const MicroBatchLimits& limits);
+StepPacking pack_step(std::span<const ItemSize> sizes, const MicroBatchLimits& limits);
 
 }  // namespace sotto::data

@@ -50,19 +50,4 @@ struct Ctc {
   static bool is_feasible(int64_t num_frames, std::span<const int32_t> labels);
 };
 
-// What the loss of a step is, from those of its utterances.
-enum class Reduction {
-  kSum,         // their sum
-  kTokens,      // their sum over the number of labels of the step
-  kUtterances,  // their mean
-  kCtcMean,     // PyTorch's and Hugging Face's "mean": each over its own number of labels, at least
-                // one; then their mean
-};
-
-// The weight of each utterance of a step, all of its micro-batches together, in the order of
-// `label_lengths`. Infeasible utterances count in every denominator like all others, as with
-// PyTorch's zero_infinity: a weight follows from the lengths alone, and what cannot be aligned does
-// not make the others count more.
-std::vector<float> ctc_weights(Reduction reduction, std::span<const int64_t> label_lengths);
-
 }  // namespace sotto::kernels

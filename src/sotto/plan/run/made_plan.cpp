@@ -44,7 +44,7 @@ MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
   const ReadConfig read = read_config(run, name_config(run, noted));
   const train::RunConfig& config = read.config;
   const PlannedDevice device = planned_device(config);
-  const bool is_text = config.model.is_language_model();
+  const Task& task = config.model.task();
   MadePlan made;
   made.model_name = read.model_name;
   if (config.data.train.empty()) {
@@ -60,11 +60,10 @@ MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
   double length = planned_length;
   std::string name = made.source->name();
   if (!made.data) {
-    if (!is_text) length = kUsualSeconds;
-    name = is_text ? "a thousand rows, as no --train was named"
-                   : "LibriSpeech train-clean-100, as no --train was named";
+    if (task.is_speech()) length = kUsualSeconds;
+    name = fmt::format("{}, assumed, because --train was not given", task.usual_data);
   }
-  if (!is_text) name += " (" + hours_text(length) + ")";
+  if (task.is_speech()) name += " (" + hours_text(length) + ")";
   made.planner = std::make_shared<Planner>(made.request, *made.source);
   const RunLength length_of_all = length_of_run(
       config, length,
@@ -76,7 +75,7 @@ MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
                 .data_name = std::move(name),
                 .run_length = length_of_all.length,
                 .run_name = length_of_all.name,
-                .is_text = is_text};
+                .task = &task};
   made.plan = made.planner->plan();
   made.facts.host =
       choose_host_settings(made.plan.best, made.request, *made.source, length, made.data.get());

@@ -22,7 +22,7 @@ struct PlanFacts {
   // Of the whole run: seconds, or tokens; and in words: "10 epochs".
   double run_length = 0.0;
   std::string run_name;
-  bool is_text = false;
+  const Task* task = &kTranscription;
   // Of an hour on the device; 0: unknown.
   double price = 0.0;
   HostChoices host = {};

@@ -14,7 +14,7 @@ struct ModelChoice {
   // Where its weights are; absent for a preset.
   std::optional<std::filesystem::path> folder;
   // How a step's loss is made of those of utterances, as its config.json says.
-  std::optional<kernels::Reduction> reduction = std::nullopt;
+  std::optional<models::Reduction> reduction = std::nullopt;
   // What is otherwise here than there, each in one line.
   std::vector<std::string> notes;
 };

@@ -112,10 +112,10 @@ train::RunConfig config_of_new_run(const RunDescription& run, const NamedConfig&
   } else if (!run.init_from.empty() && run.config.empty()) {
     take_network(run.init_from, config);
   }
-  train::check_model_keys(named.tree, run.model, config.model.family);
+  train::check_model_keys(named.tree, run.model, config.model.family());
   const models::ModelOptions given = config.model;
   read_group(named.tree, as_group(config));
-  models::check_masks(config.model, given);
+  config.model.check_effects(given);
   return config;
 }
 
@@ -143,7 +143,7 @@ NamedConfig name_config(const RunDescription& run, const train::Note& noted) {
     named.model = choose_model(run.model);
     for (const std::string& note : named.model->notes)
       if (noted) noted(fmt::format("{}: {}", run.model, note));
-    settings.insert(settings.begin(), "model.preset=" + named.model->options.preset);
+    settings.insert(settings.begin(), "model.preset=" + named.model->options.preset());
   }
   named.tree = run.config.empty() ? load_overrides(settings) : load_config(run.config, settings);
   named.request = train::resolve_aliases(named.tree);
@@ -162,8 +162,8 @@ ReadConfig read_config(const RunDescription& run, const NamedConfig& named,
       .model_name = {}};
   train::RunConfig& config = read.config;
   take_named(run, named, config);
-  read.model_name = run.model.empty() ? config.model.preset : train::run_name_from(run.model);
-  if (!config.model.is_language_model()) read.open.loss_rows = false;
+  read.model_name = run.model.empty() ? config.model.preset() : train::run_name_from(run.model);
+  if (!config.model.has_loss_rows()) read.open.loss_rows = false;
   if (!before) {
     train::check_effects(config);
     return read;

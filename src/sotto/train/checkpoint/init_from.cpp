@@ -61,7 +61,7 @@ std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenize
     check_checkpoint(folder, CheckpointPart::kAll);
     exact.emplace(folder);
   }
-  models::ImportRules rules = models::hugging_face_rules();
+  models::ImportRules rules = models::hugging_face_rules(folder);
   // Every name begins with nothing.
   if (!from.is_whole_model) rules.may_lack = rules.may_leave = {""};
   std::vector<std::string> notes;
@@ -80,14 +80,6 @@ std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenize
          .hint = "Compare model: in both configurations."});
   for (std::string& note : models::notes_of(imported)) notes.push_back(std::move(note));
   return notes;
-}
-
-std::optional<std::string> pretrained_id_of(const std::string& preset) {
-  constexpr std::string_view kWav2Vec2 = "wav2vec2-";
-  constexpr std::string_view kXlsR = "xls-r-";
-  if (preset.starts_with(kWav2Vec2)) return "facebook/" + preset;
-  if (preset.starts_with(kXlsR)) return "facebook/wav2vec2-" + preset;
-  return std::nullopt;
 }
 
 }  // namespace sotto::train

@@ -12,10 +12,6 @@
 
 namespace sotto::train {
 
-// The Hugging Face id of the released model that a preset has the sizes of; none where there is no
-// such model. Who names the preset may expect its weights.
-std::optional<std::string> pretrained_id_of(const std::string& preset);
-
 struct InitFrom {
   // A checkpoint, a run (its best, else its newest), a folder of Hugging Face, or an id in its
   // cache.

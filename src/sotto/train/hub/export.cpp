@@ -66,7 +66,7 @@ Source open_hugging_face(const fs::path& folder) {
   const models::DataShape shape = models::shape_of_hugging_face(folder);
   Source source{.options = found.options,
                 .shape = shape,
-                .model = models::make_model(found.options, shape, {.trains = false}),
+                .model = found.options.make(shape, {.trains = false}),
                 .base_model = hub_id_of(folder).value_or("")};
   source.notes = models::load_hugging_face(folder, *source.model);
   return source;
@@ -179,7 +179,7 @@ std::vector<std::string> export_model(const ExportRequest& request) {
                                        .source = models::read_model_config(request.folder)});
     copy_tokenizer(request.folder, folder);
   }
-  const bool is_of_transformers = source.options.family == models::Family::kWav2Vec2;
+  const bool is_of_transformers = source.options.family().hugging_face.has_value();
   if (is_of_transformers && fs::exists(folder / kVocabulary) &&
       !fs::exists(folder / kTokenizerConfig))
     write_tokenizer_config(folder);

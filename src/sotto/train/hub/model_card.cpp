@@ -14,8 +14,6 @@ namespace sotto::train {
 
 namespace {
 
-using models::Family;
-
 // Words that YAML could take for something else are in quotes; JSON's are YAML's.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
@@ -23,11 +21,11 @@ std::string quoted(const std::string& text) {
 }
 
 bool is_speech(const ModelFacts& facts) {
-  return !facts.model.is_language_model();
+  return facts.model.task().is_speech();
 }
 
 bool loads_in_transformers(const ModelFacts& facts) {
-  return facts.model.family == Family::kWav2Vec2;
+  return facts.model.family().hugging_face.has_value();
 }
 
 // What a user names to load it.
@@ -35,15 +33,11 @@ const std::string& source_of(const ModelFacts& facts) {
   return facts.repository.empty() ? facts.title : facts.repository;
 }
 
-const char* task_of(const ModelFacts& facts) {
-  return is_speech(facts) ? "automatic-speech-recognition" : "text-generation";
-}
-
 std::string file_name(const std::filesystem::path& path) {
   return path.filename().string();
 }
 
-std::string percent(const ErrorCounts& counts) {
+std::string percent(const decode::ErrorCounts& counts) {
   return fmt::format("{:.2f}", 100.0 * counts.rate());
 }
 
@@ -70,8 +64,8 @@ std::string model_index(const ModelFacts& facts) {
   std::string text = fmt::format(
       "model-index:\n- name: {}\n  results:\n  - task:\n      type: {}\n    dataset:\n"
       "      name: {}\n      type: {}\n    metrics:\n",
-      quoted(facts.title), task_of(facts), dev, dev);
-  if (evaluation.is_of_text())
+      quoted(facts.title), facts.model.task().card_task, dev, dev);
+  if (evaluation.task->is_text())
     return text +
            metric_entry("perplexity", "perplexity", fmt::format("{:.2f}", evaluation.perplexity()));
   return text + metric_entry("wer", "WER in percent", percent(evaluation.words)) +
@@ -79,32 +73,24 @@ std::string model_index(const ModelFacts& facts) {
 }
 
 std::string front_matter(const ModelFacts& facts) {
-  std::string text =
-      fmt::format("---\nlibrary_name: {}\npipeline_tag: {}\n",
-                  loads_in_transformers(facts) ? "transformers" : "sotto", task_of(facts));
+  std::string text = fmt::format("---\nlibrary_name: {}\npipeline_tag: {}\n",
+                                 loads_in_transformers(facts) ? "transformers" : "sotto",
+                                 facts.model.task().card_task);
   if (!facts.languages.empty()) text += list_entry("language", facts.languages);
   if (!facts.license.empty()) text += fmt::format("license: {}\n", quoted(facts.license));
   if (!facts.base_model.empty()) text += fmt::format("base_model: {}\n", quoted(facts.base_model));
   text += list_entry("tags", {"sotto", facts.profile.family});
   if (has_own_results(facts)) {
-    text += facts.run->evaluation->is_of_text() ? "metrics:\n- perplexity\n"
-                                                : "metrics:\n- wer\n- cer\n";
+    text += "metrics:\n";
+    for (const std::string_view metric : facts.model.task().card_metrics)
+      if (!metric.empty()) text += fmt::format("- {}\n", metric);
     text += model_index(facts);
   }
   return text + "---\n";
 }
 
 std::string kind_of(const ModelFacts& facts) {
-  switch (facts.model.family) {
-    case Family::kWav2Vec2: return "A wav2vec 2.0 network with a CTC head";
-    case Family::kDecoderLm:
-      return "A language model of transformer blocks in which a token sees those before it";
-    case Family::kTransformerCtc: break;
-  }
-  const std::string input = facts.feature_dim == 0
-                                ? "log-mel features"
-                                : fmt::format("stored features of width {}", facts.feature_dim);
-  return fmt::format("A transformer encoder over {} with a CTC head", input);
+  return facts.model.describe({.feature_dim = facts.feature_dim});
 }
 
 std::string about(const ModelFacts& facts) {
@@ -128,7 +114,7 @@ std::string row(std::string_view key, std::string_view value) {
   return fmt::format("| {} | {} |\n", key, value);
 }
 
-std::string counts_text(const ErrorCounts& counts) {
+std::string counts_text(const decode::ErrorCounts& counts) {
   return fmt::format("{} % (insertions {}, deletions {}, substitutions {} of {})", percent(counts),
                      counts.insertions, counts.deletions, counts.substitutions,
                      counts.reference_length);
@@ -149,7 +135,7 @@ std::string results(const RunFacts& run) {
     text +=
         fmt::format(", and not of these weights but of those after step {}", run.evaluated_step);
   text += ":\n\n| | |\n| --- | --- |\n";
-  if (evaluation.is_of_text())
+  if (evaluation.task->is_text())
     return text + row("perplexity", fmt::format("{:.2f}", evaluation.perplexity())) +
            row("loss a token", fmt::format("{:.4f}", evaluation.loss));
   return text + row("WER", counts_text(evaluation.words)) +
@@ -251,11 +237,10 @@ std::string training(const RunFacts& run) {
   std::string text = "\n## Training\n\n| | |\n| --- | --- |\n";
   if (const std::string data = data_text(run); !data.empty()) text += row("data", data);
   text += row("steps", fmt::format("{}", run.step));
-  const char* unit = config.model.is_language_model() ? "rows" : "utterances";
   const std::string batch = config.effective_batch.to_string();
   text += row("effective batch", config.effective_batch.kind == data::EffectiveBatch::Kind::kSeconds
                                      ? batch
-                                     : fmt::format("{} {}", batch, unit));
+                                     : fmt::format("{} {}", batch, config.model.task().items));
   text += row("learning rate", rate_text(config.optimizer.schedule));
   text += row("optimizer", optimizer_text(config));
   text += row("numerics", numerics_text(config));

@@ -42,7 +42,7 @@ std::map<int64_t, nlohmann::json> lines_of(const std::vector<nlohmann::json>& re
   return lines;
 }
 
-ErrorCounts counts_of(const nlohmann::json& counts) {
+decode::ErrorCounts counts_of(const nlohmann::json& counts) {
   return {.insertions = counts.at("insertions"),
           .deletions = counts.at("deletions"),
           .substitutions = counts.at("substitutions"),
@@ -53,6 +53,7 @@ Evaluation evaluation_of(const nlohmann::json& line) {
   Evaluation evaluation;
   evaluation.loss = record_number(line.at("loss"));
   if (line.contains("tokens")) {
+    evaluation.task = &kLanguageModelling;
     evaluation.num_tokens = line.at("tokens");
     return evaluation;
   }
@@ -74,7 +75,7 @@ std::optional<EpochAmount> amount_of(const std::map<int64_t, nlohmann::json>& st
     if (line.at("epoch") != 0) break;
     amount.num_items += line.at("utterances").get<int64_t>();
     amount.audio_seconds += record_number(line.at("audio_seconds"));
-    if (checkpoint.config.model.is_language_model())
+    if (checkpoint.config.model.task().is_text())
       amount.num_tokens += line.at("frames").get<int64_t>();
   }
   return amount.num_items > 0 ? std::optional(amount) : std::nullopt;

@@ -31,37 +31,18 @@ struct Part {
   }
 };
 
-// Of each utterance.
-std::vector<std::string> texts_of(const Model::Recognised& recognised,
-                                  const data::Tokenizer& tokenizer, const BeamSearch* beam) {
-  std::vector<std::string> texts;
-  if (beam == nullptr) {
-    for (const auto& labels : recognised.labels) texts.push_back(text_of(labels, tokenizer));
-    return texts;
-  }
-  const at::Tensor logits = recognised.logits.to(at::kCPU, at::kFloat);  // [N, V]
-  const float* next = logits.const_data_ptr<float>();
-  for (const int64_t num_frames : recognised.num_frames) {
-    const auto size = static_cast<size_t>(num_frames * logits.size(1));
-    texts.push_back(text_of(beam->decode({next, size}).front().labels, tokenizer));
-    next += size;
-  }
-  return texts;
-}
-
-void add_sentences(const Part& part, const Model::Recognised& recognised,
+void add_sentences(const Part& part, std::span<const float> losses,
                    const std::vector<std::string>& texts, Evaluation& evaluation) {
-  const at::Tensor on_host = recognised.loss.loss.cpu();
-  const float* losses = on_host.const_data_ptr<float>();
   for (size_t i = 0; i < part.places.size(); ++i) {
     const data::Example& example = part.example(i);
-    Evaluation::Sentence sentence{.utterance = example.utterance,
-                                  .reference = example.reference,
-                                  .hypothesis = texts[i],
-                                  .speaker = example.speaker,
-                                  .lang = example.lang,
-                                  .words = word_errors(example.reference, texts[i]),
-                                  .characters = character_errors(example.reference, texts[i])};
+    Evaluation::Sentence sentence{
+        .utterance = example.utterance,
+        .reference = example.reference,
+        .hypothesis = texts[i],
+        .speaker = example.speaker,
+        .lang = example.lang,
+        .words = decode::word_errors(example.reference, texts[i]),
+        .characters = decode::character_errors(example.reference, texts[i])};
     evaluation.words += sentence.words;
     evaluation.characters += sentence.characters;
     evaluation.loss +=
@@ -71,10 +52,22 @@ void add_sentences(const Part& part, const Model::Recognised& recognised,
   }
 }
 
+// The loss of each utterance of a micro-batch: the sum of its terms by their weights.
+std::vector<float> losses_of(const Model& model, const models::Recognition& recognition) {
+  const std::vector<models::LossTerm>& terms = model.outline().loss_terms;
+  std::vector<float> sums;
+  for (size_t term = 0; term < terms.size(); ++term) {
+    const at::Tensor on_host = recognition.losses.terms[term].cpu();
+    const auto values = std::span(on_host.const_data_ptr<float>(), on_host.numel());
+    sums.resize(values.size(), 0.0f);
+    for (size_t i = 0; i < values.size(); ++i)
+      sums[i] += static_cast<float>(terms[term].weight) * values[i];
+  }
+  return sums;
+}
+
 // The sum of losses; the mean is formed at the end.
-void add_text(const Part& part, const Model::Recognised& recognised, Evaluation& evaluation) {
-  const at::Tensor on_host = recognised.loss.loss.cpu();
-  const auto losses = std::span(on_host.const_data_ptr<float>(), on_host.numel());
+void add_text(const Part& part, std::span<const float> losses, Evaluation& evaluation) {
   evaluation.loss = std::accumulate(losses.begin(), losses.end(), evaluation.loss);
   for (size_t i = 0; i < part.places.size(); ++i) {
     const std::vector<int32_t>& labels = part.example(i).labels;
@@ -84,13 +77,6 @@ void add_text(const Part& part, const Model::Recognised& recognised, Evaluation&
 }
 
 }  // namespace
-
-std::string text_of(std::span<const kernels::CtcGreedy::Label> labels,
-                    const data::Tokenizer& tokenizer) {
-  std::vector<int32_t> entries;
-  for (const kernels::CtcGreedy::Label& label : labels) entries.push_back(label.label);
-  return tokenizer.decode(entries);
-}
 
 std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
                                      std::string Evaluation::Sentence::* by) {
@@ -126,6 +112,7 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
   const int64_t num_steps = sampler.epoch(0).num_steps();
   data::Loader loader(source, sampler, {.num_threads = options.loader_threads, .start = {}});
   Evaluation evaluation;
+  evaluation.task = options.task;
   evaluation.num_skipped = source.num_skipped();
   evaluation.skipped.assign(source.skipped().begin(), source.skipped().end());
   for (int64_t i = 0; i < num_steps; ++i) {
@@ -133,15 +120,19 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
     evaluation.num_skipped += std::ssize(step.skipped);
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
-    const bool is_text = !step.examples.front().tokens.empty();
     for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
-      const Model::Recognised recognised =
-          model.recognise(data::make_micro_batch(step.examples, places, options.device, staging));
+      const models::Recognition recognition = model.recognise(
+          data::make_micro_batch(step.examples, places, staging,
+                                 {.device = options.device, .decoder = model.outline().decoder}));
+      const std::vector<float> losses = losses_of(model, recognition);
       const Part part{.step = step, .places = places};
-      if (is_text) {
-        add_text(part, recognised, evaluation);
+      if (options.task->is_text()) {
+        add_text(part, losses, evaluation);
       } else {
-        add_sentences(part, recognised, texts_of(recognised, tokenizer, options.beam), evaluation);
+        std::vector<std::string> texts;
+        for (const auto& labels : decode::find_labels(recognition, options.decoding))
+          texts.push_back(decode::text_of(labels, tokenizer));
+        add_sentences(part, losses, texts, evaluation);
       }
       evaluation.num_utterances += std::ssize(places);
       if (options.progress) options.progress(evaluation.num_utterances);
@@ -149,7 +140,7 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
   }
   std::ranges::stable_sort(evaluation.sentences, {}, &Evaluation::Sentence::utterance);
   const int64_t num_losses =
-      evaluation.is_of_text() ? evaluation.num_tokens : evaluation.num_utterances;
+      options.task->is_text() ? evaluation.num_tokens : evaluation.num_utterances;
   if (num_losses > 0) evaluation.loss /= static_cast<double>(num_losses);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   evaluation.seconds = elapsed.count();

@@ -168,7 +168,7 @@ Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device
   }
 }
 
-Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
+Evaluation Recogniser::evaluate(const fs::path& path, const decode::BeamSearch* beam,
                                 const std::function<void(int64_t, int64_t)>& progress) {
   const device::TargetScope target(device_.target);
   const std::unique_ptr<data::Source> source =
@@ -177,8 +177,9 @@ Evaluation Recogniser::evaluate(const fs::path& path, const BeamSearch* beam,
     if (progress) progress(done, source->num_items());
   };
   return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
-                         {.limits = fit_recognition(dry_, *source, budget_).limits,
-                          .beam = beam,
+                         {.task = &checkpoint_.config.model.task(),
+                          .limits = fit_recognition(dry_, *source, budget_).limits,
+                          .decoding = {.beam = beam},
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
                           .progress = show});
@@ -188,13 +189,14 @@ int64_t Recogniser::host_bytes() const {
   return device_.target.is_cuda() ? budget_.host_bytes : budget_bytes_;
 }
 
-Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
+decode::Transcript Recogniser::transcribe(const fs::path& file, const TranscribeOptions& options) {
   check_has_audio_input();
   check_windows(options);
   const std::vector<float> samples = read_samples(file);
   const double seconds = static_cast<double>(samples.size()) /
                          static_cast<double>(checkpoint_.config.model.sample_rate());
-  return make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer, options.beam);
+  return decode::make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer,
+                                 options.beam);
 }
 
 at::Tensor Recogniser::logits(const fs::path& file) {
@@ -215,14 +217,18 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
   const data::ExampleList list(std::move(examples));
   const MicroBatchLimits limits = fit_recognition(dry_, list, budget_).limits;
   for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
-    const data::MicroBatch batch =
-        data::make_micro_batch(list.examples(), places, device_.torch, staging_);
-    const models::Model::Recognised recognised = model_->recognise(batch);
-    const at::Tensor all = recognised.logits.to(at::kCPU, at::kFloat);
+    const models::Recognition recognition = model_->recognise(
+        data::make_micro_batch(list.examples(), places, staging_,
+                               {.device = device_.torch, .decoder = model_->outline().decoder}));
+    if (!recognition.frames)
+      throw ConfigError({.attempted = "recognising audio",
+                         .found = "a network without scores of frames",
+                         .expected = "one with a CTC head"});
+    const at::Tensor all = recognition.frames->logits.to(at::kCPU, at::kFloat);
     int64_t first = 0;
     for (size_t i = 0; i < places.size(); ++i) {
       const auto place = static_cast<size_t>(places[i]);
-      const int64_t count = recognised.num_frames[i];
+      const int64_t count = recognition.frames->packing.lengths()[i];
       keep_frames(windows[place], all.narrow(0, first, count), list.examples()[place].rows);
       first += count;
     }
@@ -238,7 +244,7 @@ void Recogniser::check_has_audio_input() const {
     throw ConfigError(
         {.attempted = "recognising audio", .found = found, .expected = expected, .hint = hint});
   };
-  if (checkpoint_.config.model.is_language_model())
+  if (!checkpoint_.config.model.task().is_speech())
     refuse("a language model", "a network that was trained on audio", "");
   if (checkpoint_.state.shape.feature_dim > 0)
     refuse("a network that was trained on stored features", "one that was trained on audio",

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "sotto/decode/transcript.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "sotto/train/recognition/evaluation.h"
-#include "sotto/train/recognition/transcript.h"
 #include "sotto/train/step/dry_run.h"
 #include "sotto/train/step/step_budget.h"
 
@@ -28,7 +28,7 @@ struct TranscribeOptions {
   double window_s = 30.0;
   double overlap_s = 6.0;
   // How transcripts are found; null: the likeliest label of each frame.
-  const BeamSearch* beam = nullptr;
+  const decode::BeamSearch* beam = nullptr;
 };
 
 class Recogniser {
@@ -53,12 +53,13 @@ class Recogniser {
 
   // On a manifest, or a text for a language model. `progress` hears how many items are done of how
   // many. Throws Infeasible where the longest does not fit into the budget.
-  Evaluation evaluate(const std::filesystem::path& path, const BeamSearch* beam = nullptr,
+  Evaluation evaluate(const std::filesystem::path& path, const decode::BeamSearch* beam = nullptr,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
   // What is said in an audio file. Throws ConfigError where the windows are too short, DataError
   // where the file cannot be read, or decoded takes more memory than the budget.
-  Transcript transcribe(const std::filesystem::path& file, const TranscribeOptions& options = {});
+  decode::Transcript transcribe(const std::filesystem::path& file,
+                                const TranscribeOptions& options = {});
 
   // Memory of the host for what lies there: audio, logits and prefixes of a beam search. On a CPU
   // that is the budget.

@@ -127,7 +127,7 @@ std::vector<data::Example> Rehearsal::copies_of_longest(int64_t count) const {
 Rehearsal::LargestBatch Rehearsal::find_largest(const std::function<void(const Trial&)>& on_trial) {
   const device::TargetScope target(device_.target);
   LargestBatch largest;
-  largest.item_frames = dry_->model().num_frames(copies_of_longest(1).front().rows);
+  largest.item_frames = dry_->model().size_of(data::size_of(copies_of_longest(1).front())).frames;
   StepSettings whole = settings();
   whole.limits = {};
   largest.predicted = largest_fitting([&](int64_t count) {

@@ -44,26 +44,31 @@ void write_config_file(const fs::path& folder, const RunConfig& config) {
 }
 
 nlohmann::json step_record(const StepReport& report) {
-  return {{"kind", "step"},
-          {"step", report.step},
-          {"epoch", report.epoch},
-          {"loss", report.result.loss},
-          {"rate", report.result.rate},
-          {"gradient_norm", report.result.gradient_norm},
-          {"updated", report.result.is_updated},
-          {"utterances", report.num_utterances},
-          {"micro_batches", report.result.num_micro_batches},
-          {"frames", report.result.num_frames},
-          {"audio_seconds", report.audio_seconds},
-          {"seconds", report.seconds},
-          {"memory_bytes", report.live_bytes},
-          {"peak_bytes", report.peak_bytes},
-          {"reserved_bytes", report.reserved_bytes},
-          {"infeasible", report.result.infeasible}};
+  nlohmann::json record = {{"kind", "step"},
+                           {"step", report.step},
+                           {"epoch", report.epoch},
+                           {"loss", report.result.loss},
+                           {"rate", report.result.rate},
+                           {"gradient_norm", report.result.gradient_norm},
+                           {"updated", report.result.is_updated},
+                           {"utterances", report.num_utterances},
+                           {"micro_batches", report.result.num_micro_batches},
+                           {"frames", report.result.num_frames},
+                           {"audio_seconds", report.audio_seconds},
+                           {"seconds", report.seconds},
+                           {"memory_bytes", report.live_bytes},
+                           {"peak_bytes", report.peak_bytes},
+                           {"reserved_bytes", report.reserved_bytes},
+                           {"infeasible", report.result.infeasible}};
+  // The terms of a loss that has several.
+  if (report.result.terms.size() > 1) {
+    for (const NamedLoss& term : report.result.terms) record["losses"][term.name] = term.loss;
+  }
+  return record;
 }
 
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
-  if (evaluation.is_of_text()) {
+  if (evaluation.task->is_text()) {
     return {{"kind", "evaluation"},
             {"step", step},
             {"loss", evaluation.loss},
@@ -104,18 +109,22 @@ std::vector<Scalar> step_scalars(const StepReport& report) {
       {.tag = "train/learning_rate", .value = report.result.rate},
       {.tag = "train/gradient_norm", .value = report.result.gradient_norm},
       {.tag = "memory/peak_bytes", .value = static_cast<double>(report.peak_bytes)}};
+  if (report.result.terms.size() > 1) {
+    for (const NamedLoss& term : report.result.terms)
+      scalars.push_back({.tag = "train/loss_" + term.name, .value = term.loss});
+  }
   if (report.audio_seconds > 0.0) {
     scalars.push_back(
-        {.tag = "train/audio_seconds_a_second", .value = report.audio_seconds / report.seconds});
+        {.tag = "train/audio_seconds_per_second", .value = report.audio_seconds / report.seconds});
   } else if (report.num_utterances > 0) {
     const auto num_tokens = static_cast<double>(report.result.num_frames);
-    scalars.push_back({.tag = "train/tokens_a_second", .value = num_tokens / report.seconds});
+    scalars.push_back({.tag = "train/tokens_per_second", .value = num_tokens / report.seconds});
   }
   return scalars;
 }
 
 std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation) {
-  if (evaluation.is_of_text()) {
+  if (evaluation.task->is_text()) {
     return {{.tag = "evaluation/loss", .value = evaluation.loss},
             {.tag = "evaluation/perplexity", .value = evaluation.perplexity()}};
   }
@@ -124,7 +133,7 @@ std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation) {
           {.tag = "evaluation/cer", .value = evaluation.characters.rate()}};
 }
 
-nlohmann::json counts_json(const ErrorCounts& counts) {
+nlohmann::json counts_json(const decode::ErrorCounts& counts) {
   return {{"rate", counts.rate()},
           {"insertions", counts.insertions},
           {"deletions", counts.deletions},

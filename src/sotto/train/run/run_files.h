@@ -42,7 +42,7 @@ nlohmann::json release_record(int64_t step, const ReleasedCaches& released);
 std::vector<Scalar> step_scalars(const StepReport& report);
 std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation);
 
-nlohmann::json counts_json(const ErrorCounts& counts);
+nlohmann::json counts_json(const decode::ErrorCounts& counts);
 nlohmann::json memory_json(const device::MemoryReport& report);
 void write_memory_file(const std::filesystem::path& folder, const device::MemoryReport& planned,
                        const device::MemoryReport& measured);

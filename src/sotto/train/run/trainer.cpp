@@ -111,11 +111,12 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
          init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
                       data_->tokenizer(), *learner_))
       tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
-  } else if (const std::optional<std::string> id = pretrained_id_of(config.model.preset)) {
+  } else if (const std::string id = config.model.pretrained_id(); !id.empty()) {
+    // Who names the preset may expect its weights.
     tell(events_.warned,
          fmt::format("{} starts from random weights. For the pretrained model type: "
                      "hf download {} and then --model {}",
-                     config.model.preset, *id, *id));
+                     config.model.preset(), id, id));
   }
 }
 
@@ -197,7 +198,7 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   plan_.num_utterances = train_->num_items();
   const std::vector<float> lengths = train_->lengths();
   const double length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
-  if (config.model.is_language_model()) {
+  if (config.model.task().is_text()) {
     plan_.num_tokens = std::llround(length);
   } else {
     plan_.audio_seconds = length;
@@ -427,14 +428,15 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 
 void Trainer::evaluate_now() {
   Evaluation evaluation = evaluate(*learner_->model, *dev_, data_->tokenizer(), learner_->staging,
-                                   {.limits = evaluation_limits_,
+                                   {.task = &request_.config.model.task(),
+                                    .limits = evaluation_limits_,
                                     .device = learner_->device,
                                     .loader_threads = request_.config.data.loader_threads});
   metrics_->add(evaluation_record(state_.step, evaluation), evaluation_scalars(evaluation));
   state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
   state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
   state_.owes_evaluation = false;
-  if (evaluation.metric() < state_.best_metric) keep_as_best(evaluation.metric());
+  if (Task::is_better(evaluation.metric(), state_.best_metric)) keep_as_best(evaluation.metric());
   tell(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
 }

@@ -5,6 +5,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/decode/decoding.h"
 #include "sotto/device/torch_memory.h"
 
 namespace sotto::train {
@@ -15,7 +16,8 @@ using device::TargetScope;
 
 DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
                const device::Target& target)
-    : target_(target),
+    : task_(config.model.task()),
+      target_(target),
       gradient_type_(config.arithmetic().gradients),
       arena_(std::make_shared<Arena>(device::RegionKind::kNothing, Arena::kUnlimited)) {
   const ArenaGuard guard(at::kMeta, arena_);
@@ -56,7 +58,8 @@ device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) 
     std::iota(places.begin(), places.end(), int64_t{0});
     device::HostMemory host(at::kMeta);
     device::StagingBuffer staging(host);
-    model_->recognise(data::make_micro_batch(examples, places, at::kMeta, staging));
+    decode::find_labels(model_->recognise(data::make_micro_batch(
+        examples, places, staging, {.device = at::kMeta, .decoder = model_->outline().decoder})));
   });
 }
 

@@ -27,6 +27,7 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
 
   const models::Model& model() const { return *model_; }
+  const Task& task() const { return task_; }
   // Of large matrices.
   at::ScalarType gradient_type() const { return gradient_type_; }
 
@@ -49,6 +50,7 @@ class DryRun {
  private:
   device::MemoryReport observe(const std::function<void()>& action);
 
+  const Task& task_;
   device::Target target_;
   at::ScalarType gradient_type_;
   // Shared, because tensors that outlive this object hold blocks of it.

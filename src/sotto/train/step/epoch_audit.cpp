@@ -185,7 +185,7 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::candidates_of(
       int64_t longest = 0;
       for (const int64_t i : micro_batch) {
         const data::ExampleSize size = source_.size_of(step[static_cast<size_t>(i)]);
-        const int64_t frames = dry_.model().num_frames(size.rows);
+        const int64_t frames = dry_.model().size_of(size).frames;
         longest = std::max(longest, frames);
         ++candidate.utterances;
         candidate.frames += frames;

@@ -25,9 +25,13 @@ std::vector<data::ExampleSize> sizes_of(const data::Source& source) {
   return sizes;
 }
 
+int64_t frames_of(const models::Model& model, const Example& example) {
+  return model.size_of(data::size_of(example)).frames;
+}
+
 int64_t frames_of(const models::Model& model, std::span<const Example> examples) {
   int64_t frames = 0;
-  for (const Example& example : examples) frames += model.num_frames(example.rows);
+  for (const Example& example : examples) frames += frames_of(model, example);
   return frames;
 }
 
@@ -35,7 +39,7 @@ int64_t frames_of(const models::Model& model, std::span<const Example> examples)
 // one, they need not be gathered.
 void give_targets(std::vector<Example>& rows) {
   for (Example& row : rows) {
-    if (!row.tokens.empty()) row.labels.assign(row.tokens.size(), 0);
+    if (data::is_text(row)) row.labels.assign(row.tokens.size(), 0);
   }
   if (rows.front().tokens.size() > 1) rows.front().labels.back() = kernels::CrossEntropy::kNoTarget;
 }
@@ -46,7 +50,7 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   std::vector<Example> filled;
   int64_t left = max_frames;
   for (const Example& example : examples) {
-    const int64_t frames = model.num_frames(example.rows);
+    const int64_t frames = frames_of(model, example);
     if (frames > left) {
       // Below that, what is left would be too short for an utterance of its own.
       if (left > 8) {
@@ -211,7 +215,7 @@ std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t neede
   }
   if (!settings.limits.is_adaptive) {
     hint += " Or lower micro_batch, or let lengths decide: --set adaptive_batching=true.";
-  } else if (least.front().tokens.empty()) {
+  } else if (dry_.task().is_speech()) {
     hint += " Or leave long utterances out: --set data.too_large=skip.";
   } else {
     hint += " Or shorten the rows: --set data.row_tokens=128.";
@@ -221,10 +225,10 @@ std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t neede
 
 void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryReport& needed,
                        const StepSettings& settings) {
-  const char* what = least.front().tokens.empty() ? "utterance" : "row of text";
+  const Task& task = dry_.task();
   const std::string who = least.size() == 1
-                              ? fmt::format("the longest {} alone needs", what)
-                              : fmt::format("the {} longest {}s need", least.size(), what);
+                              ? fmt::format("the longest {} alone needs", task.item)
+                              : fmt::format("the {} longest {} need", least.size(), task.items);
   if (needed.high_water <= budget_.bytes) {
     throw Infeasible(
         {.attempted = "fitting the run into the host's memory",
@@ -242,15 +246,14 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
 }
 
 LargestItem find_largest_item(const models::Model& model, const data::Source& source) {
-  LargestItem largest;
-  int64_t rows = 0;
+  data::ExampleSize largest;
   for (int64_t place = 0; place < source.num_items(); ++place) {
     const data::ExampleSize size = source.size_of(place);
-    rows = std::max(rows, size.rows);
+    largest.rows = std::max(largest.rows, size.rows);
     largest.labels = std::max(largest.labels, size.labels);
   }
-  largest.frames = model.num_frames(rows);
-  return largest;
+  const data::ItemSize size = model.size_of(largest);
+  return {.frames = size.frames, .labels = size.labels};
 }
 
 Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,

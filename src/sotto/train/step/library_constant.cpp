@@ -54,7 +54,7 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
   const int64_t label = shape.blank == 0 ? 1 : 0;
   std::vector<data::Example> examples;
   for (int64_t place = 0; place < size.utterances; ++place) {
-    if (config.model.is_language_model()) {
+    if (config.model.task().is_text()) {
       examples.push_back(data::make_dry_text(size.tokens_each));
       continue;
     }
@@ -79,7 +79,9 @@ void touch(const RunConfig& config, const models::DataShape& shape, const device
   run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
   std::vector<int64_t> places(examples.size());
   std::iota(places.begin(), places.end(), int64_t{0});
-  learner.model->recognise(data::make_micro_batch(examples, places, device.torch, learner.staging));
+  decode::find_labels(learner.model->recognise(data::make_micro_batch(
+      examples, places, learner.staging,
+      {.device = device.torch, .decoder = learner.model->outline().decoder})));
   device::synchronize_cuda();
 }
 

@@ -75,7 +75,8 @@ MicroBatchLimits halved(const models::Model& model, std::span<const data::Exampl
   for (const std::vector<int64_t>& places : split_step(model, examples, settings.limits)) {
     int64_t frames = 0;
     for (const int64_t place : places) {
-      const int64_t of_one = model.num_frames(examples[static_cast<size_t>(place)].rows);
+      const int64_t of_one =
+          model.size_of(data::size_of(examples[static_cast<size_t>(place)])).frames;
       longest = std::max(longest, of_one);
       frames += of_one;
     }

@@ -124,8 +124,8 @@ void check_data_of(const DataOptions& options, std::span<const std::string_view>
 
 }  // namespace
 
-void RunConfig::check_language_model() const {
-  check_data_of(data, kOfSpeech, "text");
+void RunConfig::check_text() const {
+  check_data_of(data, kOfSpeech, model.task().input_name);
   const auto refuse = [](const std::string& found, const std::string& expected) {
     throw ConfigError(
         {.attempted = "setting up a language model", .found = found, .expected = expected});
@@ -135,18 +135,15 @@ void RunConfig::check_language_model() const {
   if (curriculum != data::Curriculum::kShuffle)
     refuse(fmt::format("curriculum {}", name_of(curriculum, data::kCurricula)),
            "shuffle: rows of text are equally long");
-  const models::DecoderLmOptions& lm = model.decoder_lm;
-  if (lm.positions == nn::PositionKind::kLearned && data.row_tokens > lm.max_tokens)
-    refuse(fmt::format("rows of {} tokens", data.row_tokens),
-           fmt::format("at most model.max_tokens {}, for learned positions", lm.max_tokens));
+  model.check_row_tokens(data.row_tokens);
 }
 
 void RunConfig::validate() const {
   arithmetic();
-  if (model.is_language_model()) {
-    check_language_model();
+  if (model.task().is_text()) {
+    check_text();
   } else {
-    check_data_of(data, kOfText, "speech");
+    check_data_of(data, kOfText, model.task().input_name);
   }
   const bool is_plain = name != "." && name != ".." && name.find('/') == std::string::npos &&
                         name.find('\0') == std::string::npos;

@@ -14,8 +14,8 @@
 #include "sotto/data/batch/dataset.h"
 #include "sotto/data/batch/sampler.h"
 #include "sotto/data/text/text_corpus.h"
-#include "sotto/kernels/loss/ctc.h"
 #include "sotto/models/model_options.h"
+#include "sotto/models/reduction.h"
 #include "sotto/nn/layer_tiers.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/step/early_stopping.h"
@@ -23,10 +23,10 @@
 
 namespace sotto::train {
 
-inline constexpr std::array kReductions = {Named{"sum", kernels::Reduction::kSum},
-                                           Named{"tokens", kernels::Reduction::kTokens},
-                                           Named{"utterances", kernels::Reduction::kUtterances},
-                                           Named{"ctc_mean", kernels::Reduction::kCtcMean}};
+inline constexpr std::array kReductions = {Named{"sum", models::Reduction::kSum},
+                                           Named{"tokens", models::Reduction::kTokens},
+                                           Named{"utterances", models::Reduction::kUtterances},
+                                           Named{"ctc_mean", models::Reduction::kCtcMean}};
 
 struct DataOptions {
   // Manifests; texts for a language model.
@@ -93,7 +93,7 @@ struct RunConfig {
   // The order of the utterances.
   data::Curriculum curriculum = data::Curriculum::kShuffle;
   // What the loss of a step is.
-  kernels::Reduction reduction = kernels::Reduction::kCtcMean;
+  models::Reduction reduction = models::Reduction::kCtcMean;
   int64_t epochs = 10;
   // Ends the run earlier; 0: after its epochs.
   int64_t max_steps = 0;
@@ -123,7 +123,7 @@ struct RunConfig {
   void validate() const;
 
  private:
-  void check_language_model() const;
+  void check_text() const;
 };
 
 // What the configuration itself says of micro-batches.

@@ -170,7 +170,7 @@ int64_t loader_bytes(const DataOptions& options) {
 std::unique_ptr<RunData> open_run_data(const RunConfig& config,
                                        std::optional<data::Tokenizer> of_checkpoint,
                                        const PreparingProgress& progress) {
-  if (config.model.is_language_model())
+  if (config.model.task().is_text())
     return std::make_unique<Text>(config, std::move(of_checkpoint), progress);
   return std::make_unique<Speech>(config, std::move(of_checkpoint), progress);
 }
@@ -188,7 +188,7 @@ std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,
                                                   const fs::path& path) {
-  if (config.model.is_language_model()) return open_text(config, tokenizer, path, {});
+  if (config.model.task().is_text()) return open_text(config, tokenizer, path, {});
   const data::Manifest manifest = data::Manifest::read(path);
   if (manifest.feature_dim() != shape.feature_dim) {
     throw DataError(

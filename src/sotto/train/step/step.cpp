@@ -28,11 +28,11 @@ bool is_target(int32_t label) {
   return label != kernels::CrossEntropy::kNoTarget;
 }
 
-std::vector<float> weights_of(std::span<const Example> examples, kernels::Reduction reduction) {
+std::vector<float> weights_of(std::span<const Example> examples, models::Reduction reduction) {
   std::vector<int64_t> label_lengths;
   for (const Example& example : examples)
     label_lengths.push_back(std::ranges::count_if(example.labels, is_target));
-  return kernels::ctc_weights(reduction, label_lengths);
+  return models::utterance_weights(reduction, label_lengths);
 }
 
 // The place in the step of each utterance of a pack: an example's, for each of its segments.
@@ -55,55 +55,63 @@ std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const 
 // The losses of a step's utterances, gathered on the device: the host asks once, at the end.
 class StepLosses {
  public:
-  StepLosses(std::span<const Example> examples, const at::Device& device)
-      : num_examples_(examples.size()) {
+  StepLosses(std::span<const Example> examples, const std::vector<models::LossTerm>& terms,
+             const at::Device& device)
+      : num_examples_(examples.size()), terms_(terms) {
     const device::CategoryScope category(device::Category::kData);
-    int64_t num_utterances = 0;
     for (const Example& example : examples)
-      num_utterances += static_cast<int64_t>(data::num_segments(example));
-    values_ = at::empty({num_utterances}, at::TensorOptions().dtype(at::kFloat).device(device));
+      num_utterances_ += static_cast<int64_t>(data::num_segments(example));
+    values_ = at::empty({std::ssize(terms) * num_utterances_},
+                        at::TensorOptions().dtype(at::kFloat).device(device));
   }
 
-  // Of one micro-batch.
-  void add(const at::Tensor& losses, std::span<const int64_t> places) {
+  // Adds the losses of one micro-batch.
+  void add(const models::Losses& losses, std::span<const int64_t> places) {
     const int64_t first = std::ssize(places_);
     places_.insert(places_.end(), places.begin(), places.end());
-    if (!values_.is_meta()) values_.narrow(0, first, std::ssize(places)).copy_(losses, true);
+    if (values_.is_meta()) return;
+    for (int64_t term = 0; term < std::ssize(terms_); ++term)
+      values_.narrow(0, term * num_utterances_ + first, std::ssize(places))
+          .copy_(losses.terms[static_cast<size_t>(term)], true);
   }
 
-  // Of examples, in the order of the step, so that the split does not show. Waits for the device.
-  std::vector<float> read() const {
-    std::vector<float> in_order(num_examples_, 0.0f);
-    if (values_.is_meta()) return in_order;
-    const at::Tensor on_host = values_.cpu();
-    for (size_t i = 0; i < places_.size(); ++i)
-      in_order[static_cast<size_t>(places_[i])] += on_host.const_data_ptr<float>()[i];
-    return in_order;
+  // Each term over the whole step. Examples are summed in the order of the step, so that the split
+  // does not show. Waits for the device.
+  std::vector<NamedLoss> read(const std::vector<float>& weights) const {
+    std::vector<NamedLoss> read;
+    const at::Tensor on_host = values_.is_meta() ? values_ : values_.cpu();
+    for (size_t term = 0; term < terms_.size(); ++term) {
+      std::vector<float> in_order(num_examples_, 0.0f);
+      for (size_t i = 0; i < places_.size() && !on_host.is_meta(); ++i)
+        in_order[static_cast<size_t>(places_[i])] +=
+            on_host.const_data_ptr<float>()[term * static_cast<size_t>(num_utterances_) + i];
+      const double sum = std::inner_product(weights.begin(), weights.end(), in_order.begin(), 0.0);
+      read.push_back({.name = terms_[term].name, .weight = terms_[term].weight, .loss = sum});
+    }
+    return read;
   }
 
  private:
   size_t num_examples_;
-  at::Tensor values_;            // [utterances] fp32, in the order of micro-batches
+  const std::vector<models::LossTerm>& terms_;
+  int64_t num_utterances_ = 0;
+  at::Tensor values_;            // [terms, utterances] fp32, in the order of micro-batches
   std::vector<int64_t> places_;  // in the step
 };
-
-double weighted_sum(const std::vector<float>& weights, const std::vector<float>& losses) {
-  return std::inner_product(weights.begin(), weights.end(), losses.begin(), 0.0);
-}
 
 }  // namespace
 
 std::unique_ptr<models::Model> make_model(const RunConfig& config, const models::DataShape& shape,
                                           const at::Device& device, bool trains) {
   const Arithmetic arithmetic = config.arithmetic();
-  return models::make_model(config.model, shape,
-                            nn::ParameterAllocation{.device = device,
-                                                    .weights = arithmetic.weight_type(),
-                                                    .gradients = arithmetic.gradients,
-                                                    .small_below = arithmetic.small_below,
-                                                    .seed = static_cast<uint64_t>(config.seed),
-                                                    .trains = trains},
-                            arithmetic.compute_type());
+  return config.model.make(shape,
+                           nn::ParameterAllocation{.device = device,
+                                                   .weights = arithmetic.weight_type(),
+                                                   .gradients = arithmetic.gradients,
+                                                   .small_below = arithmetic.small_below,
+                                                   .seed = static_cast<uint64_t>(config.seed),
+                                                   .trains = trains},
+                           arithmetic.compute_type());
 }
 
 Learner::Learner(const RunConfig& config, const models::DataShape& shape,
@@ -129,9 +137,8 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
                                               std::span<const data::ExampleSize> sizes,
                                               const MicroBatchLimits& limits,
                                               const std::function<std::string(size_t)>& name_of) {
-  std::vector<data::UtteranceSize> items;
-  for (const data::ExampleSize& size : sizes)
-    items.push_back({.frames = model.num_frames(size.rows), .labels = size.labels});
+  std::vector<data::ItemSize> items;
+  for (const data::ExampleSize& size : sizes) items.push_back(model.size_of(size));
   data::StepPacking packing = data::pack_step(items, limits);
   if (!packing.too_large.empty()) {
     const auto place = static_cast<size_t>(packing.too_large.front());
@@ -170,27 +177,29 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   const std::vector<nn::Tier> tiers = settings.tier.first(model.num_tapes());
 
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
-  StepLosses losses(examples, learner.device);
+  StepLosses losses(examples, model.outline().loss_terms, learner.device);
   model.parameters().zero_gradients();
   nn::StepContext context{.seed = settings.seed,
                           .step = static_cast<uint64_t>(settings.step),
                           .drops_layers = settings.drops_layers};
   for (const std::vector<int64_t>& places : micro_batches) {
     const MicroBatch batch =
-        data::make_micro_batch(examples, places, learner.device, learner.staging);
+        data::make_micro_batch(examples, places, learner.staging,
+                               {.device = learner.device, .decoder = model.outline().decoder});
     const std::vector<int64_t> owners = owners_of(examples, places);
     nn::Tape tape(tiers, &learner.host_tape);
-    const models::Losses loss =
+    const models::Losses of_batch =
         model.forward(batch, context, scaled_at(weights, owners, settings.loss_scale), tape);
     model.backward(batch, context, tape);
 
-    losses.add(loss.loss, owners);
-    for (const int64_t u : loss.infeasible) {
+    losses.add(of_batch, owners);
+    for (const int64_t u : of_batch.infeasible) {
       const auto place = static_cast<size_t>(owners[static_cast<size_t>(u)]);
       result.infeasible.push_back(examples[place].utterance);
     }
     for (const int64_t place : places)
-      result.num_frames += model.num_frames(examples[static_cast<size_t>(place)].rows);
+      result.num_frames +=
+          model.size_of(data::size_of(examples[static_cast<size_t>(place)])).frames;
     ++context.micro_batch;
   }
 
@@ -201,7 +210,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
                                         .rate_factor = settings.rate_factor,
                                         .gradient_scale = 1.0 / settings.loss_scale,
                                         .seed = settings.seed,
-                                        .left_out = model.left_out(context)};
+                                        .left_out = model.outline().left_out(context)};
   // Until the host has waited for the device: its failures come that late.
   learner.is_whole = false;
   learner.optimizer.step(update);
@@ -210,7 +219,10 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   // All work is on its way: here the host waits for a GPU, for the first time in the step.
   const std::chrono::duration<double> launching = std::chrono::steady_clock::now() - start;
   result.launch_seconds = launching.count();
-  result.loss = weighted_sum(weights, losses.read());
+  for (const NamedLoss& term : losses.read(weights)) {
+    result.loss += term.weight * term.loss;
+    result.terms.push_back(term);
+  }
   result.gradient_norm = learner.optimizer.gradient_norm() / settings.loss_scale;
   result.is_updated = std::isfinite(result.gradient_norm);
   learner.is_whole = true;

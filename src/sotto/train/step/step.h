@@ -50,7 +50,7 @@ std::unique_ptr<models::Model> make_model(const RunConfig& config, const models:
 
 // What is common to all steps of a run, and which of them this is.
 struct StepSettings {
-  kernels::Reduction reduction = kernels::Reduction::kCtcMean;
+  models::Reduction reduction = models::Reduction::kCtcMean;
   nn::LayerTiers tier = nn::Tier::kNorms;
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
@@ -66,9 +66,18 @@ struct StepSettings {
   LargestItem largest_item = {};
 };
 
-struct StepResult {
-  // By the reduction, over the whole step.
+// One term of a step's loss, by the reduction, over the whole step.
+struct NamedLoss {
+  std::string name;
+  // What it is multiplied by in the sum.
+  double weight = 1.0;
   double loss = 0.0;
+};
+
+struct StepResult {
+  // The sum of the terms by their weights.
+  double loss = 0.0;
+  std::vector<NamedLoss> terms = {};
   double gradient_norm = 0.0;
   double rate = 0.0;
   // False where the gradients are not finite: the weights are as before.

@@ -15,9 +15,9 @@ namespace {
 
 using MicroBatches = std::vector<std::vector<int64_t>>;
 
-std::vector<UtteranceSize> random_sizes(uint64_t seed, int64_t count) {
+std::vector<ItemSize> random_sizes(uint64_t seed, int64_t count) {
   const RandomStream stream({.seed = seed});
-  std::vector<UtteranceSize> sizes;
+  std::vector<ItemSize> sizes;
   for (int64_t i = 0; i < count; ++i) {
     const auto n = static_cast<uint64_t>(i);
     sizes.push_back(
@@ -49,7 +49,7 @@ TEST(PackStep, WithoutLimitsIsOneMicroBatch) {
 
 TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const std::vector<UtteranceSize> sizes = random_sizes(seed, 1 + static_cast<int64_t>(seed) * 3);
+    const std::vector<ItemSize> sizes = random_sizes(seed, 1 + static_cast<int64_t>(seed) * 3);
     const MicroBatchLimits limits{.max_frames = 1'500 + 100 * static_cast<int64_t>(seed),
                                   .max_labels = 250 + 5 * static_cast<int64_t>(seed),
                                   .max_utterances = 1 + static_cast<int64_t>(seed) % 9};
@@ -68,7 +68,7 @@ TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
       EXPECT_FALSE(micro_batch.empty());
     }
     for (const int64_t place : packing.too_large) {
-      const UtteranceSize& size = sizes[static_cast<size_t>(place)];
+      const ItemSize& size = sizes[static_cast<size_t>(place)];
       EXPECT_TRUE(size.frames > limits.max_frames || size.labels > limits.max_labels);
     }
     std::ranges::sort(all);
@@ -80,14 +80,14 @@ TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
 
 // In the order of the step these would take four.
 TEST(PackStep, FindsFewMicroBatches) {
-  const std::vector<UtteranceSize> sizes = {{.frames = 3}, {.frames = 6}, {.frames = 7},
-                                            {.frames = 4}, {.frames = 4}, {.frames = 6}};
+  const std::vector<ItemSize> sizes = {{.frames = 3}, {.frames = 6}, {.frames = 7},
+                                       {.frames = 4}, {.frames = 4}, {.frames = 6}};
   const StepPacking packing = pack_step(sizes, {.max_frames = 10});
   EXPECT_EQ(packing.micro_batches, (MicroBatches{{0, 2}, {1, 3}, {4, 5}}));
 }
 
 TEST(PackStep, MicroBatchesAreAboutEquallyLong) {
-  const std::vector<UtteranceSize> sizes = random_sizes(3, 60);
+  const std::vector<ItemSize> sizes = random_sizes(3, 60);
   const StepPacking packing = pack_step(sizes, {.max_frames = 15'000});
   std::vector<int64_t> frames;
   for (const std::vector<int64_t>& micro_batch : packing.micro_batches) {
@@ -101,7 +101,7 @@ TEST(PackStep, MicroBatchesAreAboutEquallyLong) {
 }
 
 TEST(PackStep, WithFixedCountsTakesThemAsTheyCome) {
-  const std::vector<UtteranceSize> sizes = {
+  const std::vector<ItemSize> sizes = {
       {.frames = 2}, {.frames = 9}, {.frames = 5}, {.frames = 1}, {.frames = 30}};
   const StepPacking packing =
       pack_step(sizes, {.max_frames = 3, .max_utterances = 2, .is_adaptive = false});
@@ -121,7 +121,7 @@ TEST(PackStep, IsNearlyFullOnLibriSpeech) {
     int64_t num_packed = 0, num_needed = 0;
     double padded_s = 0.0, bucketed_s = 0.0, spoken_s = 0.0;
     for (int64_t step = 0; step < order.num_steps(); ++step) {
-      std::vector<UtteranceSize> sizes;
+      std::vector<ItemSize> sizes;
       std::vector<double> seconds;
       for (const uint32_t u : order.utterances(step)) {
         seconds.push_back(double{durations[u]});
@@ -147,29 +147,29 @@ TEST(PackStep, IsNearlyFullOnLibriSpeech) {
 }
 
 TEST(PackStep, IsNearTheFewestPossibleForManyUtterances) {
-  const std::vector<UtteranceSize> sizes = random_sizes(7, 400);
+  const std::vector<ItemSize> sizes = random_sizes(7, 400);
   int64_t frames = 0;
-  for (const UtteranceSize& size : sizes) frames += size.frames;
+  for (const ItemSize& size : sizes) frames += size.frames;
   const StepPacking packing = pack_step(sizes, {.max_frames = 8'000});
   EXPECT_LE(static_cast<int64_t>(packing.micro_batches.size()), frames / 8'000 + 2);
 }
 
 // By frames: 5 and 4 together leave no room for a second pair by labels.
 TEST(PackStep, GoesByLabelsWhereThatIsBetter) {
-  const std::vector<UtteranceSize> sizes = {{.frames = 4, .labels = 3},
-                                            {.frames = 3, .labels = 6},
-                                            {.frames = 2, .labels = 7},
-                                            {.frames = 1, .labels = 4}};
+  const std::vector<ItemSize> sizes = {{.frames = 4, .labels = 3},
+                                       {.frames = 3, .labels = 6},
+                                       {.frames = 2, .labels = 7},
+                                       {.frames = 1, .labels = 4}};
   EXPECT_EQ(pack_step(sizes, {.max_labels = 10}).micro_batches.size(), 2u);
 }
 
 TEST(PackStep, LongestComesFirst) {
-  const std::vector<UtteranceSize> sizes = {{.frames = 2}, {.frames = 9}, {.frames = 5}};
+  const std::vector<ItemSize> sizes = {{.frames = 2}, {.frames = 9}, {.frames = 5}};
   EXPECT_EQ(pack_step(sizes, {.max_utterances = 1}).micro_batches, (MicroBatches{{1}, {2}, {0}}));
 }
 
 TEST(PackStep, SetsAsideWhatDoesNotFitAlone) {
-  const std::vector<UtteranceSize> sizes = {
+  const std::vector<ItemSize> sizes = {
       {.frames = 11}, {.frames = 10}, {.frames = 1, .labels = 5}, {.frames = 1, .labels = 4}};
   const StepPacking packing = pack_step(sizes, {.max_frames = 10, .max_labels = 4});
   EXPECT_EQ(packing.too_large, (std::vector<int64_t>{0, 2}));

@@ -197,8 +197,7 @@ TEST_F(Tokens, OfARowBecomeThePacksSegments) {
   EXPECT_EQ(examples[1].segments, (std::vector<int64_t>{2}));
   device::HostMemory host(at::kCPU);
   device::StagingBuffer staging(host);
-  const MicroBatch batch =
-      make_micro_batch(examples, std::vector<int64_t>{1, 0}, at::kCPU, staging);
+  const MicroBatch batch = make_micro_batch(examples, std::vector<int64_t>{1, 0}, staging, {});
   EXPECT_EQ(batch.packing.lengths(), (std::vector<int64_t>{2, 3, 2, 2}));
   EXPECT_EQ(batch.packing.keys()[0].utterance, 1u);
   for (uint32_t s = 0; s < 3; ++s) {

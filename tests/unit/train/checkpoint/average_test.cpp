@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "sotto/core/error.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/train/checkpoint/init_from.h"
 #include "sotto/train/recognition/recogniser.h"
 #include "support/checkpoints.h"
@@ -104,7 +105,7 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
         [&] { average_checkpoints({other, first}, temp_.path() / "mean"); });
   };
   TinyModel wider = tiny;
-  wider.config.model.transformer_ctc.hidden = 128;
+  wider.config.model.as<models::TransformerCtcOptions>().hidden = 128;
   EXPECT_PRED2(contains, refusal_with(write("wider", wider, *make_learner(wider))),
                "layers.0.ffn.in.weight is [128, 32] there and [64, 32] here");
   EXPECT_PRED2(contains, refusal_with(write("letters", tiny, *make_learner(tiny), "abce")),

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "sotto/core/error.h"
+#include "sotto/models/transformer_ctc.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -66,8 +67,8 @@ TEST_F(InitWeights, TakesAllBitsOfTheSource) {
 TEST_F(InitWeights, TakesWhatMatchesAndListsWhatDoesNot) {
   TinyModel tiny = test::tiny_models()[4];
   const std::unique_ptr<Learner> source = write(tiny);
-  tiny.config.model.transformer_ctc.layers = 3;
-  tiny.config.model.transformer_ctc.hidden = 128;
+  tiny.config.model.as<models::TransformerCtcOptions>().layers = 3;
+  tiny.config.model.as<models::TransformerCtcOptions>().hidden = 128;
   const std::unique_ptr<Learner> learner = make_learner(tiny);
   const std::vector<at::Tensor> before = test::weights_of(*learner);
   const std::vector<std::string> notes = init(*learner);
@@ -78,8 +79,8 @@ TEST_F(InitWeights, TakesWhatMatchesAndListsWhatDoesNot) {
   EXPECT_TRUE(at::equal(value(*learner, taken), value(*source, taken)));
   EXPECT_TRUE(at::equal(value(*learner, fresh), value(*make_learner(tiny), fresh)));
   TinyModel shorter = tiny;
-  shorter.config.model.transformer_ctc.layers = 1;
-  shorter.config.model.transformer_ctc.hidden = 64;
+  shorter.config.model.as<models::TransformerCtcOptions>().layers = 1;
+  shorter.config.model.as<models::TransformerCtcOptions>().hidden = 64;
   const std::unique_ptr<Learner> one = make_learner(shorter);
   const std::vector<std::string> left = init(*one);
   ASSERT_EQ(left.size(), 1u);
@@ -127,10 +128,12 @@ TEST_F(InitWeights, RefusesWhatIsNoneOrDamagedOrHasNothingInCommon) {
 }
 
 TEST(PretrainedId, IsThatOfTheReleasedModel) {
-  EXPECT_EQ(pretrained_id_of("wav2vec2-large-lv60"), "facebook/wav2vec2-large-lv60");
-  EXPECT_EQ(pretrained_id_of("xls-r-1b"), "facebook/wav2vec2-xls-r-1b");
-  for (const char* other : {"tiny", "small", "decoder-lm"})
-    EXPECT_EQ(pretrained_id_of(other), std::nullopt) << other;
+  const auto id_of = [](const char* preset) {
+    return models::ModelOptions::of_preset(preset).pretrained_id();
+  };
+  EXPECT_EQ(id_of("wav2vec2-large-lv60"), "facebook/wav2vec2-large-lv60");
+  EXPECT_EQ(id_of("xls-r-1b"), "facebook/wav2vec2-xls-r-1b");
+  for (const char* other : {"tiny", "small", "decoder-lm"}) EXPECT_EQ(id_of(other), "") << other;
 }
 
 }  // namespace

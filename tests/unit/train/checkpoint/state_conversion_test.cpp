@@ -8,6 +8,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/formats/safetensors.h"
 #include "sotto/kernels/simd/split_float.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -232,7 +233,7 @@ TEST_F(StateConversion, IsRefusedWhereBitsWouldBeLost) {
 // Frozen weights have no remainder.
 TEST_F(StateConversion, IsRefusedForFrozenWeightsInBf16) {
   TinyModel network = test::trained_wav2vec2();
-  network.config.model.wav2vec2.freeze_feature_encoder = true;
+  network.config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder = true;
   EXPECT_PRED2(
       contains,
       refusal(in_numerics(network, Numerics::kFp32), in_numerics(network, Numerics::kBf16Exact)),
@@ -242,8 +243,8 @@ TEST_F(StateConversion, IsRefusedForFrozenWeightsInBf16) {
 TEST_F(StateConversion, IsRefusedForAnotherNetwork) {
   const TinyModel network = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   TinyModel other = network;
-  other.config.model.wav2vec2.hidden = 128;
-  other.config.model.wav2vec2.freeze_positions = true;
+  other.config.model.as<models::Wav2Vec2Options>().hidden = 128;
+  other.config.model.as<models::Wav2Vec2Options>().freeze_positions = true;
   const std::string message = refusal(network, other);
   EXPECT_PRED2(contains, message, "a network of another shape");
   EXPECT_PRED2(contains, message, "intermediate_dense.weight is [64, 32] there and [128, 32] here");

@@ -147,6 +147,7 @@ TEST(ModelCard, OfALanguageModelHasItsPerplexity) {
   facts.run->epoch = EpochAmount{.num_items = 7, .num_tokens = 900};
   facts.run->evaluation = Evaluation{};
   facts.run->evaluation->loss = 4.0;
+  facts.run->evaluation->task = &kLanguageModelling;
   facts.run->evaluation->num_tokens = 100;
   const std::string card = model_card(facts);
   const YAML::Node front = front_matter(card);

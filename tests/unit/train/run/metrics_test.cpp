@@ -78,12 +78,12 @@ TEST(Metrics, StepsOfSpeechAndOfTextHaveTheirSpeed) {
   const std::vector<Scalar> of_speech = step_scalars(speech);
   EXPECT_EQ(tags(of_speech),
             (std::vector<std::string>{"train/loss", "train/learning_rate", "train/gradient_norm",
-                                      "memory/peak_bytes", "train/audio_seconds_a_second"}));
+                                      "memory/peak_bytes", "train/audio_seconds_per_second"}));
   EXPECT_EQ(of_speech[3].value, 1 << 20);
   EXPECT_EQ(of_speech[4].value, 24.0);
   StepReport text = speech;
   text.audio_seconds = 0.0;
-  EXPECT_EQ(step_scalars(text).back().tag, "train/tokens_a_second");
+  EXPECT_EQ(step_scalars(text).back().tag, "train/tokens_per_second");
   EXPECT_EQ(step_scalars(text).back().value, 600.0);
   text.num_utterances = 0;  // all were left out
   EXPECT_TRUE(step_scalars(text).empty());
@@ -98,6 +98,7 @@ TEST(Metrics, EvaluationsOfSpeechAndOfTextHaveTheirs) {
   EXPECT_EQ(evaluation_scalars(speech)[1].value, 0.25);
   EXPECT_EQ(evaluation_scalars(speech)[2].value, 0.1);
   Evaluation text;
+  text.task = &kLanguageModelling;
   text.num_tokens = 7;
   text.loss = 2.0;
   EXPECT_EQ(tags(evaluation_scalars(text)),

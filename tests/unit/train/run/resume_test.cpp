@@ -5,6 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/data/batch/dataset.h"
+#include "sotto/models/transformer_ctc.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -34,7 +35,7 @@ TEST(Resume, EverySettingIsRefusedOrNoted) {
             (std::vector<std::string>{"memory was auto and is 1GiB", "tier was norms and is block",
                                       "epochs was 1 and is 7"}));
   config.seed = 9;
-  config.model.transformer_ctc.dropout = 0.5;
+  config.model.as<models::TransformerCtcOptions>().dropout = 0.5;
   const std::string message =
       message_of<ConfigError>([&] { check_settings(checkpoint_of(before), config); });
   EXPECT_PRED2(contains, message, "model.dropout was 0.1 and is 0.5; seed was 1 and is 9.");

@@ -11,7 +11,10 @@
 #include "sotto/data/batch/example.h"
 #include "sotto/device/budget.h"
 #include "sotto/device/device_table.h"
+#include "sotto/models/decoder_lm.h"
 #include "sotto/models/model_profile.h"
+#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/wav2vec2_options.h"
 #include "sotto/nn/memory_proof.h"
 #include "sotto/train/step/config_aliases.h"
 #include "sotto/train/step/dry_run.h"
@@ -94,37 +97,37 @@ TEST(Recipes, T4IsTwoTimesFourInFp16AndFits) {
 
 TEST(Recipes, Wav2Vec2IsFineTunedInBf16WithFrozenConvolutions) {
   const RunConfig config = read(kConfigs / "wav2vec2.yaml");
-  EXPECT_EQ(config.model.family, models::Family::kWav2Vec2);
-  EXPECT_TRUE(config.model.wav2vec2.freeze_feature_encoder);
+  EXPECT_EQ(config.model.family().name, "wav2vec2");
+  EXPECT_TRUE(config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder);
   EXPECT_EQ(config.numerics, Numerics::kBf16Exact);
   EXPECT_EQ(config.optimizer.schedule.kind, optim::ScheduleKind::kTriStage);
 }
 
 TEST(Recipes, TransformerCtcBeginsWithRandomWeights) {
   const RunConfig config = read(kConfigs / "transformer_ctc.yaml");
-  EXPECT_EQ(config.model.family, models::Family::kTransformerCtc);
+  EXPECT_EQ(config.model.family().name, "transformer_ctc");
   EXPECT_TRUE(config.init_from.empty());
-  EXPECT_EQ(config.model.transformer_ctc.layers, 8);
-  EXPECT_EQ(config.model.transformer_ctc.width, 256);
-  EXPECT_NEAR(million_parameters(config, models::kUsualCtcVocabulary), 6.6, 0.05);
-  EXPECT_EQ(config.model.transformer_ctc.spec_augment.frequency_masks, 2);
+  EXPECT_EQ(config.model.as<models::TransformerCtcOptions>().layers, 8);
+  EXPECT_EQ(config.model.as<models::TransformerCtcOptions>().width, 256);
+  EXPECT_NEAR(million_parameters(config, kTranscription.usual_vocabulary), 6.6, 0.05);
+  EXPECT_EQ(config.model.as<models::TransformerCtcOptions>().spec_augment.frequency_masks, 2);
   EXPECT_EQ(config.data.augment.speeds, (std::vector<double>{0.9, 1.0, 1.1}));
 }
 
 TEST(Recipes, TheLanguageModelIsSixByFiveHundredTwelve) {
   const RunConfig config = read(kConfigs / "lm.yaml");
-  EXPECT_TRUE(config.model.is_language_model());
-  EXPECT_EQ(config.model.decoder_lm.layers, 6);
-  EXPECT_EQ(config.model.decoder_lm.width, 512);
+  EXPECT_TRUE(config.model.task().is_text());
+  EXPECT_EQ(config.model.as<models::DecoderLmOptions>().layers, 6);
+  EXPECT_EQ(config.model.as<models::DecoderLmOptions>().width, 512);
   EXPECT_EQ(config.data.row_tokens, 512);
-  EXPECT_EQ(config.reduction, kernels::Reduction::kTokens);
+  EXPECT_EQ(config.reduction, models::Reduction::kTokens);
 }
 
 TEST(Recipes, TinyOnesHaveAMillionParametersAndSeeTwoThirdsOfASecond) {
   for (const char* name : {"an4.yaml", "demo.yaml", "digits.yaml"}) {
     const RunConfig config = read(kConfigs / name);
-    EXPECT_NEAR(million_parameters(config, models::kUsualCtcVocabulary), 1.1, 0.05) << name;
-    const models::TransformerCtcOptions& model = config.model.transformer_ctc;
+    EXPECT_NEAR(million_parameters(config, kTranscription.usual_vocabulary), 1.1, 0.05) << name;
+    const models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     // Behind subsampling by 4 a frame is 40 ms.
     EXPECT_EQ(model.subsampling_factor, 4) << name;
     EXPECT_EQ(model.attention_left, 16) << name;

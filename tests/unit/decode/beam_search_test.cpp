@@ -1,4 +1,4 @@
-#include "sotto/train/recognition/beam_search.h"
+#include "sotto/decode/beam_search.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 #include <map>
 
 #include "sotto/core/rng.h"
-#include "sotto/train/recognition/evaluation.h"
-#include "sotto/train/recognition/transcript.h"
+#include "sotto/decode/decoding.h"
+#include "sotto/decode/transcript.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 namespace {
 
 using kernels::CtcGreedy;
@@ -105,18 +105,18 @@ TEST(BeamSearch, ANarrowBeamFindsTheBestMostly) {
   EXPECT_GE(num_equal, 45);
 }
 
-std::shared_ptr<const data::NgramModel> language_model() {
+std::shared_ptr<const NgramModel> language_model() {
   const test::TempFolder folder;
-  return std::make_shared<const data::NgramModel>(data::NgramModel::read(
+  return std::make_shared<const NgramModel>(NgramModel::read(
       folder.write("lm.arpa",
                    "\\data\\\nngram 1=5\nngram 2=2\n\\1-grams:\n-99 <s> -0.3\n-0.9 </s>\n-3 <unk>\n"
                    "-0.5 ab -0.4\n-1.2 b -0.1\n\\2-grams:\n-0.2 <s> ab\n-0.1 ab b\n\\end\\\n")));
 }
 
 // Words between spaces, as the search is to count them.
-double given_for(const std::vector<int32_t>& labels, const data::NgramModel& model,
+double given_for(const std::vector<int32_t>& labels, const NgramModel& model,
                  const BeamOptions& options) {
-  data::NgramModel::State state = model.begin();
+  NgramModel::State state = model.begin();
   double given = 0.0;
   std::istringstream text(tokenizer().decode(labels));
   for (std::string word; text >> word;)
@@ -240,30 +240,5 @@ TEST(Transcript, OfSilenceHasNoWords) {
   EXPECT_EQ(to_srt(transcript), "");
 }
 
-TEST(Errors, AreSummedByGroup) {
-  const auto sentence = [](std::string speaker, const std::string& said, const std::string& heard) {
-    return Evaluation::Sentence{.reference = said,
-                                .hypothesis = heard,
-                                .speaker = std::move(speaker),
-                                .lang = {},
-                                .words = word_errors(said, heard),
-                                .characters = character_errors(said, heard)};
-  };
-  const std::vector<Evaluation::Sentence> sentences = {sentence("theo", "a b", "a"),
-                                                       sentence("ana", "a b c", "a b c"),
-                                                       sentence("theo", "b", "a b")};
-  const std::vector<ErrorGroup> groups = group_errors(sentences, &Evaluation::Sentence::speaker);
-  ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].name, "ana");
-  EXPECT_EQ(groups[0].words.errors(), 0);
-  EXPECT_EQ(groups[1].num_utterances, 2);
-  EXPECT_EQ(groups[1].words.errors(), 2);
-  EXPECT_EQ(groups[1].words.reference_length, 3);
-  const std::vector<Evaluation::Sentence> worst = worst_sentences(sentences, 2);
-  ASSERT_EQ(worst.size(), 2u);
-  EXPECT_EQ(worst[0].hypothesis, "a");
-  EXPECT_EQ(worst[1].hypothesis, "a b");
-}
-
 }  // namespace
-}  // namespace sotto::train
+}  // namespace sotto::decode

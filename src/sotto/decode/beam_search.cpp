@@ -1,4 +1,4 @@
-#include "sotto/train/recognition/beam_search.h"
+#include "sotto/decode/beam_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 
 namespace {
 
@@ -38,7 +38,7 @@ void BeamOptions::visit(OptionVisitor& visitor) {
 }
 
 BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
-                       std::shared_ptr<const data::NgramModel> language_model)
+                       std::shared_ptr<const NgramModel> language_model)
     : options_(options), language_model_(std::move(language_model)), blank_(tokenizer.blank()) {
   for (int32_t label = 0; label < tokenizer.size(); ++label) {
     std::string text = tokenizer.piece(label);
@@ -110,7 +110,7 @@ class BeamSearch::Search {
     int64_t num_users = 0;
     // By the language model and for words.
     double given = 0.0;
-    data::NgramModel::State state = {};
+    NgramModel::State state = {};
     // What was said of the word that has not ended.
     std::string word = {};
   };
@@ -295,4 +295,4 @@ std::vector<BeamSearch::Hypothesis> BeamSearch::decode(std::span<const float> lo
   return search.finish();
 }
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "sotto/core/config/options.h"
-#include "sotto/data/text/ngram_model.h"
 #include "sotto/data/text/tokenizer.h"
+#include "sotto/decode/ngram_model.h"
 #include "sotto/kernels/loss/ctc_greedy.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 
 struct BeamOptions {
   // Prefixes that are kept from frame to frame.
@@ -39,7 +39,7 @@ class BeamSearch {
  public:
   // A null language model: the acoustic one alone, and words are given nothing.
   BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
-             std::shared_ptr<const data::NgramModel> language_model = nullptr);
+             std::shared_ptr<const NgramModel> language_model = nullptr);
 
   struct Hypothesis {
     std::vector<kernels::CtcGreedy::Label> labels;
@@ -61,9 +61,9 @@ class BeamSearch {
   };
 
   BeamOptions options_;
-  std::shared_ptr<const data::NgramModel> language_model_;
+  std::shared_ptr<const NgramModel> language_model_;
   std::vector<Entry> entries_;
   int32_t blank_;
 };
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

@@ -1,4 +1,4 @@
-#include "sotto/train/recognition/error_rate.h"
+#include "sotto/decode/error_rate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace sotto::train {
+namespace sotto::decode {
 namespace {
 
 ErrorCounts counts(int64_t insertions, int64_t deletions, int64_t substitutions, int64_t length) {
@@ -104,4 +104,4 @@ TEST(CharacterErrors, AreTheFewestPossible) {
 }
 
 }  // namespace
-}  // namespace sotto::train
+}  // namespace sotto::decode

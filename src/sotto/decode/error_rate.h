@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sotto::train {
+namespace sotto::decode {
 
 struct ErrorCounts {
   int64_t insertions = 0;
@@ -36,4 +36,4 @@ ErrorCounts word_errors(std::string_view reference, std::string_view hypothesis)
 // out. A byte that is no UTF-8 is a character of its own, equal to none but itself.
 ErrorCounts character_errors(std::string_view reference, std::string_view hypothesis);
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

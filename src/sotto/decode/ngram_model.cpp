@@ -1,4 +1,4 @@
-#include "sotto/data/text/ngram_model.h"
+#include "sotto/decode/ngram_model.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,14 @@
 #include "sotto/core/hash.h"
 #include "sotto/data/text/text_lines.h"
 
-namespace sotto::data {
+namespace sotto::decode {
 
 namespace {
+
+using data::FirstWord;
+using data::parse_number;
+using data::split_first_word;
+using data::TextLines;
 
 constexpr std::string_view kBegin = "<s>";
 constexpr std::string_view kEnd = "</s>";
@@ -240,4 +245,4 @@ double NgramModel::finish(const State& state) const {
   return end == numbers_.end() ? 0.0 : score_number(last, end->second);
 }
 
-}  // namespace sotto::data
+}  // namespace sotto::decode

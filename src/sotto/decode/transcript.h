@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sotto/data/text/tokenizer.h"
-#include "sotto/train/recognition/beam_search.h"
+#include "sotto/decode/beam_search.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 
 struct Transcript {
   struct Word {
@@ -32,4 +32,4 @@ Transcript make_transcript(std::span<const float> logits, double seconds,
 // SubRip subtitles: captions of about ten words, or up to a pause of a second.
 std::string to_srt(const Transcript& transcript);
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

@@ -1,4 +1,4 @@
-#include "sotto/train/recognition/error_rate.h"
+#include "sotto/decode/error_rate.h"
 
 #include <algorithm>
 #include <span>
@@ -7,7 +7,7 @@
 
 #include "sotto/core/files/text_file.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 
 namespace {
 
@@ -144,4 +144,4 @@ ErrorCounts character_errors(std::string_view reference, std::string_view hypoth
   return count_errors(split_characters(reference), split_characters(hypothesis));
 }
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

@@ -1,14 +1,14 @@
-#include "sotto/train/recognition/transcript.h"
+#include "sotto/decode/transcript.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "sotto/decode/decoding.h"
 #include "sotto/kernels/loss/ctc_greedy.h"
-#include "sotto/train/recognition/evaluation.h"
 
-namespace sotto::train {
+namespace sotto::decode {
 
 namespace {
 
@@ -84,4 +84,4 @@ std::string to_srt(const Transcript& transcript) {
   return srt;
 }
 
-}  // namespace sotto::train
+}  // namespace sotto::decode

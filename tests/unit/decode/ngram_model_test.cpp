@@ -1,4 +1,4 @@
-#include "sotto/data/text/ngram_model.h"
+#include "sotto/decode/ngram_model.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 
-namespace sotto::data {
+namespace sotto::decode {
 namespace {
 
 using test::contains;
@@ -88,4 +88,4 @@ TEST(NgramModel, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace sotto::data
+}  // namespace sotto::decode

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace sotto::data {
+namespace sotto::decode {
 
 class NgramModel {
  public:
@@ -75,4 +75,4 @@ class NgramModel {
   std::vector<Order> orders_;  // of lengths 1, 2 ...
 };
 
-}  // namespace sotto::data
+}  // namespace sotto::decode

@@ -1,0 +1,26 @@
+// All families of networks. A program that is linked with a families() of its own, as a test of a
+// new family is, has those instead.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "sotto/models/family.h"
+
+namespace sotto::models {
+
+// The first preset of the first family is the default network.
+const std::vector<Family>& families();
+
+Family transformer_ctc_family();
+Family wav2vec2_family();
+Family decoder_lm_family();
+
+// nullptr where no family has that preset, or that model_type in Hugging Face folders.
+const Family* find_family_of_preset(std::string_view preset);
+const Family* find_family_of_type(std::string_view model_type);
+
+// The presets of all families.
+std::vector<std::string> preset_names();
+
+}  // namespace sotto::models

@@ -1,0 +1,189 @@
+// A family of networks as the rest of the program knows it: its task, its presets, and functions
+// over settings that only the family itself looks into. It has no training code.
+//
+//   Family wav2vec2_family() {
+//     return make_family<Wav2Vec2Options>(
+//         {.name = "wav2vec2", .task = kTranscription, .presets = ..., .make = ...});
+//   }
+//
+// families.cpp lists all of them; docs/adding_a_model.md shows how to add one.
+#pragma once
+
+#include <algorithm>
+#include <any>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sotto/core/config/options.h"
+#include "sotto/core/task.h"
+#include "sotto/models/model.h"
+#include "sotto/models/tensor_file.h"
+
+namespace sotto {
+class JsonSettings;
+}
+
+namespace sotto::models {
+
+struct HuggingFaceModel;
+struct HuggingFaceConfig;
+
+// A setting that saves memory and changes what is learned.
+struct Saving {
+  // "freeze_layers", a key of the network's settings
+  std::string key;
+  std::string value;
+  // What it does, in one clause.
+  std::string effect;
+};
+
+// How networks of a family are written in Hugging Face folders.
+struct HuggingFaceFormat {
+  // As config.json has it.
+  std::string_view model_type;
+  // Which tensors a folder may have or lack besides those of the network.
+  std::function<ImportRules()> rules;
+  // Reads config.json and what else of its folder matters. Throws ConfigError where it asks for
+  // something that is not supported.
+  std::function<HuggingFaceModel(const JsonSettings& config, const std::filesystem::path& folder)>
+      read;
+  // The vocabulary and the blank of a folder that has a head. Throws DataError where it has none.
+  std::function<DataShape(const JsonSettings& config, const std::filesystem::path& folder)> shape;
+  // Writes config.json and what else transformers needs beside the weights.
+  std::function<void(const std::filesystem::path& folder, const HuggingFaceConfig& config)> write;
+};
+
+// The functions of a family over its own struct of settings, which has visit() and validate().
+template <class Options>
+struct FamilySpec {
+  struct Preset {
+    std::string name;
+    Options options = {};
+    // The Hugging Face id of the released model with these sizes; empty where there is none.
+    std::string pretrained = {};
+  };
+
+  std::string_view name;
+  const Task& task;
+  // The configuration that shows all of its settings.
+  std::string_view example;
+  // At least one; names are unique among all families.
+  std::vector<Preset> presets;
+  // What it is, for model cards.
+  std::string (*describe)(const Options&, const DataShape&);
+  std::unique_ptr<Model> (*make)(const Options&, const DataShape&, const nn::ParameterAllocation&,
+                                 at::ScalarType compute);
+  // Makes it the same network with one layer.
+  void (*keep_one_layer)(Options&);
+  // Of waveforms, in Hz; absent where it reads none.
+  int64_t (*sample_rate)(const Options&) = nullptr;
+  // The fewest samples or stored frames that give a frame; absent: 1.
+  int64_t (*min_rows)(const Options&, int64_t feature_dim) = nullptr;
+  // Throws ConfigError for a setting without effect that differs from `given`, which the settings
+  // began with.
+  void (*check_effects)(const Options&, const Options& given) = nullptr;
+  // Throws ConfigError where rows of text of this many tokens are too long; absent: never.
+  void (*check_row_tokens)(const Options&, int64_t row_tokens) = nullptr;
+  // What can be given up for memory, from what costs least.
+  std::vector<Saving> (*savings)(const Options&) = nullptr;
+  // The setting `loss_rows`, of a network whose loss goes through rows in chunks.
+  int64_t& (*loss_rows)(Options&) = nullptr;
+  std::optional<HuggingFaceFormat> hugging_face = std::nullopt;
+};
+
+// FamilySpec::make of a network whose constructor takes those arguments.
+template <class Network, class Options>
+std::unique_ptr<Model> make_network(const Options& options, const DataShape& shape,
+                                    const nn::ParameterAllocation& allocation,
+                                    at::ScalarType compute) {
+  return std::make_unique<Network>(options, shape, allocation, compute);
+}
+
+// What presets differ in.
+struct TransformerSizes {
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t hidden = 0;
+};
+
+// The same functions over settings of any type.
+struct Family {
+  std::string_view name;
+  const Task* task = nullptr;
+  std::string_view example;
+  std::vector<std::string> presets;
+  std::function<std::any(std::string_view preset)> settings;
+  std::function<std::string(std::string_view preset)> pretrained;
+  std::function<OptionGroup(std::any&)> group;
+  std::function<std::string(const std::any&, const DataShape&)> describe;
+  std::function<std::unique_ptr<Model>(const std::any&, const DataShape&,
+                                       const nn::ParameterAllocation&, at::ScalarType)>
+      make;
+  std::function<void(std::any&)> keep_one_layer;
+  std::function<int64_t(const std::any&)> sample_rate;
+  std::function<int64_t(const std::any&, int64_t feature_dim)> min_rows;
+  std::function<void(const std::any&, const std::any& given)> check_effects;
+  std::function<void(const std::any&, int64_t row_tokens)> check_row_tokens;
+  std::function<std::vector<Saving>(const std::any&)> savings;
+  // nullptr where there is no such setting.
+  std::function<int64_t*(std::any&)> loss_rows;
+  std::optional<HuggingFaceFormat> hugging_face;
+};
+
+template <class Options>
+Family make_family(FamilySpec<Options> spec) {
+  const auto of = [](const std::any& any) -> const Options& {
+    return *std::any_cast<Options>(&any);
+  };
+  const auto changed = [](std::any& any) -> Options& { return *std::any_cast<Options>(&any); };
+  Family family;
+  family.name = spec.name;
+  family.task = &spec.task;
+  family.example = spec.example;
+  for (const auto& each : spec.presets) family.presets.push_back(each.name);
+  const auto preset = [presets = spec.presets](std::string_view name) {
+    const auto found = std::ranges::find(presets, name, &FamilySpec<Options>::Preset::name);
+    SOTTO_ASSERT(found != presets.end(), "no preset '{}'", name);
+    return *found;
+  };
+  family.settings = [=](std::string_view name) -> std::any { return preset(name).options; };
+  family.pretrained = [=](std::string_view name) { return preset(name).pretrained; };
+  family.group = [=](std::any& any) { return as_group(changed(any)); };
+  family.describe = [=](const std::any& any, const DataShape& shape) {
+    return spec.describe(of(any), shape);
+  };
+  family.make = [=](const std::any& any, const DataShape& shape,
+                    const nn::ParameterAllocation& allocation, at::ScalarType compute) {
+    return spec.make(of(any), shape, allocation, compute);
+  };
+  family.keep_one_layer = [=](std::any& any) { spec.keep_one_layer(changed(any)); };
+  family.sample_rate = [=](const std::any& any) {
+    return spec.sample_rate ? spec.sample_rate(of(any)) : 0;
+  };
+  family.min_rows = [=](const std::any& any, int64_t feature_dim) {
+    return spec.min_rows ? spec.min_rows(of(any), feature_dim) : 1;
+  };
+  family.check_effects = [=](const std::any& any, const std::any& given) {
+    if (spec.check_effects) spec.check_effects(of(any), of(given));
+  };
+  family.check_row_tokens = [=](const std::any& any, int64_t row_tokens) {
+    if (spec.check_row_tokens) spec.check_row_tokens(of(any), row_tokens);
+  };
+  family.savings = [=](const std::any& any) {
+    return spec.savings ? spec.savings(of(any)) : std::vector<Saving>{};
+  };
+  family.loss_rows = [=](std::any& any) {
+    return spec.loss_rows ? &spec.loss_rows(changed(any)) : nullptr;
+  };
+  family.hugging_face = spec.hugging_face;
+  return family;
+}
+
+}  // namespace sotto::models

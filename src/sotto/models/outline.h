@@ -1,0 +1,60 @@
+// The parts of a network by their numbers, for those who place memory, key random numbers and
+// update weights: layers, terms of the loss, and whether it has a decoder.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/nn/context.h"
+
+namespace sotto::models {
+
+// A part of the network with a tape of its own. Its number keys its random numbers.
+struct NetworkLayer {
+  // The names of its parameters begin with it.
+  std::string prefix;
+  // A block is what users count as a layer; others are front ends and heads.
+  bool is_block = false;
+  // Layers of one stack are alike. A stack is numbered after everything of the one before it.
+  int64_t stack = 0;
+  // Probability that a step leaves it out and does not update it.
+  double drop = 0.0;
+};
+
+// One part of the loss, such as CTC beside cross-entropy.
+struct LossTerm {
+  std::string name;
+  double weight = 1.0;
+};
+
+// A stack of blocks PREFIX.0., PREFIX.1., ... and the other parts that are numbered after them.
+struct StackOutline {
+  std::string prefix;
+  int64_t num_blocks = 0;
+  std::vector<std::string> others = {};
+  double drop = 0.0;
+  // The first blocks that are never updated.
+  int64_t num_frozen = 0;
+};
+
+struct Outline {
+  std::vector<NetworkLayer> layers;
+  std::vector<LossTerm> loss_terms;
+  // Micro-batches then have a second pack: what a decoder sees and is to say.
+  std::optional<data::DecoderTokens> decoder = std::nullopt;
+
+  int64_t num_blocks() const { return std::ranges::count_if(layers, &NetworkLayer::is_block); }
+
+  // Appends the layers of a stack.
+  void add(const StackOutline& stack);
+
+  // The prefixes of the layers that a step leaves out.
+  std::vector<std::string> left_out(const nn::StepContext& step) const;
+};
+
+}  // namespace sotto::models
