@@ -128,6 +128,46 @@ TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
   }
 }
 
+// y, dq and dkv of q, kv and dy.
+Tensors run_cross_attention(const Tensors& in, const kernels::Attention::Packs& packs,
+                            const kernels::Attention::Options& options) {
+  using kernels::Attention;
+  const Attention::Result result =
+      Attention::forward_cross({.q = in[0], .kv = in[1]}, packs, options);
+  const Attention::CrossGradients gradients = Attention::backward_cross(
+      {.dy = in[2], .q = in[0], .kv = in[1], .y = result.y, .softmax = result.softmax}, packs,
+      options);
+  return {result.y, gradients.dq, gradients.dkv};
+}
+
+// Lengths far apart, and heads for FlashAttention, for efficient attention and for a kernel of
+// ours.
+TEST(CudaAttention, CrossAgreesWithTheCpu) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  const std::vector<int64_t> queries = {3, 50, 1, 130, 64, 17};
+  const std::vector<int64_t> keys = {700, 2, 9, 65, 128, 1};
+  const kernels::Packing queries_on_host(queries, at::kCPU), keys_on_host(keys, at::kCPU);
+  const kernels::Packing queries_on_gpu(queries, at::kCUDA), keys_on_gpu(keys, at::kCUDA);
+  const int64_t heads = 3;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t head_size : {5, 20, 64, 80, 200}) {
+      const int64_t width = heads * head_size;
+      const at::Tensor q = random_values({queries_on_host.num_frames(), width}, 1).to(type);
+      const at::Tensor kv = random_values({keys_on_host.num_frames(), 2 * width}, 2).to(type);
+      const at::Tensor dy = random_values({queries_on_host.num_frames(), width}, 3).to(type);
+      const Tensors truth = run_cross_attention(
+          {q, kv, dy}, {.queries = queries_on_host, .keys = keys_on_host}, {.num_heads = heads});
+      const Tensors ours = run_cross_attention({q.cuda(), kv.cuda(), dy.cuda()},
+                                               {.queries = queries_on_gpu, .keys = keys_on_gpu},
+                                               {.num_heads = heads});
+      for (size_t i = 0; i < truth.size(); ++i) {
+        EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+            << "result " << i << " in " << type << ", heads of " << head_size;
+      }
+    }
+  }
+}
+
 // Features are of fp32 in every run: TF32, where it is allowed, does not reach them.
 TEST(CudaLogMel, IsOfWholeProducts) {
   SOTTO_SKIP_WITHOUT_GPU();

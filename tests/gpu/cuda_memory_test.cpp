@@ -135,6 +135,33 @@ TEST_P(LibraryBounds, OfAttentionHold) {
   }
 }
 
+// Few queries over many keys, and many over few.
+TEST_P(LibraryBounds, OfCrossAttentionHold) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  using kernels::Attention;
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(GetParam());
+  const std::vector<int64_t> few = {30, 5, 63, 1, 12, 3}, many = {700, 1200, 63, 900, 5, 128};
+  for (const Heads heads : {Heads{16, 64}, Heads{16, 80}, Heads{8, 64}, Heads{4, 128}}) {
+    for (const bool has_few_queries : {true, false}) {
+      const auto arena = std::make_shared<Arena>(RegionKind::kCuda, 2048 * kMiB);
+      const ArenaGuard guard(at::kCUDA, arena);
+      const device::TargetScope target(gpu()->target);
+      const kernels::Packing queries(has_few_queries ? few : many, at::kCUDA);
+      const kernels::Packing keys(has_few_queries ? many : few, at::kCUDA);
+      const Attention::Packs packs{.queries = queries, .keys = keys};
+      const int64_t width = heads.number * heads.size;
+      const at::Tensor q = at::ones({queries.num_frames(), width}, options);
+      const at::Tensor kv = at::ones({keys.num_frames(), 2 * width}, options);
+      const Attention::Options how{.num_heads = heads.number};
+      const auto result = Attention::forward_cross({.q = q, .kv = kv}, packs, how);
+      Attention::backward_cross(
+          {.dy = q, .q = q, .kv = kv, .y = result.y, .softmax = result.softmax}, packs, how);
+      expect_tight(arena->report(), "cross " + std::to_string(heads.size) +
+                                        (has_few_queries ? " few queries" : " many queries"));
+    }
+  }
+}
+
 TEST_P(LibraryBounds, OfProductsHold) {
   SOTTO_SKIP_WITHOUT_GPU();
   const at::ScalarType type = GetParam();

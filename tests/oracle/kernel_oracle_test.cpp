@@ -140,6 +140,19 @@ Results run_attention(const Case& in) {
   return {{"y", result.y}, {"dqkv", dqkv}};
 }
 
+Results run_cross_attention(const Case& in) {
+  const Packing queries(in.option<std::vector<int64_t>>("queries"), at::kCPU);
+  const Packing keys = in.packing();
+  const Attention::Packs packs{.queries = queries, .keys = keys};
+  const Attention::Options options{.num_heads = in.option<int64_t>("heads")};
+  const at::Tensor q = in.data("q"), kv = in.data("kv");
+  const Attention::Result result = Attention::forward_cross({.q = q, .kv = kv}, packs, options);
+  const Attention::CrossGradients gradients = Attention::backward_cross(
+      {.dy = in.data("dy"), .q = q, .kv = kv, .y = result.y, .softmax = result.softmax}, packs,
+      options);
+  return {{"y", result.y}, {"dq", gradients.dq}, {"dkv", gradients.dkv}};
+}
+
 Results run_frame_windows(const Case& in) {
   const Packing packing = in.packing();
   const Packing windowed(FrameWindows::windowed_lengths(packing.lengths(), 2), at::kCPU);
@@ -256,6 +269,7 @@ const std::map<std::string, Run>& runs() {
       {"Embedding", run_embedding},
       {"Softmax", run_softmax},
       {"Attention", run_attention},
+      {"CrossAttention", run_cross_attention},
       {"FrameWindows", run_frame_windows},
       {"GroupedConvolution", run_grouped_convolution},
       {"WeightNorm", run_weight_norm},

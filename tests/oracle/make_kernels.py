@@ -28,6 +28,8 @@ GROUPS = {7: 1, 12: 4, 24: 24}
 CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
+# By rows: the queries that cross-attention has for the keys of LENGTHS. One, as many, fewer and more.
+QUERIES = {5: [3, 4, 1], 8: [2, 1, 3], 9: [1, 7, 2]}
 HEADS = {7: 1, 12: 3, 24: 4}
 # By rows.
 PROBABILITY = {5: 0.1, 8: 0.5, 9: 0.3}
@@ -147,6 +149,27 @@ def attention(draw: Draw, rows: int, width: int) -> Case:
         "lengths": lengths,
         "inputs": {"qkv": qkv, "dy": dy},
         "results": {"y": y} | gradients(y, dy, dqkv=qkv),
+    }
+
+
+def cross_attention(draw: Draw, rows: int, width: int) -> Case:
+    heads, queries, keys = HEADS[width], QUERIES[rows], LENGTHS[rows]
+    # Small, so that no softmax is that of a single key: its gradient would be little but rounding.
+    q = (draw.tensor(sum(queries), width) / 8).detach().requires_grad_()
+    kv, dy = draw.tensor(rows, 2 * width), draw.tensor(sum(queries), width)
+    parts = []
+    for of_queries, of_keys in zip(q.split(queries), kv.split(keys), strict=True):  # [T, D], [T, 2 D]
+        one = of_queries.view(len(of_queries), heads, -1).transpose(0, 1)  # [H, T, D / H]
+        k, v = of_keys.view(len(of_keys), 2, heads, -1).permute(1, 2, 0, 3)
+        mixed = functional.scaled_dot_product_attention(one[None], k[None], v[None])
+        parts.append(mixed[0].transpose(0, 1).reshape(len(of_queries), width))
+    y = torch.cat(parts)
+    return {
+        "heads": heads,
+        "queries": queries,
+        "lengths": keys,
+        "inputs": {"q": q, "kv": kv, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dq=q, dkv=kv),
     }
 
 
@@ -314,6 +337,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Embedding": embedding,
     "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
     "Attention": attention,
+    "CrossAttention": cross_attention,
     "FrameWindows": frame_windows,
     "GroupedConvolution": grouped_convolution,
     "WeightNorm": weight_norm,

@@ -70,4 +70,30 @@ AttentionTruth attention_truth(const AttentionInputs& in, const kernels::Packing
           .d_bias = bias.defined() ? bias.grad() : at::Tensor()};
 }
 
+CrossAttentionTruth cross_attention_truth(const CrossAttentionInputs& in,
+                                          const kernels::Attention::Packs& packs,
+                                          int64_t num_heads) {
+  const at::Tensor q = leaf_of(in.q);
+  const at::Tensor kv = leaf_of(in.kv);
+  const std::vector<at::Tensor> queries = q.split_with_sizes(packs.queries.lengths());
+  const std::vector<at::Tensor> keys = kv.split_with_sizes(packs.keys.lengths());
+  const int64_t width = in.q.size(1);
+  const double scale = std::sqrt(static_cast<double>(width / num_heads));
+  std::vector<at::Tensor> ys;
+  std::vector<at::Tensor> sums;
+  for (size_t u = 0; u < queries.size(); ++u) {
+    const at::Tensor of_queries =
+        queries[u].view({-1, num_heads, width / num_heads}).transpose(0, 1);
+    const auto parts =
+        keys[u].view({-1, 2, num_heads, width / num_heads}).permute({1, 2, 0, 3}).unbind(0);
+    const at::Tensor scores = at::matmul(of_queries, parts[0].transpose(1, 2)) / scale;
+    const at::Tensor y = at::matmul(at::softmax(scores, 2), parts[1]);  // [H, T, D / H]
+    ys.push_back(y.transpose(0, 1).reshape({-1, width}));
+    sums.push_back(scores.logsumexp(2).detach());
+  }
+  const at::Tensor y = at::cat(ys);
+  y.backward(in.dy);
+  return {.y = y.detach(), .dq = q.grad(), .dkv = kv.grad(), .logsumexp = at::cat(sums, 1)};
+}
+
 }  // namespace sotto::test

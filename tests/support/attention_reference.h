@@ -1,5 +1,5 @@
-// Attention in double precision by ATen and autograd, one utterance at a time with an explicit
-// mask: the truth of the kernel Attention.
+// Attention in double precision by ATen and autograd, one utterance at a time, self-attention with
+// an explicit mask: the truth of the kernel Attention.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,5 +24,23 @@ struct AttentionTruth {
 
 AttentionTruth attention_truth(const AttentionInputs& in, const kernels::Packing& packing,
                                const kernels::Attention::Options& options);
+
+// In double.
+struct CrossAttentionInputs {
+  at::Tensor q;   // [N, D]
+  at::Tensor kv;  // [M, 2 D]
+  at::Tensor dy;  // [N, D]
+};
+
+struct CrossAttentionTruth {
+  at::Tensor y;          // [N, D]
+  at::Tensor dq;         // [N, D]
+  at::Tensor dkv;        // [M, 2 D]
+  at::Tensor logsumexp;  // [H, N]
+};
+
+CrossAttentionTruth cross_attention_truth(const CrossAttentionInputs& in,
+                                          const kernels::Attention::Packs& packs,
+                                          int64_t num_heads);
 
 }  // namespace sotto::test

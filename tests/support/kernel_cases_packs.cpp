@@ -87,6 +87,40 @@ Tensors reference_attention_bias(const Tensors& in, const Packing& packing) {
   return results;
 }
 
+// --- cross-attention: inputs q, kv, dy, the keys in the pack; results y, dq, dkv
+
+// Queries that are fewer than the keys, and more, in turn.
+std::vector<int64_t> query_lengths_for(const std::vector<int64_t>& key_lengths) {
+  std::vector<int64_t> lengths;
+  for (const int64_t keys : key_lengths)
+    lengths.push_back(lengths.size() % 2 == 0 ? 1 + keys / 5 : 2 * keys + 1);
+  return lengths;
+}
+
+std::vector<Input> cross_attention_inputs(const Shape& s) {
+  int64_t queries = 0;
+  for (const int64_t length : query_lengths_for(lengths_for(s.rows))) queries += length;
+  return {data({queries, s.width}, 1), data({s.rows, 2 * s.width}, 2), data({queries, s.width}, 3)};
+}
+Tensors run_cross_attention(const Tensors& in, const Packing& packing) {
+  const Attention::Options options = attention_options(in[0].size(1), Attention::Variant::kTiled);
+  const Packing queries(query_lengths_for(packing.lengths()), in[0].device());
+  const Attention::Packs packs{.queries = queries, .keys = packing};
+  const Attention::Result result =
+      Attention::forward_cross({.q = in[0], .kv = in[1]}, packs, options);
+  const Attention::CrossGradients gradients = Attention::backward_cross(
+      {.dy = in[2], .q = in[0], .kv = in[1], .y = result.y, .softmax = result.softmax}, packs,
+      options);
+  return {result.y, gradients.dq, gradients.dkv};
+}
+Tensors reference_cross_attention(const Tensors& in, const Packing& packing) {
+  const Packing queries(query_lengths_for(packing.lengths()), at::kCPU);
+  const int64_t heads = attention_options(in[0].size(1), Attention::Variant::kTiled).num_heads;
+  const CrossAttentionTruth truth = cross_attention_truth(
+      {.q = in[0], .kv = in[1], .dy = in[2]}, {.queries = queries, .keys = packing}, heads);
+  return {truth.y, truth.dq, truth.dkv};
+}
+
 // --- windows of frames: inputs x, and dy that is folded to the windows of 3 frames, stride 2
 
 constexpr FrameWindows::Options kWindows{.size = 3, .stride = 2, .before = 1};
@@ -309,6 +343,8 @@ std::vector<KernelCase> pack_kernel_cases() {
        reference_attention_bias},
       {"AttentionPlainBias", true, attention_bias_inputs,
        run_attention_bias<Attention::Variant::kPlain>, reference_attention_bias},
+      {"CrossAttention", true, cross_attention_inputs, run_cross_attention,
+       reference_cross_attention},
       {"FrameWindows", true, windows_inputs, run_frame_windows, reference_frame_windows},
       {"PositionAdd", true, position_inputs, run_position_add, reference_position_add},
       {"SinusoidAdd", true, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},

@@ -27,162 +27,200 @@ void attention_plain_backward_library(const Attention::BackwardInputs& in,
 
 namespace {
 
-int64_t num_scores(const detail::AttentionShape& shape) {
-  return shape.scores_before(shape.packing.num_utterances());
-}
+using detail::AttentionBackward;
+using detail::AttentionOperands;
+using detail::AttentionShape;
+using detail::LibraryAttention;
+using detail::operands_of;
+
+// --- what calls are given
 
 // A tensor of the bias: a value for each score, of the type and device of qkv.
-void check_scores(const at::Tensor& values, const at::Tensor& qkv,
-                  const detail::AttentionShape& shape, std::string_view name) {
-  SOTTO_ASSERT(values.dim() == 1 && values.numel() == num_scores(shape) && values.is_contiguous() &&
-                   values.scalar_type() == qkv.scalar_type() && values.device() == qkv.device(),
+void check_scores(const at::Tensor& values, const at::Tensor& qkv, const AttentionShape& shape,
+                  std::string_view name) {
+  SOTTO_ASSERT(values.dim() == 1 && values.numel() == shape.num_scores() &&
+                   values.is_contiguous() && values.scalar_type() == qkv.scalar_type() &&
+                   values.device() == qkv.device(),
                "{} has shape [{}] and type {}, expected [{}] and {}, where qkv is", name,
                fmt::join(values.sizes(), ", "), c10::toString(values.scalar_type()),
-               num_scores(shape), c10::toString(qkv.scalar_type()));
+               shape.num_scores(), c10::toString(qkv.scalar_type()));
 }
 
-detail::AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
-                                     const Attention::Options& options,
-                                     const Attention::Bias* bias) {
-  check_rows(qkv, "qkv");
-  SOTTO_ASSERT(qkv.size(0) == packing.num_frames(), "{} rows for {} frames", qkv.size(0),
+// Rows for all frames of the pack, each with `num_parts` of all heads; gives the head size.
+int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_t num_heads,
+                          int64_t num_parts) {
+  check_rows(rows, "what attention reads");
+  SOTTO_ASSERT(rows.size(0) == packing.num_frames(), "{} rows for {} frames", rows.size(0),
                packing.num_frames());
-  SOTTO_ASSERT(options.num_heads > 0 && qkv.size(1) % (3 * options.num_heads) == 0,
-               "{} columns for q, k and v of {} heads", qkv.size(1), options.num_heads);
-  const int64_t head_size = qkv.size(1) / (3 * options.num_heads);
+  SOTTO_ASSERT(num_heads > 0 && rows.size(1) % (num_parts * num_heads) == 0,
+               "{} columns for {} of q, k and v of {} heads", rows.size(1), num_parts, num_heads);
+  const int64_t head_size = rows.size(1) / (num_parts * num_heads);
   SOTTO_ASSERT(head_size > 0 && head_size <= Attention::kMaxHeadSize, "a head size of {}",
                head_size);
+  return head_size;
+}
+
+AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
+                             const Attention::Options& options, const Attention::Bias* bias) {
+  const int64_t head_size = checked_head_size(qkv, packing, options.num_heads, 3);
   // A window longer than every utterance is no window.
   const int64_t all = packing.max_length();
   const int64_t left = options.left.value_or(all);
   const int64_t right = options.right.value_or(all);
   SOTTO_ASSERT(left >= 0 && right >= 0, "a window of {} frames to the left, {} to the right", left,
                right);
-  const detail::AttentionShape shape{.packing = packing,
-                                     .num_heads = options.num_heads,
-                                     .head_size = head_size,
-                                     .left = std::min(left, all),
-                                     .right = std::min(right, all),
-                                     .bias = bias};
+  const AttentionShape shape{.queries = packing,
+                             .keys = packing,
+                             .num_heads = options.num_heads,
+                             .head_size = head_size,
+                             .left = std::min(left, all),
+                             .right = std::min(right, all),
+                             .bias = bias};
   if (bias != nullptr) check_scores(bias->values, qkv, shape, "a bias");
   if (shape.bias_gradient() != nullptr)
     check_scores(*bias->gradient, qkv, shape, "the gradient of a bias");
   return shape;
 }
 
-// Pairs with the key at most `reach` frames to one side of the query.
-int64_t pairs_on_one_side(int64_t length, int64_t reach) {
-  const int64_t most = std::min(reach, length - 1);
-  return most * length - most * (most + 1) / 2;
+AttentionShape checked_cross_shape(const Attention::CrossInputs& in, const Attention::Packs& packs,
+                                   const Attention::Options& options) {
+  SOTTO_ASSERT(!options.left && !options.right && options.variant == Attention::Variant::kTiled,
+               "cross-attention has no window and no plain variant");
+  SOTTO_ASSERT(packs.queries.num_utterances() == packs.keys.num_utterances(),
+               "queries of {} utterances for keys of {}", packs.queries.num_utterances(),
+               packs.keys.num_utterances());
+  const int64_t head_size = checked_head_size(in.q, packs.queries, options.num_heads, 1);
+  const int64_t key_head_size = checked_head_size(in.kv, packs.keys, options.num_heads, 2);
+  SOTTO_ASSERT(head_size == key_head_size && in.q.scalar_type() == in.kv.scalar_type() &&
+                   in.q.device() == in.kv.device(),
+               "queries have heads of {} {}, keys of {} {}", head_size,
+               c10::toString(in.q.scalar_type()), key_head_size,
+               c10::toString(in.kv.scalar_type()));
+  const int64_t all = std::max(packs.queries.max_length(), packs.keys.max_length());
+  return {.queries = packs.queries,
+          .keys = packs.keys,
+          .num_heads = options.num_heads,
+          .head_size = head_size,
+          .left = all,
+          .right = all};
 }
 
-int64_t pairs_of(const detail::AttentionShape& shape) {
-  int64_t pairs = 0;
-  for (const int64_t length : shape.packing.lengths()) {
-    pairs +=
-        length + pairs_on_one_side(length, shape.left) + pairs_on_one_side(length, shape.right);
-  }
-  return pairs;
-}
-
-// The scores of the longest utterance: others use the first part of it.
-at::Tensor make_scores(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  const int64_t longest = shape.packing.max_length();
-  return make_workspace({shape.num_heads, longest, longest}, qkv.options().dtype(at::kFloat));
-}
+// --- what calls cost
 
 // Of products over all heads, two operations a multiply-add. The plain variant computes what it
 // then masks.
-double flops_of(const detail::AttentionShape& shape, Attention::Variant variant,
-                double num_products) {
-  const int64_t pairs =
-      variant == Attention::Variant::kTiled ? pairs_of(shape) : num_scores(shape) / shape.num_heads;
+double flops_of(const AttentionShape& shape, Attention::Variant variant, double num_products) {
+  const int64_t pairs = variant == Attention::Variant::kTiled
+                            ? shape.num_pairs()
+                            : shape.num_scores() / shape.num_heads;
   return 2.0 * num_products * static_cast<double>(shape.width()) * static_cast<double>(pairs);
 }
 
-Work work_of(const at::Tensor& qkv) {
-  return qkv.scalar_type() == at::kFloat ? Work::kAttention32 : Work::kAttention16;
+Work work_of(const at::Tensor& rows) {
+  return rows.scalar_type() == at::kFloat ? Work::kAttention32 : Work::kAttention16;
+}
+
+// q, k and v.
+double operand_bytes(const AttentionOperands& in, const AttentionShape& shape) {
+  const int64_t rows = shape.queries.num_frames() + 2 * shape.keys.num_frames();
+  return static_cast<double>(rows * shape.width()) * static_cast<double>(in.q.rows.itemsize());
 }
 
 // What is read of a bias: that of the pairs that the variant computes.
-double bias_bytes(const detail::AttentionShape& shape, Attention::Variant variant) {
+double bias_bytes(const AttentionShape& shape, Attention::Variant variant) {
   if (shape.bias == nullptr) return 0.0;
   if (variant == Attention::Variant::kPlain) return bytes_of(shape.bias->values);
-  return static_cast<double>(shape.num_heads * pairs_of(shape)) *
+  return static_cast<double>(shape.num_heads * shape.num_pairs()) *
          static_cast<double>(shape.bias->values.itemsize());
 }
 
-double bias_gradient_bytes(const detail::AttentionShape& shape) {
+double bias_gradient_bytes(const AttentionShape& shape) {
   const at::Tensor* gradient = shape.bias_gradient();
   return gradient == nullptr ? 0.0 : bytes_of(*gradient);
 }
 
+// --- tiled, by a library
+
 // Whether a library does it on the GPU that the tensor is on, or stands for. FlashAttention takes
 // no bias, efficient attention one of padded rows.
-bool is_for_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  return is_for_cuda(qkv) && shape.bias == nullptr &&
-         detail::LibraryAttention::has(shape, qkv.scalar_type(), target_of(qkv));
+bool is_for_library(const at::Tensor& rows, const AttentionShape& shape) {
+  return is_for_cuda(rows) && shape.bias == nullptr &&
+         LibraryAttention::has(shape, rows.scalar_type(), target_of(rows));
 }
 
-detail::LibraryAttention in_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  return {shape, qkv.scalar_type(), target_of(qkv)};
+LibraryAttention in_library(const at::Tensor& rows, const AttentionShape& shape) {
+  return {shape, rows.scalar_type(), target_of(rows)};
 }
 
-std::vector<int64_t> logsumexp_sizes(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  if (is_for_library(qkv, shape)) return in_library(qkv, shape).softmax_sizes();
-  return {shape.num_heads, shape.packing.num_frames()};
-}
-
-void check_softmax(const at::Tensor& softmax, const at::Tensor& qkv,
-                   const detail::AttentionShape& shape, Attention::Variant variant) {
-  const bool tiled = variant == Attention::Variant::kTiled;
-  int64_t expected = num_scores(shape);
-  if (tiled) expected = c10::multiply_integers(logsumexp_sizes(qkv, shape));
-  SOTTO_ASSERT(softmax.numel() == expected && softmax.is_contiguous() &&
-                   softmax.scalar_type() == (tiled ? at::kFloat : qkv.scalar_type()),
-               "softmax has shape [{}] and type {}, expected {} elements as forward made them",
-               fmt::join(softmax.sizes(), ", "), c10::toString(softmax.scalar_type()), expected);
+std::vector<int64_t> logsumexp_sizes(const at::Tensor& rows, const AttentionShape& shape) {
+  if (is_for_library(rows, shape)) return in_library(rows, shape).softmax_sizes();
+  return {shape.num_heads, shape.queries.num_frames()};
 }
 
 // The call allocates its results itself: they are placed before it, as a dry run places them.
-Attention::Result forward_in_library(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  const detail::LibraryAttention attention = in_library(qkv, shape);
-  const std::vector<int64_t> y_sizes = {qkv.size(0), shape.width()};
+Attention::Result forward_in_library(const AttentionOperands& in, const AttentionShape& shape) {
+  const at::Tensor& like = in.q.rows;
+  const LibraryAttention attention = in_library(like, shape);
+  const std::vector<int64_t> y_sizes = {like.size(0), shape.width()};
   const std::vector<int64_t> softmax_sizes = attention.softmax_sizes();
-  if (is_dry(qkv)) {
-    Attention::Result result{.y = make_result(y_sizes, qkv),
-                             .softmax = make_float_result(softmax_sizes, qkv)};
+  if (is_dry(like)) {
+    Attention::Result result{.y = make_result(y_sizes, like),
+                             .softmax = make_float_result(softmax_sizes, like)};
     const device::LibraryCall call(attention.name(), at::kMeta, attention.forward_bytes());
     return result;
   }
   const std::array<int64_t, 2> results = {
-      c10::multiply_integers(y_sizes) * static_cast<int64_t>(qkv.itemsize()),
+      c10::multiply_integers(y_sizes) * static_cast<int64_t>(like.itemsize()),
       c10::multiply_integers(softmax_sizes) * static_cast<int64_t>(sizeof(float))};
   const device::LibraryCall call(attention.name(), at::kCUDA, attention.forward_bytes(), results);
-  return attention.forward(qkv);
+  return attention.forward(in);
 }
 
-at::Tensor backward_in_library(const Attention::BackwardInputs& in,
-                               const detail::AttentionShape& shape) {
-  const detail::LibraryAttention attention = in_library(in.qkv, shape);
-  at::Tensor dqkv;
-  std::vector<int64_t> results;
-  if (is_dry(in.qkv) || !attention.allocates_gradient()) {
-    dqkv = make_result(in.qkv.sizes(), in.qkv);
-  } else {
-    results.push_back(static_cast<int64_t>(in.qkv.nbytes()));
+// dqkv of a call that allocates it itself.
+at::Tensor dqkv_of_library(const AttentionBackward& in, const AttentionShape& shape) {
+  const at::Tensor& qkv = in.in.q.rows;
+  const LibraryAttention attention = in_library(qkv, shape);
+  if (is_dry(qkv)) {
+    at::Tensor dqkv = make_result(qkv.sizes(), qkv);
+    const device::LibraryCall call(attention.name(), at::kMeta, attention.dqkv_bytes());
+    return dqkv;
   }
-  const device::LibraryCall call(attention.name(), in.qkv.device().type(),
-                                 attention.backward_bytes(), results);
-  return is_dry(in.qkv) ? dqkv : attention.backward(in, dqkv);
+  const std::array<int64_t, 1> results = {static_cast<int64_t>(qkv.nbytes())};
+  const device::LibraryCall call(attention.name(), at::kCUDA, attention.dqkv_bytes(), results);
+  return attention.make_dqkv(in);
 }
 
-CudaAttentionTask cuda_task(const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& softmax,
-                            const detail::AttentionShape& shape) {
-  return {.qkv = cuda_array(qkv),
+// What a library computes for heads of a size that it has no kernel for, it computes in vain.
+double tiled_flops(const at::Tensor& rows, const AttentionShape& shape, double num_products) {
+  const double flops = flops_of(shape, Attention::Variant::kTiled, num_products);
+  if (!is_for_library(rows, shape)) return flops;
+  return flops * static_cast<double>(in_library(rows, shape).computed_head_size()) /
+         static_cast<double>(shape.head_size);
+}
+
+double backward_slowdown(const at::Tensor& rows, const AttentionShape& shape) {
+  return is_for_library(rows, shape) ? in_library(rows, shape).backward_slowdown() : 1.0;
+}
+
+// --- tiled
+
+CudaHeadRows cuda_rows(const detail::HeadColumns& x) {
+  auto* data = static_cast<char*>(x.rows.data_ptr());
+  return {.first = data + x.first_column * static_cast<int64_t>(x.rows.itemsize()),
+          .stride = x.rows.size(1)};
+}
+
+CudaAttentionOperands cuda_operands(const AttentionOperands& operands) {
+  return {.q = cuda_rows(operands.q), .k = cuda_rows(operands.k), .v = cuda_rows(operands.v)};
+}
+
+CudaAttentionTask cuda_task(const AttentionOperands& in, const at::Tensor& y,
+                            const at::Tensor& softmax, const AttentionShape& shape) {
+  return {.in = cuda_operands(in),
           .y = cuda_array(y),
           .logsumexp = softmax.mutable_data_ptr<float>(),
-          .pack = cuda_pack(shape.packing),
+          .queries = cuda_pack(shape.queries),
+          .keys = cuda_pack(shape.keys),
           .num_heads = shape.num_heads,
           .head_size = shape.head_size,
           .left = shape.left,
@@ -190,42 +228,103 @@ CudaAttentionTask cuda_task(const at::Tensor& qkv, const at::Tensor& y, const at
           .bias = shape.bias == nullptr ? CudaArray{} : cuda_array(shape.bias->values)};
 }
 
-// What a library computes for heads of a size that it has no kernel for, it computes in vain.
-double tiled_flops(const at::Tensor& qkv, const detail::AttentionShape& shape,
-                   double num_products) {
-  const double flops = flops_of(shape, Attention::Variant::kTiled, num_products);
-  if (!is_for_library(qkv, shape)) return flops;
-  return flops * static_cast<double>(in_library(qkv, shape).computed_head_size()) /
-         static_cast<double>(shape.head_size);
-}
-
-double backward_slowdown(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  return is_for_library(qkv, shape) ? in_library(qkv, shape).backward_slowdown() : 1.0;
-}
-
-Attention::Result forward_tiled(const at::Tensor& qkv, const detail::AttentionShape& shape) {
-  constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
-  report_cost("attention.forward",
-              {.flops = tiled_flops(qkv, shape, 2.0),
-               .bytes = 4.0 / 3.0 * bytes_of(qkv) + bias_bytes(shape, kVariant),
-               .work = work_of(qkv)});
-  if (is_for_library(qkv, shape)) return forward_in_library(qkv, shape);
-  const int64_t frames = qkv.size(0);
-  Attention::Result result{.y = make_result({frames, shape.width()}, qkv),
-                           .softmax = make_float_result({shape.num_heads, frames}, qkv)};
-  if (is_dry(qkv)) return result;
-  if (qkv.is_cuda()) {
-    detail::attention_forward_cuda(cuda_task(qkv, result.y, result.softmax, shape),
+Attention::Result forward_tiled(const AttentionOperands& in, const AttentionShape& shape,
+                                std::string_view name) {
+  const at::Tensor& like = in.q.rows;
+  const int64_t frames = like.size(0);
+  const double y_bytes =
+      static_cast<double>(frames * shape.width()) * static_cast<double>(like.itemsize());
+  report_cost(name, {.flops = tiled_flops(like, shape, 2.0),
+                     .bytes = operand_bytes(in, shape) + y_bytes +
+                              bias_bytes(shape, Attention::Variant::kTiled),
+                     .work = work_of(like)});
+  if (is_for_library(like, shape)) return forward_in_library(in, shape);
+  Attention::Result result{.y = make_result({frames, shape.width()}, like),
+                           .softmax = make_float_result({shape.num_heads, frames}, like)};
+  if (is_dry(like)) return result;
+  if (like.is_cuda()) {
+    detail::attention_forward_cuda(cuda_task(in, result.y, result.softmax, shape),
                                    device::current_cuda_stream());
   } else {
-    detail::attention_forward_cpu(qkv, shape, result);
+    detail::attention_forward_cpu(in, shape, result);
   }
   return result;
 }
 
-Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionShape& shape) {
+void check_backward(const at::Tensor& dy, const at::Tensor& like, const AttentionShape& shape) {
+  check_rows(dy, "dy");
+  SOTTO_ASSERT(dy.size(0) == shape.queries.num_frames() && dy.size(1) == shape.width() &&
+                   dy.scalar_type() == like.scalar_type(),
+               "dy has shape [{}] for [{}, {}]", fmt::join(dy.sizes(), ", "),
+               shape.queries.num_frames(), shape.width());
+}
+
+void check_softmax(const at::Tensor& softmax, int64_t num_elements, at::ScalarType type) {
+  SOTTO_ASSERT(
+      softmax.numel() == num_elements && softmax.is_contiguous() && softmax.scalar_type() == type,
+      "softmax has shape [{}] and type {}, expected {} elements as forward made them",
+      fmt::join(softmax.sizes(), ", "), c10::toString(softmax.scalar_type()), num_elements);
+}
+
+// Checks and counts what backward is given.
+void begin_backward(const AttentionBackward& in, const AttentionShape& shape,
+                    std::string_view name) {
+  const at::Tensor& like = in.in.q.rows;
+  check_backward(in.dy, like, shape);
+  check_softmax(in.softmax, c10::multiply_integers(logsumexp_sizes(like, shape)), at::kFloat);
+  check_same(in.dy, in.y, "y");
+  // The four products of the gradients, and the scores once more.
+  report_cost(
+      name, {.flops = backward_slowdown(like, shape) * tiled_flops(like, shape, 5.0),
+             .bytes = 2.0 * (operand_bytes(in.in, shape) + bytes_of(in.dy)) + bytes_of(in.softmax) +
+                      bias_bytes(shape, Attention::Variant::kTiled) + bias_gradient_bytes(shape),
+             .work = work_of(like)});
+}
+
+void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
+                    const AttentionOperands& gradients) {
+  const bool dry = is_dry(in.dy);
+  if (is_for_library(in.dy, shape)) {
+    const LibraryAttention attention = in_library(in.dy, shape);
+    const device::LibraryCall call(attention.name(), in.dy.device().type(),
+                                   attention.backward_bytes());
+    if (!dry) attention.backward(in, gradients);
+    return;
+  }
+  const int64_t frames = in.dy.size(0);
+  const at::TensorOptions as_float = in.dy.options().dtype(at::kFloat);
+  const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
+  const at::Tensor* d_bias = shape.bias_gradient();
+  // Tiles in which no pair is seen are not met.
+  if (d_bias != nullptr && shape.has_window() && !dry) d_bias->zero_();
+  if (is_for_cuda(in.dy)) {
+    if (dry) return;
+    detail::attention_backward_cuda(
+        cuda_task(in.in, in.y, in.softmax, shape),
+        {.dy = cuda_array(in.dy),
+         .out = cuda_operands(gradients),
+         .d_bias = d_bias == nullptr ? CudaArray{} : cuda_array(*d_bias),
+         .delta = delta.mutable_data_ptr<float>()},
+        device::current_cuda_stream());
+    return;
+  }
+  at::Tensor dq_sum;
+  if (in.dy.scalar_type() != at::kFloat) dq_sum = make_workspace({frames, shape.width()}, as_float);
+  if (dry) return;
+  detail::attention_backward_cpu(in, shape, {.out = gradients, .delta = delta, .dq_sum = dq_sum});
+}
+
+// --- plain
+
+// The scores of the longest utterance: others use the first part of it.
+at::Tensor make_scores(const at::Tensor& qkv, const AttentionShape& shape) {
+  const int64_t longest = shape.max_length();
+  return make_workspace({shape.num_heads, longest, longest}, qkv.options().dtype(at::kFloat));
+}
+
+Attention::Result forward_plain(const at::Tensor& qkv, const AttentionShape& shape) {
   Attention::Result result{.y = make_result({qkv.size(0), shape.width()}, qkv),
-                           .softmax = make_result({num_scores(shape)}, qkv)};
+                           .softmax = make_result({shape.num_scores()}, qkv)};
   const at::Tensor scores = make_scores(qkv, shape);
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
@@ -242,45 +341,9 @@ Attention::Result forward_plain(const at::Tensor& qkv, const detail::AttentionSh
   return result;
 }
 
-at::Tensor backward_tiled(const Attention::BackwardInputs& in,
-                          const detail::AttentionShape& shape) {
-  check_same(in.dy, in.y, "y");
-  // The four products of the gradients, and the scores once more.
-  constexpr Attention::Variant kVariant = Attention::Variant::kTiled;
-  report_cost("attention.backward",
-              {.flops = backward_slowdown(in.qkv, shape) * tiled_flops(in.qkv, shape, 5.0),
-               .bytes = 2.0 * (bytes_of(in.qkv) + bytes_of(in.dy)) + bytes_of(in.softmax) +
-                        bias_bytes(shape, kVariant) + bias_gradient_bytes(shape),
-               .work = work_of(in.qkv)});
-  if (is_for_library(in.qkv, shape)) return backward_in_library(in, shape);
-  at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
-  const int64_t frames = in.qkv.size(0);
-  const at::TensorOptions as_float = in.qkv.options().dtype(at::kFloat);
-  const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
-  const at::Tensor* d_bias = shape.bias_gradient();
-  // Tiles in which no pair is seen are not met.
-  if (d_bias != nullptr && shape.has_window() && !is_dry(in.qkv)) d_bias->zero_();
-  if (is_for_cuda(in.qkv)) {
-    if (is_dry(in.qkv)) return dqkv;
-    detail::attention_backward_cuda(
-        cuda_task(in.qkv, in.y, in.softmax, shape),
-        {.dy = cuda_array(in.dy),
-         .dqkv = cuda_array(dqkv),
-         .d_bias = d_bias == nullptr ? CudaArray{} : cuda_array(*d_bias),
-         .delta = delta.mutable_data_ptr<float>()},
-        device::current_cuda_stream());
-    return dqkv;
-  }
-  at::Tensor dq_sum;
-  if (in.qkv.scalar_type() != at::kFloat)
-    dq_sum = make_workspace({frames, shape.width()}, as_float);
-  if (is_dry(in.qkv)) return dqkv;
-  detail::attention_backward_cpu(in, shape, {.dqkv = dqkv, .delta = delta, .dq_sum = dq_sum});
-  return dqkv;
-}
-
-at::Tensor backward_plain(const Attention::BackwardInputs& in,
-                          const detail::AttentionShape& shape) {
+at::Tensor backward_plain(const Attention::BackwardInputs& in, const AttentionShape& shape) {
+  check_backward(in.dy, in.qkv, shape);
+  check_softmax(in.softmax, shape.num_scores(), in.qkv.scalar_type());
   at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
   const at::Tensor scores = make_scores(in.qkv, shape);
   // The four products of the gradients.
@@ -303,29 +366,52 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in,
 
 int64_t Attention::num_pairs(const Packing& packing, const Options& options) {
   const int64_t all = packing.max_length();
-  return pairs_of({.packing = packing,
-                   .num_heads = options.num_heads,
-                   .head_size = 1,
-                   .left = options.left.value_or(all),
-                   .right = options.right.value_or(all)});
+  const AttentionShape shape{.queries = packing,
+                             .keys = packing,
+                             .num_heads = options.num_heads,
+                             .head_size = 1,
+                             .left = options.left.value_or(all),
+                             .right = options.right.value_or(all)};
+  return shape.num_pairs();
 }
 
 Attention::Result Attention::forward(const at::Tensor& qkv, const Packing& packing,
                                      const Options& options, const Bias* bias) {
-  const detail::AttentionShape shape = checked_shape(qkv, packing, options, bias);
-  return options.variant == Variant::kTiled ? forward_tiled(qkv, shape) : forward_plain(qkv, shape);
+  const AttentionShape shape = checked_shape(qkv, packing, options, bias);
+  if (options.variant == Variant::kPlain) return forward_plain(qkv, shape);
+  return forward_tiled(operands_of(qkv), shape, "attention.forward");
 }
 
 at::Tensor Attention::backward(const BackwardInputs& in, const Packing& packing,
                                const Options& options, const Bias* bias) {
-  const detail::AttentionShape shape = checked_shape(in.qkv, packing, options, bias);
-  check_rows(in.dy, "dy");
-  SOTTO_ASSERT(in.dy.size(0) == packing.num_frames() && in.dy.size(1) == shape.width() &&
-                   in.dy.scalar_type() == in.qkv.scalar_type(),
-               "dy has shape [{}] for [{}, {}]", fmt::join(in.dy.sizes(), ", "),
-               packing.num_frames(), shape.width());
-  check_softmax(in.softmax, in.qkv, shape, options.variant);
-  return options.variant == Variant::kTiled ? backward_tiled(in, shape) : backward_plain(in, shape);
+  const AttentionShape shape = checked_shape(in.qkv, packing, options, bias);
+  if (options.variant == Variant::kPlain) return backward_plain(in, shape);
+  const AttentionBackward tiled{
+      .dy = in.dy, .in = operands_of(in.qkv), .y = in.y, .softmax = in.softmax};
+  begin_backward(tiled, shape, "attention.backward");
+  if (is_for_library(in.qkv, shape) && in_library(in.qkv, shape).makes_dqkv())
+    return dqkv_of_library(tiled, shape);
+  at::Tensor dqkv = make_result(in.qkv.sizes(), in.qkv);
+  backward_tiled(tiled, shape, operands_of(dqkv));
+  return dqkv;
+}
+
+Attention::Result Attention::forward_cross(const CrossInputs& in, const Packs& packs,
+                                           const Options& options) {
+  const AttentionShape shape = checked_cross_shape(in, packs, options);
+  return forward_tiled(operands_of(in.q, in.kv), shape, "attention_cross.forward");
+}
+
+Attention::CrossGradients Attention::backward_cross(const CrossBackwardInputs& in,
+                                                    const Packs& packs, const Options& options) {
+  const AttentionShape shape = checked_cross_shape({.q = in.q, .kv = in.kv}, packs, options);
+  const AttentionBackward tiled{
+      .dy = in.dy, .in = operands_of(in.q, in.kv), .y = in.y, .softmax = in.softmax};
+  begin_backward(tiled, shape, "attention_cross.backward");
+  CrossGradients gradients{.dq = make_result(in.q.sizes(), in.q),
+                           .dkv = make_result(in.kv.sizes(), in.kv)};
+  backward_tiled(tiled, shape, operands_of(gradients.dq, gradients.dkv));
+  return gradients;
 }
 
 }  // namespace sotto::kernels

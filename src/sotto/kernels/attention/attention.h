@@ -1,14 +1,15 @@
-// Self-attention over a pack: every frame sees the frames of its own utterance, all of them or
-// those in a window around it. N frames of a pack, H heads of head size D / H, T_u frames of
-// utterance u. Scores are scaled by 1 / sqrt(head size), then a bias may be added; arithmetic is
-// fp32 for every type.
+// Attention over packs. Self-attention: every frame sees the frames of its own utterance, all of
+// them or those in a window around it. Cross-attention: queries of one pack see all keys of their
+// utterance in another, as the tokens of a decoder see the frames of its encoder. N queries, M keys
+// (N in self-attention), H heads of head size D / H, T_u frames of utterance u. Scores are scaled
+// by 1 / sqrt(head size), then a bias may be added; arithmetic is fp32 for every type.
 //
-// Allocates, kTiled: forward y and the logsumexp; backward dqkv, and as workspace fp32 [H, N] and,
-// for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the stack. On a GPU
-// FlashAttention or efficient attention does it where they have the shape, and takes what
-// attention_library.h declares; a bias goes to the kernel of ours, which takes what is said above.
-// Allocates, kPlain: forward y and the probabilities, and as workspace the scores of the longest
-// utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
+// Allocates, kTiled: forward y and the logsumexp; backward dqkv, or dq and dkv, and as workspace
+// fp32 [H, N] and, for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the
+// stack. On a GPU FlashAttention or efficient attention does it where they have the shape, and
+// takes what attention_library.h declares; a bias goes to the kernel of ours, which takes what is
+// said above. Allocates, kPlain: forward y and the probabilities, and as workspace the scores of
+// the longest utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +39,7 @@ struct Attention {
   static constexpr int64_t kMaxHeadSize = 256;
 
   struct Result {
-    at::Tensor y;  // [N, D], type of qkv
+    at::Tensor y;  // [N, D], type of the inputs
     // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32
     // (efficient attention: padded).
     // kPlain: the probabilities, [sum over utterances of H T_u T_u], type of qkv; utterance by
@@ -73,6 +74,37 @@ struct Attention {
 
   // Pairs of a query and a key that it sees, in the whole pack: what the cost grows with.
   static int64_t num_pairs(const Packing& packing, const Options& options);
+
+  // The packs of cross-attention: the same utterances in the same order.
+  struct Packs {
+    const Packing& queries;
+    const Packing& keys;
+  };
+
+  struct CrossInputs {
+    const at::Tensor& q;   // [N, D]: a row holds q of a query, [H, D / H]
+    const at::Tensor& kv;  // [M, 2 D]: a row holds k and v of a key, each [H, D / H]
+  };
+
+  struct CrossBackwardInputs {
+    const at::Tensor& dy;       // [N, D]
+    const at::Tensor& q;        // [N, D]
+    const at::Tensor& kv;       // [M, 2 D]
+    const at::Tensor& y;        // [N, D]
+    const at::Tensor& softmax;  // as in Result
+  };
+
+  struct CrossGradients {
+    at::Tensor dq;   // [N, D]
+    at::Tensor dkv;  // [M, 2 D]
+  };
+
+  // Cross-attention is of kTiled and has no window.
+  static Result forward_cross(const CrossInputs& in, const Packs& packs, const Options& options);
+
+  // Of the options that forward_cross had.
+  static CrossGradients backward_cross(const CrossBackwardInputs& in, const Packs& packs,
+                                       const Options& options);
 };
 
 }  // namespace sotto::kernels

@@ -16,12 +16,14 @@ using simd::Lanes;
 
 // --- how the work is cut
 
-// body(utterance, head, length) for each head of each utterance.
+// body(whole) for each head of each utterance: a piece with all its queries and keys.
 template <class Body>
 void for_each_head(const AttentionShape& shape, Body body) {
-  for (int64_t utterance = 0; utterance < shape.packing.num_utterances(); ++utterance) {
+  for (int64_t utterance = 0; utterance < shape.num_utterances(); ++utterance) {
+    const Span queries{0, shape.num_queries_of(utterance)};
+    const Span keys{0, shape.num_keys_of(utterance)};
     for (int64_t head = 0; head < shape.num_heads; ++head) {
-      body(utterance, head, shape.length_of(utterance));
+      body(Piece{utterance, head, queries, keys});
     }
   }
 }
@@ -29,10 +31,11 @@ void for_each_head(const AttentionShape& shape, Body body) {
 // A piece for each wide tile of queries, with all keys that they see.
 Work work_by_queries(const AttentionShape& shape) {
   Work work;
-  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
-    for_each_tile<kWideTile>({0, length}, [&](const Span& queries) {
-      const Span keys = shape.keys_of(queries, length);
-      work.add({utterance, head, queries, keys}, queries.size() * keys.size() * shape.head_size);
+  for_each_head(shape, [&](const Piece& whole) {
+    for_each_tile<kWideTile>(whole.queries, [&](const Span& queries) {
+      const Span keys = shape.keys_seen_by(queries, whole.keys.size());
+      work.add({whole.utterance, whole.head, queries, keys},
+               queries.size() * keys.size() * shape.head_size);
     });
   });
   return work;
@@ -41,10 +44,11 @@ Work work_by_queries(const AttentionShape& shape) {
 // A piece for each wide tile of keys, with all queries that see them.
 Work work_by_keys(const AttentionShape& shape) {
   Work work;
-  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
-    for_each_tile<kWideTile>({0, length}, [&](const Span& keys) {
-      const Span queries = shape.queries_of(keys, length);
-      work.add({utterance, head, queries, keys}, queries.size() * keys.size() * shape.head_size);
+  for_each_head(shape, [&](const Piece& whole) {
+    for_each_tile<kWideTile>(whole.keys, [&](const Span& keys) {
+      const Span queries = shape.queries_that_see(keys, whole.queries.size());
+      work.add({whole.utterance, whole.head, queries, keys},
+               queries.size() * keys.size() * shape.head_size);
     });
   });
   return work;
@@ -53,13 +57,12 @@ Work work_by_keys(const AttentionShape& shape) {
 // A piece for each head of each utterance.
 Work work_by_heads(const AttentionShape& shape) {
   Work work;
-  for_each_head(shape, [&](int64_t utterance, int64_t head, int64_t length) {
-    const Span all{0, length};
+  for_each_head(shape, [&](const Piece& whole) {
     int64_t pairs = 0;
-    for_each_tile<kWideTile>(all, [&](const Span& keys) {
-      pairs += keys.size() * shape.queries_of(keys, length).size();
+    for_each_tile<kWideTile>(whole.keys, [&](const Span& keys) {
+      pairs += keys.size() * shape.queries_that_see(keys, whole.queries.size()).size();
     });
-    work.add({utterance, head, all, all}, pairs * shape.head_size);
+    work.add(whole, pairs * shape.head_size);
   });
   return work;
 }
@@ -81,11 +84,11 @@ struct ForwardTiles {
   alignas(64) float sum[kWideTile];      // of exp(score - largest)
   alignas(64) float factor[kWideTile];   // what y is to be multiplied by
 
-  // `bias`: of this head, [T, T], or null.
+  // `bias`: of this head, [queries, keys] of the utterance, or null.
   template <class T>
   void run(const QkvRows<const T>& head, const T* bias, const AttentionShape& shape,
            const Piece& piece) {
-    const int64_t length = shape.length_of(piece.utterance);
+    const int64_t num_keys = shape.num_keys_of(piece.utterance);
     const int64_t num_queries = piece.queries.size();
     load_tile(q_rows, head.q, piece.queries);
     transpose_tile(q, q_rows, num_queries, shape.head_size);
@@ -99,7 +102,7 @@ struct ForwardTiles {
       product.assign(scores.matrix(), k.matrix(), q.matrix(),
                      {keys.size(), num_queries, shape.head_size});
       if (bias != nullptr)
-        add_bias_transposed(scores.matrix(), columns_of(bias, length, keys), piece.queries);
+        add_bias_transposed(scores.matrix(), columns_of(bias, num_keys, keys), piece.queries);
       if (!shape.all_see_all(piece.queries, keys)) {
         const ScoreMask mask{keys, piece.queries, /*before=*/shape.right, /*after=*/shape.left};
         mask.apply(scores.matrix());
@@ -159,11 +162,12 @@ struct BackwardHead {
   Rows<const T> dy;
   QkvRows<T> out;
   Rows<float> dq_sum;
-  const float* logsumexp;  // [length]
-  const float* delta;      // [length]
-  const T* bias;           // [length, length] or null
+  const float* logsumexp;  // [queries]
+  const float* delta;      // [queries]
+  const T* bias;           // [queries, keys] or null
   T* d_bias;               // likewise
-  int64_t length;
+  int64_t num_queries;
+  int64_t num_keys;
 };
 
 // Wide tiles of keys against tiles of queries. Scores are kept as [queries, keys].
@@ -188,13 +192,13 @@ struct BackwardTiles {
       : shape(shape_of_call), pass(pass_of_call) {}
 
   void run(const BackwardHead<T>& head, const Piece& piece) {
-    const Span all_keys = whole_tiles<kWideTile>(piece.keys, head.length);
+    const Span all_keys = whole_tiles<kWideTile>(piece.keys, head.num_keys);
     for_each_tile<kWideTile>(all_keys, [&](const Span& keys) {
       load_keys(head, keys);
-      const Span seen_by = shape.queries_of(keys, head.length);
+      const Span seen_by = shape.queries_that_see(keys, head.num_queries);
       const Span both{std::max(seen_by.begin, piece.queries.begin),
                       std::min(seen_by.end, piece.queries.end)};
-      for_each_tile<kTile>(whole_tiles<kTile>(both, head.length),
+      for_each_tile<kTile>(whole_tiles<kTile>(both, head.num_queries),
                            [&](const Span& queries) { run_pair(head, queries, keys); });
       if (pass == Pass::kQueries) return;
       store_tile(head.out.k, keys, dk, score_scale(shape.head_size));
@@ -218,7 +222,7 @@ struct BackwardTiles {
     product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), to_scores);
     product.assign(d_scores.matrix(), dy.matrix(), v_columns.matrix(), to_scores);
     if (head.bias != nullptr)
-      add_bias(scores.matrix(), columns_of(head.bias, head.length, keys), queries);
+      add_bias(scores.matrix(), columns_of(head.bias, head.num_keys, keys), queries);
     if (!shape.all_see_all(queries, keys)) {
       const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
       mask.apply(scores.matrix());
@@ -232,7 +236,7 @@ struct BackwardTiles {
     if (pass == Pass::kKeys) return;
     add_to_dq(head, queries, keys);
     if (head.d_bias != nullptr)
-      store_scores(columns_of(head.d_bias, head.length, keys), queries, d_scores.matrix());
+      store_scores(columns_of(head.d_bias, head.num_keys, keys), queries, d_scores.matrix());
   }
 
   // Scores become probabilities; gradients of the probabilities become those of the scores.
@@ -252,7 +256,7 @@ struct BackwardTiles {
 
   // dq is summed over tiles of keys in their order, between them in fp32.
   void add_to_dq(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
-    const Span seen = shape.keys_of(queries, head.length);
+    const Span seen = shape.keys_seen_by(queries, head.num_keys);
     if (keys.begin <= seen.begin) {
       dq.set_zero(queries.size(), shape.head_size);
     } else {
@@ -270,10 +274,10 @@ struct BackwardTiles {
 
 // delta [H, N] = sum over a head of dy y.
 template <class T>
-void sum_delta(const Attention::BackwardInputs& in, const AttentionShape& shape, float* delta) {
+void sum_delta(const AttentionBackward& in, const AttentionShape& shape, float* delta) {
   const T* y = in.y.const_data_ptr<T>();
   const T* dy = in.dy.const_data_ptr<T>();
-  const int64_t frames = shape.packing.num_frames();
+  const int64_t frames = shape.queries.num_frames();
   parallel_rows(frames, shape.width(), [&](int64_t begin, int64_t end) {
     for (int64_t frame = begin; frame < end; ++frame) {
       for (int64_t head = 0; head < shape.num_heads; ++head) {
@@ -290,21 +294,21 @@ void sum_delta(const Attention::BackwardInputs& in, const AttentionShape& shape,
 
 }  // namespace
 
-void attention_forward_cpu(const at::Tensor& qkv, const AttentionShape& shape,
+void attention_forward_cpu(const AttentionOperands& in, const AttentionShape& shape,
                            const Attention::Result& result) {
   float* logsumexp = result.softmax.mutable_data_ptr<float>();
-  with_element_type(qkv, [&](auto zero) {
+  with_element_type(in.q.rows, [&](auto zero) {
     using T = decltype(zero);
-    const T* in = qkv.const_data_ptr<T>();
+    const QkvRows<const T> packs = input_rows<T>(in);
     const T* bias = bias_of<T>(shape);
     T* out = result.y.mutable_data_ptr<T>();
     work_by_queries(shape).run([&](const Piece* first, const Piece* last) {
       ForwardTiles tiles;
       for (const Piece* piece = first; piece != last; ++piece) {
-        tiles.run(qkv_rows(in, shape, *piece), scores_of(bias, shape, *piece), shape, *piece);
+        tiles.run(head_rows(packs, shape, *piece), scores_of(bias, shape, *piece), shape, *piece);
         store_tile(head_rows(out, shape, *piece), piece->queries, tiles.y);
-        float* to = logsumexp + piece->head * shape.packing.num_frames() +
-                    shape.start_of(piece->utterance) + piece->queries.begin;
+        float* to = logsumexp + piece->head * shape.queries.num_frames() +
+                    shape.first_query_of(piece->utterance) + piece->queries.begin;
         for (int64_t i = 0; i < piece->queries.size(); ++i) {
           to[i] = tiles.largest[i] + std::log(tiles.sum[i]);
         }
@@ -313,15 +317,15 @@ void attention_forward_cpu(const at::Tensor& qkv, const AttentionShape& shape,
   });
 }
 
-void attention_backward_cpu(const Attention::BackwardInputs& in, const AttentionShape& shape,
+void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& shape,
                             const AttentionGradient& gradient) {
   const float* logsumexp = in.softmax.const_data_ptr<float>();
   float* delta = gradient.delta.mutable_data_ptr<float>();
-  with_element_type(in.qkv, [&](auto zero) {
+  with_element_type(in.dy, [&](auto zero) {
     using T = decltype(zero);
-    const T* qkv = in.qkv.const_data_ptr<T>();
+    const QkvRows<const T> packs = input_rows<T>(in.in);
+    const QkvRows<T> gradients = output_rows<T>(gradient.out);
     const T* dy = in.dy.const_data_ptr<T>();
-    T* dqkv = gradient.dqkv.mutable_data_ptr<T>();
     const T* bias = bias_of<T>(shape);
     T* d_bias = bias_gradient_of<T>(shape);
     sum_delta<T>(in, shape, delta);
@@ -330,16 +334,17 @@ void attention_backward_cpu(const Attention::BackwardInputs& in, const Attention
         BackwardTiles<T> tiles(shape, pass);
         for (const Piece* piece = first; piece != last; ++piece) {
           const int64_t row =
-              piece->head * shape.packing.num_frames() + shape.start_of(piece->utterance);
-          BackwardHead<T> head{.in = qkv_rows(qkv, shape, *piece),
+              piece->head * shape.queries.num_frames() + shape.first_query_of(piece->utterance);
+          BackwardHead<T> head{.in = head_rows(packs, shape, *piece),
                                .dy = head_rows(dy, shape, *piece),
-                               .out = qkv_rows(dqkv, shape, *piece),
+                               .out = head_rows(gradients, shape, *piece),
                                .dq_sum = {},
                                .logsumexp = logsumexp + row,
                                .delta = delta + row,
                                .bias = scores_of(bias, shape, *piece),
                                .d_bias = scores_of(d_bias, shape, *piece),
-                               .length = shape.length_of(piece->utterance)};
+                               .num_queries = shape.num_queries_of(piece->utterance),
+                               .num_keys = shape.num_keys_of(piece->utterance)};
           // Gradients in fp32 are summed where they belong.
           if constexpr (std::is_same_v<T, float>) {
             head.dq_sum = head.out.q;

@@ -75,15 +75,15 @@ class Work {
   std::vector<int64_t> ends_;  // running sum of the costs
 };
 
-void attention_forward_cpu(const at::Tensor& qkv, const AttentionShape& shape,
+void attention_forward_cpu(const AttentionOperands& in, const AttentionShape& shape,
                            const Attention::Result& result);
 
 struct AttentionGradient {
-  const at::Tensor& dqkv;    // [N, 3 D]
+  AttentionOperands out;
   const at::Tensor& delta;   // workspace [H, N] fp32: sum over a head of dy y
-  const at::Tensor& dq_sum;  // workspace [N, D] fp32; undefined where qkv is fp32
+  const at::Tensor& dq_sum;  // workspace [N, D] fp32; undefined where q is fp32
 };
-void attention_backward_cpu(const Attention::BackwardInputs& in, const AttentionShape& shape,
+void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& shape,
                             const AttentionGradient& gradient);
 
 // `scores`: workspace [H, T, T] fp32 for the longest utterance.

@@ -51,9 +51,24 @@ struct Head {
   }
 };
 
+// q, k or v of all heads, or a gradient: a row for each frame.
+template <class T>
+struct HeadRows {
+  T* first;
+  int64_t stride;
+};
+
+template <class T>
+struct Operands {
+  HeadRows<T> q;
+  HeadRows<T> k;
+  HeadRows<T> v;
+};
+
 // The shape with the types that device code computes in, and where heads lie.
 struct Layout {
-  CudaPack pack;
+  CudaPack queries;
+  CudaPack keys;
   int64_t num_heads;
   int head_size;
   int64_t left;
@@ -61,33 +76,40 @@ struct Layout {
   float scale;
 
   __device__ int64_t width() const { return num_heads * head_size; }
-  // Part 0, 1, 2 of a row of qkv: q, k, v of a head.
-  __device__ int64_t part(int64_t row, int64_t head, int64_t which) const {
-    return (3 * row + which) * width() + head * head_size;
+  template <class T>
+  __device__ T* in_row(const HeadRows<T>& heads, int64_t row, int64_t head) const {
+    return heads.first + row * heads.stride + head * head_size;
   }
   __device__ int64_t of_row(int64_t row, int64_t head) const {
     return row * width() + head * head_size;
   }
   __device__ int64_t statistic(int64_t row, int64_t head) const {
-    return head * pack.num_frames + row;
+    return head * queries.num_frames + row;
   }
 };
 
 struct Rows {
   int64_t begin;
   int64_t end;
+
+  __device__ int64_t size() const { return end - begin; }
 };
 
-// One utterance of the pack and its rows.
+// One utterance and its rows in both packs.
 struct Utterance {
   int64_t index;
-  Rows rows;
+  Rows queries;
+  Rows keys;
 
-  __device__ int64_t length() const { return rows.end - rows.begin; }
+  __device__ int64_t num_scores() const { return queries.size() * keys.size(); }
 };
 
-// The one that holds `row`.
-__device__ Utterance utterance_of(const CudaPack& pack, int64_t row) {
+__device__ Rows rows_of(const CudaPack& pack, int64_t utterance) {
+  return {pack.starts[utterance], pack.starts[utterance + 1]};
+}
+
+// The one that holds `row` of a pack.
+__device__ int64_t index_of(const CudaPack& pack, int64_t row) {
   int64_t low = 0;
   int64_t high = pack.num_utterances;
   while (high - low > 1) {
@@ -98,26 +120,41 @@ __device__ Utterance utterance_of(const CudaPack& pack, int64_t row) {
       high = middle;
     }
   }
-  return {low, {pack.starts[low], pack.starts[low + 1]}};
+  return low;
 }
 
-// The rows of an utterance, at most `before` before one of them and `behind` behind it.
-__device__ Rows rows_around(const Utterance& utterance, int64_t row, int64_t before,
-                            int64_t behind) {
-  const Rows& all = utterance.rows;
+__device__ Utterance utterance_at(const Layout& layout, int64_t index) {
+  return {index, rows_of(layout.queries, index), rows_of(layout.keys, index)};
+}
+__device__ Utterance utterance_of_query(const Layout& layout, int64_t row) {
+  return utterance_at(layout, index_of(layout.queries, row));
+}
+__device__ Utterance utterance_of_key(const Layout& layout, int64_t row) {
+  return utterance_at(layout, index_of(layout.keys, row));
+}
+
+// Some rows of an utterance: at most `before` before the one at a place, and `behind` behind it.
+__device__ Rows rows_around(const Rows& all, int64_t place, int64_t before, int64_t behind) {
+  const int64_t row = all.begin + place;
   return {row - before > all.begin ? row - before : all.begin,
           row + behind + 1 < all.end ? row + behind + 1 : all.end};
 }
 
-// Where the scores of a head of an utterance, [T, T], begin among those of all, as a bias holds
-// them. The whole warp must call it: its lanes share the utterances before this one.
+// The keys that a query sees, and the queries that see a key.
+__device__ Rows keys_of(const Layout& layout, const Utterance& utterance, int64_t query) {
+  return rows_around(utterance.keys, query - utterance.queries.begin, layout.left, layout.right);
+}
+__device__ Rows queries_of(const Layout& layout, const Utterance& utterance, int64_t key) {
+  return rows_around(utterance.queries, key - utterance.keys.begin, layout.right, layout.left);
+}
+
+// Where the scores of a head of an utterance, [queries, keys], begin among those of all, as a bias
+// holds them. The whole warp must call it: its lanes share the utterances before this one.
 __device__ int64_t scores_before(const Layout& layout, const Utterance& utterance, int64_t head) {
-  int64_t squares = 0;
-  for (int64_t u = threadIdx.x % kWarp; u < utterance.index; u += kWarp) {
-    const int64_t length = layout.pack.starts[u + 1] - layout.pack.starts[u];
-    squares += length * length;
-  }
-  return layout.num_heads * warp_sum(squares) + head * utterance.length() * utterance.length();
+  int64_t scores = 0;
+  for (int64_t u = threadIdx.x % kWarp; u < utterance.index; u += kWarp)
+    scores += utterance_at(layout, u).num_scores();
+  return layout.num_heads * warp_sum(scores) + head * utterance.num_scores();
 }
 
 // What is added to scores, and its gradient: of all heads of all utterances, or of one head of one.
@@ -130,7 +167,7 @@ struct Bias {
 
 template <class T>
 struct HeadBias {
-  Bias<T> bias;  // [T, T] each
+  Bias<T> bias;  // [queries, keys] each
   Utterance utterance;
 
   // The whole warp must call it.
@@ -143,8 +180,7 @@ struct HeadBias {
   }
 
   __device__ int64_t place(int64_t query, int64_t key) const {
-    const int64_t first = utterance.rows.begin;
-    return (query - first) * utterance.length() + (key - first);
+    return (query - utterance.queries.begin) * utterance.keys.size() + (key - utterance.keys.begin);
   }
   __device__ float added_to(float score, int64_t query, int64_t key) const {
     if (bias.values == nullptr) return score;
@@ -157,10 +193,10 @@ struct HeadBias {
   }
 };
 
-// Calls body(row, head) with one warp each.
+// Calls body(row, head) with one warp each, for all rows of a pack.
 template <class Body>
-__device__ void for_each_row_and_head(const Layout& layout, Body body) {
-  const int64_t num_tasks = layout.pack.num_frames * layout.num_heads;
+__device__ void for_each_row_and_head(const CudaPack& pack, const Layout& layout, Body body) {
+  const int64_t num_tasks = pack.num_frames * layout.num_heads;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarpsABlock + threadIdx.x / kWarp;
   for (int64_t task = first; task < num_tasks;
        task += static_cast<int64_t>(gridDim.x) * kWarpsABlock)
@@ -168,19 +204,20 @@ __device__ void for_each_row_and_head(const Layout& layout, Body body) {
 }
 
 template <int kValues, class T>
-__global__ void forward_kernel(const T* qkv, Bias<T> bias, T* y, float* logsumexp, Layout layout) {
-  for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
+__global__ void forward_kernel(Operands<const T> in, Bias<T> bias, T* y, float* logsumexp,
+                               Layout layout) {
+  for_each_row_and_head(layout.queries, layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
-    Values q = Values::load(qkv + layout.part(row, head, 0), layout.head_size);
+    Values q = Values::load(layout.in_row(in.q, row, head), layout.head_size);
     q.scale(layout.scale);
-    const Utterance utterance = utterance_of(layout.pack, row);
+    const Utterance utterance = utterance_of_query(layout, row);
     const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
-    const Rows keys = rows_around(utterance, row, layout.left, layout.right);
+    const Rows keys = keys_of(layout, utterance, row);
     Values sum = {};
     float largest = -INFINITY;
     float weights = 0.0f;
     for (int64_t key = keys.begin; key < keys.end; ++key) {
-      const Values k = Values::load(qkv + layout.part(key, head, 1), layout.head_size);
+      const Values k = Values::load(layout.in_row(in.k, key, head), layout.head_size);
       const float score = head_bias.added_to(q.dot(k), row, key);
       if (score > largest) {
         const float shrink = __expf(largest - score);
@@ -190,7 +227,7 @@ __global__ void forward_kernel(const T* qkv, Bias<T> bias, T* y, float* logsumex
       }
       const float weight = __expf(score - largest);
       weights += weight;
-      sum.add(weight, Values::load(qkv + layout.part(key, head, 2), layout.head_size));
+      sum.add(weight, Values::load(layout.in_row(in.v, key, head), layout.head_size));
     }
     sum.scale(1.0f / weights);
     sum.store(y + layout.of_row(row, head), layout.head_size);
@@ -201,50 +238,51 @@ __global__ void forward_kernel(const T* qkv, Bias<T> bias, T* y, float* logsumex
 // dq of each query, and with it the gradient of the bias; on the way the product of y and dy, which
 // the other gradients need.
 template <int kValues, class T>
-__global__ void query_gradient_kernel(const T* qkv, Bias<T> bias, const T* y,
-                                      const float* logsumexp, const T* dy, T* dqkv, float* delta,
-                                      Layout layout) {
-  for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
+__global__ void query_gradient_kernel(Operands<const T> in, Bias<T> bias, const T* y,
+                                      const float* logsumexp, const T* dy, HeadRows<T> dq_rows,
+                                      float* delta, Layout layout) {
+  for_each_row_and_head(layout.queries, layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
-    Values q = Values::load(qkv + layout.part(row, head, 0), layout.head_size);
+    Values q = Values::load(layout.in_row(in.q, row, head), layout.head_size);
     q.scale(layout.scale);
     const Values gradient = Values::load(dy + layout.of_row(row, head), layout.head_size);
     const float product =
         gradient.dot(Values::load(y + layout.of_row(row, head), layout.head_size));
     if (threadIdx.x % kWarp == 0) delta[layout.statistic(row, head)] = product;
     const float log_weights = logsumexp[layout.statistic(row, head)];
-    const Utterance utterance = utterance_of(layout.pack, row);
+    const Utterance utterance = utterance_of_query(layout, row);
     const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
-    const Rows keys = rows_around(utterance, row, layout.left, layout.right);
+    const Rows keys = keys_of(layout, utterance, row);
     Values dq = {};
     for (int64_t key = keys.begin; key < keys.end; ++key) {
-      const Values k = Values::load(qkv + layout.part(key, head, 1), layout.head_size);
-      const Values v = Values::load(qkv + layout.part(key, head, 2), layout.head_size);
+      const Values k = Values::load(layout.in_row(in.k, key, head), layout.head_size);
+      const Values v = Values::load(layout.in_row(in.v, key, head), layout.head_size);
       const float probability = __expf(head_bias.added_to(q.dot(k), row, key) - log_weights);
       const float d_score = probability * (gradient.dot(v) - product);
       dq.add(d_score, k);
       head_bias.store_gradient(row, key, d_score);
     }
     dq.scale(layout.scale);
-    dq.store(dqkv + layout.part(row, head, 0), layout.head_size);
+    dq.store(layout.in_row(dq_rows, row, head), layout.head_size);
   });
 }
 
 // dk and dv of each key: from all queries that see it, in their order.
 template <int kValues, class T>
-__global__ void key_gradient_kernel(const T* qkv, Bias<T> bias, const float* logsumexp, const T* dy,
-                                    T* dqkv, const float* delta, Layout layout) {
-  for_each_row_and_head(layout, [&](int64_t row, int64_t head) {
+__global__ void key_gradient_kernel(Operands<const T> in, Bias<T> bias, const float* logsumexp,
+                                    const T* dy, Operands<T> out, const float* delta,
+                                    Layout layout) {
+  for_each_row_and_head(layout.keys, layout, [&](int64_t row, int64_t head) {
     using Values = Head<kValues>;
-    const Values k = Values::load(qkv + layout.part(row, head, 1), layout.head_size);
-    const Values v = Values::load(qkv + layout.part(row, head, 2), layout.head_size);
-    const Utterance utterance = utterance_of(layout.pack, row);
+    const Values k = Values::load(layout.in_row(in.k, row, head), layout.head_size);
+    const Values v = Values::load(layout.in_row(in.v, row, head), layout.head_size);
+    const Utterance utterance = utterance_of_key(layout, row);
     const auto head_bias = HeadBias<T>::of(bias, layout, utterance, head);
-    const Rows queries = rows_around(utterance, row, layout.right, layout.left);
+    const Rows queries = queries_of(layout, utterance, row);
     Values dk = {};
     Values dv = {};
     for (int64_t query = queries.begin; query < queries.end; ++query) {
-      Values q = Values::load(qkv + layout.part(query, head, 0), layout.head_size);
+      Values q = Values::load(layout.in_row(in.q, query, head), layout.head_size);
       q.scale(layout.scale);
       const Values gradient = Values::load(dy + layout.of_row(query, head), layout.head_size);
       const int64_t at = layout.statistic(query, head);
@@ -252,13 +290,14 @@ __global__ void key_gradient_kernel(const T* qkv, Bias<T> bias, const float* log
       dv.add(probability, gradient);
       dk.add(probability * (gradient.dot(v) - delta[at]), q);
     }
-    dk.store(dqkv + layout.part(row, head, 1), layout.head_size);
-    dv.store(dqkv + layout.part(row, head, 2), layout.head_size);
+    dk.store(layout.in_row(out.k, row, head), layout.head_size);
+    dv.store(layout.in_row(out.v, row, head), layout.head_size);
   });
 }
 
 Layout layout_of(const CudaAttentionTask& task) {
-  return {.pack = task.pack,
+  return {.queries = task.queries,
+          .keys = task.keys,
           .num_heads = task.num_heads,
           .head_size = static_cast<int>(task.head_size),
           .left = task.left,
@@ -266,8 +305,19 @@ Layout layout_of(const CudaAttentionTask& task) {
           .scale = 1.0f / sqrtf(static_cast<float>(task.head_size))};
 }
 
-LaunchShape shape_for(const CudaAttentionTask& task) {
-  return launch_shape(task.pack.num_frames * task.num_heads * kWarp);
+// Blocks for a warp a row and head.
+unsigned num_blocks(const CudaPack& pack, const CudaAttentionTask& task) {
+  return launch_shape(pack.num_frames * task.num_heads * kWarp).blocks;
+}
+
+template <class T>
+HeadRows<T> heads_at(const CudaHeadRows& heads) {
+  return {static_cast<T*>(heads.first), heads.stride};
+}
+
+template <class T>
+Operands<T> operands_at(const CudaAttentionOperands& operands) {
+  return {heads_at<T>(operands.q), heads_at<T>(operands.k), heads_at<T>(operands.v)};
 }
 
 // Calls body with the number of values that a lane holds, as a constant.
@@ -282,15 +332,14 @@ void with_values(int64_t head_size, Body body) {
 }  // namespace
 
 void attention_forward_cuda(const CudaAttentionTask& task, void* stream) {
-  with_cuda_type(task.qkv.type, [&](auto zero) {
+  with_cuda_type(task.y.type, [&](auto zero) {
     with_values(task.head_size, [&](auto values) {
       using T = decltype(zero);
       constexpr int kValues = decltype(values)::value;
-      forward_kernel<kValues, T>
-          <<<shape_for(task).blocks, kWarpsABlock * kWarp, 0, static_cast<cudaStream_t>(stream)>>>(
-              static_cast<const T*>(task.qkv.data),
-              Bias<T>{static_cast<const T*>(task.bias.data), nullptr}, static_cast<T*>(task.y.data),
-              task.logsumexp, layout_of(task));
+      forward_kernel<kValues, T><<<num_blocks(task.queries, task), kWarpsABlock * kWarp, 0,
+                                   static_cast<cudaStream_t>(stream)>>>(
+          operands_at<const T>(task.in), Bias<T>{static_cast<const T*>(task.bias.data), nullptr},
+          static_cast<T*>(task.y.data), task.logsumexp, layout_of(task));
     });
   });
   check_launch("attention forward");
@@ -298,22 +347,22 @@ void attention_forward_cuda(const CudaAttentionTask& task, void* stream) {
 
 void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionGradients& gradients,
                              void* stream) {
-  with_cuda_type(task.qkv.type, [&](auto zero) {
+  with_cuda_type(task.y.type, [&](auto zero) {
     with_values(task.head_size, [&](auto values) {
       using T = decltype(zero);
       constexpr int kValues = decltype(values)::value;
-      const auto* qkv = static_cast<const T*>(task.qkv.data);
+      const auto in = operands_at<const T>(task.in);
+      const auto out = operands_at<T>(gradients.out);
       const auto* dy = static_cast<const T*>(gradients.dy.data);
-      auto* dqkv = static_cast<T*>(gradients.dqkv.data);
       const Bias<T> bias{static_cast<const T*>(task.bias.data),
                          static_cast<T*>(gradients.d_bias.data)};
-      const unsigned blocks = shape_for(task).blocks;
+      constexpr int kThreads = kWarpsABlock * kWarp;
       auto* on = static_cast<cudaStream_t>(stream);
-      query_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
-          qkv, bias, static_cast<const T*>(task.y.data), task.logsumexp, dy, dqkv, gradients.delta,
+      query_gradient_kernel<kValues, T><<<num_blocks(task.queries, task), kThreads, 0, on>>>(
+          in, bias, static_cast<const T*>(task.y.data), task.logsumexp, dy, out.q, gradients.delta,
           layout_of(task));
-      key_gradient_kernel<kValues, T><<<blocks, kWarpsABlock * kWarp, 0, on>>>(
-          qkv, bias, task.logsumexp, dy, dqkv, gradients.delta, layout_of(task));
+      key_gradient_kernel<kValues, T><<<num_blocks(task.keys, task), kThreads, 0, on>>>(
+          in, bias, task.logsumexp, dy, out, gradients.delta, layout_of(task));
     });
   });
   check_launch("attention backward");

@@ -26,16 +26,16 @@ int64_t rounded_up(int64_t value, int64_t step) {
 
 // A window that reaches over the longest utterance is none.
 bool is_open(int64_t reach, const AttentionShape& shape) {
-  return reach >= shape.packing.max_length() - 1;
+  return reach >= shape.max_length() - 1;
 }
 
-// q, k or v of each row, [N, H, D / H].
-at::Tensor part_of(const at::Tensor& qkv, const AttentionShape& shape, int64_t part) {
-  return qkv.view({qkv.size(0), 3, shape.num_heads, shape.head_size}).select(1, part);
-}
-
+// [N, H, D / H] of [N, D].
 at::Tensor as_heads(const at::Tensor& rows, const AttentionShape& shape) {
   return rows.view({rows.size(0), shape.num_heads, shape.head_size});
+}
+
+at::Tensor as_heads(const HeadColumns& x, const AttentionShape& shape) {
+  return as_heads(x.rows.narrow(1, x.first_column, shape.width()), shape);
 }
 
 // What efficient attention calls its mask, and how many keys up to its own a query sees.
@@ -89,121 +89,136 @@ int64_t LibraryAttention::computed_head_size() const {
 double LibraryAttention::backward_slowdown() const {
   if (is_flash_) return 1.0;
   double all = 0.0;
-  for (const int64_t length : shape_.packing.lengths())
-    all += static_cast<double>(shape_.num_heads * length * length);
-  const auto longest = static_cast<double>(shape_.packing.max_length());
-  return std::max(1.0, static_cast<double>(target_.num_sms) * longest * longest / all);
+  double largest = 0.0;
+  for (int64_t u = 0; u < shape_.num_utterances(); ++u) {
+    const int64_t scores = shape_.num_queries_of(u) * shape_.num_keys_of(u);
+    all += static_cast<double>(shape_.num_heads * scores);
+    largest = std::max(largest, static_cast<double>(scores));
+  }
+  return std::max(1.0, static_cast<double>(target_.num_sms) * largest / all);
 }
 
 std::vector<int64_t> LibraryAttention::softmax_sizes() const {
-  const Packing& packing = shape_.packing;
-  if (is_flash_) return {shape_.num_heads, packing.num_frames()};
+  const Packing& queries = shape_.queries;
+  if (is_flash_) return {shape_.num_heads, queries.num_frames()};
   constexpr int64_t kStep = 32;
-  return {packing.num_utterances(), shape_.num_heads, rounded_up(packing.max_length(), kStep)};
+  return {queries.num_utterances(), shape_.num_heads, rounded_up(queries.max_length(), kStep)};
 }
 
 int64_t LibraryAttention::forward_bytes() const {
   // Heads over 128 values do not fit into registers: their sums lie in memory.
   const bool has_sums = !is_flash_ && is_half_ && shape_.head_size > 128;
-  const int64_t sums = shape_.packing.num_frames() * shape_.width() * kFloatBytes;
+  const int64_t sums = shape_.queries.num_frames() * shape_.width() * kFloatBytes;
   return kSmallBytes + (has_sums ? Placement::rounded(sums) : 0);
 }
 
 int64_t LibraryAttention::backward_bytes() const {
-  return is_flash_ ? flash_backward_bytes() : efficient_backward_bytes();
+  return gradient_bytes() + (is_flash_ ? flash_backward_bytes() : efficient_backward_bytes());
 }
 
-// dq, dk and dv; the sum of dq in fp32, with heads rounded up, of every split; a value for each row
-// and head. Rows are rounded up by 128 for each utterance.
+// dq, dk and dv.
+int64_t LibraryAttention::gradient_bytes() const {
+  const int64_t of_row = shape_.width() * (is_half_ ? kHalfBytes : kFloatBytes);
+  return Placement::rounded(shape_.queries.num_frames() * of_row) +
+         2 * Placement::rounded(shape_.keys.num_frames() * of_row);
+}
+
+// The sum of dq in fp32, with heads rounded up, of every split; a value for each query and head.
+// Queries are rounded up by 128 for each utterance.
 int64_t LibraryAttention::flash_backward_bytes() const {
-  const Packing& packing = shape_.packing;
-  const int64_t rows = packing.num_frames() + 128 * packing.num_utterances();
+  const int64_t utterances = shape_.num_utterances();
+  const int64_t rows = shape_.queries.num_frames() + 128 * utterances;
   const int64_t head_size = flash_head_size(shape_.head_size);
-  const int64_t blocks = packing.num_utterances() * shape_.num_heads;
+  const int64_t blocks = utterances * shape_.num_heads;
   const int64_t splits =
       target_.is_deterministic ? (target_.num_sms + blocks - 1) / blocks : int64_t{1};
-  const int64_t gradient = packing.num_frames() * shape_.width() * kHalfBytes;
-  return 3 * Placement::rounded(gradient) +
-         Placement::rounded(splits * rows * shape_.num_heads * head_size * kFloatBytes) +
+  return Placement::rounded(splits * rows * shape_.num_heads * head_size * kFloatBytes) +
          Placement::rounded(rows * shape_.num_heads * kFloatBytes) + kSmallBytes;
 }
 
-// fp32: the product of y and dy, and its sum over heads twice. 16 bits: that sum once, and sums of
-// dq, dk and dv in fp32, for every utterance as long as the longest.
+// fp32: the product of y and dy, and its sum over heads twice. 16 bits: that sum once. Sums of dq,
+// dk and dv in fp32, for every utterance as long as the longest.
 int64_t LibraryAttention::efficient_backward_bytes() const {
-  const Packing& packing = shape_.packing;
-  const int64_t delta = Placement::rounded(packing.num_frames() * shape_.num_heads * kFloatBytes);
-  const int64_t rows = rounded_up(packing.max_length(), 128);
-  const int64_t of_head = 3 * rows * rounded_up(shape_.head_size, 128) * kFloatBytes;
-  const int64_t sums = Placement::rounded(packing.num_utterances() * shape_.num_heads * of_head);
+  const int64_t queries = shape_.queries.num_frames();
+  const int64_t delta = Placement::rounded(queries * shape_.num_heads * kFloatBytes);
+  const int64_t rows =
+      rounded_up(shape_.queries.max_length(), 128) + 2 * rounded_up(shape_.keys.max_length(), 128);
+  const int64_t of_head = rows * rounded_up(shape_.head_size, 128) * kFloatBytes;
+  const int64_t sums = Placement::rounded(shape_.num_utterances() * shape_.num_heads * of_head);
   if (is_half_) return delta + sums + kSmallBytes;
-  const int64_t product = Placement::rounded(packing.num_frames() * shape_.width() * kFloatBytes);
+  const int64_t product = Placement::rounded(queries * shape_.width() * kFloatBytes);
   return product + 2 * delta + sums + kSmallBytes;
 }
 
-Attention::Result LibraryAttention::forward(const at::Tensor& qkv) const {
-  const Packing& packing = shape_.packing;
-  const at::Tensor& starts = packing.device_starts();
-  const int64_t longest = packing.max_length();
-  const at::Tensor q = part_of(qkv, shape_, 0);
-  const at::Tensor k = part_of(qkv, shape_, 1);
-  const at::Tensor v = part_of(qkv, shape_, 2);
+Attention::Result LibraryAttention::forward(const AttentionOperands& in) const {
+  const Packing& queries = shape_.queries;
+  const Packing& keys = shape_.keys;
+  const at::Tensor q = as_heads(in.q, shape_);
+  const at::Tensor k = as_heads(in.k, shape_);
+  const at::Tensor v = as_heads(in.v, shape_);
+  const std::vector<int64_t> y_sizes = {queries.num_frames(), shape_.width()};
   if (is_flash_) {
     const auto [y, softmax, seed, unused, mask] = at::_flash_attention_forward(
-        q, k, v, starts, starts, longest, longest, /*dropout_p=*/0.0, /*is_causal=*/false,
-        /*return_debug_mask=*/false, /*scale=*/std::optional<double>(),
+        q, k, v, queries.device_starts(), keys.device_starts(), queries.max_length(),
+        keys.max_length(), /*dropout_p=*/0.0, /*is_causal=*/false, /*return_debug_mask=*/false,
+        /*scale=*/std::optional<double>(),
         /*window_size_left=*/is_open(shape_.left, shape_) ? -1 : shape_.left,
         /*window_size_right=*/is_open(shape_.right, shape_) ? -1 : shape_.right);
-    return {.y = y.view({qkv.size(0), shape_.width()}), .softmax = softmax};
+    return {.y = y.view(y_sizes), .softmax = softmax};
   }
   const CausalMask mask = causal_mask(shape_);
   const auto [y, softmax, seed, offset, max_q, max_k] = at::_efficient_attention_forward(
-      q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), /*bias=*/{}, starts, starts, longest, longest,
-      /*dropout_p=*/0.0, mask.type, /*compute_log_sumexp=*/true, /*scale=*/{}, /*seqlen_k=*/{},
-      mask.window);
-  return {.y = y.view({qkv.size(0), shape_.width()}), .softmax = softmax};
+      q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), /*bias=*/{}, queries.device_starts(),
+      keys.device_starts(), queries.max_length(), keys.max_length(), /*dropout_p=*/0.0, mask.type,
+      /*compute_log_sumexp=*/true, /*scale=*/{}, /*seqlen_k=*/{}, mask.window);
+  return {.y = y.view(y_sizes), .softmax = softmax};
 }
 
-at::Tensor LibraryAttention::backward(const Attention::BackwardInputs& in,
-                                      const at::Tensor& dqkv) const {
-  return is_flash_ ? flash_backward(in, dqkv) : efficient_backward(in);
+void LibraryAttention::backward(const AttentionBackward& in,
+                                const AttentionOperands& gradients) const {
+  const auto [dq, dk, dv] =
+      is_flash_ ? flash_backward(in) : efficient_backward(in, /*in_one_storage=*/false);
+  as_heads(gradients.q, shape_).copy_(dq);
+  as_heads(gradients.k, shape_).copy_(dk);
+  as_heads(gradients.v, shape_).copy_(dv);
 }
 
-at::Tensor LibraryAttention::flash_backward(const Attention::BackwardInputs& in,
-                                            const at::Tensor& dqkv) const {
-  const Packing& packing = shape_.packing;
-  const at::Tensor& starts = packing.device_starts();
-  const int64_t longest = packing.max_length();
+at::Tensor LibraryAttention::make_dqkv(const AttentionBackward& in) const {
+  const Gradients gradients = efficient_backward(in, /*in_one_storage=*/true);
+  const int64_t columns = 3 * shape_.width();
+  return gradients.dq.as_strided({in.dy.size(0), columns}, {columns, 1});
+}
+
+LibraryAttention::Gradients LibraryAttention::flash_backward(const AttentionBackward& in) const {
+  const Packing& queries = shape_.queries;
+  const Packing& keys = shape_.keys;
   // Nothing is drawn without dropout: the seed is not read.
-  const at::Tensor seed = at::empty({2}, in.qkv.options().dtype(at::kUInt64));
+  const at::Tensor seed = at::empty({2}, in.dy.options().dtype(at::kUInt64));
   const auto [dq, dk, dv] = at::_flash_attention_backward(
-      as_heads(in.dy, shape_), part_of(in.qkv, shape_, 0), part_of(in.qkv, shape_, 1),
-      part_of(in.qkv, shape_, 2), as_heads(in.y, shape_), in.softmax, starts, starts, longest,
-      longest, /*dropout_p=*/0.0, /*is_causal=*/false, seed, /*unused=*/seed,
-      /*scale=*/std::optional<double>(),
+      as_heads(in.dy, shape_), as_heads(in.in.q, shape_), as_heads(in.in.k, shape_),
+      as_heads(in.in.v, shape_), as_heads(in.y, shape_), in.softmax, queries.device_starts(),
+      keys.device_starts(), queries.max_length(), keys.max_length(), /*dropout_p=*/0.0,
+      /*is_causal=*/false, seed, /*unused=*/seed, /*scale=*/std::optional<double>(),
       /*window_size_left=*/is_open(shape_.left, shape_) ? -1 : shape_.left,
       /*window_size_right=*/is_open(shape_.right, shape_) ? -1 : shape_.right);
-  part_of(dqkv, shape_, 0).copy_(dq);
-  part_of(dqkv, shape_, 1).copy_(dk);
-  part_of(dqkv, shape_, 2).copy_(dv);
-  return dqkv;
+  return {.dq = dq, .dk = dk, .dv = dv};
 }
 
-at::Tensor LibraryAttention::efficient_backward(const Attention::BackwardInputs& in) const {
-  const Packing& packing = shape_.packing;
-  const at::Tensor& starts = packing.device_starts();
-  const int64_t longest = packing.max_length();
-  const at::Tensor seed = at::empty({}, in.qkv.options().dtype(at::kLong));
+// One split of the keys, so that sums have one order. In one storage: laid out as rows of qkv are.
+LibraryAttention::Gradients LibraryAttention::efficient_backward(const AttentionBackward& in,
+                                                                 bool in_one_storage) const {
+  const Packing& queries = shape_.queries;
+  const Packing& keys = shape_.keys;
+  const at::Tensor seed = at::empty({}, in.dy.options().dtype(at::kLong));
   const CausalMask mask = causal_mask(shape_);
-  // One split of the keys, so that sums have one order; and one storage for all three gradients,
-  // laid out as rows of qkv are.
   const auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(
-      as_heads(in.dy, shape_).unsqueeze(0), part_of(in.qkv, shape_, 0).unsqueeze(0),
-      part_of(in.qkv, shape_, 1).unsqueeze(0), part_of(in.qkv, shape_, 2).unsqueeze(0),
-      /*bias=*/{}, as_heads(in.y, shape_).unsqueeze(0), starts, starts, longest, longest,
-      in.softmax, /*dropout_p=*/0.0, seed, seed, mask.type, /*with_gradient_of_bias=*/false,
-      /*scale=*/{}, /*num_splits_key=*/1, mask.window, /*shared_storage_dqdkdv=*/true);
-  return dq.as_strided({in.qkv.size(0), in.qkv.size(1)}, {in.qkv.size(1), 1});
+      as_heads(in.dy, shape_).unsqueeze(0), as_heads(in.in.q, shape_).unsqueeze(0),
+      as_heads(in.in.k, shape_).unsqueeze(0), as_heads(in.in.v, shape_).unsqueeze(0), /*bias=*/{},
+      as_heads(in.y, shape_).unsqueeze(0), queries.device_starts(), keys.device_starts(),
+      queries.max_length(), keys.max_length(), in.softmax, /*dropout_p=*/0.0, seed, seed, mask.type,
+      /*with_gradient_of_bias=*/false, /*scale=*/{}, /*num_splits_key=*/1, mask.window,
+      /*shared_storage_dqdkdv=*/in_one_storage);
+  return {.dq = dq.squeeze(0), .dk = dk.squeeze(0), .dv = dv.squeeze(0)};
 }
 
 }  // namespace sotto::kernels::detail

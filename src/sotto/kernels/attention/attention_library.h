@@ -36,21 +36,32 @@ class LibraryAttention {
   // pads it.
   std::vector<int64_t> softmax_sizes() const;
 
-  // Bounds of what the calls allocate besides y and softmax, or dqkv.
+  // A bound of what the call allocates besides y and softmax.
   int64_t forward_bytes() const;
+  Attention::Result forward(const AttentionOperands& in) const;
+
+  // Fills the gradients with copies of those that the call allocates, which are in the bound.
   int64_t backward_bytes() const;
+  void backward(const AttentionBackward& in, const AttentionOperands& gradients) const;
 
-  Attention::Result forward(const at::Tensor& qkv) const;
-  // FlashAttention fills `dqkv`; efficient attention allocates its own, of the same bytes.
-  at::Tensor backward(const Attention::BackwardInputs& in, const at::Tensor& dqkv) const;
-
-  bool allocates_gradient() const { return !is_flash_; }
+  // Whether the call can lay out the gradients of self-attention as rows of dqkv itself, with
+  // nothing to copy. The bound is of what it allocates besides.
+  bool makes_dqkv() const { return !is_flash_; }
+  int64_t dqkv_bytes() const { return efficient_backward_bytes(); }
+  at::Tensor make_dqkv(const AttentionBackward& in) const;
 
  private:
+  struct Gradients {
+    at::Tensor dq;
+    at::Tensor dk;
+    at::Tensor dv;
+  };
+
+  int64_t gradient_bytes() const;
   int64_t flash_backward_bytes() const;
   int64_t efficient_backward_bytes() const;
-  at::Tensor flash_backward(const Attention::BackwardInputs& in, const at::Tensor& dqkv) const;
-  at::Tensor efficient_backward(const Attention::BackwardInputs& in) const;
+  Gradients flash_backward(const AttentionBackward& in) const;
+  Gradients efficient_backward(const AttentionBackward& in, bool in_one_storage) const;
 
   AttentionShape shape_;
   bool is_half_;

@@ -16,8 +16,8 @@ using simd::Lanes;
 template <class Body>
 void for_each_utterance(const AttentionShape& shape, Body body) {
   int64_t offset = 0;
-  for (int64_t utterance = 0; utterance < shape.packing.num_utterances(); ++utterance) {
-    const int64_t length = shape.length_of(utterance);
+  for (int64_t utterance = 0; utterance < shape.num_utterances(); ++utterance) {
+    const int64_t length = shape.num_queries_of(utterance);
     Work pieces;
     for (int64_t head = 0; head < shape.num_heads; ++head) {
       for_each_tile<kTile>({0, length}, [&](const Span& frames) {
@@ -172,15 +172,16 @@ void attention_plain_forward_cpu(const at::Tensor& qkv, const AttentionShape& sh
                                  const Attention::Result& result, const at::Tensor& scores) {
   with_element_type(qkv, [&](auto zero) {
     using T = decltype(zero);
+    const QkvRows<const T> packs = input_rows<T>(operands_of(qkv));
     for_each_utterance(shape, [&](int64_t offset, const Work& pieces) {
       pieces.run([&](const Piece* first, const Piece* last) {
         PlainTiles tiles;
         for (const Piece* piece = first; piece != last; ++piece) {
-          const int64_t length = shape.length_of(piece->utterance);
+          const int64_t length = shape.num_queries_of(piece->utterance);
           const int64_t matrix = piece->head * length * length;
           const PlainForward<T> forward{
               .shape = shape,
-              .head = qkv_rows(qkv.const_data_ptr<T>(), shape, *piece),
+              .head = head_rows(packs, shape, *piece),
               .y = head_rows(result.y.mutable_data_ptr<T>(), shape, *piece),
               .scores = scores.mutable_data_ptr<float>() + matrix,
               .probabilities = result.softmax.mutable_data_ptr<T>() + offset + matrix,
@@ -196,18 +197,20 @@ void attention_plain_backward_cpu(const Attention::BackwardInputs& in, const Att
                                   const at::Tensor& dqkv, const at::Tensor& scores) {
   with_element_type(in.qkv, [&](auto zero) {
     using T = decltype(zero);
+    const QkvRows<const T> packs = input_rows<T>(operands_of(in.qkv));
+    const QkvRows<T> gradients = output_rows<T>(operands_of(dqkv));
     for_each_utterance(shape, [&](int64_t offset, const Work& pieces) {
       const auto run = [&](auto body) {
         pieces.run([&](const Piece* first, const Piece* last) {
           PlainTiles tiles;
           for (const Piece* piece = first; piece != last; ++piece) {
-            const int64_t length = shape.length_of(piece->utterance);
+            const int64_t length = shape.num_queries_of(piece->utterance);
             const int64_t matrix = piece->head * length * length;
             const PlainBackward<T> backward{
                 .shape = shape,
-                .head = qkv_rows(in.qkv.const_data_ptr<T>(), shape, *piece),
+                .head = head_rows(packs, shape, *piece),
                 .dy = head_rows(in.dy.const_data_ptr<T>(), shape, *piece),
-                .gradient = qkv_rows(dqkv.mutable_data_ptr<T>(), shape, *piece),
+                .gradient = head_rows(gradients, shape, *piece),
                 .d_scores = scores.mutable_data_ptr<float>() + matrix,
                 .probabilities = in.softmax.const_data_ptr<T>() + offset + matrix,
                 .d_bias = scores_of(bias_gradient_of<T>(shape), shape, *piece)};

@@ -52,10 +52,12 @@ struct Part {
 template <class Body>
 void for_each_part(const AttentionShape& shape, Body body) {
   int64_t first = 0;
-  for (int64_t u = 0; u < shape.packing.num_utterances(); ++u) {
-    const int64_t length = shape.length_of(u);
-    body(Part{
-        .shape = shape, .start = shape.start_of(u), .length = length, .first_probability = first});
+  for (int64_t u = 0; u < shape.num_utterances(); ++u) {
+    const int64_t length = shape.num_queries_of(u);
+    body(Part{.shape = shape,
+              .start = shape.first_query_of(u),
+              .length = length,
+              .first_probability = first});
     first += shape.num_heads * length * length;
   }
 }

@@ -1,6 +1,8 @@
 // What a call of attention is about. Internal to the kernel.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -17,9 +19,42 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
+// What each row of a pack has of q, k or v, or of a gradient: D columns of a tensor, one head
+// beside the other.
+struct HeadColumns {
+  const at::Tensor& rows;
+  int64_t first_column;
+};
+
+// q [N, D], k and v [M, D], or their gradients, wherever they lie.
+struct AttentionOperands {
+  HeadColumns q;
+  HeadColumns k;
+  HeadColumns v;
+};
+
+// Those of self-attention in one tensor [N, 3 D], and those of cross-attention in two, [N, D] and
+// [M, 2 D].
+inline AttentionOperands operands_of(const at::Tensor& qkv) {
+  const int64_t width = qkv.size(1) / 3;
+  return {.q = {qkv, 0}, .k = {qkv, width}, .v = {qkv, 2 * width}};
+}
+inline AttentionOperands operands_of(const at::Tensor& q, const at::Tensor& kv) {
+  return {.q = {q, 0}, .k = {kv, 0}, .v = {kv, q.size(1)}};
+}
+
+// What backward reads.
+struct AttentionBackward {
+  const at::Tensor& dy;  // [N, D]
+  AttentionOperands in;
+  const at::Tensor& y;        // [N, D]
+  const at::Tensor& softmax;  // the logsumexp as forward made it
+};
+
 // What a call is about, with the window as two numbers.
 struct AttentionShape {
-  const Packing& packing;
+  const Packing& queries;
+  const Packing& keys;  // the same utterances; in self-attention the same pack
   int64_t num_heads;
   int64_t head_size;
   int64_t left;
@@ -27,34 +62,64 @@ struct AttentionShape {
   const Attention::Bias* bias = nullptr;  // absent: nothing is added to the scores
 
   int64_t width() const { return num_heads * head_size; }
-  int64_t length_of(int64_t utterance) const {
-    return packing.lengths()[static_cast<size_t>(utterance)];
+  int64_t num_utterances() const { return queries.num_utterances(); }
+  int64_t num_queries_of(int64_t utterance) const {
+    return queries.lengths()[static_cast<size_t>(utterance)];
   }
-  int64_t start_of(int64_t utterance) const {
-    return packing.starts()[static_cast<size_t>(utterance)];
+  int64_t num_keys_of(int64_t utterance) const {
+    return keys.lengths()[static_cast<size_t>(utterance)];
   }
+  // The rows where they begin in their packs.
+  int64_t first_query_of(int64_t utterance) const {
+    return queries.starts()[static_cast<size_t>(utterance)];
+  }
+  int64_t first_key_of(int64_t utterance) const {
+    return keys.starts()[static_cast<size_t>(utterance)];
+  }
+  // No utterance has more queries than this, or more keys.
+  int64_t max_length() const { return std::max(queries.max_length(), keys.max_length()); }
 
   // Null where it is not wanted.
   const at::Tensor* bias_gradient() const { return bias == nullptr ? nullptr : bias->gradient; }
 
-  // Scores of the utterances before this one, [H, T_u, T_u] each: where its own begin among all.
+  // Scores of the utterances before this one, a row a query: where its own begin among all.
   int64_t scores_before(int64_t utterance) const {
     int64_t count = 0;
-    for (int64_t u = 0; u < utterance; ++u) count += num_heads * length_of(u) * length_of(u);
+    for (int64_t u = 0; u < utterance; ++u) count += num_heads * num_queries_of(u) * num_keys_of(u);
     return count;
   }
+  int64_t num_scores() const { return scores_before(num_utterances()); }
   // Whether there is an utterance in which a query does not see all keys.
-  bool has_window() const { return std::min(left, right) < packing.max_length() - 1; }
+  bool has_window() const { return std::min(left, right) < max_length() - 1; }
 
-  // Keys that at least one of the queries sees, and queries that see at least one of the keys.
-  Span keys_of(const Span& queries, int64_t length) const {
-    return {std::max<int64_t>(0, queries.begin - left), std::min(length, queries.end + right)};
+  // Pairs of a query and a key that it sees.
+  int64_t num_pairs() const {
+    int64_t pairs = 0;
+    for (int64_t u = 0; u < num_utterances(); ++u) {
+      const int64_t length = num_queries_of(u);
+      pairs += has_window()
+                   ? length + pairs_on_one_side(length, left) + pairs_on_one_side(length, right)
+                   : length * num_keys_of(u);
+    }
+    return pairs;
   }
-  Span queries_of(const Span& keys, int64_t length) const {
-    return {std::max<int64_t>(0, keys.begin - right), std::min(length, keys.end + left)};
+  // Those of self-attention with the key at most `reach` frames to one side of the query.
+  static int64_t pairs_on_one_side(int64_t length, int64_t reach) {
+    const int64_t most = std::min(reach, length - 1);
+    return most * length - most * (most + 1) / 2;
   }
-  bool all_see_all(const Span& queries, const Span& keys) const {
-    return keys.begin >= queries.end - 1 - left && keys.end - 1 <= queries.begin + right;
+
+  // Keys that at least one of the queries sees, and queries that see at least one of the keys, of
+  // as many as the utterance has.
+  Span keys_seen_by(const Span& some, int64_t num_keys) const {
+    return {std::max<int64_t>(0, some.begin - left), std::min(num_keys, some.end + right)};
+  }
+  Span queries_that_see(const Span& some, int64_t num_queries) const {
+    return {std::max<int64_t>(0, some.begin - right), std::min(num_queries, some.end + left)};
+  }
+  bool all_see_all(const Span& some_queries, const Span& some_keys) const {
+    return some_keys.begin >= some_queries.end - 1 - left &&
+           some_keys.end - 1 <= some_queries.begin + right;
   }
 };
 

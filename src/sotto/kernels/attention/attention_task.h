@@ -7,21 +7,35 @@
 
 namespace sotto::kernels {
 
+// q, k or v of all heads, or a gradient: a row for each frame, some elements apart.
+struct CudaHeadRows {
+  void* first = nullptr;
+  int64_t stride = 0;
+};
+
+// q has the rows of the queries, k and v those of the keys.
+struct CudaAttentionOperands {
+  CudaHeadRows q;
+  CudaHeadRows k;
+  CudaHeadRows v;
+};
+
 struct CudaAttentionTask {
-  CudaArray qkv;               // [N, 3 D]
-  CudaArray y;                 // [N, D]
+  CudaAttentionOperands in;
+  CudaArray y;                 // [N, D], of the type of all
   float* logsumexp = nullptr;  // [H, N]
-  CudaPack pack;
+  CudaPack queries;
+  CudaPack keys;  // of the same utterances
   int64_t num_heads = 1;
   int64_t head_size = 1;
   int64_t left = 0;
   int64_t right = 0;
-  CudaArray bias;  // [sum over utterances of H T_u T_u]; without data: none
+  CudaArray bias;  // for each utterance [H, queries, keys]; without data: none
 };
 
 struct CudaAttentionGradients {
-  CudaArray dy;            // [N, D]
-  CudaArray dqkv;          // [N, 3 D]
+  CudaArray dy;  // [N, D]
+  CudaAttentionOperands out;
   CudaArray d_bias;        // shape of bias; without data: not wanted
   float* delta = nullptr;  // [H, N], workspace
 };

@@ -60,7 +60,7 @@ struct alignas(64) ScoreTile {
 };
 
 // A row for each frame of an utterance: one head of q, k, v, y or of a gradient; or some columns of
-// its scores.
+// its scores. Or a row for each frame of a pack, with all heads.
 template <class T>
 struct Rows {
   T* first;
@@ -70,28 +70,36 @@ struct Rows {
   T* row(int64_t frame) const { return first + frame * stride; }
 };
 
-// The head of a piece in a tensor [N, D], or its q, k and v in one [N, 3 D].
+// One head in the rows of all heads of a pack, from a row of the pack on.
 template <class T>
-Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
-  const int64_t width = shape.width();
-  return {.first = x + shape.start_of(piece.utterance) * width + piece.head * shape.head_size,
-          .stride = width,
+Rows<T> head_from(const Rows<T>& pack, int64_t row, const AttentionShape& shape,
+                  const Piece& piece) {
+  return {.first = pack.row(row) + piece.head * shape.head_size,
+          .stride = pack.stride,
           .width = shape.head_size};
 }
 
-// The [T, T] of a piece's head in a tensor that holds one for each head of each utterance, as a
-// bias does; null where there is no such tensor.
+// The head of a piece in a tensor [N, D] with a row for each query.
+template <class T>
+Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
+  const Rows<T> pack{.first = x, .stride = shape.width(), .width = shape.width()};
+  return head_from(pack, shape.first_query_of(piece.utterance), shape, piece);
+}
+
+// The [queries, keys] of a piece's head in a tensor that holds one for each head of each utterance,
+// as a bias does; null where there is no such tensor.
 template <class T>
 T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
   if (of_all == nullptr) return nullptr;
-  const int64_t length = shape.length_of(piece.utterance);
-  return of_all + shape.scores_before(piece.utterance) + piece.head * length * length;
+  const int64_t of_head =
+      shape.num_queries_of(piece.utterance) * shape.num_keys_of(piece.utterance);
+  return of_all + shape.scores_before(piece.utterance) + piece.head * of_head;
 }
 
-// The columns `keys` of one head's [T, T].
+// Some columns of one head's [queries, keys].
 template <class T>
-Rows<T> columns_of(T* scores, int64_t length, const Span& keys) {
-  return {.first = scores + keys.begin, .stride = length, .width = keys.size()};
+Rows<T> columns_of(T* scores, int64_t num_keys, const Span& keys) {
+  return {.first = scores + keys.begin, .stride = num_keys, .width = keys.size()};
 }
 
 template <class T>
@@ -101,13 +109,35 @@ struct QkvRows {
   Rows<T> v;
 };
 
+// The rows of whole packs: those that are read, and those that are written.
 template <class T>
-QkvRows<T> qkv_rows(T* qkv, const AttentionShape& shape, const Piece& piece) {
-  const int64_t width = shape.width();
-  T* first = qkv + shape.start_of(piece.utterance) * 3 * width + piece.head * shape.head_size;
-  return {.q = {first, 3 * width, shape.head_size},
-          .k = {first + width, 3 * width, shape.head_size},
-          .v = {first + 2 * width, 3 * width, shape.head_size}};
+Rows<const T> input_rows(const HeadColumns& x) {
+  const int64_t stride = x.rows.size(1);
+  return {.first = x.rows.const_data_ptr<T>() + x.first_column, .stride = stride, .width = stride};
+}
+template <class T>
+QkvRows<const T> input_rows(const AttentionOperands& in) {
+  return {.q = input_rows<T>(in.q), .k = input_rows<T>(in.k), .v = input_rows<T>(in.v)};
+}
+template <class T>
+Rows<T> output_rows(const HeadColumns& x) {
+  const int64_t stride = x.rows.size(1);
+  return {
+      .first = x.rows.mutable_data_ptr<T>() + x.first_column, .stride = stride, .width = stride};
+}
+template <class T>
+QkvRows<T> output_rows(const AttentionOperands& out) {
+  return {.q = output_rows<T>(out.q), .k = output_rows<T>(out.k), .v = output_rows<T>(out.v)};
+}
+
+// The head of a piece in the rows of whole packs.
+template <class T>
+QkvRows<T> head_rows(const QkvRows<T>& packs, const AttentionShape& shape, const Piece& piece) {
+  const int64_t query = shape.first_query_of(piece.utterance);
+  const int64_t key = shape.first_key_of(piece.utterance);
+  return {.q = head_from(packs.q, query, shape, piece),
+          .k = head_from(packs.k, key, shape, piece),
+          .v = head_from(packs.v, key, shape, piece)};
 }
 
 // tile = rows times `scale`, zeros in the padding.
