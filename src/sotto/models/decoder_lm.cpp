@@ -5,9 +5,6 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/kernels/elementwise/cast.h"
-#include "sotto/kernels/elementwise/dropout.h"
-#include "sotto/kernels/elementwise/embedding.h"
 #include "sotto/models/families.h"
 #include "sotto/models/option_checks.h"
 
@@ -17,14 +14,7 @@ namespace {
 
 using device::MomentScope;
 using device::Phase;
-using kernels::Dropout;
-using kernels::Embedding;
 using nn::Context;
-
-// What tables of tokens begin with.
-constexpr double kTableDeviation = 0.02;
-
-constexpr int64_t kEmbeddingDropout = 0;
 
 nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
   return {.width = options.width,
@@ -51,8 +41,9 @@ kernels::CrossEntropy::Options loss_options(const DecoderLmOptions& options, con
 }
 
 nn::ParameterSpec table_spec(std::string name, const DataShape& shape, int64_t width) {
-  return {
-      .name = std::move(name), .shape = {shape.vocabulary, width}, .deviation = kTableDeviation};
+  return {.name = std::move(name),
+          .shape = {shape.vocabulary, width},
+          .deviation = nn::TokenEmbedding::kDeviation};
 }
 
 Outline outline_of(const DecoderLmOptions& options) {
@@ -82,9 +73,9 @@ Family decoder_lm_family() {
        .task = kLanguageModelling,
        .example = "configs/lm.yaml",
        .presets = {{.name = "decoder-lm"}},
-       .describe = describe_decoder_lm,
        .make = make_network<DecoderLm, Options>,
        .keep_one_layer = [](Options& options) { options.layers = 1; },
+       .describe = describe_decoder_lm,
        .check_row_tokens = check_decoder_lm_rows,
        .loss_rows = [](Options& options) -> int64_t& { return options.loss_rows; }});
 }
@@ -119,13 +110,15 @@ DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,
                      const nn::ParameterAllocation& allocation, at::ScalarType compute)
     : Model(outline_of(options)),
       options_(options),
-      compute_(compute),
       table_(store_.declare(table_spec("embedding.weight", shape, options.width))),
       output_(options.tied ? table_
                            : store_.declare(table_spec("head.weight", shape, options.width))),
-      positions_(
-          store_, "positions",
-          {.kind = options.positions, .width = options.width, .max_frames = options.max_tokens}),
+      embedding_(store_, table_, "positions",
+                 {.positions = {.kind = options.positions,
+                                .width = options.width,
+                                .max_frames = options.max_tokens},
+                  .dropout = options.dropout,
+                  .compute = compute}),
       blocks_(store_, "layers", {.block = block_options(options)}),
       head_(store_, "head", output_,
             {.width = options.width,
@@ -147,12 +140,7 @@ void DecoderLm::backward(const data::MicroBatch& batch, const nn::StepContext& s
   const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
   at::Tensor dx = head_.backward(context, tape);
   dx = blocks_.backward(std::move(dx), context, tape);
-  const MomentScope moment(context.moment(Phase::kBackward));
-  Dropout::apply(dx, batch.packing, context.dropout(kEmbeddingDropout, options_.dropout));
-  positions_.accumulate(dx, batch.packing);
-  nn::GradientSum gradient(table_);
-  Embedding::backward(dx, batch.values, gradient.sum());
-  gradient.add();
+  embedding_.backward(std::move(dx), batch.values, context);
 }
 
 Recognition DecoderLm::recognise(const data::MicroBatch& batch) {
@@ -170,15 +158,7 @@ at::Tensor DecoderLm::logits(const data::MicroBatch& batch) {
 at::Tensor DecoderLm::decode(const data::MicroBatch& batch, const nn::StepContext& step,
                              nn::Tape& tape) const {
   const Context context{.step = step, .packing = batch.packing, .layer = head_tape()};
-  at::Tensor x;
-  {
-    const MomentScope moment(context.moment(Phase::kForward));
-    x = Embedding::forward(batch.values, table_.value);
-    if (x.scalar_type() != compute_) x = kernels::Cast::to(x, compute_);
-    positions_.add(x, batch.packing);
-    Dropout::apply(x, batch.packing, context.dropout(kEmbeddingDropout, options_.dropout));
-  }
-  return blocks_.forward(std::move(x), context, tape);
+  return blocks_.forward(embedding_.forward(batch.values, context), context, tape);
 }
 
 }  // namespace sotto::models

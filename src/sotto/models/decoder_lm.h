@@ -9,7 +9,7 @@
 #include "sotto/core/config/options.h"
 #include "sotto/models/model.h"
 #include "sotto/nn/lm_head.h"
-#include "sotto/nn/positions.h"
+#include "sotto/nn/token_embedding.h"
 #include "sotto/nn/transformer_stack.h"
 
 namespace sotto::models {
@@ -65,11 +65,10 @@ class DecoderLm : public Model {
   int64_t head_tape() const { return num_layers(); }
 
   DecoderLmOptions options_;
-  at::ScalarType compute_;
   nn::ParameterStore store_;
   nn::Parameter& table_;   // [V, D]
   nn::Parameter& output_;  // [V, D]; the table where the two are tied
-  nn::Positions positions_;
+  nn::TokenEmbedding embedding_;
   nn::TransformerStack blocks_;
   nn::LmHead head_;
 };

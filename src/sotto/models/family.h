@@ -9,6 +9,8 @@
 // families.cpp lists all of them; docs/adding_a_model.md shows how to add one.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <any>
 #include <cstdint>
@@ -75,12 +77,12 @@ struct FamilySpec {
   std::string_view example;
   // At least one; names are unique among all families.
   std::vector<Preset> presets;
-  // What it is, for model cards.
-  std::string (*describe)(const Options&, const DataShape&);
   std::unique_ptr<Model> (*make)(const Options&, const DataShape&, const nn::ParameterAllocation&,
                                  at::ScalarType compute);
   // Makes it the same network with one layer.
   void (*keep_one_layer)(Options&);
+  // What it is, for model cards; absent: its name.
+  std::string (*describe)(const Options&, const DataShape&) = nullptr;
   // Of waveforms, in Hz; absent where it reads none.
   int64_t (*sample_rate)(const Options&) = nullptr;
   // The fewest samples or stored frames that give a frame; absent: 1.
@@ -157,7 +159,8 @@ Family make_family(FamilySpec<Options> spec) {
   family.pretrained = [=](std::string_view name) { return preset(name).pretrained; };
   family.group = [=](std::any& any) { return as_group(changed(any)); };
   family.describe = [=](const std::any& any, const DataShape& shape) {
-    return spec.describe(of(any), shape);
+    if (spec.describe) return spec.describe(of(any), shape);
+    return fmt::format("A network of the family {}", spec.name);
   };
   family.make = [=](const std::any& any, const DataShape& shape,
                     const nn::ParameterAllocation& allocation, at::ScalarType compute) {

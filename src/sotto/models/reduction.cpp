@@ -24,4 +24,10 @@ std::vector<float> utterance_weights(Reduction reduction, std::span<const int64_
   return weights;
 }
 
+std::vector<float> scaled(std::span<const float> weights, double by) {
+  std::vector<float> products;
+  for (const float weight : weights) products.push_back(weight * static_cast<float>(by));
+  return products;
+}
+
 }  // namespace sotto::models

@@ -20,4 +20,7 @@ enum class Reduction {
 // with PyTorch's zero_infinity: a weight follows from the lengths alone.
 std::vector<float> utterance_weights(Reduction reduction, std::span<const int64_t> label_lengths);
 
+// The weights multiplied by that of a term of the loss.
+std::vector<float> scaled(std::span<const float> weights, double by);
+
 }  // namespace sotto::models

@@ -106,9 +106,9 @@ Family transformer_ctc_family() {
        .example = "configs/transformer_ctc.yaml",
        .presets = {preset_of("tiny", {.layers = 4, .width = 144, .heads = 4, .hidden = 576}),
                    preset_of("small", {.layers = 8, .width = 256, .heads = 4, .hidden = 1024})},
-       .describe = describe_transformer_ctc,
        .make = make_network<TransformerCtc, Options>,
        .keep_one_layer = [](Options& options) { options.layers = 1; },
+       .describe = describe_transformer_ctc,
        .sample_rate = [](const Options& options) { return options.features.sample_rate; },
        .min_rows =
            [](const Options& options, int64_t feature_dim) {
@@ -191,7 +191,7 @@ data::ItemSize TransformerCtc::size_of(const data::ExampleSize& item) const {
 Losses TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
                                std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);
-  const Context context{.step = step, .packing = tape.packings().back(), .layer = head_layer()};
+  const Context context = tape.context(step, head_layer());
   return ctc_losses(
       head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape));
 }

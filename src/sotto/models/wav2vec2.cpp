@@ -124,7 +124,7 @@ Wav2Vec2::Wav2Vec2(const Wav2Vec2Options& options, const DataShape& shape,
 Losses Wav2Vec2::forward(const data::MicroBatch& batch, const nn::StepContext& step,
                          std::span<const float> weights, nn::Tape& tape) {
   at::Tensor x = encode(batch, step, tape);
-  const Context context{.step = step, .packing = tape.packings().back(), .layer = tape_of(kHead)};
+  const Context context = tape.context(step, tape_of(kHead));
   return ctc_losses(
       head_.forward(std::move(x), {.labels = batch.labels, .weights = weights}, context, tape));
 }

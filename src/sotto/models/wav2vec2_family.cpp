@@ -69,11 +69,11 @@ Family wav2vec2_family() {
        .presets = {older_preset("wav2vec2-base", kBase), older_preset("wav2vec2-large", kLarge),
                    stable_preset("wav2vec2-large-lv60", kLarge), xls_r_preset("xls-r-300m", kLarge),
                    xls_r_preset("xls-r-1b", k1B), xls_r_preset("xls-r-2b", k2B)},
+       .make = make_network<Wav2Vec2, Options>,
+       .keep_one_layer = keep_one_wav2vec2_layer,
        .describe = [](const Options&, const DataShape&) -> std::string {
          return "A wav2vec 2.0 network with a CTC head";
        },
-       .make = make_network<Wav2Vec2, Options>,
-       .keep_one_layer = keep_one_wav2vec2_layer,
        .sample_rate = [](const Options& options) { return options.sample_rate; },
        .min_rows =
            [](const Options& options, int64_t) {

@@ -8,6 +8,7 @@
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/base/packing.h"
 #include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/nn/shared_result.h"
 
 namespace sotto::nn {
 
@@ -42,11 +43,13 @@ struct Context {
   int64_t layer = 0;
   // A frozen layer has no backward, and keeps nothing for it.
   bool is_frozen = false;
+  // For cross-attention: the pack it looks at.
+  const SeenPack* seen = nullptr;
 
   bool has_backward() const { return step.is_training && !is_frozen; }
 
-  Context at_layer(int64_t number) const { return {step, packing, number}; }
-  Context at_frozen_layer(int64_t number) const { return {step, packing, number, true}; }
+  Context at_layer(int64_t number) const { return {step, packing, number, false, seen}; }
+  Context at_frozen_layer(int64_t number) const { return {step, packing, number, true, seen}; }
 
   // The dropout at one of up to kPlacesALayer places of this layer.
   static constexpr int64_t kPlacesALayer = 8;
@@ -62,5 +65,12 @@ struct Context {
     return {.phase = phase, .micro_batch = step.micro_batch, .layer = layer};
   }
 };
+
+// dy [N, D] under a mask: a new tensor, because the residual connection needs dy as it is; dy
+// itself where nothing is dropped.
+inline at::Tensor dropped_gradient(const at::Tensor& dy, const Context& context,
+                                   const kernels::Dropout::Mask& mask) {
+  return mask.probability > 0.0 ? kernels::Dropout::applied(dy, context.packing, mask) : dy;
+}
 
 }  // namespace sotto::nn

@@ -26,7 +26,9 @@
 #include "sotto/core/config/options.h"
 #include "sotto/core/error.h"
 #include "sotto/kernels/base/packing.h"
+#include "sotto/nn/context.h"
 #include "sotto/nn/host_tape.h"
+#include "sotto/nn/shared_result.h"
 
 namespace sotto::nn {
 
@@ -120,12 +122,21 @@ class Tape {
   void put_packings(std::vector<kernels::Packing> packings) { packings_ = std::move(packings); }
   const std::vector<kernels::Packing>& packings() const { return packings_; }
 
+  // The context of a layer that works on the last of them.
+  Context context(const StepContext& step, int64_t layer) const {
+    return {.step = step, .packing = packings_.back(), .layer = layer};
+  }
+  // What several layers read: an encoder's result, on the last of the packs.
+  SharedResult& shared() { return shared_; }
+  SeenPack seen() { return {.packing = packings_.back(), .result = shared_}; }
+
   int64_t num_open() const { return static_cast<int64_t>(layers_.size()); }
 
  private:
   std::vector<Tier> tiers_;
   HostTape* host_;
   std::vector<kernels::Packing> packings_;
+  SharedResult shared_;
   std::map<int64_t, LayerTape> layers_;
 };
 

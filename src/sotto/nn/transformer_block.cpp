@@ -27,7 +27,8 @@ enum Slot : size_t {
   kHidden,
   kActivated,
   kSum,
-  kNumSlots
+  kCross,
+  kNumSlots = kCross + CrossAttention::kSlots.size()
 };
 
 // In the order of Slot. `norms` and those after it let the norms go as well, `ffn` and those after
@@ -42,12 +43,18 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     {.name = "hidden", .dropped_from = Tier::kFfn},
     {.name = "activated", .dropped_from = Tier::kNorms},
     {.name = "sum", .dropped_from = Tier::kBlock},  // post-norm: what norm2 normalises
+    CrossAttention::kSlots[0],
+    CrossAttention::kSlots[1],
+    CrossAttention::kSlots[2],
+    CrossAttention::kSlots[3],
+    CrossAttention::kSlots[4],
 }};
 
 // Places of dropout in a block.
 constexpr int64_t kAttentionDropout = 0;
 constexpr int64_t kActivationDropout = 1;
 constexpr int64_t kFfnDropout = 2;
+constexpr int64_t kCrossDropout = 3;
 
 double result_deviation(int64_t inputs, const TransformerBlockOptions& options) {
   if (options.deviation > 0.0) return options.deviation;
@@ -55,10 +62,17 @@ double result_deviation(int64_t inputs, const TransformerBlockOptions& options) 
          std::sqrt(static_cast<double>(inputs) * 2.0 * static_cast<double>(options.num_layers));
 }
 
-// dy under a mask: a new tensor, because the residual connection needs dy as it is; dy itself where
-// nothing is dropped.
-at::Tensor masked(const at::Tensor& dy, const Context& context, const Dropout::Mask& mask) {
-  return mask.probability > 0.0 ? Dropout::applied(dy, context.packing, mask) : dy;
+CrossAttentionOptions cross_options(const TransformerBlockOptions& options) {
+  return {.width = options.width,
+          .seen_width = options.seen_width,
+          .num_heads = options.attention.num_heads,
+          .dropout = options.dropout,
+          .norm = options.norm,
+          .norm_epsilon = options.norm_epsilon,
+          .deviation = options.deviation,
+          .result_deviation = result_deviation(options.width, options),
+          .first_slot = kCross,
+          .dropout_place = kCrossDropout};
 }
 
 }  // namespace
@@ -73,7 +87,11 @@ TransformerBlock::TransformerBlock(ParameterStore& store, const std::string& nam
       norm2_(store, name + ".norm2", options.width, options.norm, options.norm_epsilon),
       ffn1_(store, name + ".ffn.in", options.width, options.hidden, options.deviation),
       ffn2_(store, name + ".ffn.out", options.hidden, options.width,
-            result_deviation(options.hidden, options)) {}
+            result_deviation(options.hidden, options)) {
+  if (options.seen_width == 0) return;
+  SOTTO_ASSERT(options.norm_first, "cross-attention in a block with norms after its parts");
+  cross_.emplace(store, name + ".cross", cross_options(options));
+}
 
 at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape& tapes) const {
   const MomentScope moment(context.moment(Phase::kForward));
@@ -150,7 +168,12 @@ const LayerTape::Tensors& TransformerBlock::normed_middle(const Context& context
                                                           LayerTape& tape) const {
   const Norm& norm = options_.norm_first ? norm2_ : norm1_;
   return tape.get(options_.norm_first ? kNorm2 : kNorm1,
-                  [&] { return norm.forward(middle(context, tape)); });
+                  [&] { return norm.forward(crossed(context, tape)); });
+}
+
+const at::Tensor& TransformerBlock::crossed(const Context& context, LayerTape& tape) const {
+  const auto before = [&]() -> const at::Tensor& { return middle(context, tape); };
+  return cross_ ? cross_->result(before, context, tape) : before();
 }
 
 const at::Tensor& TransformerBlock::hidden(const Context& context, LayerTape& tape) const {
@@ -180,9 +203,10 @@ at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const 
   at::Tensor result = ffn2_.forward(activated(context, tape));
   tape.settle(kActivated);
   ResidualAdd::accumulate_dropped(
-      result, options_.norm_first ? middle(context, tape) : normed_middle(context, tape).front(),
+      result, options_.norm_first ? crossed(context, tape) : normed_middle(context, tape).front(),
       context.packing, context.dropout(kFfnDropout, options_.dropout));
   if (!options_.norm_first) tape.settle(kNorm1);
+  if (cross_) cross_->settle(tape);
   tape.settle(kMiddle);
   return result;
 }
@@ -192,7 +216,8 @@ at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const C
   // First what is computed again: the norm that it needs on the way leaves a gap of just the size
   // that the masked gradient takes.
   const at::Tensor& activation = activated(context, tape);
-  at::Tensor d_result = masked(dy, context, context.dropout(kFfnDropout, options_.dropout));
+  at::Tensor d_result =
+      dropped_gradient(dy, context, context.dropout(kFfnDropout, options_.dropout));
   ffn2_.accumulate(d_result, activation);
   tape.release(kActivated);
   at::Tensor d_hidden = ffn2_.input_gradient(d_result);  // [N, H]
@@ -213,7 +238,8 @@ at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Cont
                                                 LayerTape& tape) const {
   const at::Tensor& qkv_rows = qkv(tape);  // first, as above
   const Tensors& kept = attention(context, tape);
-  at::Tensor d_result = masked(dy, context, context.dropout(kAttentionDropout, options_.dropout));
+  at::Tensor d_result =
+      dropped_gradient(dy, context, context.dropout(kAttentionDropout, options_.dropout));
   out_.accumulate(d_result, kept.front());
   at::Tensor d_attention = out_.input_gradient(d_result);  // [N, D]
   d_result.reset();
@@ -233,10 +259,15 @@ at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& c
                                                  LayerTape& tape) const {
   Tensors normed;
   at::Tensor d_normed = feed_forward_backward(dy, context, tape, normed);
-  at::Tensor d_middle = norm2_.backward(d_normed, middle(context, tape), normed, &dy);
+  at::Tensor d_middle = norm2_.backward(d_normed, crossed(context, tape), normed, &dy);
   d_normed.reset();
   dy.reset();
   normed.clear();
+  if (cross_) {
+    cross_->release(tape);
+    d_middle = cross_->backward(
+        d_middle, [&]() -> const at::Tensor& { return middle(context, tape); }, context, tape);
+  }
   tape.release(kMiddle);
 
   at::Tensor d_input = attention_backward(d_middle, context, tape);

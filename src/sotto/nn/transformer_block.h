@@ -4,18 +4,21 @@
 //   pre-norm    m = x + drop(Wo attention(norm1(x)))     y = m + drop(W2 act(W1 norm2(m)))
 //   post-norm   m = x + drop(Wo attention(x)), n = norm1(m)     y = norm2(n + drop(W2 act(W1 n)))
 //
+// A pre-norm block may look at another pack between its two parts (cross_attention.h).
 // What a tier keeps is listed at the slots in transformer_block.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sotto/kernels/attention/attention.h"
 #include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/nn/activation.h"
 #include "sotto/nn/context.h"
+#include "sotto/nn/cross_attention.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"
 #include "sotto/nn/parameters.h"
@@ -35,6 +38,8 @@ struct TransformerBlockOptions {
   // 0: the kind's usual one.
   double norm_epsilon = 0.0;
   bool norm_first = true;
+  // Width of the rows of another pack that it looks at; 0: it looks at none.
+  int64_t seen_width = 0;
   // Results of both parts begin smaller by 1 / sqrt(2 layers), so that the sum over all layers does
   // not grow with their number.
   int64_t num_layers = 1;
@@ -57,10 +62,12 @@ class TransformerBlock {
   using Tensors = LayerTape::Tensors;
 
   // Each slot from those before it: what forward and recomputation share.
-  const at::Tensor& attention_input(LayerTape& tape) const;                     // [N, D]
-  const at::Tensor& qkv(LayerTape& tape) const;                                 // [N, 3 D]
-  const Tensors& attention(const Context& context, LayerTape& tape) const;      // y, softmax
-  const at::Tensor& middle(const Context& context, LayerTape& tape) const;      // [N, D]
+  const at::Tensor& attention_input(LayerTape& tape) const;                 // [N, D]
+  const at::Tensor& qkv(LayerTape& tape) const;                             // [N, 3 D]
+  const Tensors& attention(const Context& context, LayerTape& tape) const;  // y, softmax
+  const at::Tensor& middle(const Context& context, LayerTape& tape) const;  // [N, D]
+  // What the feed-forward part adds to: the middle, or what cross-attention made of it.
+  const at::Tensor& crossed(const Context& context, LayerTape& tape) const;     // [N, D]
   const Tensors& normed_middle(const Context& context, LayerTape& tape) const;  // y, statistics
   const at::Tensor& hidden(const Context& context, LayerTape& tape) const;      // [N, H]
   const at::Tensor& activated(const Context& context, LayerTape& tape) const;   // [N, H]
@@ -86,6 +93,7 @@ class TransformerBlock {
   Norm norm2_;
   Linear ffn1_;
   Linear ffn2_;
+  std::optional<CrossAttention> cross_;
 };
 
 }  // namespace sotto::nn

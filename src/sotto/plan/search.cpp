@@ -215,13 +215,27 @@ Way Search::way_of(const Candidate& candidate) {
   return way;
 }
 
-// The first tier for all layers that fits, from that of `from` on; or for all but the last, of
-// which what is kept is needed at once: to compute it again, or to carry it away, may take more.
+// Steps inside a tier, beside its last, at which less memory may be needed than at those around
+// them. What the last layer keeps is needed at once: to compute it again, or to carry it away, may
+// take more. And of unlike stacks one may need the next tier, and another lose by it.
+std::vector<int64_t> Search::marks_in_tier() const {
+  const std::vector<models::NetworkLayer>& layers = dry_.model().outline().layers;
+  std::vector<int64_t> marks = {std::ssize(layers) - 1};
+  for (size_t layer = 1; layer < layers.size(); ++layer)
+    if (layers[layer].stack != layers[layer - 1].stack)
+      marks.push_back(static_cast<int64_t>(layer));
+  return marks;
+}
+
+// The first tier for all layers that fits, from that of `from` on; or up to a mark.
 std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
                                                     const train::StepBudget& budget) {
   const int64_t layers = dry_.model().num_tapes();
-  for (const int64_t first : {from.row_step, from.row_step + layers - 1}) {
-    for (int64_t row_step = first; row_step < num_row_steps(); row_step += layers) {
+  std::vector<int64_t> offsets = {0};
+  for (const int64_t mark : marks_in_tier()) offsets.push_back(mark);
+  for (const int64_t offset : offsets) {
+    for (int64_t row_step = from.row_step + offset; row_step < num_row_steps();
+         row_step += layers) {
       const Candidate candidate{.limits = from.limits, .row_step = row_step};
       if (fits(candidate, budget)) return candidate;
     }
@@ -335,6 +349,7 @@ bool Search::has_items_alone() const {
 Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
   Candidate least{.limits = limits};
   const int64_t layers = dry_.model().num_tapes();
+  const std::vector<int64_t> marks = marks_in_tier();
   const auto look_at = [&](int64_t row_step) {
     const Candidate candidate{.limits = limits, .row_step = row_step};
     const device::MemoryReport &report = memory_of(candidate), &best = memory_of(least);
@@ -343,7 +358,7 @@ Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
       least = candidate;
   };
   for (int64_t row_step = layers; row_step < num_row_steps(); row_step += layers) {
-    look_at(row_step - 1);
+    for (const int64_t mark : marks) look_at(row_step - layers + mark);
     look_at(row_step);
   }
   return least;

@@ -118,6 +118,7 @@ class Search {
   // as good as any mix.
   nn::LayerTiers tiers_at(int64_t row_step) const;
   int64_t num_row_steps() const;
+  std::vector<int64_t> marks_in_tier() const;
   std::optional<Candidate> first_tier(const Candidate& from, const train::StepBudget& budget);
   Candidate first_fitting(const Candidate& good, const train::StepBudget& budget);
 

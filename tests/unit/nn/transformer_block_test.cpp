@@ -18,31 +18,38 @@ using test::relative_error;
 struct Truth {
   at::Tensor y;
   at::Tensor dx;
+  at::Tensor d_seen;
   std::map<std::string, at::Tensor> gradients;
 };
 
 // The stack by ATen in double, an utterance at a time, from the same parameters.
 class Reference {
  public:
-  Reference(const ParameterStore& store, const TransformerBlockOptions& options)
+  // `seen`: the rows of another pack, where blocks look at one.
+  Reference(const ParameterStore& store, const TransformerBlockOptions& options,
+            const at::Tensor& seen = {})
       : options_(options) {
+    if (seen.defined()) seen_ = seen.to(at::kDouble).detach().clone().set_requires_grad(true);
     for (const Parameter& parameter : store.parameters()) {
       leaves_[parameter.spec.name] =
           parameter.value.to(at::kDouble).detach().clone().set_requires_grad(true);
     }
   }
 
-  Truth run(const at::Tensor& x, const at::Tensor& dy, const std::vector<int64_t>& lengths) {
+  Truth run(const at::Tensor& x, const at::Tensor& dy, const std::vector<int64_t>& lengths,
+            const std::vector<int64_t>& seen_lengths = {}) {
     const at::Tensor input = x.to(at::kDouble).detach().clone().set_requires_grad(true);
-    std::vector<at::Tensor> parts;
-    for (at::Tensor part : input.split_with_sizes(lengths)) {
+    std::vector<at::Tensor> seen(lengths.size());
+    if (seen_.defined()) seen = seen_.split_with_sizes(seen_lengths);
+    std::vector<at::Tensor> parts = input.split_with_sizes(lengths);
+    for (size_t u = 0; u < parts.size(); ++u) {
       for (int64_t layer = 0; layer < options_.num_layers; ++layer)
-        part = block(part, "blocks." + std::to_string(layer));
-      parts.push_back(part);
+        parts[u] = block(parts[u], seen[u], "blocks." + std::to_string(layer));
     }
     const at::Tensor y = at::cat(parts);
     y.backward(dy.to(at::kDouble));
-    Truth truth{.y = y.detach(), .dx = input.grad(), .gradients = {}};
+    Truth truth{.y = y.detach(), .dx = input.grad(), .d_seen = {}, .gradients = {}};
+    if (seen_.defined()) truth.d_seen = seen_.grad();
     for (const auto& [name, leaf] : leaves_) truth.gradients[name] = leaf.grad();
     return truth;
   }
@@ -83,9 +90,22 @@ class Reference {
     }
     return {};
   }
-  at::Tensor block(const at::Tensor& x, const std::string& name) {
+  at::Tensor cross(const at::Tensor& x, const at::Tensor& seen, const std::string& name) {
+    const int64_t heads = options_.attention.num_heads;
+    const at::Tensor q = linear(norm(x, name + ".norm"), name + ".query")
+                             .view({x.size(0), heads, -1})
+                             .transpose(0, 1);
+    const at::Tensor kv =
+        linear(seen, name + ".kv").view({seen.size(0), 2, heads, -1}).permute({1, 2, 0, 3});
+    const at::Tensor scores = at::matmul(q, kv[0].transpose(1, 2)) /
+                              std::sqrt(static_cast<double>(options_.width / heads));
+    const at::Tensor mixed = at::matmul(at::softmax(scores, 2), kv[1]);
+    return linear(mixed.transpose(0, 1).reshape({x.size(0), -1}), name + ".out");
+  }
+  at::Tensor block(const at::Tensor& x, const at::Tensor& seen, const std::string& name) {
     if (options_.norm_first) {
-      const at::Tensor middle = x + attention(norm(x, name + ".norm1"), name + ".attention");
+      at::Tensor middle = x + attention(norm(x, name + ".norm1"), name + ".attention");
+      if (seen.defined()) middle = middle + cross(middle, seen, name + ".cross");
       return middle + feed_forward(norm(middle, name + ".norm2"), name + ".ffn");
     }
     const at::Tensor normed = norm(x + attention(x, name + ".attention"), name + ".norm1");
@@ -93,6 +113,7 @@ class Reference {
   }
 
   TransformerBlockOptions options_;
+  at::Tensor seen_;
   std::map<std::string, at::Tensor> leaves_;
 };
 
@@ -145,6 +166,43 @@ void expect_agreement(const TransformerBlockOptions& options, at::ScalarType typ
   expect_same_gradients(fixture.store, truth, tolerance);
 }
 
+// Blocks that look at another pack, whose rows have one gradient that all of them add to.
+void expect_agreement_over(const std::vector<int64_t>& seen_lengths, at::ScalarType type,
+                           Tier tier) {
+  const TransformerBlockOptions options{.width = 24,
+                                        .hidden = 40,
+                                        .attention = {.num_heads = 3, .right = 0},
+                                        .dropout = 0.0,
+                                        .activation_dropout = 0.0,
+                                        .seen_width = 16,
+                                        .num_layers = 2};
+  BlockFixture fixture(options, type);
+  for (Parameter& parameter : fixture.store.parameters())
+    if (!parameter.spec.decays()) parameter.value.add_(at::rand(parameter.value.sizes()) * 0.2);
+  const std::vector<int64_t> lengths = {5, 19, 1, 8};
+  const kernels::Packing packing(lengths, at::kCPU), seen_packing(seen_lengths, at::kCPU);
+  const at::Tensor x = at::randn({33, 24}).to(type), dy = at::randn({33, 24}).to(type);
+  const at::Tensor seen = at::randn({seen_packing.num_frames(), 16}).to(type);
+  const Truth truth = Reference(fixture.store, options, seen).run(x, dy, lengths, seen_lengths);
+
+  Tape tape(test::tiers_of(2, tier));
+  SharedResult shared;
+  shared.put(seen);
+  const SeenPack other{.packing = seen_packing, .result = shared};
+  const Context context{.step = {}, .packing = packing, .seen = &other};
+  const double tolerance = (type == at::kFloat ? 2.0 : 8.0) * test::kernel_tolerance(type);
+  EXPECT_LT(relative_error(fixture.stack.forward(x.clone(), context, tape), truth.y), tolerance);
+  EXPECT_LT(relative_error(fixture.stack.backward(dy.clone(), context, tape), truth.dx), tolerance);
+  EXPECT_EQ(tape.num_open(), 0);
+  EXPECT_LT(relative_error(shared.take_gradient(), truth.d_seen), tolerance);
+  for (const Parameter& parameter : fixture.store.parameters()) {
+    // Biases of keys have a gradient of zero.
+    const std::string& name = parameter.spec.name;
+    if (name.ends_with("qkv.bias") || name.ends_with("kv.bias")) continue;
+    EXPECT_LT(relative_error(parameter.gradient, truth.gradients.at(name)), tolerance) << name;
+  }
+}
+
 TransformerBlockOptions small() {
   return {.width = 24,
           .hidden = 40,
@@ -182,6 +240,13 @@ TEST(TransformerBlock, IsAutogradsWithOtherParts) {
   expect_agreement(options, at::kFloat);
   options.attention.variant = kernels::Attention::Variant::kPlain;
   expect_agreement(options, at::kFloat);
+}
+
+TEST(TransformerBlock, IsAutogradsWithCrossAttention) {
+  at::manual_seed(4);
+  for (const Tier tier : {Tier::kNone, Tier::kNorms, Tier::kFfn, Tier::kQkv, Tier::kBlock})
+    expect_agreement_over({7, 3, 40, 1}, at::kFloat, tier);
+  expect_agreement_over({7, 3, 40, 1}, at::kBFloat16, Tier::kNorms);
 }
 
 TEST(TransformerBlock, GradientsAddUp) {

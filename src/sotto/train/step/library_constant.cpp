@@ -17,6 +17,7 @@
 #include "sotto/core/files/json_cache.h"
 #include "sotto/core/units.h"
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/decode/decoding.h"
 #include "sotto/device/cuda_device.h"
 #include "sotto/device/gpu_info.h"
 #include "sotto/device/torch_memory.h"

@@ -1,0 +1,50 @@
+// The Scorer of a network with an attention decoder. Hypotheses are decoded from their first token
+// on at each step. H hypotheses, V entries of the vocabulary.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/models/scorer.h"
+#include "sotto/nn/attention_decoder.h"
+
+namespace sotto::models {
+
+class AttentionScorer : public Scorer {
+ public:
+  // `encoded` [M, E]: the encoder's result, of the pack. The decoder must outlive this. An
+  // utterance has at most as many tokens as the longest has frames.
+  AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
+                  const kernels::Packing& packing, const data::DecoderTokens& tokens);
+
+  at::Tensor begin() override;
+  at::Tensor step(std::span<const int32_t> tokens) override;
+  void reorder(std::span<const int64_t> sources) override;
+
+ private:
+  struct Hypothesis {
+    int64_t utterance = 0;
+    // From the start on.
+    std::vector<int32_t> tokens;
+  };
+
+  at::Tensor score();
+  // Gives each hypothesis the rows of its utterance.
+  void gather_rows();
+
+  const nn::AttentionDecoder& decoder_;
+  at::Tensor encoded_;        // [M, E]
+  kernels::Packing packing_;  // of the utterances
+  int32_t start_;
+  std::vector<Hypothesis> hypotheses_;
+  // Of the hypotheses, one after the other.
+  nn::SharedResult seen_;
+  std::optional<kernels::Packing> seen_packing_;
+};
+
+}  // namespace sotto::models

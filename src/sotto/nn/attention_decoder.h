@@ -1,0 +1,73 @@
+// A head that says tokens one after the other while it looks at an encoder's result: token
+// embedding, blocks with self- and cross-attention, a product with the vocabulary that is tied to
+// the embedding, cross-entropy. L tokens of a decoder's pack, D width, V entries.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "sotto/data/batch/micro_batch.h"
+#include "sotto/nn/lm_head.h"
+#include "sotto/nn/token_embedding.h"
+#include "sotto/nn/transformer_stack.h"
+
+namespace sotto::nn {
+
+struct AttentionDecoderOptions {
+  int64_t vocabulary = 32;
+  int64_t layers = 2;
+  int64_t width = 256;
+  int64_t heads = 4;
+  // Width inside the feed-forward part.
+  int64_t hidden = 1024;
+  // Width of the encoder's result.
+  int64_t seen_width = 256;
+  double dropout = 0.1;
+  double label_smoothing = 0.0;
+  PositionKind positions = PositionKind::kSinusoidal;
+  // Learned positions: the most tokens of an utterance.
+  int64_t max_tokens = 448;
+  // The number of its first block in the network; its head follows the blocks.
+  int64_t first_layer = 0;
+  // The type of activations.
+  at::ScalarType compute = at::kFloat;
+};
+
+class AttentionDecoder {
+ public:
+  // Parameters are named NAME.embedding.weight, NAME.layers.0. and so on.
+  AttentionDecoder(ParameterStore& store, const std::string& name,
+                   const AttentionDecoderOptions& options);
+
+  // The loss [B] of each utterance. `seen`: the encoder's result and its pack.
+  at::Tensor forward(const data::DecoderPack& pack, std::span<const float> weights,
+                     const SeenPack& seen, const StepContext& step, Tape& tape) const;
+  // Adds to the parameters' gradients and to that of the encoder's result.
+  void backward(const data::DecoderPack& pack, const SeenPack& seen, const StepContext& step,
+                Tape& tape) const;
+
+  // The losses alone, without label smoothing.
+  at::Tensor evaluate(const data::DecoderPack& pack, const SeenPack& seen) const;
+
+  // The blocks' result [L, D] for tokens [L] int32 of a pack, and the logits [N, V] of such rows.
+  at::Tensor decode(const at::Tensor& tokens, const kernels::Packing& packing,
+                    const SeenPack& seen) const;
+  at::Tensor logits(const at::Tensor& rows) const { return head_.logits(rows); }
+
+ private:
+  Context context_of(const kernels::Packing& packing, const SeenPack& seen,
+                     const StepContext& step) const {
+    return {.step = step, .packing = packing, .layer = head_layer_, .seen = &seen};
+  }
+
+  Parameter& table_;  // [V, D]
+  TokenEmbedding embedding_;
+  TransformerStack blocks_;
+  LmHead head_;
+  int64_t head_layer_;
+};
+
+}  // namespace sotto::nn

@@ -1,0 +1,42 @@
+// The front end of networks that read tokens: a row of a table for each, its position added, and
+// dropout. N tokens, D width, V entries.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "sotto/nn/context.h"
+#include "sotto/nn/parameters.h"
+#include "sotto/nn/positions.h"
+
+namespace sotto::nn {
+
+struct TokenEmbeddingOptions {
+  PositionOptions positions;
+  double dropout = 0.1;
+  // The type of activations.
+  at::ScalarType compute = at::kFloat;
+};
+
+class TokenEmbedding {
+ public:
+  // What tables of tokens begin with.
+  static constexpr double kDeviation = 0.02;
+
+  // `table` [V, D]; positions are named POSITIONS.
+  TokenEmbedding(ParameterStore& store, Parameter& table, const std::string& positions,
+                 const TokenEmbeddingOptions& options);
+
+  // x [N, D] of tokens [N] int32.
+  at::Tensor forward(const at::Tensor& tokens, const Context& context) const;
+  // Adds to the gradients of the table and of positions: dx [N, D].
+  void backward(at::Tensor dx, const at::Tensor& tokens, const Context& context) const;
+
+ private:
+  TokenEmbeddingOptions options_;
+  Parameter& table_;  // [V, D]
+  Positions positions_;
+};
+
+}  // namespace sotto::nn

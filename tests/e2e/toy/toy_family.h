@@ -1,0 +1,9 @@
+#pragma once
+
+#include "sotto/models/family.h"
+
+namespace sotto::models {
+
+Family toy_family();
+
+}  // namespace sotto::models
