@@ -27,7 +27,7 @@ void run(int argc, char** argv) {
   CLI::App app("Trains speech transformers inside a memory budget.", "sotto");
   sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
-  app.add_flag("--verbose", global.verbose, "Log more");
+  app.add_flag("--verbose", global.verbose, "Print more log messages");
   // Global options may stand behind the command as well.
   app.fallthrough();
   app.require_subcommand(0, 1);

@@ -334,7 +334,7 @@ TEST_F(Checkpoints, HaveAMeanThatIsOneOfThem) {
       run_sotto({"average", run("run").string(), "--last", "3", "--out", mean});
   ASSERT_EQ(averaged.exit_code, 0) << averaged.err;
   EXPECT_PRED2(contains, averaged.out, "step-60");
-  EXPECT_PRED2(contains, averaged.out, "the mean of 3");
+  EXPECT_PRED2(contains, averaged.out, "the average of 3");
   const CommandResult evaluated = eval(mean);
   ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
   EXPECT_LT(nlohmann::json::parse(evaluated.out)["wer"]["rate"], 1.0);

@@ -221,7 +221,7 @@ TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {
         "GPU  name           memory      free  capability  SMs\n",
         "  0  NVIDIA H200   140 GiB   135 GiB         9.0  132\n",
         "  1  Tesla T4     15.0 GiB  15.0 GiB         7.5   40\n", "4242  3.00 GiB\n",
-        "4243   unknown\n", "driver and unseen processes", "note: GPU 1, compute processes: "})
+        "4243   unknown\n", "driver and hidden processes", "note: GPU 1, compute processes: "})
     EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
 }
 

@@ -378,7 +378,7 @@ TEST_F(Corpus, IsChecked) {
                run_sotto({"data", "check", at("m.jsonl"), "--model", "wav2vec2-base"}).err,
                "--model without --tokenizer");
   EXPECT_PRED2(contains, run_sotto({"data", "check", at("m.jsonl"), "--case", "lower"}).err,
-               "rules of texts without --tokenizer");
+               "text rules without --tokenizer");
 }
 
 // 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by

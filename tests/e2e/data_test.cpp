@@ -118,7 +118,7 @@ TEST_F(DataCommand, ImportSaysWhatItLeftOut) {
   const CommandResult result = run_sotto({"data", "import", at("f"), "--out", at("out/all.jsonl")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.out,
-               "out/all.jsonl: 1 utterances, 250 ms of audio, from folder\n2 left out:\n");
+               "out/all.jsonl: 1 utterances, 250 ms of audio, from folder\n2 skipped:\n");
   EXPECT_PRED2(contains, result.out, "no .txt or .lab beside it");
   EXPECT_PRED2(contains, result.out, "Expected audio in WAV, FLAC, OGG or MP3.\n");
   EXPECT_EQ(lines("out/all.jsonl").at(0).at("audio_filepath"), "../f/0000.wav");

@@ -78,8 +78,8 @@ TEST_F(EvaluationRuns, HonourTheirOwnBoundsAndCountWhatTheyLeaveOut) {
   EXPECT_EQ(longer["skipped"], num_shorter);
 
   const CommandResult shown = eval("dev.jsonl", {"--set", most});
-  EXPECT_PRED2(contains, shown.out, fmt::format("\n{} utterances left out\n", num_longer));
-  EXPECT_PRED2(contains, shown.out, "left out: line ");
+  EXPECT_PRED2(contains, shown.out, fmt::format("\n{} utterances skipped\n", num_longer));
+  EXPECT_PRED2(contains, shown.out, "skipped: line ");
   const CommandResult refused = eval("dev.jsonl", {"--set", most, "--set", "data.too_long=error"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_PRED2(contains, refused.err, "max_seconds");
@@ -95,7 +95,7 @@ TEST_F(EvaluationRuns, CountBrokenLinesAndShowTheFirst) {
   folder_.write("dev.jsonl", lines);
   const CommandResult trained = train("run", {"--max-steps", "2", "--set", "data.broken=skip"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  EXPECT_PRED2(contains, trained.err, "; 25 left out");
+  EXPECT_PRED2(contains, trained.err, "; 25 skipped");
   int64_t num_evaluations = 0;
   for (const nlohmann::json& line : read_run_record(run("run") / "metrics.jsonl").records) {
     if (line["kind"] != "evaluation") continue;
@@ -105,7 +105,7 @@ TEST_F(EvaluationRuns, CountBrokenLinesAndShowTheFirst) {
   EXPECT_GT(num_evaluations, 0);
   EXPECT_EQ(evaluate("dev.jsonl", {})["skipped"], 25);
   const CommandResult shown = eval("dev.jsonl", {});
-  EXPECT_PRED2(contains, shown.out, "25 utterances left out\n");
+  EXPECT_PRED2(contains, shown.out, "25 utterances skipped\n");
   EXPECT_PRED2(contains, shown.out, "and 5 more; --json lists 25\n");
 }
 

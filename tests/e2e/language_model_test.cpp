@@ -67,7 +67,7 @@ TEST_F(LanguageModel, LearnsFromText) {
   const CommandResult result = run_sotto(words("run", {"--set", "epochs=20"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.err, "equal to the byte");
-  EXPECT_PRED2(contains, result.err, "tokens a second");
+  EXPECT_PRED2(contains, result.err, "tokens/s");
   const json summary = json::parse(result.out);
   // Of some twenty characters.
   EXPECT_LT(summary["best_perplexity"], 3.0);
@@ -86,7 +86,7 @@ TEST_F(LanguageModel, LearnsFromText) {
   const CommandResult plain =
       run_sotto({"eval", "--checkpoint", in("run"), "--data", in("dev.txt")});
   EXPECT_PRED2(contains, plain.out, "perplexity ");
-  EXPECT_PRED2(contains, plain.out, "tokens a second");
+  EXPECT_PRED2(contains, plain.out, "tokens/s");
 }
 
 // A third of the memory: more micro-batches, and the same network but for the order of sums.

@@ -284,7 +284,7 @@ TEST_F(Plans, AreAuditedBeforeAnEpoch) {
       run_sotto({"train", "--config", (folder_.path() / "tiny.yaml").string(), "--out",
                  run("audited").string()});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "epoch 1: 6 steps, worst peak ");
+  EXPECT_PRED2(contains, result.err, "epoch 1: 6 steps, largest peak ");
   EXPECT_PRED2(contains, result.err, " of 100 MiB at step ");
   EXPECT_PRED2(contains, result.err, "epoch 3: 6 steps");
 }

@@ -12,14 +12,13 @@
 namespace sotto::cli {
 
 void BeamChoice::add_to(CLI::App& command) {
-  command
-      .add_option("--beam", width, "Beam search with so many prefixes, instead of the likeliest")
+  command.add_option("--beam", width, "Beam width; without it, decoding is greedy")
       ->check(CLI::Range(int64_t{1}, decode::BeamOptions::kMaxWidth));
-  command.add_option("--lm", language_model, "Language model of words for it, in ARPA's form");
-  command.add_option("--lm-weight", lm_weight, "What its logarithms are multiplied by (0.5)")
+  command.add_option("--lm", language_model,
+                     "Word language model for the beam search, in ARPA format");
+  command.add_option("--lm-weight", lm_weight, "Weight of the language model (0.5)")
       ->check(not_negative());
-  command.add_option("--word-bonus", word_bonus, "What is added for each word (1.0)")
-      ->check(finite());
+  command.add_option("--word-bonus", word_bonus, "Bonus per word (1.0)")->check(finite());
 }
 
 std::unique_ptr<decode::BeamSearch> BeamChoice::open(const data::Tokenizer& tokenizer,
@@ -28,7 +27,7 @@ std::unique_ptr<decode::BeamSearch> BeamChoice::open(const data::Tokenizer& toke
   if (!has_model && (lm_weight || word_bonus)) {
     throw ConfigError({.attempted = "choosing a beam search",
                        .found = "--lm-weight or --word-bonus without --lm",
-                       .expected = "a language model that they say something of"});
+                       .expected = "--lm with a language model"});
   }
   if (!width && !has_model) return nullptr;
   decode::BeamOptions options;

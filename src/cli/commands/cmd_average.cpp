@@ -35,24 +35,24 @@ std::vector<fs::path> chosen_checkpoints(const AverageOptions& options) {
   throw ConfigError({.attempted = "choosing checkpoints",
                      .found = fmt::format("{} folder{} and --last {}", folders.size(),
                                           folders.size() == 1 ? "" : "s", options.last),
-                     .expected = "a run's folder with --last N, or two checkpoints and more"});
+                     .expected = "a run with --last N, or at least two checkpoints"});
 }
 
 void run_average(const AverageOptions& options) {
   const std::vector<fs::path> checkpoints = chosen_checkpoints(options);
   train::average_checkpoints(checkpoints, options.out);
   for (const fs::path& path : checkpoints) std::cout << path.string() << '\n';
-  std::cout << fmt::format("wrote {}, the mean of {}\n", options.out, checkpoints.size());
+  std::cout << fmt::format("wrote {}, the average of {}\n", options.out, checkpoints.size());
 }
 
 }  // namespace
 
 void add_average(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("average", "The mean of the weights of checkpoints");
+  CLI::App* command = app.add_subcommand("average", "Average the weights of checkpoints");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<AverageOptions>();
-  command->add_option("folders", options->folders, "A run, or checkpoints")->required();
-  command->add_option("--last", options->last, "The newest so many checkpoints of the run")
+  command->add_option("folders", options->folders, "A run, or several checkpoints")->required();
+  command->add_option("--last", options->last, "Number of latest checkpoints of the run to average")
       ->check(positive());
   command->add_option("--out", options->out, "Folder to write")->required();
   command->footer(example("  sotto average runs/tiny-1 --last 2 --out runs/tiny-1-mean",

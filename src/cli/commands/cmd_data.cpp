@@ -61,13 +61,15 @@ void add_data(CLI::App& app, const GlobalOptions&) {
   add_data_text(*data);
   add_data_fetch(*data);
   CLI::App* demo = data->add_subcommand(
-      "demo", "Synthetic speech (espeak-ng): digits and commands, several voices, noise");
+      "demo",
+      "Make a corpus of synthetic speech (espeak-ng): digits and commands, several voices, noise");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<DemoOptions>();
   demo->add_option("--out", options->out, "Folder to make");
-  demo->add_option("--utterances", options->corpus.train_utterances, "To train on")
+  demo->add_option("--utterances", options->corpus.train_utterances,
+                   "Number of training utterances")
       ->check(positive());
-  demo->add_option("--seed", options->corpus.seed, "Of what is said, voices and noise");
+  demo->add_option("--seed", options->corpus.seed, "Random seed of texts, voices and noise");
   demo->add_flag("--json", options->json, "Print JSON");
   demo->footer(example("  sotto data demo --out demo_data --utterances 400",
                        "espeak-ng: apt-get install espeak-ng"));

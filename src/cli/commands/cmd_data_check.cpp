@@ -113,13 +113,13 @@ void run_check(const CheckCommand& command) {
   if (!command.model.empty() && command.tokenizer.empty()) {
     throw ConfigError({.attempted = "checking labels against a model's frames",
                        .found = "--model without --tokenizer",
-                       .expected = "what makes labels of the transcripts",
-                       .hint = "`sotto tokenizer train --type char` makes one of the data."});
+                       .expected = "a tokenizer, which turns transcripts into labels",
+                       .hint = "`sotto tokenizer train --type char` makes one from the data."});
   }
   if (command.tokenizer.empty() && !(command.rules == data::TextRules{})) {
     throw ConfigError({.attempted = "checking transcripts by rules",
-                       .found = "rules of texts without --tokenizer",
-                       .expected = "what the texts are to be made of"});
+                       .found = "text rules without --tokenizer",
+                       .expected = "a tokenizer to check the texts with"});
   }
   command.rules.validate();
   const data::Manifest manifest = data::Manifest::read(command.manifest);
@@ -128,7 +128,7 @@ void run_check(const CheckCommand& command) {
   if (!command.write_clean.empty()) {
     data::write_clean(manifest, found, command.write_clean);
     if (!command.json)
-      std::cout << fmt::format("\n{} of {} utterances are in {}\n", found.clean().size(),
+      std::cout << fmt::format("\nwrote {} of {} utterances to {}\n", found.clean().size(),
                                found.num_utterances, command.write_clean);
   }
   if (!command.strict || found.findings.empty()) return;
@@ -140,20 +140,21 @@ void run_check(const CheckCommand& command) {
 }  // namespace
 
 void add_data_check(CLI::App& data) {
-  CLI::App* command = data.add_subcommand("check", "What is wrong with a corpus");
+  CLI::App* command = data.add_subcommand("check", "Check a corpus for problems");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<CheckCommand>();
   command->add_option("manifest", options->manifest, "JSON lines")->required();
   command->add_option("--tokenizer", options->tokenizer,
-                      "vocab.json or .model: are all characters known?");
+                      "vocab.json or .model: also check that all characters are known");
   add_text_rules(*command, options->rules);
-  command->add_option("--model", options->model,
-                      "Preset, folder or id: has it frames enough for the labels?");
+  command->add_option(
+      "--model", options->model,
+      "Preset, folder or id: also check that there are enough frames for the labels");
   command->add_option("--write-clean", options->write_clean,
                       "Write the utterances without a finding to this manifest");
-  command->add_flag("--strict", options->strict, "Exit with 2 where anything is found");
+  command->add_flag("--strict", options->strict, "Exit with code 2 if anything is found");
   command->add_flag("--json", options->json,
-                    "Print JSON, with every finding (of broken lines the first 1000)");
+                    "Print JSON with every finding (at most 1000 broken lines)");
   command->footer(
       example("  sotto data check all.jsonl --write-clean clean.jsonl\n"
               "  sotto data check all.jsonl --tokenizer vocab.json --model wav2vec2-base",

@@ -77,7 +77,7 @@ std::vector<std::string> addresses_of(const FetchOptions& options) {
   }
   if (corpus->files.empty()) {
     throw ConfigError({.attempted = fmt::format("fetching {}", corpus->name),
-                       .found = "no file that can be loaded without a visit",
+                       .found = "no file that can be downloaded directly",
                        .expected = fmt::format("{}: {}", corpus->page, corpus->steps)});
   }
   return corpus->files;
@@ -86,7 +86,7 @@ std::vector<std::string> addresses_of(const FetchOptions& options) {
 void check(const FetchOptions& options, size_t num_files) {
   if (options.out.empty()) {
     throw ConfigError({.attempted = fmt::format("fetching {}", options.what),
-                       .found = "no folder was named",
+                       .found = "no folder was given",
                        .hint = "Name one with --out."});
   }
   if (options.sha256.empty()) return;
@@ -97,14 +97,14 @@ void check(const FetchOptions& options, size_t num_files) {
   throw ConfigError({.attempted = fmt::format("fetching {}", options.what),
                      .found = is_sum ? fmt::format("--sha256 for {} files", num_files)
                                      : fmt::format("--sha256 {}", options.sha256),
-                     .expected = "the sum of one file, 64 hexadecimal digits"});
+                     .expected = "one file and 64 hexadecimal digits"});
 }
 
 void run_fetch(const FetchOptions& options) {
   if (options.lists) return print_list(options.json);
   if (options.what.empty()) {
     throw ConfigError({.attempted = "fetching a corpus",
-                       .found = "none was named",
+                       .found = "no corpus was given",
                        .expected = "a name, an address, or --list"});
   }
   const std::vector<std::string> addresses = addresses_of(options);
@@ -133,19 +133,19 @@ void run_fetch(const FetchOptions& options) {
 }  // namespace
 
 void add_data_fetch(CLI::App& data) {
-  CLI::App* command = data.add_subcommand("fetch", "Public corpora: a list, and their files");
+  CLI::App* command = data.add_subcommand("fetch", "List and download public corpora");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<FetchOptions>();
-  command->add_option("what", options->what, "Name in the list, or the address of a file");
-  command->add_flag("--list", options->lists, "Name public corpora and how to get them");
+  command->add_option("what", options->what, "Name of a listed corpus, or the URL of a file");
+  command->add_flag("--list", options->lists, "List public corpora and how to get them");
   command->add_option("--out", options->out, "Folder for the files");
-  command->add_option("--sha256", options->sha256, "Sum that the file must have");
-  command->add_flag("--unpack", options->unpacks, "Unpack tar and zip files beside them");
+  command->add_option("--sha256", options->sha256, "Expected SHA-256 of the file");
+  command->add_flag("--unpack", options->unpacks, "Unpack downloaded tar and zip files");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data fetch --list\n"
               "  sotto data fetch mini-librispeech --out corpora --unpack",
-              "the network, for all but --list"));
+              "a network connection, except for --list"));
   command->callback([options] { run_fetch(*options); });
 }
 

@@ -84,10 +84,10 @@ void run_import(const ImportCommand& command) {
                            result.num_utterances, format_duration(result.audio_seconds),
                            name_of(result.source, data::kImportSources));
   if (result.num_resumed > 0)
-    std::cout << fmt::format("{} durations were known from an import that did not end\n",
+    std::cout << fmt::format("{} durations were taken from an interrupted import\n",
                              result.num_resumed);
   if (!result.problems.empty())
-    std::cout << fmt::format("{} left out:\n\n", result.problems.size())
+    std::cout << fmt::format("{} skipped:\n\n", result.problems.size())
               << problem_table(result.problems);
   std::cout << fmt::format("Next: sotto data check {}\n", result.manifest.string());
 }
@@ -96,35 +96,35 @@ void run_import(const ImportCommand& command) {
 
 void add_data_import(CLI::App& data) {
   CLI::App* command =
-      data.add_subcommand("import", "A manifest from a folder, a table or a known corpus");
+      data.add_subcommand("import", "Make a manifest from a folder, a table or a known corpus");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ImportCommand>();
   data::TableColumns& columns = options->options.columns;
   command->add_option("SOURCE", options->source, "Folder or list to import")->required();
   command->add_option("--out", options->out, "Manifest to write");
-  command->add_option("--from", options->from, "What the source is")
+  command->add_option("--from", options->from, "Format of the source")
       ->check(CLI::IsMember(names_in(data::kImportSources)));
   command
-      ->add_option("--broken", options->broken,
-                   "What to do with files and rows that cannot be read")
+      ->add_option("--broken", options->broken, "How to handle files and rows that cannot be read")
       ->check(CLI::IsMember(names_in(data::kPolicies)));
-  command->add_option("--audio-column", columns.audio, "Of a table: the file");
-  command->add_option("--text-column", columns.text, "Of a table: what was said");
-  command->add_option("--duration-column", columns.duration, "Of a table: seconds");
+  command->add_option("--audio-column", columns.audio, "Table column with the audio file");
+  command->add_option("--text-column", columns.text, "Table column with the transcript");
+  command->add_option("--duration-column", columns.duration,
+                      "Table column with the duration in seconds");
   command->add_option("--offset-column", columns.offset,
-                      "Of a table: where a segment begins, in seconds");
-  command->add_option("--speaker-column", columns.speaker, "Of a table: who spoke");
-  command->add_option("--lang-column", columns.lang, "Of a table: the language");
+                      "Table column with the start of a segment in seconds");
+  command->add_option("--speaker-column", columns.speaker, "Table column with the speaker");
+  command->add_option("--lang-column", columns.lang, "Table column with the language");
   command->add_option("--audio-root", options->audio_root,
-                      "Where relative paths of a table or a Kaldi folder begin");
+                      "Folder that relative paths of a table or a Kaldi folder start from");
   command->add_option("--tar", options->options.tar,
-                      "NeMo's archives: 'shards/audio_{0..7}.tar', or one file");
-  command->add_flag("--json", options->json, "Print JSON, with everything that was left out");
-  command->footer(example(
-      "  sotto data import recordings/ --out all.jsonl\n"
-      "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
-      "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
-      "one of these corpora of yours: a folder with audio and texts, a table, Common Voice"));
+                      "NeMo tar archives: 'shards/audio_{0..7}.tar', or one file");
+  command->add_flag("--json", options->json, "Print JSON, with everything that was skipped");
+  command->footer(
+      example("  sotto data import recordings/ --out all.jsonl\n"
+              "  sotto data import clips.csv --text-column transcript --out all.jsonl\n"
+              "  sotto data import cv-corpus/pl/train.tsv --out train.jsonl",
+              "one of these corpora: a folder with audio and texts, a table, Common Voice"));
   command->callback([options] { run_import(*options); });
 }
 

@@ -77,19 +77,20 @@ void run_split(const SplitCommand& command) {
 
 void add_data_split(CLI::App& data) {
   CLI::App* command =
-      data.add_subcommand("split", "A manifest in parts: train.jsonl, dev.jsonl, test.jsonl");
+      data.add_subcommand("split", "Split a manifest into train.jsonl, dev.jsonl and test.jsonl");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<SplitCommand>();
-  command->add_option("MANIFEST", options->manifest, "To split")->required();
+  command->add_option("MANIFEST", options->manifest, "Manifest to split")->required();
   command->add_option("--out", options->out, "Folder of the parts")->required();
   command->add_option("--dev", options->dev,
-                      "Share of the audio as in 5%, or utterances as in 200");
-  command->add_option("--test", options->test, "The same; 0: none");
+                      "Share of the audio (5%) or number of utterances (200) for dev");
+  command->add_option("--test", options->test, "Share or number for test; 0: no test part");
   command
       ->add_option("--by", options->by,
-                   "speaker keeps each in one part; auto: where speakers are known")
+                   "Split by speaker (each in one part) or at random; auto: by speaker where "
+                   "speakers are known")
       ->check(CLI::IsMember({"auto", "speaker", "random"}));
-  command->add_option("--seed", options->seed, "Of the draw");
+  command->add_option("--seed", options->seed, "Random seed of the split");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data split all.jsonl --dev 5% --test 5% --by speaker --out manifests",

@@ -101,11 +101,11 @@ void add_data_text(CLI::App& data) {
   command->add_option("--dev", options->dev, "Share of the documents to evaluate on (10%)");
   command->add_option("--test", options->test, "Share of the documents to test on (5%)");
   command
-      ->add_option("--documents", options->documents,
-                   "Of plain text: line, or paragraph (up to a blank line; the default)")
+      ->add_option(
+          "--documents", options->documents,
+          "What is a document in plain text: a line, or a paragraph up to a blank line (default)")
       ->check(CLI::IsMember({"line", "paragraph"}));
-  command->add_option("--seed", options->seed, "Of which document goes where")
-      ->check(not_negative());
+  command->add_option("--seed", options->seed, "Random seed of the split")->check(not_negative());
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       example("  sotto data text books.txt --documents line --out corpus", "a text, books.txt"));

@@ -109,7 +109,7 @@ std::string render_text(const train::Evaluation& evaluation, int64_t peak_bytes)
 }
 
 std::string render_sentence(const train::Evaluation::Sentence& sentence) {
-  return fmt::format("said   {}\nheard  {}\n\n", sentence.reference, sentence.hypothesis);
+  return fmt::format("reference   {}\nhypothesis  {}\n\n", sentence.reference, sentence.hypothesis);
 }
 
 // One row for each speaker or language.
@@ -133,12 +133,12 @@ std::string render_groups(const train::Evaluation& evaluation, const std::string
 std::string render_skipped(const train::Evaluation& evaluation) {
   constexpr int64_t kMostShown = 20;
   if (evaluation.num_skipped == 0) return {};
-  std::string text = fmt::format("{} {} left out\n", evaluation.num_skipped,
+  std::string text = fmt::format("{} {} skipped\n", evaluation.num_skipped,
                                  evaluation.num_skipped == 1 ? "utterance" : "utterances");
   int64_t num_shown = 0;
   for (const data::SkippedUtterance& skipped : evaluation.skipped) {
     if (num_shown++ == kMostShown) break;
-    text += fmt::format("left out: {}\n", skipped.reason);
+    text += fmt::format("skipped: {}\n", skipped.reason);
   }
   if (evaluation.num_skipped > kMostShown)
     text += fmt::format("and {} more; --json lists {}\n", evaluation.num_skipped - kMostShown,
@@ -164,7 +164,7 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
   text += fmt::format(
-      "{} utterances, {} of audio in {} ({} a second), peak {}\n", evaluation.num_utterances,
+      "{} utterances, {} of audio in {} ({} per second), peak {}\n", evaluation.num_utterances,
       format_duration(evaluation.audio_seconds), format_duration(evaluation.seconds),
       format_digits(evaluation.audio_seconds / evaluation.seconds), format_bytes(peak_bytes));
   return text + render_skipped(evaluation);
@@ -245,29 +245,33 @@ void run_eval(const EvalOptions& options) {
 
 void add_eval(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand(
-      "eval", "Error rates of a checkpoint, or the perplexity of a language model");
+      "eval", "Compute the error rates of a model, or the perplexity of a language model");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<EvalOptions>();
   command
-      ->add_option("--model,--checkpoint", options->model,
-                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
+      ->add_option(
+          "--model,--checkpoint", options->model,
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
       ->required();
   command
       ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
       ->required();
   command->add_option("--memory", options->memory,
-                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
-  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
-  command->add_option("--show", options->show, "Sentences to print with what was heard")
+                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
+  command
+      ->add_option("--show", options->show, "Number of sentences to print with their transcripts")
       ->check(not_negative());
-  command->add_option("--worst", options->worst, "Sentences to print with the most errors")
+  command
+      ->add_option("--worst", options->worst,
+                   "Number of sentences to print, those with the most errors")
       ->check(not_negative());
-  command->add_option("--by", options->by, "Error rates of each speaker or language: speaker, lang")
+  command->add_option("--by", options->by, "Also print error rates by speaker or by language")
       ->check(CLI::IsMember({"speaker", "lang"}));
   command
       ->add_option("--set", options->overrides,
-                   "Change what is done with broken, long or unknown utterances: "
-                   "data.broken=skip; for a Hugging Face model also the rules of texts: "
+                   "Override how broken, long or unknown utterances are handled: "
+                   "data.broken=skip; for a Hugging Face model also text rules: "
                    "data.text.case=upper (repeatable)")
       ->allow_extra_args(false);
   options->beam.add_to(*command);

@@ -34,7 +34,7 @@ void check(const ExportOptions& options) {
   if (std::ranges::count(models::preset_names(), options.model) > 0) {
     throw ConfigError({.attempted = "exporting a model",
                        .found = fmt::format("the preset '{}', which has no weights", options.model),
-                       .expected = "a folder with weights: a checkpoint, or one of Hugging Face"});
+                       .expected = "a folder with weights: a checkpoint or a Hugging Face folder"});
   }
   if (!options.repository.empty() && !is_hub_repository(options.repository)) {
     throw ConfigError({.attempted = "exporting a model",
@@ -59,7 +59,8 @@ void run_export(const ExportOptions& options) {
     std::cout << fmt::format("uploaded it to {}\n", options.repository);
   } else {
     std::cout << fmt::format(
-        "the program hf is not here (pip install huggingface_hub). To upload the folder, type:\n"
+        "the hf program is not installed (pip install huggingface_hub). To upload the folder, "
+        "run:\n"
         "  {}\n",
         train::push_line(options.out, options.repository));
   }
@@ -68,23 +69,24 @@ void run_export(const ExportOptions& options) {
 }  // namespace
 
 void add_export(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command =
-      app.add_subcommand("export", "A model as a folder for the Hugging Face Hub, with its card");
+  CLI::App* command = app.add_subcommand(
+      "export", "Export a model as a folder for the Hugging Face Hub, with its model card");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ExportOptions>();
   command
       ->add_option("--model", options->model,
-                   "A run, a checkpoint, a folder of Hugging Face, or an id in its cache")
+                   "A run, a checkpoint, a Hugging Face folder, or an id in the local cache")
       ->required();
   command->add_option("--out", options->out, "Folder to write")->required();
-  command->add_option("--max-shard", options->max_shard, "Bytes of a file of weights (5GB)");
-  command->add_option("--push", options->repository,
-                      "Upload it to ORG/NAME by the program hf, or print the line that does");
+  command->add_option("--max-shard", options->max_shard, "Maximum size of a weight file (5GB)");
+  command->add_option(
+      "--push", options->repository,
+      "Upload the folder to ORG/NAME with the hf program, or print the command that does");
   command
       ->add_option("--language", options->languages,
-                   "Of the speech or text, for the card: pl (repeatable)")
+                   "Language code for the model card: pl (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--license", options->license, "Of the weights, for the card: apache-2.0");
+  command->add_option("--license", options->license, "License for the model card: apache-2.0");
   command->footer(
       example("  sotto export --model runs/xls-r/best --out xls-r-iban --language iba --push "
               "me/xls-r-iban",

@@ -30,9 +30,9 @@ std::string to_text(const Rehearsal::LargestBatch& largest, int64_t arena_bytes)
                    trial.fits ? format_bytes(trial.high_water) : ""});
   }
   return table.to_string() +
-         fmt::format("the longest utterance ({} frames) fits {} times into {}; predicted: {}\n",
-                     largest.item_frames, largest.tried, format_bytes(arena_bytes),
-                     largest.predicted);
+         fmt::format(
+             "a batch of {1} of the longest utterance ({0} frames) fits into {2}; predicted: {3}\n",
+             largest.item_frames, largest.tried, format_bytes(arena_bytes), largest.predicted);
 }
 
 nlohmann::ordered_json to_json(const Rehearsal::LargestBatch& largest, int64_t arena_bytes) {
@@ -51,7 +51,8 @@ nlohmann::ordered_json to_json(const Rehearsal::LargestBatch& largest, int64_t a
 }  // namespace
 
 void add_find_batch(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("find-batch", "The largest batch that fits, by trying");
+  CLI::App* command =
+      app.add_subcommand("find-batch", "Find the largest batch that fits, by trying");
   auto options = std::make_shared<TrialOptions>();
   add_trial_options(*command, *options);
   command->footer(

@@ -44,15 +44,16 @@ void add_logits(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<LogitsOptions>();
   command
-      ->add_option("--model", options->model,
-                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
+      ->add_option(
+          "--model", options->model,
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
       ->required();
   command->add_option("--audio", options->audio, "WAV, FLAC, OGG or MP3")->required();
   command->add_option("--out", options->out, "File for the tensor `logits` [frames, entries]")
       ->required();
   command->add_option("--memory", options->memory,
-                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
-  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
+                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
   command->footer(example(
       "  sotto logits --model facebook/wav2vec2-base-960h --audio a.wav --out a.safetensors",
       "hf download facebook/wav2vec2-base-960h, and an audio file"));

@@ -110,7 +110,7 @@ void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs:
   if (options.timeline)
     std::cout << "\n" << timeline_text(made.planner->timeline_of(made.plan.best));
   if (shows_paper) std::cout << "\n" << paper_text(paper_view(made, options.paper));
-  std::cout << fmt::format("\n{} is the run's configuration\n", file.string());
+  std::cout << fmt::format("\nwrote the configuration of the run to {}\n", file.string());
 }
 
 // A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
@@ -149,11 +149,11 @@ void run_plan(const PlanOptions& options) {
 
 void add_comparisons(CLI::App& command, PlanOptions& options) {
   CLI::Option* models =
-      command.add_option("--compare", options.models, "Models side by side: one table");
-  CLI::Option* memories = command.add_option("--compare-memory", options.memories,
-                                             "Budgets side by side: 8GiB 12GiB 24GiB");
-  CLI::Option* devices = command.add_option("--compare-device", options.devices,
-                                            "Devices side by side: t4 l4 rtx4090");
+      command.add_option("--compare", options.models, "Compare models in one table");
+  CLI::Option* memories =
+      command.add_option("--compare-memory", options.memories, "Compare budgets: 8GiB 12GiB 24GiB");
+  CLI::Option* devices =
+      command.add_option("--compare-device", options.devices, "Compare devices: t4 l4 rtx4090");
   models->excludes(memories)->excludes(devices);
   memories->excludes(devices);
   // What is compared is not named besides.
@@ -171,22 +171,23 @@ void add_comparisons(CLI::App& command, PlanOptions& options) {
 void add_estimates(CLI::App& command, PlanOptions& options) {
   CLI::Option* estimator =
       command.add_option("--estimator", options.estimator,
-                         "paper: show what the literature's formula says beside the exact figure");
+                         "paper: also show the estimate of the formula from the literature");
   estimator->check(CLI::IsMember({"paper"}));
-  command.add_option("--alpha-constant", options.paper.alpha, "Of that formula")
+  command.add_option("--alpha-constant", options.paper.alpha, "Constant of that formula")
       ->needs(estimator)
       ->check(positive());
   command
       .add_option("--sequence-length-percentile", options.paper.percentile,
-                  "Of lengths, for that formula")
+                  "Percentile of the lengths used by that formula")
       ->needs(estimator)
       ->check(CLI::Range(0.0, 100.0));
   command.add_flag("--components", options.components,
-                   "Weights, gradients, moments and activations in each arithmetic");
-  command.add_flag("--timeline", options.timeline, "Memory over a step, drawn");
+                   "Show weights, gradients, moments and activations for each arithmetic");
+  command.add_flag("--timeline", options.timeline, "Draw the memory over one step");
   command
-      .add_option("--for", options.stack,
-                  "transformers: TrainingArguments for Hugging Face, and what it would take")
+      .add_option(
+          "--for", options.stack,
+          "transformers: print TrainingArguments for Hugging Face and the memory they would need")
       ->check(CLI::IsMember({"transformers"}))
       ->excludes(estimator)
       ->excludes(command.get_option("--components"))
@@ -199,16 +200,19 @@ void add_estimates(CLI::App& command, PlanOptions& options) {
 
 void add_plan(CLI::App& app, const GlobalOptions&) {
   CLI::App* command =
-      app.add_subcommand("plan", "From a memory budget to a run's settings, with reasons");
+      app.add_subcommand("plan", "Find the settings of a run for a memory budget, with reasons");
   auto options = std::make_shared<PlanOptions>();
   add_run_options(*command, options->run);
   command->get_option("--device")
-      ->description("What to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
+      ->description(
+          "Device to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
   command->add_option("--out", options->out,
                       "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
-  command->add_option("--format", options->format, "Of the plan's file: yaml or json")
+  command->add_option("--format", options->format, "Format of the plan file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
-  command->add_option("--price", options->price, "Of an hour on the device, for the run's cost")
+  command
+      ->add_option("--price", options->price,
+                   "Price of one hour on the device, to compute the cost of the run")
       ->check(positive());
   add_estimates(*command, *options);
   add_comparisons(*command, *options);

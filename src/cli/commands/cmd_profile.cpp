@@ -119,7 +119,7 @@ std::string holders_table(const std::vector<device::GpuInfo>& gpus) {
                      bytes_or_unknown(process.used_bytes)});
       rest -= process.used_bytes.value_or(0);
     }
-    if (rest > 0) table.add_row({index, "driver and unseen processes", "", format_bytes(rest)});
+    if (rest > 0) table.add_row({index, "driver and hidden processes", "", format_bytes(rest)});
     is_empty = is_empty && gpu.processes.empty() && rest <= 0;
     table.add_rule();
   }
@@ -238,31 +238,31 @@ void run_profile(const ProfileOptions& options) {
 }  // namespace
 
 void add_profile(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("profile", "What this machine, a model or a corpus is");
+  CLI::App* command = app.add_subcommand("profile", "Describe this machine, a model or a corpus");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ProfileOptions>();
   command->add_option(
       "--model", options->model,
-      "Describe a model: a preset, a folder of Hugging Face, or an id in its cache");
-  command->add_option("--vocabulary", options->vocabulary, "Entries of its output")
+      "Describe a model: a preset, a Hugging Face folder, or an id in the local cache");
+  command->add_option("--vocabulary", options->vocabulary, "Vocabulary size of its output")
       ->check(positive());
   command->add_option("--set", options->overrides, "Override a setting of the model: key=value")
       ->allow_extra_args(false);
   command->add_option("--data", options->data, "Describe a corpus: its manifest");
   command->add_option("--sample", options->sample,
-                      "Files of it to look at: a number (200 if none is given), or all");
-  command->add_option("--seed", options->seed, "Of the sample");
+                      "Number of files of the corpus to inspect (200), or all");
+  command->add_option("--seed", options->seed, "Random seed of the sample");
   CLI::Option* calibrates =
       command->add_flag("--calibrate", options->calibrates,
-                        "Measure how fast the device is, and keep it for plans: a few seconds");
+                        "Measure the speed of the device for later plans (takes a few seconds)");
   CLI::Option* cards = command->add_flag("--cards", options->lists_cards,
-                                         "The cards that plans can be made for without one");
+                                         "List the cards that can be planned for by name");
   for (const char* other : {"--model", "--data", "--vocabulary", "--set", "--sample", "--seed"}) {
     calibrates->excludes(command->get_option(other));
     cards->excludes(command->get_option(other));
   }
   cards->excludes(calibrates);
-  command->add_option("--device", options->device, "What to measure: cpu, cuda or cuda:N")
+  command->add_option("--device", options->device, "Device to measure: cpu, cuda or cuda:N")
       ->needs(calibrates);
   command->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
   command->footer(example("  sotto profile\n  sotto profile --model xls-r-1b"));

@@ -156,7 +156,7 @@ std::string summary(const std::vector<Row>& rows) {
   }
   return fmt::format(
       "{} steps: predicted and measured peaks are equal to the byte, by category and moment.\n"
-      "Each real step had exactly its predicted bytes to live in. Dry runs took {}, real ones "
+      "Each real step ran in an arena of exactly the predicted size. Dry runs took {}, real ones "
       "{}.\n",
       rows.size(), format_duration(dry), format_duration(real));
 }
@@ -175,11 +175,10 @@ void run_prove_memory(const ProveOptions& options) {
   }
   for (const Row& row : rows) {
     if (row.proof.holds()) continue;
-    throw InternalError(
-        {.attempted = fmt::format("proving the memory of {}", row.step.name()),
-         .found = "what was measured is not what was predicted",
-         .expected = "both to be equal, and library calls within their bounds",
-         .hint = "This is a fault of sotto's own; please report it with the table above."});
+    throw InternalError({.attempted = fmt::format("proving the memory of {}", row.step.name()),
+                         .found = "measured and predicted memory differ",
+                         .expected = "both to be equal, and library calls within their bounds",
+                         .hint = "This is a bug in sotto; please report it with the table above."});
   }
   if (!options.json) std::cout << summary(rows);
 }
@@ -187,7 +186,7 @@ void run_prove_memory(const ProveOptions& options) {
 }  // namespace
 
 void add_prove(CLI::App& app, const GlobalOptions&) {
-  CLI::App* prove = app.add_subcommand("prove", "Show that a promise is kept on this machine");
+  CLI::App* prove = app.add_subcommand("prove", "Prove a promise on this machine");
   prove->footer(example("  sotto prove memory --set 'stacks=[2x64x300, 4x128x600]'"));
   CLI::App* memory = prove->add_subcommand(
       "memory", "Predict the peak of training steps, run them, and compare to the byte");
@@ -198,7 +197,7 @@ void add_prove(CLI::App& app, const GlobalOptions&) {
   memory->add_option("--set", options->overrides, "Override a setting: key=value (repeatable)")
       ->allow_extra_args(false);
   memory->add_option("--memory", options->memory,
-                     "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
+                     "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
   memory->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
   memory->footer(example("  sotto prove memory --memory 500MiB --set 'stacks=[4x128x600]'"));
   memory->callback([options] { run_prove_memory(*options); });

@@ -99,7 +99,7 @@ void run_rehearse(const RehearseOptions& options) {
     int64_t largest = 0;
     for (const Rehearsal::Step& step : steps) largest = std::max(largest, step.measured.high_water);
     std::cout << steps_table(steps)
-              << fmt::format("the {} worst of {} steps: at most {} of {}\n", steps.size(),
+              << fmt::format("the {} largest of {} steps: at most {} of {}\n", steps.size(),
                              rehearsal->steps_an_epoch(), format_bytes(largest),
                              format_bytes(rehearsal->arena_bytes()));
   }
@@ -109,11 +109,11 @@ void run_rehearse(const RehearseOptions& options) {
 }  // namespace
 
 void add_rehearse(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command =
-      app.add_subcommand("rehearse", "Take the worst steps of a run, and compare with the plan");
+  CLI::App* command = app.add_subcommand(
+      "rehearse", "Run the largest steps of a run and compare them with the plan");
   auto options = std::make_shared<RehearseOptions>();
   add_trial_options(*command, options->trial);
-  command->add_option("--steps", options->steps, "Steps to take, the worst first")
+  command->add_option("--steps", options->steps, "Number of steps to run, the largest first")
       ->check(positive());
   command->footer(example(
       "  sotto rehearse --model tiny --train demo_data/train.jsonl --memory 300MiB --steps 5",

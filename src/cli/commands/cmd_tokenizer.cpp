@@ -199,26 +199,27 @@ void run_decode(const UseOptions& options) {
 }
 
 void add_train_command(CLI::App& tokenizer) {
-  CLI::App* command = tokenizer.add_subcommand("train", "A tokenizer of texts");
+  CLI::App* command = tokenizer.add_subcommand("train", "Train a tokenizer on texts");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TokenizerTrainOptions>();
   command
-      ->add_option("texts", options->inputs,
-                   "Manifests or other JSON lines with a text (.jsonl), or plain text by lines")
+      ->add_option(
+          "texts", options->inputs,
+          "Manifests or other JSON lines with a text (.jsonl), or plain text, one per line")
       ->required();
   command->add_option("--type", options->type, "bpe, unigram (SentencePiece) or char")
       ->check(CLI::IsMember({"bpe", "unigram", kCharacters}));
-  command->add_option("--size", options->size, "Entries of bpe and unigram (10000)")
+  command->add_option("--size", options->size, "Vocabulary size of bpe and unigram (10000)")
       ->check(CLI::Range(4, 1'000'000));
-  command->add_option("--out", options->out, "File to write: .model, or .json of characters")
+  command->add_option("--out", options->out, "File to write: .model, or .json for characters")
       ->required();
-  command->add_option("--coverage", options->coverage, "Share of characters with an entry (1)")
+  command->add_option("--coverage", options->coverage, "Share of characters that get an entry (1)")
       ->check(CLI::Range(0.5, 1.0));
   command
       ->add_option("--max-texts", options->max_texts,
-                   "Texts that are learned from, a random choice of more (1000000)")
+                   "Maximum number of texts to learn from, chosen randomly (1000000)")
       ->check(positive());
-  command->add_option("--seed", options->seed, "Of that choice")->check(not_negative());
+  command->add_option("--seed", options->seed, "Random seed of that choice")->check(not_negative());
   add_text_rules(*command, options->rules);
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
@@ -230,7 +231,7 @@ void add_train_command(CLI::App& tokenizer) {
 
 void add_use_command(CLI::App& tokenizer, bool encodes) {
   CLI::App* command = tokenizer.add_subcommand(
-      encodes ? "encode" : "decode", encodes ? "The labels of texts" : "The texts of labels");
+      encodes ? "encode" : "decode", encodes ? "Encode texts as labels" : "Decode labels to texts");
   auto options = std::make_shared<UseOptions>();
   command
       ->add_option("--tokenizer", options->tokenizer,
@@ -241,7 +242,7 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
                           ? "Texts; without any, lines of standard input"
                           : "Labels of a text, as one word; without any, lines of standard input");
   if (encodes) add_text_rules(*command, options->rules);
-  command->add_flag("--json", options->json, "Print JSON, an object a line");
+  command->add_flag("--json", options->json, "Print JSON, one object per line");
   command->footer(example(encodes
                               ? "  sotto tokenizer encode --tokenizer books.model \"W Tyńcu\""
                               : "  sotto tokenizer decode --tokenizer books.model \"340 17 2203\"",
@@ -253,7 +254,7 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
 
 void add_tokenizer(CLI::App& app, const GlobalOptions&) {
   CLI::App* tokenizer =
-      app.add_subcommand("tokenizer", "Tokenizers: of characters, or SentencePiece");
+      app.add_subcommand("tokenizer", "Train and use tokenizers (characters or SentencePiece)");
   tokenizer->footer(example("  sotto tokenizer train train.jsonl --out tokenizer.model",
                             "a manifest train.jsonl, as sotto data import writes it"));
   add_train_command(*tokenizer);

@@ -115,12 +115,12 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
 
 const char* end_text(const train::RunSummary& summary) {
   if (summary.was_stopped) return "Stopped and saved";
-  return summary.ended_early ? "Ended early, because evaluations got no better," : "Done";
+  return summary.ended_early ? "Stopped early, because evaluations did not improve," : "Done";
 }
 
 std::string summary_text(const train::RunSummary& summary, const fs::path& folder) {
   if (summary.num_steps == 0)
-    return fmt::format("Nothing was trained: the run stands at step {}\nFiles: {}\n", summary.steps,
+    return fmt::format("Nothing was trained: the run is at step {}\nFiles: {}\n", summary.steps,
                        folder.string());
   const Amount amount{.audio_seconds = summary.audio_seconds, .num_tokens = summary.num_tokens};
   std::string text =
@@ -171,26 +171,29 @@ void run_train(const TrainOptions& options) {
 }  // namespace
 
 void add_train(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand("train", "Train inside a memory budget");
+  CLI::App* command = app.add_subcommand("train", "Train a model inside a memory budget");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TrainOptions>();
   add_run_options(*command, options->run);
   // A plan is a configuration in which nothing is open.
-  command->add_option("--plan", options->run.config, "A plan.yaml of sotto plan")
+  command
+      ->add_option("--plan", options->run.config,
+                   "Train with this plan.yaml, written by sotto plan")
       ->excludes(command->get_option("--config"));
-  command->add_option("--pretend-device", options->pretended,
-                      "Give the GPU the memory and abilities of another: t4, l4, rtx4090 ...");
+  command->add_option(
+      "--pretend-device", options->pretended,
+      "Restrict the GPU to the memory and features of another: t4, l4, rtx4090 ...");
   command->add_option("--out", options->out,
                       "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command
       ->add_option("--max-steps", options->run.max_steps,
-                   "Number of updates; with --resume, where to stop early or extend to")
+                   "Total number of updates; with --resume, the step to stop at or to extend to")
       ->check(positive());
-  command->add_option("--log-every", options->log_every, "Updates between lines of the log")
+  command->add_option("--log-every", options->log_every, "Number of updates between log lines")
       ->check(positive());
   command->add_flag("--resume", options->resume,
-                    "Go on from the newest checkpoint of the run, with its configuration; without "
-                    "--out, of the newest run of its name");
+                    "Continue from the latest checkpoint of the run, with its configuration; "
+                    "without --out, of the latest run of that name");
   command->add_flag("--json", options->json, "Print the summary as JSON");
   command->footer(
       example("  sotto data demo --out demo_data\n"

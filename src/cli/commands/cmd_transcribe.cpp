@@ -107,24 +107,25 @@ void run_transcribe(const Options& options) {
 
 void add_transcribe(CLI::App& app, const GlobalOptions&) {
   CLI::App* command =
-      app.add_subcommand("transcribe", "The text of audio files, with the times of words");
+      app.add_subcommand("transcribe", "Transcribe audio files, with the time of each word");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<Options>();
   command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
   command
-      ->add_option("--model,--checkpoint", options->model,
-                   "Run (its best is taken), checkpoint, Hugging Face folder, or id in its cache")
+      ->add_option(
+          "--model,--checkpoint", options->model,
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
       ->required();
   command->add_option("--memory", options->memory,
-                      "Budget: 8GiB, 12GB, 90% (of what is free) or auto");
-  command->add_option("--device", options->device, "What to run on: cpu, cuda or cuda:N");
+                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
   command
       ->add_option("--window", options->windows.window_s,
-                   "Seconds of a long file that are recognised at a time (30)")
+                   "Length of the windows of a long file, in seconds (30)")
       ->check(positive());
   command
       ->add_option("--overlap", options->windows.overlap_s,
-                   "Seconds that neighbouring windows have in common (6)")
+                   "Overlap of neighbouring windows, in seconds (6)")
       ->check(not_negative());
   options->beam.add_to(*command);
   command->add_flag("--srt", options->srt, "Print subtitles");

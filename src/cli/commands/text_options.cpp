@@ -23,11 +23,12 @@ void add_choice(CLI::App& command, const std::string& option, Enum& value, const
 }  // namespace
 
 void add_text_rules(CLI::App& command, data::TextRules& rules) {
-  add_choice(command, "--unicode", rules.unicode, "Form of characters", data::kUnicodeForms);
-  add_choice(command, "--case", rules.letter_case, "Of letters", data::kLetterCases);
-  add_choice(command, "--punctuation", rules.punctuation, "And symbols", data::kPunctuations);
+  add_choice(command, "--unicode", rules.unicode, "Unicode normalisation", data::kUnicodeForms);
+  add_choice(command, "--case", rules.letter_case, "Case of letters", data::kLetterCases);
+  add_choice(command, "--punctuation", rules.punctuation, "Punctuation and symbols",
+             data::kPunctuations);
   command.add_option("--keep-characters", rules.keep_characters,
-                     "What stays where punctuation is removed, such as \"'-\"");
+                     "Characters that are kept when punctuation is removed, such as \"'-\"");
 }
 
 int64_t total_bytes(const std::vector<std::filesystem::path>& files) {

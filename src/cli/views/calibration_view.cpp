@@ -81,7 +81,7 @@ void calibrate(const std::string& device, bool json) {
                    fmt::format("{:.1f} us", 1e6 * rates.seconds_per_call[0]),
                    fmt::format("{:.1f} us", 1e6 * rates.launch_seconds)});
   }
-  std::cout << table.to_string() << "kept for plans on this device\n";
+  std::cout << table.to_string() << "stored for plans on this device\n";
 }
 
 }  // namespace sotto::cli

@@ -24,9 +24,9 @@ void check_printed() {
   std::cout.flush();
   if (std::cout) return;
   throw DataError({.attempted = "printing the result",
-                   .found = "standard output takes no more",
+                   .found = "standard output cannot be written to",
                    .expected = "a terminal, a pipe or a file with room for it",
-                   .hint = "Where it is a file, the disk may be full."});
+                   .hint = "If it is a file, the disk may be full."});
 }
 
 void open_missing_streams() noexcept {

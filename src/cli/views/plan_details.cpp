@@ -74,7 +74,7 @@ nlohmann::ordered_json paper_json(const PaperView& view) {
 std::string components_text(const std::vector<plan::Components>& all,
                             const plan::PlanFacts& facts) {
   std::vector<report::Column> columns = {{"state on the device"}};
-  std::vector<std::string> totals = {"in all"}, speeds = {"speed"};
+  std::vector<std::string> totals = {"total"}, speeds = {"speed"};
   for (const plan::Components& components : all) {
     columns.push_back({std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
     totals.push_back(format_bytes(components.total() + facts.constant_bytes));

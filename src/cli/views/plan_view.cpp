@@ -51,14 +51,13 @@ std::string bytes_table(const Way& way, const plan::PlanFacts& facts) {
                    format_bytes(worst.at_peak[static_cast<size_t>(i)])});
   }
   const int64_t gaps = worst.high_water - worst.peak;
-  table.add_row({"between them", format_bytes(gaps)});
+  table.add_row({"fragmentation", format_bytes(gaps)});
   if (facts.constant_bytes > 0) {
-    table.add_row(
-        {facts.is_elsewhere ? "driver and libraries, allowed for" : "driver and libraries",
-         format_bytes(facts.constant_bytes)});
+    table.add_row({facts.is_elsewhere ? "driver and libraries (allowance)" : "driver and libraries",
+                   format_bytes(facts.constant_bytes)});
   }
   table.add_rule();
-  table.add_row({fmt::format("in all, in {}", worst.peak_moment.to_string()),
+  table.add_row({fmt::format("total, in {}", worst.peak_moment.to_string()),
                  format_bytes(worst.high_water + facts.constant_bytes)});
   table.add_row({"budget", format_bytes(facts.budget_bytes)});
   return table.to_string();
@@ -74,7 +73,7 @@ std::string host_table(const plan::HostMemoryPlan& memory) {
   add("audio kept for the next epoch", memory.audio_cache);
   add("while a checkpoint is written", memory.checkpoint);
   table.add_rule();
-  table.add_row({"in all", format_bytes(memory.total())});
+  table.add_row({"total", format_bytes(memory.total())});
   return table.to_string();
 }
 
@@ -82,6 +81,21 @@ std::string host_table(const plan::HostMemoryPlan& memory) {
 std::string milliseconds(double seconds) {
   const double ms = 1e3 * seconds;
   return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
+}
+
+// "matrix products, 16-bit" for gemm.16, "layer norm, backward" for layer_norm.backward.
+std::string kernel_title(const std::string& kernel) {
+  if (kernel == "gemm.16") return "matrix products, 16-bit";
+  if (kernel == "gemm.32") return "matrix products, 32-bit";
+  std::string title;
+  for (const char letter : kernel) {
+    if (letter == '.') {
+      title += ", ";
+    } else {
+      title += letter == '_' ? ' ' : letter;
+    }
+  }
+  return title;
 }
 
 // Kernels that take most of the time, the rest together.
@@ -94,22 +108,23 @@ std::string time_table(const Way& way) {
   double rest = 0.0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i < kShown) {
-      table.add_row({kernels[i].second, milliseconds(kernels[i].first)});
+      table.add_row({kernel_title(kernels[i].second), milliseconds(kernels[i].first)});
     } else {
       rest += kernels[i].first;
     }
   }
   table.add_row({"other kernels", milliseconds(rest)});
   if (way.time.waiting_s > 0.0)
-    table.add_row({"waiting for the host or its link", milliseconds(way.time.waiting_s)});
+    table.add_row({"waiting for the host", milliseconds(way.time.waiting_s)});
   table.add_rule();
-  table.add_row({fmt::format("in all, {} micro-batches", way.micro_batches),
+  table.add_row({fmt::format("total, {} micro-batch{}", way.micro_batches,
+                             way.micro_batches == 1 ? "" : "es"),
                  milliseconds(way.time.total_s())});
   return table.to_string();
 }
 
 std::string ways_table(const plan::Plan& plan, const plan::PlanFacts& facts) {
-  Table table({{"ways"},
+  Table table({{"alternatives"},
                {"state"},
                {"tier"},
                {"memory", Align::kRight},
@@ -162,7 +177,7 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       const plan::PlanFacts& facts) {
   std::string text;
   if (request.open.numerics)
-    text += fmt::format("The arithmetic was left open: {}\n",
+    text += fmt::format("Numerics: {} (chosen automatically)\n",
                         name_of(plan.best.config.numerics, train::kNumerics));
   text += fmt::format("{}{}, {}: {}, {} for {} of {}{}\n\n", facts.device_name,
                       facts.is_elsewhere ? " (by its data sheet)" : "",
@@ -202,12 +217,12 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
 
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
                          const plan::PlanFacts& facts) {
-  Table table({{"with"},
+  Table table({{"budget"},
                {"numerics"},
                {"state"},
                {"tier"},
                {"speed", Align::kRight},
-               {"against this", Align::kRight}});
+               {"relative speed", Align::kRight}});
   for (const plan::Outlook& outlook : outlooks) {
     const std::string budget = format_bytes(outlook.arena_bytes + facts.constant_bytes);
     if (!outlook.way) {
@@ -218,7 +233,7 @@ std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan:
     table.add_row({budget, std::string(name_of(config.numerics, train::kNumerics)),
                    std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
                    config.tier.to_string(), speed_text(*outlook.way, facts),
-                   fmt::format("{:.2f} times", outlook.way->speed() / best.speed())});
+                   fmt::format("{:.2f}x", outlook.way->speed() / best.speed())});
   }
   return table.to_string();
 }

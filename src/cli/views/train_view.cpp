@@ -50,8 +50,8 @@ std::string against(int64_t bytes, int64_t budget, std::string_view of = "/") {
 }
 
 std::string limit_text(const MicroBatchLimits& limits) {
-  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "a step in one micro-batch";
-  return fmt::format("at most {} frames a micro-batch", limits.max_frames);
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "a whole step in one micro-batch";
+  return fmt::format("at most {} frames per micro-batch", limits.max_frames);
 }
 
 std::string budget_text(const train::RunPlan& plan) {
@@ -83,7 +83,7 @@ std::string describe(const decode::ErrorCounts& counts) {
 
 std::string describe(const train::Evaluation& evaluation) {
   if (evaluation.task->is_text()) {
-    return fmt::format("perplexity {:.2f} (loss {:.4f} a token)", evaluation.perplexity(),
+    return fmt::format("perplexity {:.2f} (loss {:.4f} per token)", evaluation.perplexity(),
                        evaluation.loss);
   }
   return fmt::format("WER {}, CER {:.2f} %, loss {:.4f}", describe(evaluation.words),
@@ -102,9 +102,8 @@ std::string describe(const Amount& amount) {
 
 std::string describe_speed(const Amount& amount, double seconds) {
   if (amount.num_tokens == 0)
-    return fmt::format("{} seconds of audio a second",
-                       format_digits(amount.audio_seconds / seconds));
-  return fmt::format("{} tokens a second",
+    return fmt::format("{}x real time", format_digits(amount.audio_seconds / seconds));
+  return fmt::format("{} tokens/s",
                      format_digits(static_cast<double>(amount.num_tokens) / seconds));
 }
 
@@ -112,7 +111,7 @@ std::string describe(const TrainProgress& progress) {
   const auto [audio_seconds, num_tokens] = progress.amount;
   const std::string speed =
       num_tokens == 0
-          ? fmt::format("{} s/s", format_digits(audio_seconds / progress.seconds))
+          ? fmt::format("{}x real time", format_digits(audio_seconds / progress.seconds))
           : fmt::format("{} tokens/s",
                         format_digits(static_cast<double>(num_tokens) / progress.seconds));
   return fmt::format("loss {:.4f} rate {:.1e} {} {} {} left", progress.loss, progress.rate, speed,
@@ -166,9 +165,9 @@ void TrainView::show_plan(const train::RunPlan& plan) {
   is_text_ = plan.num_tokens > 0;
   table.add_row(
       {"data", is_text_ ? fmt::format("{} rows, {} tokens", plan.num_utterances, plan.num_tokens)
-                        : fmt::format("{} utterances, {}; {} left out", plan.num_utterances,
+                        : fmt::format("{} utterances, {}; {} skipped", plan.num_utterances,
                                       format_duration(plan.audio_seconds), plan.num_skipped)});
-  table.add_row({"updates", fmt::format("{} ({} an epoch), from {}", plan.total_steps,
+  table.add_row({"updates", fmt::format("{} ({} per epoch), from step {}", plan.total_steps,
                                         plan.steps_an_epoch, plan.first_step)});
   table.add_row({"device", fmt::format("{}, {}", plan.device_name,
                                        name_of(plan.numerics, train::kNumerics))});
@@ -185,7 +184,7 @@ void TrainView::show_plan(const train::RunPlan& plan) {
 
 void TrainView::show_audit(int64_t epoch, const train::EpochAudit& audit) {
   bar_.clear();
-  spdlog::info("epoch {}: {} steps, worst peak {} at step {}", epoch + 1, audit.num_steps,
+  spdlog::info("epoch {}: {} steps, largest peak {} at step {}", epoch + 1, audit.num_steps,
                against(constant_bytes_ + audit.fit.worst.high_water, budget_bytes_, " of "),
                audit.worst_step);
 }
@@ -202,7 +201,7 @@ void TrainView::show_comparison(const train::MemoryComparison& comparison) {
   table.add_row({"peak, in bytes", fmt::format("{}", comparison.planned.peak),
                  fmt::format("{}", comparison.measured.peak)});
   print("\n" + table.to_string());
-  print(comparison.is_equal ? "equal to the byte\n\n" : "NOT equal: a fault of sotto's own\n\n");
+  print(comparison.is_equal ? "equal to the byte\n\n" : "NOT equal: this is a bug in sotto\n\n");
 }
 
 void TrainView::show_step(const train::StepReport& report) {
@@ -221,11 +220,14 @@ void TrainView::show_step(const train::StepReport& report) {
   if (report.step % log_every_ == 0) {
     bar_.clear();
     spdlog::info(
-        "step {}/{}  loss {:.4f}  rate {:.2e}  {} {} in {}  memory {} peak {} reserved {}  {} left",
+        "step {}/{}  loss {:.4f}  rate {:.2e}  {} {}, {} micro-batch{}  memory {} peak {} reserved "
+        "{}  {} "
+        "left",
         report.step, report.total_steps, report.result.loss, report.result.rate,
         report.num_utterances, is_text_ ? "rows" : "utterances", report.result.num_micro_batches,
-        format_bytes(report.live_bytes), format_bytes(report.peak_bytes),
-        format_bytes(report.reserved_bytes), rough_duration(progress.seconds_left));
+        report.result.num_micro_batches == 1 ? "" : "es", format_bytes(report.live_bytes),
+        format_bytes(report.peak_bytes), format_bytes(report.reserved_bytes),
+        rough_duration(progress.seconds_left));
   }
   bar_.show(report.step, report.total_steps, describe(progress));
   if (report.step == report.total_steps) finish_epoch();
@@ -265,7 +267,7 @@ void TrainView::show_evaluation(int64_t step, const train::Evaluation& evaluatio
   bar_.clear();
   spdlog::info(
       "step {}: {}{}", step, describe(evaluation),
-      evaluation.num_skipped == 0 ? "" : fmt::format("; {} left out", evaluation.num_skipped));
+      evaluation.num_skipped == 0 ? "" : fmt::format("; {} skipped", evaluation.num_skipped));
 }
 
 }  // namespace sotto::cli

@@ -26,17 +26,6 @@ const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
   return found == others.end() ? nullptr : &*found;
 }
 
-// What guides say, and why it is not so here.
-std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
-  constexpr int64_t kSmallCard = 8'600'000'000;
-  const bool is_small = request.budget.named_for(request.budget.bytes) <= kSmallCard;
-  const bool is_bf16 = best.config.arithmetic().compute == train::Compute::kBf16;
-  if (!is_small || !is_bf16 || !request.target.is_cuda()) return "";
-  return "; a rule of thumb takes fp16 on cards of 8 GB: bf16 takes as little, and needs no "
-         "scaling "
-         "of the loss";
-}
-
 // In a few words, and in full.
 struct Why {
   std::string brief;
@@ -51,77 +40,55 @@ Why short_why(const std::string& text) {
 Why why_numerics(const Plan& plan, const PlanRequest& request) {
   const Way& best = plan.best;
   if (!request.target.is_cuda())
-    return {"the most exact with which the run fits",
-            "the most exact arithmetic with which the run fits; a CPU computes in fp32 whatever is "
-            "kept, so that others would save memory alone"};
+    return {"the most exact that fits",
+            "the most exact numerics that fit; on a CPU others would save memory but no time"};
   const Way* const other = fastest_of(
       plan.others, [&](const Way& way) { return way.config.numerics != best.config.numerics; });
-  if (other == nullptr) return short_why("the only arithmetic with which the run fits");
+  if (other == nullptr) return short_why("the only numerics that fit");
   const std::string name(name_of(other->config.numerics, kNumerics));
   if (other->time.total_s() < best.time.total_s())
     return {"the most exact that is not much slower",
-            fmt::format(
-                "the most exact arithmetic that is not much slower: {} would be {:.2f} times as "
-                "fast",
-                name, times(best, *other))};
-  return short_why(fmt::format("{:.2f} times as fast as {}, the next", times(*other, best), name));
+            fmt::format("the most exact numerics that are not much slower: {} is {:.2f}x as fast",
+                        name, times(best, *other))};
+  return short_why(fmt::format("{:.2f}x as fast as {}, the next best", times(*other, best), name));
 }
 
 Why why_state(const Plan& plan, const PlanRequest& request) {
   const Way& best = plan.best;
-  if (!request.target.is_cuda())
-    return {"a CPU has one memory", "what a CPU calls its host is the same memory"};
+  if (!request.target.is_cuda()) return short_why("not applicable on a CPU");
   const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
   const Way* const other = fastest_of(plan.others, [&](const Way& way) {
     return way.config.numerics == best.config.numerics &&
            way.config.optimizer.state != best.config.optimizer.state;
   });
   if (other == nullptr)
-    return short_why(is_on_host ? "on the device the run would not fit"
-                                : "the host has no room for it");
-  return {fmt::format("{:.2f} times as fast as on the {}", times(*other, best),
+    return short_why(is_on_host ? "the run would not fit with it on the device"
+                                : "the host memory is too small for it");
+  return {fmt::format("{:.2f}x as fast as on the {}", times(*other, best),
                       is_on_host ? "device" : "host"),
-          fmt::format("{:.2f} times as fast as with it on the {}", times(*other, best),
-                      is_on_host ? "device, which leaves less room for activations"
-                                 : "host, whose link is slower")};
-}
-
-// The same.
-std::string rule_of_tier(const Plan& plan, const PlanRequest& request) {
-  constexpr int64_t kLargeModel = 100'000'000;
-  const Way* const all_again = fastest_of(plan.others, [&](const Way& way) {
-    return way.config.tier == nn::Tier::kBlock &&
-           way.config.numerics == plan.best.config.numerics &&
-           way.config.optimizer.state == plan.best.config.optimizer.state;
-  });
-  if (all_again == nullptr) return "";
-  const models::ModelProfile profile = models::profile_model(request.config.model, request.shape);
-  if (profile.parameters < kLargeModel) return "";
-  return fmt::format(
-      "; a rule of thumb computes all blocks again above 100 million parameters: here that would "
-      "take {:.2f} times as long",
-      times(*all_again, plan.best));
+          fmt::format("{:.2f}x as fast as on the {}", times(*other, best),
+                      is_on_host ? "device, which leaves less memory for activations"
+                                 : "host, because of its slower link")};
 }
 
 Why why_tier(const Way& best, const PlanRequest& request) {
-  const std::string brief = fmt::format("takes {} of {}", format_bytes(best.fit.worst.high_water),
+  const std::string brief = fmt::format("uses {} of {}", format_bytes(best.fit.worst.high_water),
                                         format_bytes(request.budget.bytes));
   const std::string taken = "the largest micro-batch " + brief;
-  if (best.config.tier == nn::Tier::kNone) return {brief, taken + ", with all that backward needs"};
-  return {brief, fmt::format("as much is kept for backward as there is room for: {}", taken)};
+  if (best.config.tier == nn::Tier::kNone) return {brief, taken + " and keeps all activations"};
+  return {brief, fmt::format("keeps as many activations as fit: {}", taken)};
 }
 
 Why why_frames(const Way& best, const PlanRequest& request) {
-  if (best.config.max_frames == 0) return short_why("a step fits in one micro-batch");
+  if (best.config.max_frames == 0) return short_why("a whole step fits into one micro-batch");
   if (best.micro_batches == 1)
-    return {"steps beyond the median length are split",
-            "a step of median length fits in one micro-batch; longer ones are split"};
+    return {"steps longer than the median are split",
+            "a step of median length fits into one micro-batch; longer ones are split"};
   const char* const others =
-      request.open.tier
-          ? "larger ones would leave room for less that is kept, smaller ones would be slower"
-          : "of the sizes that fit, that is the fastest";
+      request.open.tier ? "larger ones would keep fewer activations, smaller ones would be slower"
+                        : "this is the fastest size that fits";
   return {
-      fmt::format("{} micro-batches in a step", best.micro_batches),
+      fmt::format("{} micro-batches per step", best.micro_batches),
       fmt::format("a step of median length has {} micro-batches; {}", best.micro_batches, others)};
 }
 
@@ -139,31 +106,25 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
                                const HostChoices& host) {
   const train::RunConfig& config = plan.best.config;
   std::vector<Reason> reasons;
-  // `rule`: what guides say, behind the whole reason.
-  const auto add = [&](const char* key, std::string value, const Why& why,
-                       const std::string& rule = {}) {
-    reasons.push_back(
-        {.key = key, .value = std::move(value), .brief = why.brief, .why = why.full + rule});
+  const auto add = [&](const char* key, std::string value, const Why& why) {
+    reasons.push_back({.key = key, .value = std::move(value), .brief = why.brief, .why = why.full});
   };
   if (request.open.numerics)
-    add("numerics", std::string(name_of(config.numerics, kNumerics)), why_numerics(plan, request),
-        rule_of_numerics(plan.best, request));
+    add("numerics", std::string(name_of(config.numerics, kNumerics)), why_numerics(plan, request));
   if (request.open.state)
     add("optimizer.state", std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
         why_state(plan, request));
-  if (request.open.tier)
-    add("tier", config.tier.to_string(), why_tier(plan.best, request), rule_of_tier(plan, request));
+  if (request.open.tier) add("tier", config.tier.to_string(), why_tier(plan.best, request));
   if (request.open.max_frames)
     add("max_frames", std::to_string(config.max_frames), why_frames(plan.best, request));
   if (config.micro_batch != request.config.micro_batch)
     add("micro_batch", std::to_string(config.micro_batch),
-        short_why("more utterances at once fill no device better"));
+        short_why("larger micro-batches are not faster"));
   if (request.open.loss_rows && config.model.has_loss_rows()) {
     const int64_t rows = config.model.loss_rows();
     add("model.loss_rows", std::to_string(rows),
-        rows == 0 ? short_why("there is room for the logits that suit the device")
-                  : Why{.brief = "more at once would leave less room",
-                        .full = "logits of more tokens at once would leave room for less"});
+        rows == 0 ? short_why("the logits of the fastest chunk size fit")
+                  : short_why("larger chunks of logits would leave less memory for activations"));
   }
   reasons.insert(reasons.end(), host.reasons.begin(), host.reasons.end());
   return reasons;

@@ -20,29 +20,19 @@ constexpr int64_t kCachedPart = 4;
 constexpr double kPartsBetweenCheckpoints = 50.0;
 constexpr double kDiskBytesPerS = 200e6;
 constexpr double kLeastIntervalSeconds = 600.0;
-// Guides have these limits.
-constexpr double kCachedBelow = 10e9, kStreamedAbove = 50e9;
-constexpr int64_t kWorkersAbove = 32'000'000'000;
 
 Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& host) {
   int64_t& threads = config.data.loader_threads;
   std::string brief, why;
   if (config.model.task().is_text()) {
     threads = 1;
-    brief = why = "rows of text are read, not decoded";
+    brief = why = "text needs no decoding";
   } else if (!is_cuda) {
     threads = 1;
-    brief = "it decodes ahead, the others compute";
-    why = "the CPU computes; one thread decodes ahead of it";
+    brief = why = "one thread decodes ahead, the others compute";
   } else {
     threads = std::clamp<int64_t>(host.num_cores - 1, 1, kMostThreads);
-    brief = why = fmt::format("{} cores, one of them for the step", host.num_cores);
-  }
-  if (host.total_bytes < kWorkersAbove) {
-    why += fmt::format(
-        "; a rule of thumb has no workers below 32 GB of RAM, but these are threads: all that they "
-        "decode ahead takes at most {}",
-        format_bytes(train::loader_bytes(config.data)));
+    brief = why = fmt::format("{} cores, one of which is left to the step", host.num_cores);
   }
   return {
       .key = "data.loader_threads", .value = std::to_string(threads), .brief = brief, .why = why};
@@ -52,20 +42,16 @@ Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes)
   const bool is_kept = config.epochs > 1 && decoded_bytes <= static_cast<double>(room_bytes);
   config.data.cache = is_kept ? data::CacheKind::kMemory : data::CacheKind::kNone;
   const std::string size = format_bytes(std::llround(decoded_bytes));
-  std::string brief = fmt::format("{} decoded, more than the RAM allows", size);
+  std::string brief = fmt::format("{} decoded, which does not fit into RAM", size);
   std::string why;
   if (is_kept) {
-    brief = fmt::format("{} decoded, which fits into the RAM", size);
-    why = fmt::format("all audio takes {} decoded, which fits beside the run", size);
-    if (decoded_bytes > kCachedBelow) why += "; guides keep less than 10 GB";
+    brief = fmt::format("{} decoded, which fits into RAM", size);
+    why = fmt::format("the decoded audio takes {}, which fits into RAM", size);
   } else if (config.epochs == 1) {
-    brief = why = "in one epoch nothing comes again";
+    brief = why = "one epoch reads every file once";
   } else {
-    why = fmt::format(
-        "all audio takes {} decoded, a quarter of the free RAM is {}: it is decoded "
-        "as it is needed",
-        size, format_bytes(room_bytes));
-    if (decoded_bytes < kStreamedAbove) why += "; guides stream above 50 GB";
+    why = fmt::format("the decoded audio takes {}, more than a quarter of the free RAM ({})", size,
+                      format_bytes(room_bytes));
   }
   return {.key = "data.cache",
           .value = std::string(name_of(config.data.cache, data::kCacheKinds)),
@@ -91,12 +77,13 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
       60.0 *
       std::ceil(std::max(kLeastIntervalSeconds, kPartsBetweenCheckpoints * writing_s) / 60.0);
   const double percent = 100.0 * writing_s / config.checkpoint_seconds;
-  return {.key = "checkpoint_seconds",
-          .value = format_duration(config.checkpoint_seconds),
-          .brief = fmt::format("{} each, {:.1f} % of the time", format_bytes(bytes), percent),
-          .why = fmt::format("a checkpoint has about {}: at 200 MB/s writing takes {:.1f} % of the "
-                             "time at most, and so much work can be lost",
-                             format_bytes(bytes), percent)};
+  return {
+      .key = "checkpoint_seconds",
+      .value = format_duration(config.checkpoint_seconds),
+      .brief = fmt::format("{} each, {:.1f} % of the time", format_bytes(bytes), percent),
+      .why = fmt::format("at most {} of work is lost; writing {} takes under {:.1f} % of the time",
+                         format_duration(config.checkpoint_seconds), format_bytes(bytes),
+                         std::ceil(10.0 * percent) / 10.0)};
 }
 
 // What cuts or leaves out utterances changes the result, so that it is never the budget's choice.
@@ -107,20 +94,17 @@ Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
     return double{lengths[place]};
   };
   const double longest_s = at_share(1.0);
-  std::string brief = fmt::format("the longest, {:.1f} s, fits whole", longest_s);
+  std::string brief = fmt::format("the longest utterance, {:.1f} s, fits", longest_s);
   std::string why = fmt::format(
-      "nothing need be cut: the longest utterance, {:.1f} s, fits whole (half are below {:.1f} s, "
-      "99 of 100 below {:.1f} s)",
+      "the longest utterance, {:.1f} s, fits (median {:.1f} s, 99th percentile {:.1f} s)",
       longest_s, at_share(0.5), at_share(0.99));
   if (config.data.too_large != data::Policy::kError) {
-    brief = fmt::format("the longest that is left has {:.1f} s", longest_s);
+    brief = fmt::format("the longest remaining utterance has {:.1f} s", longest_s);
     why = fmt::format(
-        "what does not fit alone is dealt with so; the longest that is left has {:.1f} s (half are "
-        "below {:.1f} s, 99 of 100 below {:.1f} s)",
+        "applied to utterances that do not fit; the longest remaining one has {:.1f} s (median "
+        "{:.1f} s, 99th percentile {:.1f} s)",
         longest_s, at_share(0.5), at_share(0.99));
   }
-  if (longest_s > 30.0)
-    why += "; guides cut above 30 s because a long one pads all others, and nothing is padded here";
   return {.key = "data.too_large",
           .value = std::string(name_of(config.data.too_large, data::kTooLongPolicies)),
           .brief = brief,

@@ -54,11 +54,12 @@ TEST_F(HostChoicesTest, LeaveACoreToTheStep) {
 TEST_F(HostChoicesTest, KeepDecodedAudioWhereThereIsRoom) {
   EXPECT_EQ(choose(60.0).memory.audio_cache, 60LL * 3600 * 16'000 * 4);
   EXPECT_EQ(way_.config.data.cache, data::CacheKind::kMemory);
-  EXPECT_PRED2(contains, reason_of(choose(60.0), "data.cache").why, "guides keep less than 10 GB");
+  EXPECT_PRED2(contains, reason_of(choose(60.0), "data.cache").why, "which fits into RAM");
   const HostChoices streamed = choose(100.0);
   EXPECT_EQ(way_.config.data.cache, data::CacheKind::kNone);
   EXPECT_EQ(streamed.memory.audio_cache, 0);
-  EXPECT_PRED2(contains, reason_of(streamed, "data.cache").why, "guides stream above 50 GB");
+  EXPECT_PRED2(contains, reason_of(streamed, "data.cache").why,
+               "more than a quarter of the free RAM");
   way_.config.epochs = 1;
   choose(1.0);
   EXPECT_EQ(way_.config.data.cache, data::CacheKind::kNone);

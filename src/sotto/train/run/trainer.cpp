@@ -22,8 +22,8 @@ namespace {
 // `scale`: of the loss, where there is one.
 std::string not_updated_text(const StepReport& report, double scale) {
   if (report.is_empty())
-    return fmt::format(
-        "step {}: all of its utterances were left out; the weights stay as they were", report.step);
+    return fmt::format("step {}: all of its utterances were skipped; the weights are unchanged",
+                       report.step);
   if (scale > 0.0 && std::isfinite(report.result.loss))
     return fmt::format(
         "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
@@ -314,7 +314,7 @@ void Trainer::begin_epoch(int64_t epoch) {
 StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const double start = now_s();
   for (const data::SkippedUtterance& skipped : loaded.skipped)
-    tell(events_.warned, fmt::format("left out: {}", skipped.reason));
+    tell(events_.warned, fmt::format("skipped: {}", skipped.reason));
   StepSettings settings = settings_for(state_.step + 1);
   StepReport report{.step = settings.step,
                     .total_steps = plan_.total_steps,
