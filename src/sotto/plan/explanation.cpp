@@ -19,14 +19,14 @@ double times(const Way& slower, const Way& faster) {
   return slower.time.total_s() / faster.time.total_s();
 }
 
-// The fastest of the others that is so.
+// Returns the fastest of the others that satisfies a predicate.
 template <class IsSo>
 const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
   const auto found = std::ranges::find_if(others, is_so);
   return found == others.end() ? nullptr : &*found;
 }
 
-// What guides say, and why it is not so here.
+// States the rule of common guides, and why it does not apply here.
 std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
   constexpr int64_t kSmallCard = 8'600'000'000;
   const bool is_small = request.budget.named_for(request.budget.bytes) <= kSmallCard;
@@ -37,13 +37,13 @@ std::string rule_of_numerics(const Way& best, const PlanRequest& request) {
          "of the loss";
 }
 
-// In a few words, and in full.
+// A reason in a few words, and in full.
 struct Why {
   std::string brief;
   std::string full;
 };
 
-// Short enough to be both.
+// A text short enough for both.
 Why short_why(const std::string& text) {
   return {.brief = text, .full = text};
 }
@@ -86,7 +86,7 @@ Why why_state(const Plan& plan, const PlanRequest& request) {
                                  : "host, whose link is slower")};
 }
 
-// The same.
+// States the rule of common guides on tiers, and why it does not apply here.
 std::string rule_of_tier(const Plan& plan, const PlanRequest& request) {
   constexpr int64_t kLargeModel = 100'000'000;
   const Way* const all_again = fastest_of(plan.others, [&](const Way& way) {
@@ -125,7 +125,7 @@ Why why_frames(const Way& best, const PlanRequest& request) {
       fmt::format("a step of median length has {} micro-batches; {}", best.micro_batches, others)};
 }
 
-// The node of "optimizer.state".
+// Returns the node of a dotted key such as "optimizer.state".
 ConfigNode& node_of(ConfigNode& tree, std::string_view key) {
   const size_t dot = key.find('.');
   ConfigNode* const node = tree.find(key.substr(0, dot));
@@ -139,7 +139,7 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
                                const HostChoices& host) {
   const train::RunConfig& config = plan.best.config;
   std::vector<Reason> reasons;
-  // `rule`: what guides say, behind the whole reason.
+  // `rule`: the rule of common guides, appended to the full reason.
   const auto add = [&](const char* key, std::string value, const Why& why,
                        const std::string& rule = {}) {
     reasons.push_back(
