@@ -45,7 +45,7 @@ class Wav2Vec2 : public Model {
   enum Other : int64_t { kProjection, kPositions, kHead };
   int64_t tape_of(Other other) const { return num_layers() + other; }
 
-  // Which parts have a backward: it ends at the earliest of them.
+  // Whether a part has a backward, which ends at the earliest part that does.
   bool trains_front() const { return options_.freeze_layers == 0; }
   bool trains_waves() const { return trains_front() && !options_.freeze_feature_encoder; }
 

@@ -31,7 +31,7 @@ class HostTape {
 
   // Resets for the next micro-batch, whatever the state of the previous one.
   void clear();
-  // Also releases the memory.
+  // Resets like clear(), and releases the memory.
   void release();
 
  private:

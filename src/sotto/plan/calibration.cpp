@@ -248,7 +248,7 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute, int
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   if (is_cuda) train::allocate_blas_workspaces(device, compute);
   const int64_t scale = scale_for(device, budget_bytes);
-  // As in a run, where allocations make no driver calls.
+  // Allocations come from an arena, as in a run, so that they make no driver calls.
   const auto arena = std::make_shared<device::Arena>(
       is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, scale * kBytesPerScale);
   const device::ArenaGuard guard(device.torch.type(), arena);
