@@ -1,5 +1,5 @@
-// The program `sotto`: reads the command line, runs one command, and alone turns errors into exit
-// codes.
+// The program `sotto`: parses the command line and runs one command. It is the only place that
+// turns errors into exit codes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ void run(int argc, char** argv) {
   sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
   app.add_flag("--verbose", global.verbose, "Print more log messages");
-  // Global options may stand behind the command as well.
+  // Global options may also follow the command.
   app.fallthrough();
   app.require_subcommand(0, 1);
   app.parse_complete_callback([&global] { sotto::start_log(global.verbose); });
@@ -49,7 +49,7 @@ void run(int argc, char** argv) {
 
   app.footer(sotto::cli::example("  sotto profile"));
   sotto::cli::run_command_line(app, argc, argv);
-  // A run is whole without its summary; what other commands print is their result.
+  // A run is complete without its summary; the output of other commands is their result.
   if (!app.got_subcommand("train")) sotto::cli::check_printed();
 }
 

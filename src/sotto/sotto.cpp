@@ -78,7 +78,7 @@ std::string to_yaml(const Config& config) {
   return format_yaml(write_options(plan::read_config(run, plan::name_config(run)).config));
 }
 
-// Events of the run end up here, and therefore it does not move.
+// The run's events refer to this object, so it must not move.
 struct Training::State {
   State(const Config& config, const fs::path& folder, TrainingOptions given)
       : options(std::move(given)),

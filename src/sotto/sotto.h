@@ -1,5 +1,5 @@
-// sotto as a library: configure a run, see its plan, train it epoch by epoch, evaluate it, read
-// what memory it took.
+// sotto as a library: configure a run, inspect its plan, train it epoch by epoch, evaluate it, and
+// read its memory use.
 //
 //   #include <sotto/sotto.h>
 //
@@ -15,10 +15,10 @@
 //   std::cout << "WER " << *sotto::Recogniser("runs/digits").evaluate("test.jsonl").wer << '\n';
 //
 // The run is that of `sotto train` with the same configuration: the same plan, checks and files,
-// byte for byte, but for log.txt, which is what the command prints. Nothing of
-// LibTorch is in this header. Errors are those of sotto/core/error.h. While a Training or a
-// Recogniser lives, tensors that this process makes on its device lie in its budget: those made
-// later must go first.
+// byte for byte, except for log.txt, which contains the output of the command. This header does not
+// depend on LibTorch. Errors are those of sotto/core/error.h. While a Training or a Recogniser
+// exists, tensors that this process creates on its device are allocated in its budget: objects must
+// be destroyed in reverse order of creation.
 #pragma once
 
 #include <cstdint>
@@ -33,61 +33,60 @@
 
 namespace sotto {
 
-// What `sotto train` takes as --config, --set and --model.
+// Equivalent of --config, --set and --model of `sotto train`.
 struct Config {
   // YAML or JSON; empty: every setting has its default.
   std::filesystem::path file = {};
-  // Laid over it in their order: "memory=8GiB", "epochs=2". What is not named, or `auto`, is
-  // decided by a plan for the budget.
+  // Settings that override the file, in order: "memory=8GiB", "epochs=2". Settings that are not
+  // given, or `auto`, are decided by a plan for the budget.
   std::vector<std::string> settings = {};
-  // A preset, a folder of Hugging Face, or the id of one in its cache; empty: as the settings say.
+  // A preset, a Hugging Face folder, or the id of one in its cache; empty: taken from the settings.
   std::string model = {};
 };
 
-// The configuration with all settings, those not named too, each under what it means. Throws
-// ConfigError for a key that there is not or a value that it cannot have, DataError where the file
-// cannot be read.
+// Returns the configuration with all settings, including defaults, each with a description. Throws
+// ConfigError for an unknown key or an invalid value, DataError where the file cannot be read.
 std::string to_yaml(const Config& config);
 
-// What is known before the first step.
+// Facts known before the first step.
 struct Plan {
   std::string device = {};
-  // What the run may take; of that, what libraries take on a GPU before anything of ours.
+  // Memory budget of the run; and the part of it that libraries take on a GPU.
   int64_t budget_bytes = 0;
   int64_t library_bytes = 0;
-  // Of the largest step that can come, by the dry run, and where in it: "backward of layer 3".
+  // Peak of the largest possible step, from the dry run, and its moment: "backward of layer 3".
   int64_t needed_bytes = 0;
   std::string needed_in = {};
-  // Most frames of a micro-batch; none: a step is one micro-batch.
+  // Maximum frames per micro-batch; none: a step is one micro-batch.
   std::optional<int64_t> max_frames = {};
   int64_t num_parameters = 0;
-  // What is trained on: utterances and their length, or rows of text and their tokens.
+  // Training data: utterances and their duration, or rows of text and their tokens.
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   int64_t num_tokens = 0;
-  // Utterances that are left out by the policies of the configuration.
+  // Utterances skipped by the policies of the configuration.
   int64_t num_skipped = 0;
   int64_t steps_an_epoch = 0;
   int64_t total_steps = 0;
-  // Above 1 where a run goes on.
+  // First step of this process; above 1 for a resumed run.
   int64_t first_step = 1;
 };
 
-// How good a network is.
+// Results of an evaluation.
 struct Scores {
-  // Of speech, as shares: 0.1 is 10 %.
+  // Error rates of speech as fractions: 0.1 is 10 %.
   std::optional<double> wer = {};
   std::optional<double> cer = {};
-  // Of text.
+  // Text only.
   std::optional<double> perplexity = {};
   double loss = 0.0;
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
 };
 
-// Bytes of the first step as the dry run had them, and as they were.
+// Bytes of the first step as predicted by the dry run, and as measured.
 struct MemoryReport {
-  // At the peak: weights, gradients, optimizer, activations, workspace, data.
+  // Bytes at the peak: weights, gradients, optimizer, activations, workspace, data.
   struct Part {
     std::string name;
     int64_t planned_bytes = 0;
@@ -96,27 +95,27 @@ struct MemoryReport {
   std::vector<Part> parts = {};
   int64_t planned_peak_bytes = 0;
   int64_t measured_peak_bytes = 0;
-  // To the byte, in every part and in where the peak is.
+  // Every part and the moment of the peak are equal, to the byte.
   bool is_equal = false;
-  // Of all steps until now.
+  // Maximum over all steps so far.
   int64_t largest_peak_bytes = 0;
 };
 
-// What one call of train_epoch() or train() did.
+// Result of one call of train_epoch() or train().
 struct TrainingResult {
-  // Updates of the run until now, and the loss of the last.
+  // Updates of the run so far, and the loss of the last one.
   int64_t step = 0;
   double loss = 0.0;
   double audio_seconds = 0.0;
   int64_t num_tokens = 0;
   double seconds = 0.0;
-  // Steps that were run again because memory ran out.
+  // Number of times that a step was run again because memory ran out.
   int64_t num_restarts = 0;
-  // Of the last evaluation on data.dev, where there was one.
+  // Last evaluation on data.dev, if any.
   std::optional<Scores> scores = {};
 };
 
-// One step, as it is told while the run goes on.
+// One step, as reported during the run.
 struct StepProgress {
   int64_t step = 0;  // from 1
   int64_t total_steps = 0;
@@ -127,11 +126,11 @@ struct StepProgress {
 };
 
 struct TrainingOptions {
-  // Goes on from the newest whole checkpoint in the folder, with the configuration that it has;
-  // without one the run begins.
+  // Resumes from the latest intact checkpoint in the folder, with its configuration; without one
+  // the run starts from scratch.
   bool resumes = false;
-  // Each may be absent: after every step; what the user should know, in one line; asked after every
-  // step, true saves and ends the call.
+  // Optional callbacks: after every step; warnings for the user, one line each; and asked after
+  // every step, where true saves and ends the call.
   std::function<void(const StepProgress&)> stepped = {};
   std::function<void(const std::string&)> warned = {};
   std::function<bool()> should_stop = {};
@@ -140,8 +139,8 @@ struct TrainingOptions {
 class Training {
  public:
   // Reads configuration and data, fits the run into its budget, allocates. Throws ConfigError and
-  // DataError before anything was trained; the message of a budget that does not suffice names one
-  // that would.
+  // DataError before anything is trained; if the budget is too small, the message names a
+  // sufficient one.
   Training(const Config& config, const std::filesystem::path& folder,
            const TrainingOptions& options = {});
   ~Training();
@@ -153,10 +152,10 @@ class Training {
   const Plan& plan() const;
   bool is_finished() const;
 
-  // Trains to the end of the epoch that is begun, and saves. Throws OutOfMemory after a checkpoint
-  // where a step does not fit after all retries, DataError where a file cannot be read.
+  // Trains to the end of the current epoch, and saves. Throws OutOfMemory, after writing a
+  // checkpoint, where a step does not fit after all retries, DataError where a file cannot be read.
   TrainingResult train_epoch();
-  // The same to the end of the run.
+  // Trains to the end of the run, with the same guarantees.
   TrainingResult train();
 
   // None before the first step.
@@ -168,7 +167,7 @@ class Training {
 };
 
 struct RecogniserOptions {
-  // "8GiB", "12GB", "90%" of what is free, or "auto".
+  // "8GiB", "12GB", "90%" of the free memory, or "auto".
   std::string memory = "auto";
   // "cpu", "cuda" or "cuda:N".
   std::string device = "cpu";
@@ -176,8 +175,8 @@ struct RecogniserOptions {
 
 class Recogniser {
  public:
-  // `folder`: a checkpoint, or a run, of which the best is taken, else the newest. Throws DataError
-  // where there is none.
+  // `folder`: a checkpoint, or a run (its best checkpoint, else its latest). Throws DataError where
+  // there is none.
   explicit Recogniser(const std::filesystem::path& folder, const RecogniserOptions& options = {});
   ~Recogniser();
   Recogniser(Recogniser&& other) noexcept;
@@ -185,13 +184,13 @@ class Recogniser {
   Recogniser(const Recogniser&) = delete;
   Recogniser& operator=(const Recogniser&) = delete;
 
-  // On a manifest; of a language model on a text.
+  // Evaluates on a manifest, or on a text for a language model.
   Scores evaluate(const std::filesystem::path& data);
 
-  // What is said in audio files, in their order.
+  // Transcribes audio files, in order.
   std::vector<std::string> transcribe(const std::vector<std::filesystem::path>& files);
 
-  // Most bytes that were taken so far.
+  // Peak memory so far, in bytes.
   int64_t peak_bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// The options by which commands choose how transcripts are found.
+// Command line options that select the decoding method.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,8 +19,8 @@ struct BeamChoice {
   // Adds --beam, --lm, --lm-weight and --word-bonus.
   void add_to(CLI::App& command);
 
-  // Null where no beam is asked for. `max_bytes`: what a search may take. Throws ConfigError for
-  // what could not take effect, DataError where the language model cannot be read.
+  // Returns null where no beam is requested. `max_bytes`: the memory limit of a search. Throws
+  // ConfigError for options without effect, DataError where the language model cannot be read.
   std::unique_ptr<decode::BeamSearch> open(const data::Tokenizer& tokenizer,
                                            int64_t max_bytes) const;
 };

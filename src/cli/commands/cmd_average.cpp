@@ -1,4 +1,4 @@
-// `sotto average`: the mean of the weights of checkpoints, as a checkpoint.
+// `sotto average`: averages the weights of checkpoints into a new checkpoint.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

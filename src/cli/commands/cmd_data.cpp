@@ -1,4 +1,4 @@
-// `sotto data`: its commands, and `sotto data demo`, a small corpus of synthetic speech.
+// `sotto data`: its subcommands, and `sotto data demo`, a small corpus of synthetic speech.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// `sotto data check`: what is wrong with a corpus, as a table or as JSON.
+// `sotto data check`: finds problems in a corpus; prints a table or JSON.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,7 @@ struct CheckCommand {
   bool json = false;
 };
 
-// Counts by kind, then the first findings of each.
+// Renders counts by kind, then the first findings of each.
 std::string render(const CorpusCheck& check) {
   std::string text = fmt::format("{} utterances, {} of audio\n", check.num_utterances,
                                  format_duration(check.seconds));
@@ -80,8 +80,8 @@ nlohmann::ordered_json to_json(const CorpusCheck& check, const std::string& mani
   return json;
 }
 
-// All cores decode at once, each with a share of half the free RAM. No utterance needs more than 2
-// GiB: that is over an hour.
+// Returns the memory limit per file: all cores decode concurrently, and share half of the free RAM.
+// No utterance needs more than 2 GiB: that is over an hour.
 int64_t most_bytes_per_file() {
   const device::HostInfo host = device::read_host();
   return std::min(int64_t{2} << 30, host.free_bytes / 2 / host.num_cores);

@@ -1,4 +1,4 @@
-// `sotto data fetch`: what public corpora there are, and their files.
+// `sotto data fetch`: lists public corpora and downloads their files.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// `sotto data import`: a manifest from a corpus as it comes.
+// `sotto data import`: makes a manifest from a corpus in its original format.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -58,7 +58,7 @@ std::string problem_table(const std::vector<data::ImportProblem>& problems) {
   report::Table table({{}, {}});
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
     table.add_row({problems[i].place, problems[i].found});
-  // Not cut on a terminal either: what to type stands at the end of a line.
+  // Not truncated on a terminal either: the command to type is at the end of a line.
   std::string text = table.to_string(std::numeric_limits<int64_t>::max());
   if (problems.size() > kShown)
     text += fmt::format("and {} more; --json lists all\n", problems.size() - kShown);

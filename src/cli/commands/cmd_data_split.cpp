@@ -1,4 +1,4 @@
-// `sotto data split`: a manifest in parts to train, develop and test on.
+// `sotto data split`: splits a manifest into train, dev and test parts.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

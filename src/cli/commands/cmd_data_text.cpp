@@ -33,7 +33,7 @@ struct TextOptions {
   bool json = false;
 };
 
-// "10%"
+// Parses a percentage such as "10%".
 double parse_share(const std::string& option, const std::string& text) {
   double percent = 0.0;
   const char* end = text.data() + text.size();

@@ -1,5 +1,5 @@
-// `sotto eval`: word and character error rates of a checkpoint on a manifest, or the perplexity of
-// a language model on a text.
+// `sotto eval`: computes word and character error rates of a checkpoint on a manifest, or the
+// perplexity of a language model on a text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,7 +45,7 @@ struct EvalOptions {
   bool json = false;
 };
 
-// Utterances whose line names none are a group too.
+// Utterances whose line has no value form a group too.
 std::string name_of(const train::ErrorGroup& group) {
   return group.name.empty() ? "(none)" : group.name;
 }
@@ -54,7 +54,7 @@ nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
                                    std::string train::Evaluation::Sentence::* by) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   const std::vector<train::ErrorGroup> all = train::group_errors(evaluation.sentences, by);
-  // Where no line names any, there are none.
+  // Where no line has a value, there are no groups.
   if (all.size() == 1 && all.front().name.empty()) return groups;
   for (const train::ErrorGroup& group : all) {
     groups[name_of(group)] = {{"utterances", group.num_utterances},
@@ -112,7 +112,7 @@ std::string render_sentence(const train::Evaluation::Sentence& sentence) {
   return fmt::format("reference   {}\nhypothesis  {}\n\n", sentence.reference, sentence.hypothesis);
 }
 
-// One row for each speaker or language.
+// Renders one row per speaker or language.
 std::string render_groups(const train::Evaluation& evaluation, const std::string& by) {
   const bool is_speaker = by == "speaker";
   report::Table table({{by},
@@ -129,7 +129,7 @@ std::string render_groups(const train::Evaluation& evaluation, const std::string
   return table.to_string() + "\n";
 }
 
-// How many utterances were left out, and why the first of them were.
+// Renders the number of skipped utterances, and the reasons of the first ones.
 std::string render_skipped(const train::Evaluation& evaluation) {
   constexpr int64_t kMostShown = 20;
   if (evaluation.num_skipped == 0) return {};
@@ -170,19 +170,19 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   return text + render_skipped(evaluation);
 }
 
-// Settings of the data that say something of an evaluation.
+// Data settings that affect an evaluation.
 constexpr std::array kSettings = {
     std::string_view("data.min_seconds"),   std::string_view("data.max_seconds"),
     std::string_view("data.max_samples"),   std::string_view("data.too_short"),
     std::string_view("data.too_long"),      std::string_view("data.broken"),
     std::string_view("data.unknown_text"),  std::string_view("data.empty_text"),
     std::string_view("data.loader_threads")};
-// The rules of texts: a run has its own, a model of other programs comes without any.
+// Text normalisation rules: a run has its own, a model of other programs has none.
 constexpr std::array kTextSettings = {
     std::string_view("data.text.unicode"), std::string_view("data.text.case"),
     std::string_view("data.text.punctuation"), std::string_view("data.text.keep_characters")};
 
-// Without a bound no utterance is too long; that of the run was for training.
+// Without a bound no utterance is too long; the run's own bound applied to training.
 void check_bound(const std::vector<std::string>& sets) {
   const auto find = [&](std::string_view key) {
     return std::ranges::find_if(sets,
@@ -197,7 +197,7 @@ void check_bound(const std::vector<std::string>& sets) {
                              "data.max_seconds=30."});
 }
 
-// The run's settings with those of --set; others could not take effect.
+// Returns the run's settings overridden by --set; throws for settings that would have no effect.
 train::DataOptions change_data(const train::Recogniser& recogniser,
                                const std::vector<std::string>& sets) {
   std::vector<std::string_view> known(kSettings.begin(), kSettings.end());

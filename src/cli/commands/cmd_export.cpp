@@ -1,4 +1,4 @@
-// `sotto export`: a model as a folder for the Hugging Face Hub, and its upload.
+// `sotto export`: exports a model as a folder for the Hugging Face Hub, and uploads it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// `sotto find-batch`: the largest batch before memory runs out, found by really trying, beside the
-// one that is predicted.
+// `sotto find-batch`: finds the largest batch by running until memory is exhausted, and compares it
+// with the predicted one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `sotto logits`: the logits of every frame of an audio file, for comparing a network with others.
+// `sotto logits`: writes the logits of every frame of an audio file, for comparing a network with
+// others.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `sotto plan`: from a budget to a run, without running it and without needing its device.
+// `sotto plan`: finds the settings of a run for a budget, without running it and without needing
+// its device.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,11 +43,10 @@ struct PlanOptions {
   bool json = false;
 };
 
-// Of the budget: what is looked at besides itself.
+// Other budgets that are shown, relative to the budget.
 constexpr std::array kShares = {0.5, 0.75, 1.5, 2.0};
 
-// One row for each thing to compare: its plan, or why there is none. What is not known at all is an
-// error.
+// Prints one row per compared value: its plan, or why there is none. An unknown value is an error.
 void compare(const PlanOptions& options, std::string_view what,
              const std::vector<std::string>& names, std::string plan::RunDescription::* option) {
   std::vector<ComparedPlan> rows;
@@ -113,7 +113,7 @@ void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs:
   std::cout << fmt::format("\nwrote the configuration of the run to {}\n", file.string());
 }
 
-// A folder without a run: nothing of a run is replaced, and none is mixed with a plan of another.
+// Returns a folder without a run, so that no run is overwritten or mixed with the plan of another.
 fs::path plan_folder_for(const PlanOptions& options, const plan::MadePlan& made) {
   const fs::path runs = train::kRunsFolder;
   const std::string& name = made.request.config.name;
@@ -138,7 +138,7 @@ void run_plan(const PlanOptions& options) {
   plan::MadePlan made = plan::make_plan(options.run, log_note);
   made.facts.price = options.price;
   const fs::path folder = plan_folder_for(options, made);
-  // A run of this plan goes to the folder that the plan is in.
+  // A run of this plan uses the folder that the plan is in.
   for (train::RunConfig* config : {&made.request.config, &made.plan.best.config})
     if (options.out.empty() || config->name.empty()) config->name = train::run_name_from(folder);
   if (!options.stack.empty()) return plan_for_transformers(made, folder, options.json);
@@ -156,11 +156,11 @@ void add_comparisons(CLI::App& command, PlanOptions& options) {
       command.add_option("--compare-device", options.devices, "Compare devices: t4 l4 rtx4090");
   models->excludes(memories)->excludes(devices);
   memories->excludes(devices);
-  // What is compared is not named besides.
+  // The compared option must not be given separately.
   models->excludes(command.get_option("--model"));
   memories->excludes(command.get_option("--memory"));
   devices->excludes(command.get_option("--device"));
-  // A table has no file of its own, and no second opinion.
+  // A comparison has no output file and no additional estimates.
   for (CLI::Option* comparison : {models, memories, devices}) {
     for (const char* single :
          {"--out", "--format", "--estimator", "--for", "--components", "--timeline"})

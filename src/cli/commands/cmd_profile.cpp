@@ -1,4 +1,4 @@
-// `sotto profile`: what this machine, a model or a corpus is, as a table or as JSON.
+// `sotto profile`: describes this machine, a model or a corpus, as a table or as JSON.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -105,8 +105,8 @@ std::string gpu_table(const std::vector<device::GpuInfo>& gpus) {
   return table.to_string();
 }
 
-// Who holds memory, and what is left when the processes that can be seen are taken off: the driver
-// itself, and processes outside the container. Empty where no memory is held.
+// Lists the processes that hold GPU memory, and the remainder: the driver itself, and processes
+// outside the container. Empty where no memory is held.
 std::string holders_table(const std::vector<device::GpuInfo>& gpus) {
   Table table(
       {{"GPU", Align::kRight}, {"held by"}, {"pid", Align::kRight}, {"memory", Align::kRight}});

@@ -1,4 +1,4 @@
-// `sotto prove memory`: the dry run against the real one, as a table or as JSON.
+// `sotto prove memory`: compares the dry run with the real run, as a table or as JSON.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -66,7 +66,7 @@ std::string in_mib(int64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20));
 }
 
-// Peaks to the byte; what they consist of, in MiB.
+// Renders peaks in bytes, and their parts in MiB.
 std::string proof_table(const std::vector<Row>& rows) {
   Table table({{"stack"},
                {"type"},
@@ -93,7 +93,7 @@ std::string proof_table(const std::vector<Row>& rows) {
   return table.to_string();
 }
 
-// Library calls by type: the call that came nearest to its bound.
+// Renders library calls by type: the call that came closest to its bound.
 std::string library_table(const std::vector<Row>& rows) {
   std::map<std::pair<std::string, std::string>, device::LibraryUse> nearest;
   for (const Row& row : rows) {

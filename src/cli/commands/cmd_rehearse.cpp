@@ -1,4 +1,4 @@
-// `sotto rehearse`: the worst steps of a run, really taken, against what was predicted for them.
+// `sotto rehearse`: runs the worst steps of a run, and compares them with their predictions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -70,7 +70,8 @@ nlohmann::ordered_json to_json(const Rehearsal& rehearsal,
   return json;
 }
 
-// What the rehearsal is for: a step that took more than was predicted for it is a fault of ours.
+// Throws InternalError where a step's peak differs from its prediction, or where it reached further
+// into the arena.
 void check_steps(const std::vector<Rehearsal::Step>& steps) {
   for (const Rehearsal::Step& step : steps) {
     if (step.measured.peak == step.planned.peak &&

@@ -1,4 +1,4 @@
-// `sotto tokenizer`: makes tokenizers of texts, and shows what they do.
+// `sotto tokenizer`: trains tokenizers on texts, and applies them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -66,7 +66,7 @@ void check_train_options(const TokenizerTrainOptions& options) {
                      .expected = fmt::format("a name that ends in {}", wanted)});
 }
 
-// The file's bytes, and the texts they are of.
+// The texts used for training, and the number of vocabulary entries.
 struct Trained {
   data::TextSample sample;
   int64_t size = 0;
@@ -141,7 +141,7 @@ void run_tokenizer_train(const TokenizerTrainOptions& options) {
                            static_cast<double>(trained.sample.num_bytes) / 1e6, elapsed.count());
 }
 
-// Those of the command line, or the lines of standard input.
+// Calls `use` for each word of the command line, or for the lines of standard input.
 void for_each_line(const std::vector<std::string>& words,
                    const std::function<void(const std::string&)>& use) {
   for (const std::string& word : words) use(word);

@@ -1,4 +1,4 @@
-// `sotto train`: a run inside a budget, from its beginning or from its newest checkpoint.
+// `sotto train`: trains within a budget, from scratch or from the latest checkpoint.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -41,12 +41,12 @@ struct TrainOptions {
   bool json = false;
 };
 
-// When the first signal came that asks for an end, in milliseconds of the steady clock; 0: none
-// came. Signal handlers can reach nothing but globals.
+// Time of the first signal that asks the run to end, in milliseconds of the steady clock; 0: none.
+// Signal handlers can only use globals.
 std::atomic<int64_t> asked_to_end_ms = 0;
 
-// Signals that come together are one: `timeout`, shells and schedulers send theirs to a process and
-// to its group.
+// Signals within this interval count as one: `timeout`, shells and schedulers send theirs to a
+// process and to its group.
 constexpr int64_t kOneSignalMs = 1000;
 
 int64_t steady_ms() {
@@ -56,14 +56,14 @@ int64_t steady_ms() {
 }
 
 void on_signal(int) {
-  // The first asks the run to save and end; a later one does not wait for it.
+  // The first signal asks the run to save and end; a later one ends it at once.
   const int64_t now_ms = steady_ms();
   int64_t first_ms = 0;
   if (asked_to_end_ms.compare_exchange_strong(first_ms, now_ms)) return;
   if (now_ms - first_ms >= kOneSignalMs) std::_Exit(130);
 }
 
-// A terminal that is closed may tell so several times, and nobody waits there.
+// A closed terminal may signal several times, and no user waits for the process there.
 void on_hangup(int) {
   int64_t none = 0;
   asked_to_end_ms.compare_exchange_strong(none, steady_ms());
@@ -72,11 +72,11 @@ void on_hangup(int) {
 void listen_to_signals() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  // Under nohup it is ignored, and stays so.
+  // Under nohup it is ignored, and stays ignored.
   if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
-// A run that had all of its steps already has trained nothing.
+// A run that was already complete has trained nothing: returns null.
 nlohmann::ordered_json or_null(const train::RunSummary& summary, const auto& value) {
   return summary.num_steps > 0 ? nlohmann::ordered_json(value) : nullptr;
 }
@@ -97,7 +97,7 @@ nlohmann::ordered_json to_json(const train::RunSummary& summary, const fs::path&
     json["audio_seconds"] = summary.audio_seconds;
   }
   if (const std::optional<train::Evaluation>& last = summary.last_evaluation) {
-    // None where no best checkpoint could be written.
+    // Null where no best checkpoint could be written.
     const nlohmann::ordered_json best =
         summary.best_step > 0 ? nlohmann::ordered_json(summary.best_metric) : nullptr;
     if (last->task->is_text()) {
@@ -137,7 +137,7 @@ std::string summary_text(const train::RunSummary& summary, const fs::path& folde
   return text + fmt::format("Files: {}\n", folder.string());
 }
 
-// Everything the log says of a run also stands in its folder, of all its processes.
+// Also writes the log to the run's folder, where the logs of all its processes are appended.
 void keep_log_in(const fs::path& folder) {
   const BuildInfo build = build_info();
   keep_log(folder / "log.txt",
@@ -150,7 +150,7 @@ void run_train(const TrainOptions& options) {
   std::optional<plan::PlannedTraining> training;
   plan::TrainingEvents events{
       .run = view.events(), .decided = show_reasons, .advised = print_error};
-  // The run's folder is there when the plan is told.
+  // The run's folder exists when the plan is reported.
   events.run.planned = [&, show = events.run.planned](const train::RunPlan& plan) {
     keep_log_in(training->folder());
     show(plan);
@@ -175,7 +175,7 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<TrainOptions>();
   add_run_options(*command, options->run);
-  // A plan is a configuration in which nothing is open.
+  // A plan is a configuration without open settings.
   command
       ->add_option("--plan", options->run.config,
                    "Train with this plan.yaml, written by sotto plan")

@@ -1,4 +1,4 @@
-// `sotto transcribe`: the text of audio files.
+// `sotto transcribe`: transcribes audio files.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
@@ -65,7 +65,7 @@ std::string to_text(const std::string& file, const decode::Transcript& transcrip
   return name + transcript.text + "\n";
 }
 
-// One file after the other: those that can be read are printed, whatever the others are.
+// Transcribes the files in order: unreadable ones do not prevent output for the others.
 void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOptions& how,
                     const Options& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();

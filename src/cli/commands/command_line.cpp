@@ -21,14 +21,14 @@ namespace {
 
 constexpr const char* kAttempted = "reading the command line";
 
-// The command that the line got to: `prove` in "sotto prove".
+// Returns the innermost parsed command: `prove` in "sotto prove".
 const CLI::App& deepest_command(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
   return *command;
 }
 
-// "sotto prove memory"
+// Returns the full name, such as "sotto prove memory".
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
@@ -40,7 +40,8 @@ std::vector<std::string> command_names(const CLI::App& command) {
   return names;
 }
 
-// Those of the command and of all above it, which take theirs anywhere on the line.
+// Returns the options of the command and of all its parents, which accept theirs anywhere on the
+// line.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {

@@ -1,5 +1,5 @@
-// Reading the command line: CLI11 does the work, and its complaints become ConfigErrors in our
-// words, with the nearest command or option named.
+// Parses the command line with CLI11; its errors are converted to ConfigErrors in our wording, with
+// the nearest command or option suggested.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ class App;
 
 namespace sotto::cli {
 
-// Parses and runs the callback of the command that was named, or answers --help or --version on
-// standard output. Throws ConfigError for a mistake; where no command was named, the help goes to
-// standard error first.
+// Parses and runs the callback of the named command, or answers --help or --version on standard
+// output. Throws ConfigError for invalid input; where no command is named, the help is first
+// printed to standard error.
 void run_command_line(CLI::App& app, int argc, char** argv);
 
-// The foot of a command's help. `needs`: what a fresh clone does not have; empty: the lines run
-// there as they stand.
+// Returns the footer of a command's help. `needs`: what a fresh clone does not have; empty: the
+// lines run there as they are.
 std::string example(const std::string& lines, const std::string& needs = {});
 
 }  // namespace sotto::cli

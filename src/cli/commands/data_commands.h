@@ -1,4 +1,4 @@
-// The commands below `sotto data`, one function and one cmd_data_*.cpp each.
+// The subcommands of `sotto data`, one function and one cmd_data_*.cpp each.
 #pragma once
 
 namespace CLI {
@@ -7,19 +7,19 @@ class App;
 
 namespace sotto::cli {
 
-// `sotto data import`: manifests from corpora as they come.
+// `sotto data import`: makes manifests from corpora in their original formats.
 void add_data_import(CLI::App& data);
 
-// `sotto data check`: what is wrong with a corpus.
+// `sotto data check`: finds problems in a corpus.
 void add_data_check(CLI::App& data);
 
-// `sotto data split`: a manifest in parts to train, develop and test on.
+// `sotto data split`: splits a manifest into train, dev and test parts.
 void add_data_split(CLI::App& data);
 
-// `sotto data text`: a text corpus, split by documents.
+// `sotto data text`: splits a text corpus by documents.
 void add_data_text(CLI::App& data);
 
-// `sotto data fetch`: public corpora, and how to get them.
+// `sotto data fetch`: lists and downloads public corpora.
 void add_data_fetch(CLI::App& data);
 
 }  // namespace sotto::cli

@@ -45,7 +45,8 @@ Failure describe_current_exception() {
   } catch (const OutOfMemory& error) {
     return {kOutOfMemory, one_line(error.what())};
   } catch (const std::filesystem::filesystem_error& error) {
-    // A path that is too long, a name that the disk cannot hold, a folder that may not be entered.
+    // A path that is too long, a name that the file system does not support, a folder without
+    // permission.
     return {kBadInput, describe_path(error)};
   } catch (const std::exception& error) {
     if (const std::optional<std::string> reason = train::out_of_memory_reason(error))

@@ -1,5 +1,5 @@
-// What the program says and returns when something was thrown: the one place that turns exceptions
-// into exit codes.
+// Error message and exit code for an exception: the only place that turns exceptions into exit
+// codes.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace sotto::cli {
 
 struct Failure {
-  // 2 bad input, 3 out of memory, 70 our own fault.
+  // 2 bad input, 3 out of memory, 70 internal error.
   int exit_code = 70;
-  // One line, without the "sotto: " before it.
+  // One line, without the "sotto: " prefix.
   std::string message = {};
 };
 
-// Describes the exception being handled: to be called inside a catch block alone.
+// Describes the exception being handled; must be called inside a catch block.
 Failure describe_current_exception();
 
 }  // namespace sotto::cli

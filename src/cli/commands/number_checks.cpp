@@ -9,7 +9,7 @@ namespace sotto::cli {
 
 namespace {
 
-// Parses a finite number; nothing where the text is not one.
+// Parses a finite number; none where the text is not one.
 std::optional<double> number_in(const std::string& text) {
   double value = 0.0;
   const char* const end = text.data() + text.size();

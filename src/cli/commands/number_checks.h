@@ -1,15 +1,15 @@
-// What numbers on the command line may be. CLI11's own checks print the largest number there is.
+// Validators of numbers on the command line. CLI11's own print the largest representable number.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace sotto::cli {
 
-// Above 0.
+// Accepts numbers above 0.
 CLI::Validator positive();
-// 0 or above.
+// Accepts 0 and above.
 CLI::Validator not_negative();
-// Any finite number.
+// Accepts any finite number.
 CLI::Validator finite();
 
 }  // namespace sotto::cli

@@ -17,7 +17,7 @@ namespace {
 
 constexpr rlim_t kUsualStackBytes = rlim_t{8} << 20;
 
-// The system looks at the limit whenever the stack grows: to raise it now is soon enough.
+// The system checks the limit whenever the stack grows: it can still be raised at this point.
 rlim_t raise_stack_limit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -28,8 +28,8 @@ rlim_t raise_stack_limit() {
   return setrlimit(RLIMIT_STACK, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
-// Sets the stack size of threads that are created from now on; by default they would get the
-// limit that the process started with.
+// Sets the stack size of threads created from now on; by default it would be the limit with which
+// the process started.
 void set_thread_stacks(rlim_t bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
@@ -37,7 +37,7 @@ void set_thread_stacks(rlim_t bytes) {
   pthread_attr_destroy(&attributes);
 }
 
-// What is read again and again in a run is not mapped: this is for what is read once.
+// Only files that are read once are mapped; files read repeatedly during a run are not.
 void on_bus_error(int) {
   constexpr std::string_view kMessage =
       "sotto: reading a mapped file: it was cut while it was used, or its disk cannot be read. "

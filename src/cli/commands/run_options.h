@@ -1,4 +1,4 @@
-// The options that describe a run, common to the commands that plan, try or do one.
+// Options that describe a run, common to the commands that plan, rehearse or train one.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace sotto::cli {
 
 void add_run_options(CLI::App& command, plan::RunDescription& run);
 
-// A run that is tried, not done.
+// Options of a run that is only tried.
 struct TrialOptions {
   plan::RunDescription run;
   std::string pretended;
@@ -24,7 +24,7 @@ struct TrialOptions {
 };
 void add_trial_options(CLI::App& command, TrialOptions& options);
 
-// Shows what was decided.
+// Prints the settings that were decided.
 std::unique_ptr<train::Rehearsal> make_rehearsal(const TrialOptions& options);
 
 }  // namespace sotto::cli

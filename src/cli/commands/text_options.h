@@ -1,5 +1,4 @@
-// The options by which a command takes the rules of texts, as data.text has them in a
-// configuration.
+// Command line options for text normalisation rules, as in data.text of a configuration.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +17,7 @@ namespace sotto::cli {
 // they are checked by their validate().
 void add_text_rules(CLI::App& command, data::TextRules& rules);
 
-// Bytes of files together, for a bar of progress; what is not there counts 0.
+// Returns the total size of files, for a progress bar; missing files count as 0.
 int64_t total_bytes(const std::vector<std::filesystem::path>& files);
 
 }  // namespace sotto::cli

@@ -1,4 +1,4 @@
-// `sotto plan --for transformers`: the run for people who stay in Python.
+// `sotto plan --for transformers`: the run for users who train in Python.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace sotto::cli {
 
-// Writes training_arguments.json into the folder and tells what that stack would take, on the
-// terminal or as JSON. Throws ConfigError where it would not fit.
+// Writes training_arguments.json into the folder and prints the memory of the equivalent training
+// with transformers, as text or as JSON. Throws ConfigError where it would not fit.
 void plan_for_transformers(const plan::MadePlan& made, const std::filesystem::path& folder,
                            bool json);
 

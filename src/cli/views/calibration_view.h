@@ -1,4 +1,4 @@
-// `sotto profile --calibrate`: how fast a device is, measured and kept for plans.
+// `sotto profile --calibrate`: measures the speed of a device and caches it for plans.
 #pragma once
 
 #include <string>

@@ -1,11 +1,11 @@
-// `sotto profile --cards`: the cards that plans can be made for without having them.
+// `sotto profile --cards`: the cards for which plans can be made without access to them.
 #pragma once
 
 #include <string>
 
 namespace sotto::cli {
 
-// As a table with a note on where its figures come from, or as JSON.
+// Return a table with a note on the source of its figures, or JSON.
 std::string cards_text();
 std::string cards_json();
 

@@ -30,15 +30,15 @@ void check_printed() {
 }
 
 void open_missing_streams() noexcept {
-  // The lowest free number is taken: each is filled before the next is looked at.
+  // open() uses the lowest free descriptor: each is filled before the next is checked.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    if (::open("/dev/null", O_RDWR) != stream) return;  // NOLINT: programs started here have it too
+    if (::open("/dev/null", O_RDWR) != stream) return;  // NOLINT: child processes need it too
   }
 }
 
 void survive_broken_pipes() noexcept {
-  // A handler, because ignored signals stay ignored in programs that are started.
+  // A handler, because ignored signals stay ignored in child processes.
   struct sigaction action{};
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;

@@ -66,7 +66,7 @@ std::string lengths_table(const data::CorpusProfile& profile) {
   return table.to_string();
 }
 
-// One line a bin, with a bar.
+// Renders one line per bin, with a bar.
 std::string picture(const data::Histogram& histogram) {
   constexpr int64_t kWidth = 50;
   const int64_t most = std::ranges::max(histogram.counts);

@@ -1,4 +1,4 @@
-// A corpus for people and for programs: `sotto profile --data`.
+// Text and JSON of a corpus profile: `sotto profile --data`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -36,7 +36,7 @@ std::string name_of_phase(const Moment& moment) {
   return Moment{.phase = moment.phase}.to_string();
 }
 
-// Micro-batches by their numbers; of a single one its phases.
+// Returns the number of a micro-batch; the phase where there is only one micro-batch.
 std::string stretch_of(const Moment& moment, bool is_single) {
   if (is_single || moment.micro_batch < 0) return name_of_phase(moment);
   return std::to_string(moment.micro_batch + 1);

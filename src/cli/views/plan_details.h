@@ -1,5 +1,5 @@
-// What `sotto plan` shows of a plan where it is asked for: bytes by component and by moment, and
-// what the literature's formula would have said.
+// Optional details of `sotto plan`: bytes by component and by moment, and the estimate of the
+// literature's formula.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 
 namespace sotto::cli {
 
-// What the literature's formula says of a plan, beside what is exact.
+// The estimate of the literature's formula next to the exact figure.
 struct PaperView {
   plan::PaperEstimate estimate;
   plan::PaperOptions options;
@@ -23,11 +23,11 @@ struct PaperView {
 std::string paper_text(const PaperView& view);
 nlohmann::ordered_json paper_json(const PaperView& view);
 
-// Each arithmetic a column.
+// One column per arithmetic.
 std::string components_text(const std::vector<plan::Components>& all, const plan::PlanFacts& facts);
 nlohmann::ordered_json components_json(const std::vector<plan::Components>& all);
 
-// Memory over a step of median length.
+// Memory over time in a step of median length.
 std::string timeline_text(std::span<const device::MomentPeak> timeline);
 nlohmann::ordered_json timeline_json(std::span<const device::MomentPeak> timeline);
 

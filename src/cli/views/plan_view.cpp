@@ -36,7 +36,7 @@ double run_cost(const Way& way, const plan::PlanFacts& facts) {
   return facts.price * run_seconds(way, facts) / 3600.0;
 }
 
-// ", which costs 12.30"
+// Returns a text such as ", which costs 12.30".
 std::string cost_text(const Way& way, const plan::PlanFacts& facts) {
   if (facts.price == 0.0) return "";
   return fmt::format(", which costs {:.2f}", run_cost(way, facts));
@@ -77,7 +77,7 @@ std::string host_table(const plan::HostMemoryPlan& memory) {
   return table.to_string();
 }
 
-// One place behind the point, or as many as show two digits.
+// Formats with one decimal place, or with enough for two significant digits.
 std::string milliseconds(double seconds) {
   const double ms = 1e3 * seconds;
   return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
@@ -98,7 +98,7 @@ std::string kernel_title(const std::string& kernel) {
   return title;
 }
 
-// Kernels that take most of the time, the rest together.
+// Lists the kernels that take the most time, and the sum of the others.
 std::string time_table(const Way& way) {
   std::vector<std::pair<double, std::string>> kernels;
   for (const auto& [kernel, seconds] : way.time.by_kernel_s) kernels.emplace_back(seconds, kernel);
@@ -165,7 +165,7 @@ nlohmann::ordered_json way_json(const Way& way, const plan::PlanFacts& facts) {
           {"run_cost", run_cost(way, facts)}};
 }
 
-// On a CPU the host's memory is the budget's own: null, unless something is kept there.
+// On a CPU host memory is part of the budget: null, unless something is kept there.
 nlohmann::ordered_json host_budget_json(const plan::PlanRequest& request) {
   if (!request.target.is_cuda() && !request.config.keeps_on_host()) return nullptr;
   return request.budget.host_bytes;

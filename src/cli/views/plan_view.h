@@ -1,4 +1,4 @@
-// A plan on the terminal, and as JSON.
+// Text and JSON of a plan.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
 nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest& request,
                                  const plan::PlanFacts& facts);
 
-// What other budgets would do.
+// The effect of other budgets.
 std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
                          const plan::PlanFacts& facts);
 
@@ -31,14 +31,15 @@ struct ComparedPlan {
   std::string name;
   std::optional<plan::Plan> plan;
   plan::PlanFacts facts;
-  // Why there is none.
+  // Reason where there is no plan.
   std::string refused;
 };
 // `what`: the title of the first column.
 std::string comparison_text(std::string_view what, const std::vector<ComparedPlan>& plans);
 nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans);
 
-// A run's configuration, with reasons: YAML, or JSON without them where the file's name ends so.
+// Writes a run's configuration with reasons: YAML, or JSON without reasons where the file name ends
+// in .json.
 void write_plan_file(const std::filesystem::path& path, const plan::Plan& plan,
                      const plan::PlanRequest& request, const plan::HostChoices& host);
 

@@ -42,7 +42,7 @@ void Progress::show(int64_t done, int64_t total, std::string_view about) {
   const auto now = std::chrono::steady_clock::now();
   if (done < total && now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
-  // A line as long as the terminal is wide would end in the next one.
+  // A line as wide as the terminal would wrap into the next one.
   const std::string line = progress_line(
       {.what = what_, .done = done, .total = total, .about = about}, terminal_width() - 1);
   print_error(kClearLine + line);

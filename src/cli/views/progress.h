@@ -1,5 +1,5 @@
-// One line on a terminal that says how far a command has come. Where standard error is no terminal
-// it stays silent, so that logs hold no half lines.
+// One line on a terminal that shows the progress of a command. Silent where standard error is not a
+// terminal, so that logs contain no partial lines.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows `done` of `total` parts and something to say about them; a few times a second, however
+  // Shows `done` of `total` parts and a text about them; at most a few times per second, however
   // often it is called.
   void show(int64_t done, int64_t total, std::string_view about);
 
-  // Takes the line away, for another to be printed in its place.
+  // Clears the line, so that another can be printed in its place.
   void clear();
 
  private:
@@ -37,8 +37,8 @@ struct ProgressState {
   std::string_view about;
 };
 
-// "training [####......] 120/300 loss 1.2", in at most `width` columns: the bar gives way first,
-// then the end of the text.
+// Formats as "training [####......] 120/300 loss 1.2", in at most `width` columns: the bar is
+// shortened first, then the end of the text.
 std::string progress_line(const ProgressState& state, int64_t width);
 
 }  // namespace sotto::cli

@@ -18,7 +18,7 @@ using device::Category;
 using report::Align;
 using report::Table;
 
-// Categories that a training step on this device has bytes of.
+// Categories of memory that a training step uses on this device.
 constexpr std::array kCategories = {Category::kWeights,   Category::kGradients,
                                     Category::kOptimizer, Category::kActivations,
                                     Category::kWorkspace, Category::kData};
@@ -32,7 +32,7 @@ void print(const std::string& text) {
   add_to_kept_log(text);
 }
 
-// "45 s", "12 min", "3.2 h": as exact as a guess is.
+// Formats as "45 s", "12 min", "3.2 h": no more precise than an estimate is.
 std::string rough_duration(double seconds) {
   if (seconds < 90.0) return fmt::format("{:.0f} s", seconds);
   if (seconds < 5400.0) return fmt::format("{:.0f} min", seconds / 60.0);
@@ -40,7 +40,7 @@ std::string rough_duration(double seconds) {
   return fmt::format("{:.1f} days", seconds / 86'400.0);
 }
 
-// "212/300 MiB", "512 MiB/7.45 GiB"
+// Formats as "212/300 MiB", "512 MiB/7.45 GiB".
 std::string against(int64_t bytes, int64_t budget, std::string_view of = "/") {
   std::string part = format_bytes(bytes);
   const std::string whole = format_bytes(budget);
@@ -234,7 +234,7 @@ void TrainView::show_step(const train::StepReport& report) {
 }
 
 TrainProgress TrainView::progress_of(const train::StepReport& report) const {
-  // Evaluations and checkpoints take their part of what is left too.
+  // Evaluations and checkpoints are included in the estimate of the remaining time.
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
   const auto done = static_cast<double>(report.step - first_step_ + 1);
   const auto left = static_cast<double>(report.total_steps - report.step);

@@ -1,6 +1,6 @@
-// What the user sees of a run: the plan, the first step against it, a line every so many steps,
-// evaluations; on a terminal also a bar. All of it goes to standard error, so that standard output
-// has the result alone, and, but for the bar, into the log that is kept.
+// Output of a run for the user: the plan, its comparison with the first step, a line every
+// log_every steps, evaluations; on a terminal also a progress bar. All of it goes to standard
+// error, so that standard output has only the result, and, except for the bar, to the log file.
 #pragma once
 
 #include <chrono>
@@ -14,29 +14,29 @@
 
 namespace sotto::cli {
 
-// How much was worked through: speech, or text where there are tokens.
+// Amount of data processed: speech, or text where there are tokens.
 struct Amount {
   double audio_seconds = 0.0;
   int64_t num_tokens = 0;
 };
 
-// What the bar says behind its count of steps.
+// What the progress bar shows after its count of steps.
 struct TrainProgress {
   double loss = 0.0;
   double rate = 0.0;
   Amount amount;
   double seconds = 0.0;
-  // Of the device, against the budget.
+  // Device memory in use, and the budget.
   int64_t used_bytes = 0;
   int64_t budget_bytes = 0;
   double seconds_left = 0.0;
 };
 
-// What was decided before a run: a table; with --verbose whole reasons too, in the log.
+// Shows the decisions made before a run as a table; with --verbose the full reasons are logged.
 void show_reasons(const std::vector<plan::Reason>& reasons);
 void log_note(const std::string& text);
 
-// Handlers that print; the view must outlive the run.
+// Event handlers that print; the view must outlive the run.
 class TrainView {
  public:
   explicit TrainView(int64_t log_every) : log_every_(log_every), bar_("training") {}
@@ -55,7 +55,7 @@ class TrainView {
 
   int64_t log_every_;
   Progress bar_;
-  // Of the epoch so far.
+  // Totals of the epoch so far.
   int64_t epoch_ = -1;
   int64_t epoch_steps_ = 0;
   double epoch_loss_ = 0.0;
@@ -63,26 +63,26 @@ class TrainView {
   double epoch_audio_ = 0.0;
   int64_t epoch_tokens_ = 0;
   bool is_text_ = false;
-  // Of this process's steps.
+  // About the steps of this process.
   std::chrono::steady_clock::time_point start_ = {};
   int64_t first_step_ = 1;
   int64_t budget_bytes_ = 0;
   int64_t constant_bytes_ = 0;
 };
 
-// "3.20 % (ins 1, del 4, sub 12)"
+// Formats the error rate with its counts by kind.
 std::string describe(const decode::ErrorCounts& counts);
-// "WER 3.20 % (ins ...), CER 1.10 %, loss 0.4", "perplexity 31.2 (3.44 a token)"
+// Formats word and character error rates with the loss, or the perplexity with the loss per token.
 std::string describe(const train::Evaluation& evaluation);
-// A value of what such evaluations are compared by: "3.20 %", "31.2".
+// Formats a value of the metric by which evaluations are compared: "3.20 %", "31.20".
 std::string metric_text(const train::Evaluation& evaluation, double value);
 
-// "2 h 5 min of audio", "1.2 million tokens"
+// Formats the duration of audio, or the number of tokens.
 std::string describe(const Amount& amount);
-// "310 seconds of audio a second", "5200 tokens a second"
+// Formats seconds of audio, or tokens, per second.
 std::string describe_speed(const Amount& amount, double seconds);
 
-// "loss 0.4123 rate 1.9e-03 612 s/s 212/300 MiB 12 min left"
+// Formats as "loss 0.4123 rate 1.9e-03 612 s/s 212/300 MiB 12 min left".
 std::string describe(const TrainProgress& progress);
 
 }  // namespace sotto::cli

@@ -48,7 +48,7 @@ BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& opti
   }
 }
 
-// One utterance.
+// The search of one utterance.
 class BeamSearch::Search {
  public:
   explicit Search(const BeamSearch& of) : of_(of) {
@@ -96,26 +96,26 @@ class BeamSearch::Search {
  private:
   struct Prefix {
     size_t parent = 0;
-    int32_t label = -1;  // -1: nothing was said yet
+    int32_t label = -1;  // -1: the empty prefix
     int64_t frame = 0;
-    // Logarithms of the probability of its paths that end in a blank, and of those that end in its
-    // last label: up to this frame, and the next.
+    // Log probabilities of its paths that end in a blank, and of those that end in its last label:
+    // up to this frame, and including the next.
     double blank = kNever;
     double label_last = kNever;
     double next_blank = kNever;
     double next_label_last = kNever;
     bool is_reached = false;
-    // Children that are used, and one more where it is in the beam itself: while there are any, its
+    // Number of children in use, plus one where it is in the beam itself: while there are any, its
     // frame is part of a hypothesis.
     int64_t num_users = 0;
-    // By the language model and for words.
+    // Score of the language model and word bonuses.
     double given = 0.0;
     NgramModel::State state = {};
-    // What was said of the word that has not ended.
+    // Text of the word that has not ended.
     std::string word = {};
   };
 
-  // Of a prefix up to a frame.
+  // Paths of a prefix up to a frame.
   struct Paths {
     int32_t label;
     double blank;
@@ -128,7 +128,7 @@ class BeamSearch::Search {
     return add_logs(prefix.blank, prefix.label_last) + prefix.given;
   }
 
-  // Those of a frame that are worth a look; the blank always is.
+  // Returns the entries of a frame that are considered; always includes the blank.
   std::vector<Scored> entries_of(std::span<const float> logits) const {
     const double largest = *std::ranges::max_element(logits);
     double total = 0.0;
@@ -150,7 +150,7 @@ class BeamSearch::Search {
       same.next_blank = add_logs(same.next_blank, paths.any() + entry.log_probability);
       return;
     }
-    // Said again without a blank in between, it is the same label for longer.
+    // Repeated without a blank in between, it extends the same label.
     double longer = paths.any();
     if (entry.label == paths.label) {
       Prefix& same = reach(from);
@@ -172,7 +172,7 @@ class BeamSearch::Search {
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
     const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
     if (!is_new) {
-      // An unused one begins anew, as if drop_unreachable() had been there.
+      // An unused one is reset, as if drop_unreachable() had removed it.
       if (prefixes_[place->second].num_users == 0) prefixes_[place->second].frame = frame;
       return place->second;
     }
@@ -192,8 +192,8 @@ class BeamSearch::Search {
     return prefixes_.size() - 1;
   }
 
-  // What is used uses its parent. The root always has a user, because users of the next frame are
-  // added before those of the last one are removed.
+  // A prefix in use also uses its parent. The root always has a user, because users of the next
+  // frame are added before those of the last one are removed.
   void add_user(size_t prefix) {
     while (prefixes_[prefix].num_users++ == 0) prefix = prefixes_[prefix].parent;
   }
@@ -201,11 +201,11 @@ class BeamSearch::Search {
     while (--prefixes_[prefix].num_users == 0) prefix = prefixes_[prefix].parent;
   }
 
-  // A prefix in the tree, with its entry among the children, in the beam and among those reached.
+  // A prefix in the tree, with its entries in the children, the beam and the reached list.
   static constexpr size_t kBytesPerPrefix =
       sizeof(Prefix) + sizeof(std::pair<uint64_t, size_t>) + 6 * sizeof(size_t);
 
-  // Before a frame that may add so many prefixes.
+  // Called before a frame that may add num_new prefixes.
   void make_room(size_t num_new) {
     const size_t bound = std::max(size_t{4'096}, 2 * num_reachable_);
     if (prefixes_.size() > bound) drop_unreachable();
@@ -221,7 +221,7 @@ class BeamSearch::Search {
                        .hint = "Use a smaller --beam, or a larger --memory."});
   }
 
-  // Keeps what is in the beam and what it grew from.
+  // Keeps the prefixes in the beam and their ancestors.
   void drop_unreachable() {
     constexpr size_t kDropped = std::numeric_limits<size_t>::max();
     std::vector<size_t> places(prefixes_.size(), kDropped);
@@ -233,7 +233,7 @@ class BeamSearch::Search {
     }
     std::deque<Prefix> kept;
     children_.clear();
-    // A parent stands before its children.
+    // Parents precede their children.
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i] == kDropped) continue;
       places[i] = kept.size();
@@ -257,7 +257,7 @@ class BeamSearch::Search {
     prefix.word.clear();
   }
 
-  // The best first; of equal ones the first that was reached.
+  // Sorts best first; ties keep the order in which they were reached.
   void keep_best(std::vector<size_t>& prefixes) const {
     std::ranges::stable_sort(prefixes, std::greater<>(),
                              [&](size_t prefix) { return score_of(prefixes_[prefix]); });
@@ -274,13 +274,13 @@ class BeamSearch::Search {
   }
 
   const BeamSearch& of_;
-  // A tree, by the numbers of parents; the first is its root.
+  // A tree of prefixes by parent index; the first is its root.
   std::deque<Prefix> prefixes_;
-  // After what cannot be reached again was dropped.
+  // Number of prefixes after the last drop_unreachable().
   size_t num_reachable_ = 0;
   std::unordered_map<uint64_t, size_t> children_;
   std::vector<size_t> beam_;
-  // In the frame that is being taken.
+  // Prefixes reached in the current frame.
   std::vector<size_t> reached_;
 };
 

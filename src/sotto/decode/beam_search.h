@@ -1,9 +1,9 @@
-// The likeliest transcripts of an utterance by prefix beam search over CTC's frames (Hannun et al.,
-// "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent DNNs"),
-// with a language model of words where there is one. T frames, V entries of the vocabulary.
+// Finds the most likely transcripts of an utterance by prefix beam search over CTC frames (Hannun
+// et al., "First-Pass Large Vocabulary Continuous Speech Recognition using Bi-Directional Recurrent
+// DNNs"), optionally with a word-level language model. T frames, V entries of the vocabulary.
 //
-// A prefix is the sum of all paths that say it. A word counts for the language model when it ends:
-// at a space, at the piece that begins the next word, and at the end of the utterance.
+// A prefix is the sum of all paths that collapse to it. The language model scores a word when it
+// ends: at a space, at the piece that begins the next word, and at the end of the utterance.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,16 @@
 namespace sotto::decode {
 
 struct BeamOptions {
-  // Prefixes that are kept from frame to frame.
+  // Number of prefixes kept from frame to frame.
   int64_t width = 16;
-  // Entries of a frame that are looked at: those within so much of its likeliest, in logarithms.
+  // Entries of a frame that are considered: those within this distance of the most likely one, in
+  // log probability.
   double depth = 12.0;
-  // What a language model's logarithms are multiplied by, and what each word is given besides: it
-  // makes up for what every word costs.
+  // Weight of the language model's log probabilities, and bonus per word, which offsets the
+  // language model cost of each word.
   double lm_weight = 0.5;
   double word_bonus = 1.0;
-  // What a search may take; 0: any.
+  // Memory limit of a search; 0: unlimited.
   int64_t max_bytes = 0;
 
   static constexpr int64_t kMaxWidth = 10'000;
@@ -37,24 +38,24 @@ struct BeamOptions {
 
 class BeamSearch {
  public:
-  // A null language model: the acoustic one alone, and words are given nothing.
+  // Without a language model only acoustic scores are used, and there is no word bonus.
   BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
              std::shared_ptr<const NgramModel> language_model = nullptr);
 
   struct Hypothesis {
     std::vector<kernels::CtcGreedy::Label> labels;
-    // The logarithm of its probability, with what words were given.
+    // Log probability including language model scores and word bonuses.
     double score = 0.0;
   };
 
-  // The best, at most `width`, the best first. logits [T, V], row after row; a frame with NaN
-  // counts as blank. Throws OutOfMemory before it would take more than `max_bytes`.
+  // Returns the best hypotheses, at most `width`, best first. logits [T, V], row-major; a frame
+  // with NaN counts as blank. Throws OutOfMemory before it would exceed `max_bytes`.
   std::vector<Hypothesis> decode(std::span<const float> logits) const;
 
  private:
   class Search;
 
-  // What an entry adds to the text.
+  // The text that an entry adds.
   struct Entry {
     bool begins_word = false;
     std::string text;

@@ -27,7 +27,7 @@ std::vector<Labels> search_tokens(models::Scorer& scorer, const TokenSearchOptio
   std::vector<Labels> labels;
   for (const TokenHypothesis& best : find_tokens(scorer, options)) {
     Labels& of_one = labels.emplace_back();
-    // A decoder does not say when.
+    // A decoder gives no times.
     for (const int32_t token : best.tokens) of_one.push_back({.label = token, .frame = 0});
   }
   return labels;

@@ -1,4 +1,4 @@
-// From what a network says of a micro-batch to the labels of its utterances and their text.
+// Converts a network's results for a micro-batch to the labels of its utterances and their text.
 #pragma once
 
 #include <span>
@@ -14,18 +14,18 @@
 namespace sotto::decode {
 
 struct DecodingOptions {
-  // For frame scores; null: the likeliest label of each frame.
+  // Beam search over frame scores; null: the most likely label of each frame.
   const BeamSearch* beam = nullptr;
-  // For a network that is asked token by token.
+  // Options for a network with a token-by-token decoder.
   TokenSearchOptions tokens = {};
 };
 
-// The labels of each utterance; none from a language model. Throws ConfigError where a beam search
-// over frames is asked for and the network has no frame scores.
+// Returns the labels of each utterance; none for a language model. Throws ConfigError where a beam
+// search over frames is requested and the network has no frame scores.
 std::vector<std::vector<kernels::CtcGreedy::Label>> find_labels(
     const models::Recognition& recognition, const DecodingOptions& options = {});
 
-// The text of labels.
+// Returns the text of labels.
 std::string text_of(std::span<const kernels::CtcGreedy::Label> labels,
                     const data::Tokenizer& tokenizer);
 

@@ -23,7 +23,7 @@ std::vector<std::string_view> split_words(std::string_view text) {
   }
 }
 
-// The sequence of UTF-8 that a text begins with; a single byte where it begins with none.
+// Returns the UTF-8 sequence that a text begins with; a single byte where there is none.
 std::string_view first_character(std::string_view text) {
   for (size_t length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
     if (is_utf8(text.substr(0, length))) return text.substr(0, length);
@@ -42,8 +42,8 @@ std::vector<std::string_view> split_characters(std::string_view text) {
   return characters;
 }
 
-// The errors on the way to one cell of the table of edit distances. They travel with the cell, so
-// that no table need be kept to count them by kind.
+// Errors on the path to one cell of the edit distance table. They are stored in the cell, so that
+// counting them by kind needs no full table.
 struct Cell {
   int64_t insertions = 0;
   int64_t deletions = 0;
@@ -59,9 +59,9 @@ struct Neighbours {
   const Cell& diagonal;
 };
 
-// The choice among equally short ways is that of rapidfuzz, by which jiwer aligns: a deletion where
-// it is one of them; an insertion where the cell to the left is nearer than the diagonal one; else
-// a match or substitution.
+// Ties between shortest paths are resolved as in rapidfuzz, which jiwer uses for alignment: a
+// deletion where possible; an insertion where the cell to the left is nearer than the diagonal one;
+// else a match or substitution.
 Cell next_cell(const Neighbours& before, bool is_match) {
   const int64_t above = before.above.distance();
   const int64_t left = before.left.distance();
@@ -84,7 +84,7 @@ Cell next_cell(const Neighbours& before, bool is_match) {
 
 using Items = std::span<const std::string_view>;
 
-// The last cell of the table, row by row: a row holds one cell for each beginning of the
+// Returns the last cell of the table, computed row by row: a row has one cell per prefix of the
 // hypothesis.
 Cell align(Items reference, Items hypothesis) {
   std::vector<Cell> row(hypothesis.size() + 1);
@@ -103,8 +103,8 @@ Cell align(Items reference, Items hypothesis) {
 
 ErrorCounts count_errors(Items reference, Items hypothesis) {
   ErrorCounts counts{.reference_length = static_cast<int64_t>(reference.size())};
-  // What both have in common at their ends needs no table; within one, the choice among equally
-  // short ways would not be rapidfuzz's, which leaves it out too.
+  // Common prefixes and suffixes need no table; rapidfuzz also removes them, and with them ties
+  // could be resolved differently.
   const auto differ =
       std::mismatch(reference.begin(), reference.end(), hypothesis.begin(), hypothesis.end());
   const auto prefix = static_cast<size_t>(differ.first - reference.begin());

@@ -1,6 +1,6 @@
-// Word and character error rates, counted as jiwer counts them: the fewest insertions, deletions
-// and substitutions that turn the reference into the hypothesis. Of alignments with equally few,
-// the same one is taken every time, jiwer's.
+// Word and character error rates, counted as in jiwer: the minimum number of insertions, deletions
+// and substitutions that turn the reference into the hypothesis. Ties between alignments are
+// resolved deterministically, as in jiwer.
 //
 //   ErrorCounts total;
 //   for (const auto& [reference, hypothesis] : pairs) total += word_errors(reference, hypothesis);
@@ -21,19 +21,19 @@ struct ErrorCounts {
 
   int64_t errors() const { return insertions + deletions + substitutions; }
 
-  // Errors over the length of the reference: above 1 where much was inserted. For an empty
-  // reference the number of insertions, as jiwer has it: 0 where the hypothesis is empty too.
+  // Errors divided by the length of the reference: above 1 where much was inserted. For an empty
+  // reference the number of insertions, as in jiwer: 0 where the hypothesis is empty too.
   double rate() const;
 
   ErrorCounts& operator+=(const ErrorCounts& other);
   friend bool operator==(const ErrorCounts&, const ErrorCounts&) = default;
 };
 
-// Words are what stands between ASCII white space. Case and punctuation count: normalise before.
+// Words are separated by ASCII white space. Case and punctuation count: normalise before.
 ErrorCounts word_errors(std::string_view reference, std::string_view hypothesis);
 
-// Characters are code points of UTF-8, spaces among them but for those at both ends, which are left
-// out. A byte that is no UTF-8 is a character of its own, equal to none but itself.
+// Characters are UTF-8 code points, including spaces except for leading and trailing ones. A byte
+// that is not valid UTF-8 is a character of its own, equal only to itself.
 ErrorCounts character_errors(std::string_view reference, std::string_view hypothesis);
 
 }  // namespace sotto::decode

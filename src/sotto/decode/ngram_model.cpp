@@ -26,10 +26,11 @@ using data::TextLines;
 constexpr std::string_view kBegin = "<s>";
 constexpr std::string_view kEnd = "</s>";
 constexpr std::string_view kUnknownWord = "<unk>";
-// Of a word that the model does not have, where it has no <unk> either.
+// Log probability of an unknown word, where the model has no <unk>.
 constexpr double kLog10OfNothing = -10.0;
 
-// A number that a float holds: another would be infinite, and a sum of two of those no number.
+// Parses a number in the range of a float: larger ones would become infinite, and sums of those
+// NaN.
 std::optional<double> parse_log10(std::string_view text) {
   const std::optional<double> number = parse_number(text);
   return number && std::abs(*number) <= std::numeric_limits<float>::max() ? number : std::nullopt;
@@ -37,7 +38,7 @@ std::optional<double> parse_log10(std::string_view text) {
 
 }  // namespace
 
-// Goes through the file once, section after section.
+// Reads the file in one pass, section by section.
 class ArpaReader {
  public:
   ArpaReader(const std::filesystem::path& path, const std::function<void(int64_t)>& progress)
@@ -60,7 +61,7 @@ class ArpaReader {
          .hint = "A binary file of KenLM is not read: give the ARPA file that it was made of."});
   }
 
-  // The next that is not blank.
+  // Returns the next line that is not blank.
   std::string_view next_line(const std::string& expected) {
     while (const std::optional<std::string_view> line = lines_.next()) {
       const std::string_view text = trimmed(*line);
@@ -70,7 +71,7 @@ class ArpaReader {
   }
 
   void read_counts() {
-    // What stands before it is a comment.
+    // Text before it is a comment.
     while (next_line("\\data\\") != "\\data\\") {
     }
     while (true) {
@@ -204,8 +205,8 @@ NgramModel::State NgramModel::begin() const {
   return state;
 }
 
-// The longest n-gram that ends in the word; for each word of the state that it leaves out, what the
-// rest of the state says of leaving it out.
+// Uses the longest n-gram that ends in the word, and adds a backoff weight for each word of the
+// state that it drops.
 double NgramModel::score_number(State& state, uint32_t word) const {
   std::array<uint32_t, kMaxOrder> words = {};
   std::copy_n(state.words.begin(), state.size, words.begin());

@@ -14,13 +14,13 @@ namespace sotto::decode {
 
 namespace {
 
-// A hypothesis that has not ended, and its row in the scorer.
+// A hypothesis that has not ended, with its row in the scorer.
 struct Open {
   int64_t utterance = 0;
   TokenHypothesis said = {};
 };
 
-// A way for an open hypothesis to go on.
+// A possible continuation of an open hypothesis.
 struct Continuation {
   int64_t source = 0;
   int32_t token = 0;
@@ -50,7 +50,7 @@ class TokenSearch {
   }
 
  private:
-  // The memory of the widest and longest search: every beam full from the second token on.
+  // Takes the memory of the widest and longest search: every beam is full from the second token on.
   std::vector<TokenHypothesis> run_dry() {
     std::vector<int64_t> sources;
     for (int64_t utterance = 0; utterance < scorer_.size(); ++utterance)
@@ -65,7 +65,7 @@ class TokenSearch {
     return std::vector<TokenHypothesis>(static_cast<size_t>(scorer_.size()));
   }
 
-  // Each utterance goes on with its best continuations; what ends leaves its beam.
+  // Continues each utterance with its best continuations; ended hypotheses leave the beam.
   void extend(const at::Tensor& scores) {
     std::vector<int64_t> sources;
     std::vector<Open> next;
@@ -91,7 +91,7 @@ class TokenSearch {
     if (!open_.empty()) scorer_.reorder(sources);
   }
 
-  // The best `width` of all continuations of the hypotheses first .. last. scores [H, V].
+  // Returns the best `width` of all continuations of the hypotheses first .. last. scores [H, V].
   std::vector<Continuation> best_continuations(const at::Tensor& scores, size_t first,
                                                size_t last) const {
     const int64_t vocabulary = scores.size(1);
@@ -105,7 +105,7 @@ class TokenSearch {
     }
     const auto count =
         static_cast<std::ptrdiff_t>(std::min(all.size(), static_cast<size_t>(width_)));
-    // Of equals the first.
+    // Ties are resolved by order.
     const auto is_better = [](const Continuation& a, const Continuation& b) {
       return std::tuple(-a.score, a.source, a.token) < std::tuple(-b.score, b.source, b.token);
     };
@@ -119,7 +119,7 @@ class TokenSearch {
     if (!best || hypothesis.score > best->score) best = std::move(hypothesis);
   }
 
-  // Scores only fall: what is below an ended hypothesis of its utterance stays there.
+  // Scores never increase: a hypothesis below an ended one of its utterance stays below it.
   void drop_hopeless(std::vector<int64_t>& sources) {
     std::vector<Open> kept;
     std::vector<int64_t> kept_sources;
@@ -139,7 +139,7 @@ class TokenSearch {
     return tokens;
   }
 
-  // One that has ended; else the best that was cut short.
+  // Returns the best ended hypothesis; else the best that was cut.
   TokenHypothesis best_of(int64_t utterance) const {
     if (const auto& ended = ended_[static_cast<size_t>(utterance)]) return *ended;
     TokenHypothesis best;
@@ -154,8 +154,8 @@ class TokenSearch {
 
   models::Scorer& scorer_;
   int64_t width_;
-  std::vector<Open> open_;  // utterance after utterance, in the order of the scorer's rows
-  std::vector<std::optional<TokenHypothesis>> ended_;  // the best of each utterance
+  std::vector<Open> open_;  // by utterance, in the order of the scorer's rows
+  std::vector<std::optional<TokenHypothesis>> ended_;  // best of each utterance
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The likeliest token sequences of a network that is asked token by token: a beam search over its
-// Scorer, all utterances of a micro-batch at once. Width 1 is greedy.
+// Finds the most likely token sequences of a network that decodes token by token: a beam search
+// over its Scorer, for all utterances of a micro-batch at once. Width 1 is greedy decoding.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace sotto::decode {
 
 struct TokenSearchOptions {
-  // Hypotheses kept for each utterance.
+  // Number of hypotheses kept per utterance.
   int64_t width = 1;
 };
 
 struct TokenHypothesis {
-  // Without the end.
+  // Tokens without the end token.
   std::vector<int32_t> tokens;
-  // The logarithm of its probability, that of its end included.
+  // Log probability including that of the end token.
   double score = 0.0;
 };
 
-// The best hypothesis of each utterance. One that has not ended after as many tokens as the scorer
-// allows ends there. On Meta a dry run: as many steps as there can be, and no tokens.
+// Returns the best hypothesis of each utterance. One that has not ended after the scorer's maximum
+// number of tokens is cut there. On Meta a dry run: the maximum number of steps, and no tokens.
 std::vector<TokenHypothesis> find_tokens(models::Scorer& scorer,
                                          const TokenSearchOptions& options = {});
 

@@ -14,8 +14,8 @@ namespace {
 
 using kernels::CtcGreedy;
 
-// As CtcGreedy does it on a device: its tensors would lie in the arena, of which a long recording
-// may leave too little.
+// Same as CtcGreedy, but on the host: tensors on the device would need arena memory, of which a
+// long recording may leave too little.
 std::vector<CtcGreedy::Label> likeliest_labels(std::span<const float> logits,
                                                const data::Tokenizer& tokenizer) {
   const auto width = static_cast<size_t>(tokenizer.size());

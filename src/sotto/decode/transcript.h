@@ -1,4 +1,4 @@
-// What was heard in a recording, with the time of each word, and how it is written as subtitles.
+// A transcript of a recording, with the time of each word, and its conversion to subtitles.
 #pragma once
 
 #include <span>
@@ -19,17 +19,17 @@ struct Transcript {
 
   std::string text = {};
   double seconds = 0.0;
-  // By the frames in which CTC says their labels: a word begins with its first and ends with its
-  // last.
+  // Times are those of the CTC frames of its labels: a word begins with its first label and ends
+  // with its last.
   std::vector<Word> words = {};
 };
 
-// Of the logits [T, V] of a recording, row after row. A null beam: the likeliest label of each
-// frame.
+// Makes the transcript of a recording from its logits [T, V], row-major. A null beam: the most
+// likely label of each frame.
 Transcript make_transcript(std::span<const float> logits, double seconds,
                            const data::Tokenizer& tokenizer, const BeamSearch* beam);
 
-// SubRip subtitles: captions of about ten words, or up to a pause of a second.
+// Returns SubRip subtitles: captions of about ten words, or up to a pause of a second.
 std::string to_srt(const Transcript& transcript);
 
 }  // namespace sotto::decode

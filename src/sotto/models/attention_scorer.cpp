@@ -12,7 +12,7 @@ namespace sotto::models {
 
 namespace {
 
-// x[rows]: rows [N] of the device.
+// Returns x[rows], for rows [N].
 at::Tensor rows_of(const at::Tensor& x, const std::vector<int32_t>& rows) {
   const kernels::Labels places({rows}, x.device());
   return kernels::Embedding::forward(places.device_values(), x);

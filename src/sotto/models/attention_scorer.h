@@ -1,5 +1,5 @@
-// The Scorer of a network with an attention decoder. Hypotheses are decoded from their first token
-// on at each step. H hypotheses, V entries of the vocabulary.
+// The Scorer of a network with an attention decoder. Each step decodes the hypotheses again from
+// their first token. H hypotheses, V entries of the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ namespace sotto::models {
 
 class AttentionScorer : public Scorer {
  public:
-  // `encoded` [M, E]: the encoder's result, of the pack. The decoder must outlive this. An
+  // `encoded` [M, E]: the encoder's result for the pack. The decoder must outlive this object. An
   // utterance has at most as many tokens as the longest has frames.
   AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
                   const kernels::Packing& packing, const data::DecoderTokens& tokens);
@@ -29,20 +29,20 @@ class AttentionScorer : public Scorer {
  private:
   struct Hypothesis {
     int64_t utterance = 0;
-    // From the start on.
+    // Tokens including the start token.
     std::vector<int32_t> tokens;
   };
 
   at::Tensor score();
-  // Gives each hypothesis the rows of its utterance.
+  // Gathers the rows of each hypothesis's utterance.
   void gather_rows();
 
   const nn::AttentionDecoder& decoder_;
   at::Tensor encoded_;        // [M, E]
-  kernels::Packing packing_;  // of the utterances
+  kernels::Packing packing_;  // pack of the utterances
   int32_t start_;
   std::vector<Hypothesis> hypotheses_;
-  // Of the hypotheses, one after the other.
+  // Encoder rows of all hypotheses, concatenated.
   nn::SharedResult seen_;
   std::optional<kernels::Packing> seen_packing_;
 };

@@ -1,4 +1,4 @@
-// What networks with a CTC head give to the step and to evaluation.
+// Results of networks with a CTC head, for the step and for evaluation.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace sotto::models {
 
-// The losses of a network whose only term is CTC.
+// Returns the losses of a network whose only term is CTC.
 inline Losses ctc_losses(kernels::Ctc::Result result) {
   return {.terms = {std::move(result.loss)}, .infeasible = std::move(result.infeasible)};
 }

@@ -1,5 +1,5 @@
-// The network `decoder_lm`: a language model of pre-norm transformer blocks in which a token sees
-// those before it. N tokens, D width.
+// The network `decoder_lm`: a language model of pre-norm transformer blocks with causal attention.
+// N tokens, D width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,14 +24,14 @@ struct DecoderLmOptions {
   nn::Activation activation = nn::Activation::kGelu;
   nn::NormKind norm = nn::NormKind::kLayer;
   nn::PositionKind positions = nn::PositionKind::kSinusoidal;
-  // Of learned positions: the longest row of text.
+  // Maximum length of a row of text, for learned positions.
   int64_t max_tokens = 2048;
-  // Whether the table of tokens is the output's weight too.
+  // The embedding table is also the weight of the output projection.
   bool tied = true;
-  // Tokens that a token sees before itself; -1: all.
+  // Number of previous tokens that a token attends to; -1: all.
   int64_t attention_left = -1;
   double label_smoothing = 0.0;
-  // Tokens whose logits are there at once, in multiples of 64; 0: as many as take 52 MiB.
+  // Tokens whose logits are computed at once, in multiples of 64; 0: as many as take 52 MiB.
   int64_t loss_rows = 0;
 
   void visit(OptionVisitor& visitor);
@@ -40,7 +40,7 @@ struct DecoderLmOptions {
 
 class DecoderLm : public Model {
  public:
-  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // Declares and allocates all parameters; on Meta they have no storage. `compute`: the type of
   // activations.
   DecoderLm(const DecoderLmOptions& options, const DataShape& shape,
             const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
@@ -55,11 +55,11 @@ class DecoderLm : public Model {
                 nn::Tape& tape) override;
   Recognition recognise(const data::MicroBatch& batch) override;
 
-  // Logits [N, V] of the batch, one row a token.
+  // Returns logits [N, V] of the batch, one row per token.
   at::Tensor logits(const data::MicroBatch& batch);
 
  private:
-  // From tokens to the last block's result [N, D].
+  // Computes the last block's result [N, D] from tokens.
   at::Tensor decode(const data::MicroBatch& batch, const nn::StepContext& step,
                     nn::Tape& tape) const;
   int64_t head_tape() const { return num_layers(); }
@@ -67,7 +67,7 @@ class DecoderLm : public Model {
   DecoderLmOptions options_;
   nn::ParameterStore store_;
   nn::Parameter& table_;   // [V, D]
-  nn::Parameter& output_;  // [V, D]; the table where the two are tied
+  nn::Parameter& output_;  // [V, D]; same as table_ where the two are tied
   nn::TokenEmbedding embedding_;
   nn::TransformerStack blocks_;
   nn::LmHead head_;

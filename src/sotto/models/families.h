@@ -1,5 +1,5 @@
-// All families of networks. A program that is linked with a families() of its own, as a test of a
-// new family is, has those instead.
+// All families of networks. A program that links its own families(), such as the test of a new
+// family, uses those instead.
 #pragma once
 
 #include <string_view>
@@ -9,18 +9,18 @@
 
 namespace sotto::models {
 
-// The first preset of the first family is the default network.
+// Returns the families. One of them must have the preset "small", the default network.
 const std::vector<Family>& families();
 
 Family transformer_ctc_family();
 Family wav2vec2_family();
 Family decoder_lm_family();
 
-// nullptr where no family has that preset, or that model_type in Hugging Face folders.
+// Return nullptr where no family has that preset, or that model_type in Hugging Face folders.
 const Family* find_family_of_preset(std::string_view preset);
 const Family* find_family_of_type(std::string_view model_type);
 
-// The presets of all families.
+// Returns the presets of all families.
 std::vector<std::string> preset_names();
 
 }  // namespace sotto::models

@@ -1,5 +1,5 @@
-// A family of networks as the rest of the program knows it: its task, its presets, and functions
-// over settings that only the family itself looks into. It has no training code.
+// A family of networks as seen by the rest of the program: its task, its presets, and functions on
+// settings that only the family itself interprets. It has no training code.
 //
 //   Family wav2vec2_family() {
 //     return make_family<Wav2Vec2Options>(
@@ -38,68 +38,69 @@ struct HuggingFaceConfig;
 
 // A setting that saves memory and changes what is learned.
 struct Saving {
-  // "freeze_layers", a key of the network's settings
+  // A key of the network's settings, such as "freeze_layers".
   std::string key;
   std::string value;
-  // What it does, in one clause.
+  // Its effect, in one clause.
   std::string effect;
 };
 
-// How networks of a family are written in Hugging Face folders.
+// The representation of a family's networks in Hugging Face folders.
 struct HuggingFaceFormat {
-  // As config.json has it.
+  // Value in config.json.
   std::string_view model_type;
-  // Which tensors a folder may have or lack besides those of the network.
+  // Returns which tensors a folder may have in addition to those of the network, or lack.
   std::function<ImportRules()> rules;
-  // Reads config.json and what else of its folder matters. Throws ConfigError where it asks for
+  // Reads config.json and other relevant files of its folder. Throws ConfigError where it requires
   // something that is not supported.
   std::function<HuggingFaceModel(const JsonSettings& config, const std::filesystem::path& folder)>
       read;
-  // The vocabulary and the blank of a folder that has a head. Throws DataError where it has none.
+  // Returns the vocabulary and the blank of a folder that has a head. Throws DataError where it has
+  // none.
   std::function<DataShape(const JsonSettings& config, const std::filesystem::path& folder)> shape;
-  // Writes config.json and what else transformers needs beside the weights.
+  // Writes config.json and other files that transformers needs beside the weights.
   std::function<void(const std::filesystem::path& folder, const HuggingFaceConfig& config)> write;
 };
 
-// The functions of a family over its own struct of settings, which has visit() and validate().
+// The functions of a family on its own struct of settings, which has visit() and validate().
 template <class Options>
 struct FamilySpec {
   struct Preset {
     std::string name;
     Options options = {};
-    // The Hugging Face id of the released model with these sizes; empty where there is none.
+    // Hugging Face id of the released model with these sizes; empty where there is none.
     std::string pretrained = {};
   };
 
   std::string_view name;
   const Task& task;
-  // The configuration that shows all of its settings.
+  // The configuration file that shows all of its settings.
   std::string_view example;
   // At least one; names are unique among all families.
   std::vector<Preset> presets;
   std::unique_ptr<Model> (*make)(const Options&, const DataShape&, const nn::ParameterAllocation&,
                                  at::ScalarType compute);
-  // Makes it the same network with one layer.
+  // Reduces the network to one layer.
   void (*keep_one_layer)(Options&);
-  // What it is, for model cards; absent: its name.
+  // Describes the network for model cards; absent: its name is used.
   std::string (*describe)(const Options&, const DataShape&) = nullptr;
-  // Of waveforms, in Hz; absent where it reads none.
+  // Sample rate of waveforms in Hz; absent where it reads none.
   int64_t (*sample_rate)(const Options&) = nullptr;
-  // The fewest samples or stored frames that give a frame; absent: 1.
+  // Minimum number of samples or stored frames that give one frame; absent: 1.
   int64_t (*min_rows)(const Options&, int64_t feature_dim) = nullptr;
-  // Throws ConfigError for a setting without effect that differs from `given`, which the settings
-  // began with.
+  // Throws ConfigError for a setting without effect that differs from `given`, the initial
+  // settings.
   void (*check_effects)(const Options&, const Options& given) = nullptr;
-  // Throws ConfigError where rows of text of this many tokens are too long; absent: never.
+  // Throws ConfigError where rows of text with this many tokens are too long; absent: never.
   void (*check_row_tokens)(const Options&, int64_t row_tokens) = nullptr;
-  // What can be given up for memory, from what costs least.
+  // Settings that save memory, from the least to the most costly.
   std::vector<Saving> (*savings)(const Options&) = nullptr;
-  // The setting `loss_rows`, of a network whose loss goes through rows in chunks.
+  // The setting `loss_rows`, for a network that computes its loss in chunks of rows.
   int64_t& (*loss_rows)(Options&) = nullptr;
   std::optional<HuggingFaceFormat> hugging_face = std::nullopt;
 };
 
-// FamilySpec::make of a network whose constructor takes those arguments.
+// FamilySpec::make for a network whose constructor takes those arguments.
 template <class Network, class Options>
 std::unique_ptr<Model> make_network(const Options& options, const DataShape& shape,
                                     const nn::ParameterAllocation& allocation,
@@ -107,7 +108,7 @@ std::unique_ptr<Model> make_network(const Options& options, const DataShape& sha
   return std::make_unique<Network>(options, shape, allocation, compute);
 }
 
-// What presets differ in.
+// Sizes in which presets differ.
 struct TransformerSizes {
   int64_t layers = 0;
   int64_t width = 0;
@@ -115,7 +116,7 @@ struct TransformerSizes {
   int64_t hidden = 0;
 };
 
-// The same functions over settings of any type.
+// The functions of FamilySpec with type-erased settings.
 struct Family {
   std::string_view name;
   const Task* task = nullptr;
@@ -134,7 +135,7 @@ struct Family {
   std::function<void(const std::any&, const std::any& given)> check_effects;
   std::function<void(const std::any&, int64_t row_tokens)> check_row_tokens;
   std::function<std::vector<Saving>(const std::any&)> savings;
-  // nullptr where there is no such setting.
+  // Returns nullptr where there is no such setting.
   std::function<int64_t*(std::any&)> loss_rows;
   std::optional<HuggingFaceFormat> hugging_face;
 };

@@ -25,7 +25,7 @@ JsonSettings open_hub_config(const fs::path& path) {
   return {path, fmt::format("taking the model of {}", path.string())};
 }
 
-// The format of a folder's network. Throws ConfigError where no family has its model_type.
+// Returns the format of a folder's network. Throws ConfigError where no family has its model_type.
 const HuggingFaceFormat& format_of(const JsonSettings& config) {
   const auto type = config.get<std::string>("model_type", "");
   if (const Family* family = find_family_of_type(type)) return *family->hugging_face;
@@ -43,7 +43,7 @@ fs::path find_model_folder(std::string_view name) {
   return find_hub_folder(name);
 }
 
-// The settings of the feature extractor, where transformers finds them: inside of
+// Opens the settings of the feature extractor where transformers looks for them: inside
 // processor_config.json, which it writes since version 5, else in preprocessor_config.json.
 std::optional<JsonSettings> open_extractor(const fs::path& folder) {
   if (fs::exists(folder / kProcessor)) {
@@ -62,7 +62,7 @@ HuggingFaceModel read_hugging_face(const fs::path& folder) {
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   HuggingFaceModel model = format_of(config).read(config, folder);
   try {
-    // Through the reader of settings, which knows what each may be.
+    // Converts through the settings reader, which validates each value.
     model.options = read_options<ModelOptions>(write_options(model.options));
   } catch (const ConfigError& error) {
     config.refuse(error.what(), "a network that can be built");

@@ -6,7 +6,7 @@ namespace sotto::models {
 
 namespace {
 
-// The settings of one kind of masks as they are, as they are by default, and as they began.
+// The settings of one kind of masks: current, default and initial values.
 template <class Options>
 class MaskSettings {
  public:
@@ -32,7 +32,7 @@ void check_wav2vec2_masks(const Wav2Vec2Options& options, const Wav2Vec2Options&
   using Options = Wav2Vec2Options;
   const MaskSettings settings(options, given);
   constexpr const char* kOff = "mask: false";
-  // Without a share there is no vector for hidden frames: to set it to 0 has an effect.
+  // With probability 0 there is no vector for masked frames: setting it to 0 has an effect.
   if (!options.mask && options.mask_time_probability > 0.0)
     settings.check("mask_time_probability", &Options::mask_time_probability, kOff);
   if (!options.mask && options.mask_feature_probability > 0.0)

@@ -1,4 +1,4 @@
-// Settings of masks that cannot take effect, because the masks that they are about are off.
+// Detects mask settings that have no effect, because the masks they configure are disabled.
 #pragma once
 
 #include "sotto/models/wav2vec2_options.h"
@@ -6,8 +6,8 @@
 
 namespace sotto::models {
 
-// Both throw ConfigError for a setting of masks without effect that is neither the usual one nor
-// that of `given`, which the settings began with: a preset, or a Hugging Face folder.
+// Both throw ConfigError for a mask setting without effect that differs from its default and from
+// `given`, the initial settings of a preset or a Hugging Face folder.
 void check_wav2vec2_masks(const Wav2Vec2Options& options, const Wav2Vec2Options& given);
 void check_spec_augment(const nn::SpecAugmentOptions& options, const nn::SpecAugmentOptions& given);
 

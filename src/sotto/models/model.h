@@ -1,5 +1,5 @@
-// What the trainer knows of a network. Forward and backward go through one micro-batch; what lies
-// between them is on the tape, which the step owns.
+// The interface between the trainer and a network. Forward and backward process one micro-batch;
+// tensors kept between them are on the tape, which the step owns.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@
 
 namespace sotto::models {
 
-// The properties of the data that decide shapes.
+// The properties of the data that determine shapes.
 struct DataShape {
-  // Entries of the vocabulary; the blank among them.
+  // Number of vocabulary entries including the blank.
   int64_t vocabulary = 0;
   int64_t blank = 0;
-  // Width of stored features; 0 for audio and for text.
+  // Width of stored features; 0 for audio and text.
   int64_t feature_dim = 0;
 };
 
 struct Losses {
-  // For each term of the outline [B] fp32, the loss of each utterance: not weighted.
+  // Unweighted loss of each utterance, [B] fp32 per term of the outline.
   std::vector<at::Tensor> terms;
-  // Places in the micro-batch of utterances that cannot be aligned; they count as 0.
+  // Positions in the micro-batch of utterances that cannot be aligned; their loss counts as 0.
   std::vector<int64_t> infeasible = {};
 };
 
@@ -44,8 +44,8 @@ struct FrameScores {
   int64_t blank = 0;
 };
 
-// What a network says of a micro-batch without training: the losses of its labels, and what a
-// search needs to find other ones. A language model has the losses alone.
+// Results of inference on a micro-batch: the losses of its labels, and the scores that a search
+// over other labels needs. A language model has only the losses.
 struct Recognition {
   Losses losses;
   std::optional<FrameScores> frames = std::nullopt;
@@ -65,20 +65,21 @@ class Model {
 
   virtual nn::ParameterStore& parameters() = 0;
 
-  // The size of an item as limits of micro-batches count it.
+  // Returns the size of an item in the units of micro-batch limits.
   virtual data::ItemSize size_of(const data::ExampleSize& item) const = 0;
 
-  // The losses of each utterance; `weights` says what each counts in the step's loss, the gradient
-  // of which backward() adds to the parameters'. Terms count by their weights in the outline.
+  // Returns the losses of each utterance; `weights`: the weight of each in the step's loss, whose
+  // gradient backward() accumulates into the parameters' gradients. Terms are weighted as in the
+  // outline.
   virtual Losses forward(const data::MicroBatch& batch, const nn::StepContext& step,
                          std::span<const float> weights, nn::Tape& tape) = 0;
   virtual void backward(const data::MicroBatch& batch, const nn::StepContext& step,
                         nn::Tape& tape) = 0;
 
-  // Without dropout and without keeping anything for a backward.
+  // Runs without dropout, and keeps nothing for backward.
   virtual Recognition recognise(const data::MicroBatch& batch) = 0;
 
-  // The weights under the names that they have in files: by default the parameters'.
+  // Returns the weights under their names in files: by default those of the parameters.
   virtual std::vector<NamedTensor> named_weights() {
     std::vector<NamedTensor> named;
     for (const nn::Parameter& parameter : parameters().parameters())

@@ -47,7 +47,7 @@ void ModelOptions::visit(OptionVisitor& visitor) {
   std::string preset = preset_;
   visitor.choice("preset", preset, "family and sizes of the network; keys below change single ones",
                  preset_names());
-  // A reader meets the preset first: its settings are then the defaults of what follows.
+  // A reader visits the preset first: its settings are then the defaults of what follows.
   if (preset != preset_) *this = of_preset(preset);
   family_->group(settings_).visit(visitor);
 }

@@ -1,4 +1,4 @@
-// The settings of a network of any family: a preset, and what is changed of it.
+// The settings of a network of any family: a preset, and changes to it.
 #pragma once
 
 #include <any>
@@ -18,19 +18,20 @@ class ModelOptions {
  public:
   // The default network.
   ModelOptions() : ModelOptions(of_preset("small")) {}
-  // Throws ConfigError for a name that is none.
+  // Throws ConfigError for an unknown name.
   static ModelOptions of_preset(const std::string& name);
-  // The settings that a family begins with: those of its first preset.
+  // Returns the initial settings of a family: those of its first preset.
   static ModelOptions of_family(const Family& family);
 
   const Family& family() const { return *family_; }
   const Task& task() const { return *family_->task; }
   const std::string& preset() const { return preset_; }
-  // The Hugging Face id of the released model that the preset has the sizes of; empty where there
-  // is none.
+  // Returns the Hugging Face id of the released model with the sizes of the preset; empty where
+  // there is none.
   std::string pretrained_id() const { return family_->pretrained(preset_); }
 
-  // The settings as the family's own struct. `find`: nullptr where they are of another family.
+  // The settings as the family's own struct. find() returns nullptr where they belong to another
+  // family.
   template <class Options>
   Options& as() {
     SOTTO_ASSERT(std::any_cast<Options>(&settings_) != nullptr, "settings of {}", family_->name);
@@ -48,7 +49,7 @@ class ModelOptions {
   void visit(OptionVisitor& visitor);
   void validate() const;
 
-  // As Family has them, of these settings.
+  // The functions of Family, for these settings.
   int64_t sample_rate() const { return family_->sample_rate(settings_); }
   int64_t min_rows(int64_t feature_dim) const { return family_->min_rows(settings_, feature_dim); }
   void check_row_tokens(int64_t row_tokens) const {
@@ -56,18 +57,18 @@ class ModelOptions {
   }
   std::string describe(const DataShape& shape) const { return family_->describe(settings_, shape); }
   std::vector<Saving> savings() const { return family_->savings(settings_); }
-  // Throws ConfigError for a setting without effect that is neither the usual one nor that of
-  // `given`, which the settings began with: a preset, or a Hugging Face folder.
+  // Throws ConfigError for a setting without effect that differs from its default and from `given`,
+  // the initial settings of a preset or a Hugging Face folder.
   void check_effects(const ModelOptions& given) const;
-  // The same network with a single layer.
+  // Returns the same network with a single layer.
   ModelOptions with_one_layer() const;
-  // Rows whose logits the loss has at once (0: as many as suit the device); absent where the
+  // Rows whose logits the loss computes at once (0: chosen for the device); absent where the
   // network has no such setting.
   bool has_loss_rows() const;
   int64_t loss_rows() const;
   void set_loss_rows(int64_t rows);
 
-  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // Declares and allocates all parameters; on Meta they have no storage. `compute`: the type of
   // activations.
   std::unique_ptr<Model> make(const DataShape& shape, const nn::ParameterAllocation& allocation,
                               at::ScalarType compute = at::kFloat) const {

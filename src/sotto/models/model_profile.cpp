@@ -7,14 +7,14 @@ namespace sotto::models {
 
 namespace {
 
-// Values of parameters by what may become of them.
+// Number of parameter values by how they may be stored.
 struct Counts {
-  int64_t large = 0;  // matrices that may be kept in 16 bits
+  int64_t large = 0;  // matrices that may be stored in 16 bits
   int64_t small = 0;  // all others: always fp32
   int64_t all() const { return large + small; }
 };
 
-// Block-wise 8-bit moments: a byte a value, and an fp32 scale for each block of this many.
+// Block-wise 8-bit moments: one byte per value, and one fp32 scale per block of this many.
 constexpr int64_t kBlock = 256;
 
 int64_t eight_bit_bytes(const Counts& counts) {

@@ -1,4 +1,4 @@
-// What a network is, from its settings alone: sizes and bytes, without a weight allocated.
+// Describes a network from its settings alone: sizes and bytes, without allocating weights.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ModelProfile {
   int64_t parameters = 0;
   int64_t trainable = 0;
 
-  // Bytes of something that a run may hold, of one kind.
+  // Bytes of one component that a run may hold, in one type.
   struct Bytes {
     std::string what;
     std::string kind;

@@ -1,4 +1,4 @@
-// Checks of settings that networks have in common.
+// Checks of settings that several networks share.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The parts of a network by their numbers, for those who place memory, key random numbers and
-// update weights: layers, terms of the loss, and whether it has a decoder.
+// The numbered parts of a network, used to plan memory, key random numbers and update weights:
+// layers, terms of the loss, and whether it has a decoder.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,20 @@
 
 namespace sotto::models {
 
-// A part of the network with a tape of its own. Its number keys its random numbers.
+// A part of the network with its own tape. Its number keys its random numbers.
 struct NetworkLayer {
-  // The names of its parameters begin with it.
+  // Prefix of its parameters' names.
   std::string prefix;
-  // A block is what users count as a layer; others are front ends and heads.
+  // Blocks are what users count as layers; others are front ends and heads.
   bool is_block = false;
-  // Layers of one stack are alike. A stack is numbered after everything of the one before it.
+  // Layers of one stack have the same structure. A stack is numbered after all layers of the
+  // previous one.
   int64_t stack = 0;
-  // Probability that a step leaves it out and does not update it.
+  // Probability that a step skips it and does not update it.
   double drop = 0.0;
 };
 
-// One part of the loss, such as CTC beside cross-entropy.
+// One part of the loss, such as CTC in addition to cross-entropy.
 struct LossTerm {
   std::string name;
   double weight = 1.0;
@@ -38,14 +39,14 @@ struct StackOutline {
   int64_t num_blocks = 0;
   std::vector<std::string> others = {};
   double drop = 0.0;
-  // The first blocks that are never updated.
+  // Number of first blocks that are never updated.
   int64_t num_frozen = 0;
 };
 
 struct Outline {
   std::vector<NetworkLayer> layers;
   std::vector<LossTerm> loss_terms;
-  // Micro-batches then have a second pack: what a decoder sees and is to say.
+  // If set, micro-batches have a second pack: inputs and targets of a decoder.
   std::optional<data::DecoderTokens> decoder = std::nullopt;
 
   int64_t num_blocks() const { return std::ranges::count_if(layers, &NetworkLayer::is_block); }
@@ -53,7 +54,7 @@ struct Outline {
   // Appends the layers of a stack.
   void add(const StackOutline& stack);
 
-  // The prefixes of the layers that a step leaves out.
+  // Returns the prefixes of the layers that a step skips.
   std::vector<std::string> left_out(const nn::StepContext& step) const;
 };
 

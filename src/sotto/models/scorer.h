@@ -1,6 +1,6 @@
-// Scores of continuations, asked for token by token: what an attention decoder gives to the search
-// in decode/. It works on one micro-batch, of which it holds what it needs. H hypotheses, V entries
-// of the vocabulary.
+// Scores of continuations, token by token: the interface between an attention decoder and the
+// search in decode/. It processes one micro-batch, and holds what it needs of it. H hypotheses, V
+// entries of the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,20 +14,20 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  // Utterances of the micro-batch, the token that ends a hypothesis, and the most tokens that one
-  // may have, its end included.
+  // Number of utterances in the micro-batch, the token that ends a hypothesis, and the maximum
+  // number of tokens of one, including its end.
   int64_t size() const { return limits_.num_utterances; }
   int32_t end_token() const { return limits_.end_token; }
   int64_t max_tokens() const { return limits_.max_tokens; }
 
-  // Starts one hypothesis for each utterance of the micro-batch. Returns the log-probabilities of
-  // its first token, [H, V] fp32.
+  // Starts one hypothesis per utterance of the micro-batch. Returns the log-probabilities of its
+  // first token, [H, V] fp32.
   virtual at::Tensor begin() = 0;
 
   // Appends a token to each hypothesis. Returns the log-probabilities of the next, [H, V] fp32.
   virtual at::Tensor step(std::span<const int32_t> tokens) = 0;
 
-  // Hypothesis i goes on from what hypothesis sources[i] was: their number may change, and
+  // Hypothesis i continues from the state of hypothesis sources[i]: their number may change, and
   // sources of one utterance stay with it.
   virtual void reorder(std::span<const int64_t> sources) = 0;
 

@@ -60,8 +60,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-// Tensors as entries of a file. Bytes are brought to the host, and into the file's order, one
-// tensor after the other: the host need not have room for all that a GPU has.
+// Tensors as entries of a file. Bytes are copied to the host, and into file order, one tensor at a
+// time: the host need not hold everything that a GPU holds.
 class Entries {
  public:
   explicit Entries(const std::vector<NamedTensor>& tensors) {
@@ -73,7 +73,7 @@ class Entries {
 
   std::span<const SafetensorsEntry> all() const { return all_; }
 
-  // Lasts as long as this object.
+  // Valid as long as this object.
   FetchBytes fetch() const {
     return [this, host = at::Tensor(), buffer = std::vector<std::byte>()](
                std::span<const std::byte> bytes) mutable -> std::span<const std::byte> {
@@ -94,7 +94,7 @@ class Entries {
 
 using Find = std::function<const TensorView*(const std::string&)>;
 
-// The tensor of a file under any of its names.
+// Finds the tensor of a file under any of its names.
 const TensorView* find_any(const NamedTensor& named, const Find& find,
                            std::set<std::string>& used) {
   for (const std::string& alias : named.aliases) {
@@ -123,7 +123,7 @@ class PrefixedNames {
       return folder_.find(std::string_view(name).substr(prefix_.size()));
     };
   }
-  // One of the folder's names as ours is.
+  // Returns one of the folder's names in our form.
   std::string whole(const std::string& name) const { return has_prefix_ ? name : prefix_ + name; }
 
  private:
@@ -132,7 +132,7 @@ class PrefixedNames {
   bool has_prefix_;
 };
 
-// "tensors are new: a, b, c ..."
+// Formatted as "tensors are new: a, b, c ...".
 std::string listed(const char* what, const std::vector<std::string>& names) {
   const size_t count = std::min(kMaxListed, names.size());
   return fmt::format(

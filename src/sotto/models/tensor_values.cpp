@@ -11,7 +11,7 @@ namespace sotto::models {
 
 namespace {
 
-// Values of [rows, columns] in each of `num_matrices`, turned to [columns, rows].
+// Transposes [rows, columns] to [columns, rows] in each of `num_matrices`.
 struct Turn {
   int64_t num_matrices;
   int64_t rows;
@@ -75,7 +75,7 @@ void set_value(std::vector<std::byte>& bytes, size_t place, T value) {
   std::memcpy(bytes.data() + place * sizeof(T), &value, sizeof(T));
 }
 
-// fp32 values as bf16 and what that leaves out, by a function that makes two of one.
+// Splits fp32 values into bf16 and remainders, with a function that splits one value.
 template <class Low, class Split>
 ValueBytes split_values(std::span<const float> values, Split split_of) {
   ValueBytes bytes{.values = std::vector<std::byte>(values.size() * sizeof(uint16_t)),
@@ -160,7 +160,7 @@ void put_values(const NamedTensor& named, std::span<const float> values) {
   if (named.remainder.defined()) put_bytes(named.remainder, bytes.remainder);
 }
 
-// By way of bytes: those of a file need not be aligned.
+// Copied bytewise: those of a file need not be aligned.
 void put_bytes(const at::Tensor& tensor, std::span<const std::byte> bytes) {
   SOTTO_ASSERT(bytes.size() == tensor.nbytes(), "{} bytes for a tensor of {}", bytes.size(),
                tensor.nbytes());

@@ -1,5 +1,5 @@
-// Values on their way between files and tensors: types converted, the taps of convolutions turned,
-// bf16 put together with what it leaves out of fp32 and taken apart again.
+// Conversion of values between files and tensors: types, the layout of convolution taps, and bf16
+// values joined with and split from their fp32 remainders.
 #pragma once
 
 #include <cstddef>
@@ -14,45 +14,45 @@
 
 namespace sotto::models {
 
-// Whether a type holds numbers that weights can be.
+// Whether a type can hold weights.
 bool holds_floats(TensorType type);
 
-// What read_values() reads, of bf16 and what it leaves out: int16 or uint8, as many, in the order
-// of memory.
+// Like read_values(), for bf16 values with remainders: int16 or uint8, one per value, in memory
+// order.
 std::vector<float> join_values(const NamedTensor& named, const TensorView& view,
                                const TensorView& remainder);
 
-// fp32 values into a tensor of any type, and what bf16 leaves out into its remainder where it has
-// one; exactly where both together are fp32, else the nearest.
+// Stores fp32 values in a tensor of any type, and the remainder of bf16 where the tensor has one;
+// exact where both together hold fp32, else rounded to nearest.
 void put_values(const NamedTensor& named, std::span<const float> values);
 
-// The same into bytes: what put_values() would put into the tensor, and into its remainder.
+// Converts like put_values(), but to bytes of the tensor and of its remainder.
 struct ValueBytes {
   std::vector<std::byte> values;
   std::vector<std::byte> remainder;
 };
 ValueBytes bytes_of_values(const NamedTensor& named, std::span<const float> values);
 
-// Bytes in the tensor's own type and in the order of memory, as they are.
+// Copies bytes in the tensor's own type and in memory order, unchanged.
 void put_bytes(const at::Tensor& tensor, std::span<const std::byte> bytes);
 
-// A tensor's bytes between the order of memory and that of files. Those of a convolution are turned
-// into `buffer`; of all others they are the same.
+// Convert a tensor's bytes between memory order and file order. Those of a convolution are
+// transposed into `buffer`; all others are the same in both.
 std::span<const std::byte> in_file_order(const NamedTensor& named, std::span<const std::byte> bytes,
                                          std::vector<std::byte>& buffer);
 std::span<const std::byte> in_memory_order(const NamedTensor& named, const TensorView& view,
                                            std::vector<std::byte>& buffer);
 
-// Where a weight of a file lies: q, k and v are parts of one parameter.
+// Location of a file's weight: q, k and v are parts of one parameter.
 struct WeightPlace {
   const nn::Parameter* parameter = nullptr;
   int64_t first_value = 0;
 };
-// The weight must be one of a network with these parameters.
+// The weight must belong to a network with these parameters.
 WeightPlace place_of(const NamedTensor& named, const nn::ParameterStore& store);
 
-// The weights, each with the part of its parameter's remainder that belongs to it. `remainders`: by
-// the names of parameters, as an optimizer has them.
+// Returns the weights, each with its part of its parameter's remainder. `remainders`: by parameter
+// name, as stored by an optimizer.
 std::vector<NamedTensor> with_remainders(std::vector<NamedTensor> named,
                                          const nn::ParameterStore& store,
                                          const std::map<std::string, at::Tensor>& remainders);

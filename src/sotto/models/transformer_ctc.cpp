@@ -57,7 +57,7 @@ void check_features(const TransformerCtcOptions& options, const DataShape& shape
   if (shape.feature_dim > 0 && options.features != kernels::LogMelOptions{})
     refuse_settings("features of the waveform, but the data has stored ones",
                     "no settings in features");
-  // A mask that may hide all features hides whole utterances.
+  // A mask as wide as all features could hide whole utterances.
   const nn::SpecAugmentOptions& masks = options.spec_augment;
   const int64_t width = num_features(options, shape);
   if (masks.frequency_masks > 0 && masks.frequency_width >= width)
@@ -227,7 +227,7 @@ Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
 at::Tensor TransformerCtc::normalised(const data::MicroBatch& batch, const Packing& frames) const {
   at::Tensor raw =
       log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
-  // These are normalised as they come.
+  // These features are already normalised.
   if (log_mel_ && options_.features.kind == LogMelKind::kNemo) return raw;
   return GroupNorm::forward(raw, frames,
                             {.gamma = normalisation_.gamma,

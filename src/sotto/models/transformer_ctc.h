@@ -1,4 +1,4 @@
-// The network `transformer_ctc`: features normalised by utterance and in training masked,
+// The network `transformer_ctc`: features normalised per utterance and masked in training,
 // subsampling, positions, transformer blocks, a CTC head.
 #pragma once
 
@@ -21,9 +21,10 @@
 namespace sotto::models {
 
 struct TransformerCtcOptions {
-  // Of the waveform; refused where the data has stored features and these are not the defaults.
+  // Features of the waveform; refused where the data has stored features and these are not the
+  // defaults.
   kernels::LogMelOptions features;
-  // Of normalised features, stored ones too.
+  // Masks on normalised features, including stored ones.
   nn::SpecAugmentOptions spec_augment;
   nn::SubsamplingKind subsampling = nn::SubsamplingKind::kConvolution;
   int64_t subsampling_factor = 4;
@@ -35,12 +36,12 @@ struct TransformerCtcOptions {
   double dropout = 0.1;
   nn::Activation activation = nn::Activation::kGelu;
   nn::NormKind norm = nn::NormKind::kLayer;
-  // Norms before both parts of a block, or behind them.
+  // Norms before both parts of a block, or after them.
   bool norm_first = true;
   nn::PositionKind positions = nn::PositionKind::kSinusoidal;
-  // Of learned positions: the longest utterance, in frames behind subsampling.
+  // Maximum utterance length for learned positions, in frames after subsampling.
   int64_t max_frames = 1500;
-  // Frames that a frame sees before and behind itself; -1: all.
+  // Number of previous and following frames that a frame attends to; -1: all.
   int64_t attention_left = -1;
   int64_t attention_right = -1;
 
@@ -50,7 +51,7 @@ struct TransformerCtcOptions {
 
 class TransformerCtc : public Model {
  public:
-  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // Declares and allocates all parameters; on Meta they have no storage. `compute`: the type of
   // activations.
   TransformerCtc(const TransformerCtcOptions& options, const DataShape& shape,
                  const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
@@ -64,19 +65,19 @@ class TransformerCtc : public Model {
   Recognition recognise(const data::MicroBatch& batch) override;
 
  private:
-  // Constants of the features' normalisation: that of each utterance and dimension by itself.
+  // Constants of the feature normalisation, which is per utterance and dimension.
   struct Normalisation {
     at::Tensor gamma;  // [F], ones
     at::Tensor beta;   // [F], zeros
   };
 
-  // Features [N, F] of the micro-batch, normalised.
+  // Returns normalised features [N, F] of the micro-batch.
   at::Tensor normalised(const data::MicroBatch& batch, const kernels::Packing& frames) const;
-  // The same as the encoder gets them: masked in training, in the type of activations.
+  // Returns the encoder's input: features masked in training, in the type of activations.
   at::Tensor features_of(const data::MicroBatch& batch, const nn::StepContext& step,
                          const kernels::Packing& frames) const;
   kernels::Packing frames_of(const data::MicroBatch& batch) const;
-  // From the values to the last block's result [M, D]; puts the packings on the tape.
+  // Computes the last block's result [M, D] from the values; puts the packings on the tape.
   at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
                     nn::Tape& tape) const;
 

@@ -22,12 +22,12 @@ using kernels::GroupNorm;
 using kernels::Packing;
 using nn::Context;
 
-// As Hugging Face's feature extractor has it.
+// Value of Hugging Face's feature extractor.
 constexpr double kWaveEpsilon = 1e-7;
-// What matrices of the encoder begin with.
+// Standard deviation of the encoder's initial matrices.
 constexpr double kDeviation = 0.02;
 
-constexpr int64_t kEncoderDropout = 1;  // a place of the positions' layer
+constexpr int64_t kEncoderDropout = 1;  // dropout place in the positions' layer
 
 std::vector<std::string> frozen_prefixes(const Wav2Vec2Options& options) {
   std::vector<std::string> prefixes;

@@ -1,5 +1,5 @@
-// wav2vec2 and XLS-R with a CTC head: convolutions over the waveform, a projection, hidden spans, a
-// positional convolution, transformer blocks, a product with the vocabulary.
+// wav2vec2 and XLS-R with a CTC head: convolutions over the waveform, a projection, masked spans, a
+// positional convolution, transformer blocks, a projection to the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ namespace sotto::models {
 
 class Wav2Vec2 : public Model {
  public:
-  // Declares all parameters and allocates them; on Meta a dry one. `compute`: the type of
+  // Declares and allocates all parameters; on Meta they have no storage. `compute`: the type of
   // activations.
   Wav2Vec2(const Wav2Vec2Options& options, const DataShape& shape,
            const nn::ParameterAllocation& allocation, at::ScalarType compute = at::kFloat);
@@ -37,7 +37,7 @@ class Wav2Vec2 : public Model {
   Recognition recognise(const data::MicroBatch& batch) override;
   std::vector<NamedTensor> named_weights() override;
 
-  // Logits [M, V] of the batch, one row a frame.
+  // Returns logits [M, V] of the batch, one row per frame.
   at::Tensor logits(const data::MicroBatch& batch);
 
  private:
@@ -45,20 +45,20 @@ class Wav2Vec2 : public Model {
   enum Other : int64_t { kProjection, kPositions, kHead };
   int64_t tape_of(Other other) const { return num_layers() + other; }
 
-  // Which parts have a backward: it ends at the last of them.
+  // Whether a part has a backward, which ends at the earliest part that does.
   bool trains_front() const { return options_.freeze_layers == 0; }
   bool trains_waves() const { return trains_front() && !options_.freeze_feature_encoder; }
 
   kernels::Packing frames_of(const data::MicroBatch& batch) const;
-  // Samples [S] fp32, each utterance brought to mean 0 and variance 1.
+  // Returns samples [S] fp32, each utterance normalised to mean 0 and variance 1.
   at::Tensor normalised(const data::MicroBatch& batch) const;
-  // From the waveform to the last block's result [M, D]; puts the packing on the tape.
+  // Computes the last block's result [M, D] from the waveform; puts the packing on the tape.
   at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
                     nn::Tape& tape) const;
 
   Wav2Vec2Options options_;
   at::ScalarType compute_;
-  // Constants of the waveform's normalisation.
+  // Constants of the waveform normalisation.
   at::Tensor one_;   // [1]
   at::Tensor zero_;  // [1]
   nn::ParameterStore store_;

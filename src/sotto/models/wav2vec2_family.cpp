@@ -1,4 +1,5 @@
-// The family of wav2vec2 and XLS-R: its presets, and what the planner may give up for memory.
+// The family of wav2vec2 and XLS-R: its presets, and settings that the planner may suggest to save
+// memory.
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ Wav2Vec2Preset older_preset(const std::string& name, const TransformerSizes& siz
   return {.name = name, .options = options, .pretrained = "facebook/" + name};
 }
 
-// What the newer models have together: norms first, a norm on every convolution, biases.
+// Common to the newer models: norms first, a norm on every convolution, biases.
 Wav2Vec2Preset stable_preset(const std::string& name, const TransformerSizes& sizes) {
   Wav2Vec2Preset preset = older_preset(name, sizes);
   preset.options.norm_first = true;

@@ -53,12 +53,12 @@ void read_encoder(const JsonSettings& config, Wav2Vec2Options& options) {
   options.position_groups = config.get("num_conv_pos_embedding_groups", int64_t{16});
 }
 
-// Settings of masks that have no effect are those of every network: a run that names others is told
-// so (mask_checks.h), and one that names none must not be.
+// Resets mask settings without effect to their defaults: a run that sets others is warned
+// (mask_checks.h), and one that sets none must not be.
 void forget_idle_masks(Wav2Vec2Options& options) {
   const Wav2Vec2Options usual;
   if (!options.mask && options.mask_time_probability > 0.0) {
-    // The vector for hidden frames is there all the same.
+    // The vector for masked frames exists all the same.
     options.mask_time_probability = usual.mask_time_probability;
     options.mask_feature_probability = usual.mask_feature_probability;
   }
@@ -153,7 +153,7 @@ ordered_json network_settings(const Wav2Vec2Options& options) {
           {"layerdrop", options.layer_drop}};
 }
 
-// Those that have an effect; others stay as the source has them.
+// Returns the settings that have an effect; others stay as in the source.
 ordered_json mask_settings(const Wav2Vec2Options& options) {
   ordered_json settings = {{"apply_spec_augment", options.mask}};
   if (!options.mask && options.mask_time_probability > 0.0) return settings;
@@ -185,7 +185,7 @@ HuggingFaceModel read_wav2vec2(const JsonSettings& config, const fs::path& folde
 }
 
 ImportRules wav2vec2_rules() {
-  // Without masks the network has no vector for hidden frames; files may have it all the same.
+  // Without masks the network has no vector for masked frames; files may still have it.
   return {.may_lack = {"lm_head.", "wav2vec2.masked_spec_embed"},
           .may_leave = {"quantizer.", "project_q.", "project_hid.", "lm_head.",
                         "wav2vec2.masked_spec_embed", "masked_spec_embed"},

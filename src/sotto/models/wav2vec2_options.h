@@ -1,5 +1,5 @@
 // The settings of wav2vec2 (Baevski et al. 2020) and XLS-R with a CTC head, and its known sizes.
-// Names are ours; hugging_face.h reads them from a config.json.
+// The names are ours; hugging_face.h reads them from a config.json.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,38 @@
 namespace sotto::models {
 
 struct Wav2Vec2Options {
-  // Samples a second of the waveform, and whether each utterance is brought to mean 0 and
+  // Samples per second of the waveform, and whether each utterance is normalised to mean 0 and
   // variance 1.
   int64_t sample_rate = 16'000;
   bool normalise = true;
-  // Of the convolutions over the waveform.
+  // Convolutions over the waveform.
   std::vector<int64_t> conv_widths = {512, 512, 512, 512, 512, 512, 512};
   std::vector<int64_t> conv_kernels = {10, 3, 3, 3, 3, 2, 2};
   std::vector<int64_t> conv_strides = {5, 2, 2, 2, 2, 2, 2};
   bool conv_bias = false;
   nn::WaveNormKind conv_norm = nn::WaveNormKind::kGroup;
   nn::Activation conv_activation = nn::Activation::kGelu;
-  // Of the positional convolution.
+  // Positional convolution.
   int64_t position_taps = 128;
   int64_t position_groups = 16;
-  // Of the encoder.
+  // Encoder.
   int64_t layers = 12;
   int64_t width = 768;
   int64_t heads = 12;
   int64_t hidden = 3072;
   nn::Activation activation = nn::Activation::kGelu;
-  // Norms before both parts of a block ("stable layer norm"), or behind them.
+  // Norms before both parts of a block ("stable layer norm"), or after them.
   bool norm_first = false;
   double norm_epsilon = 1e-5;
-  // Shares of values set to zero: of blocks' results, of their activations, of projected features,
-  // before the head.
+  // Dropout probabilities: of blocks' results, of their activations, of projected features, before
+  // the head.
   double dropout = 0.1;
   double activation_dropout = 0.1;
   double feature_dropout = 0.0;
   double final_dropout = 0.1;
-  // Probability that a layer is left out of a step.
+  // Probability that a layer is skipped in a step.
   double layer_drop = 0.1;
-  // Spans of frames and of features hidden in training, where they are.
+  // Spans of frames and of features masked in training, if enabled.
   bool mask = true;
   double mask_time_probability = 0.05;
   int64_t mask_time_length = 10;
@@ -51,11 +51,11 @@ struct Wav2Vec2Options {
   double mask_feature_probability = 0.0;
   int64_t mask_feature_length = 10;
   int64_t mask_feature_min = 0;
-  // What is not trained. Frozen layers freeze all before them.
+  // Parts that are not trained. Frozen layers freeze everything before them.
   bool freeze_feature_encoder = false;
   bool freeze_positions = false;
   int64_t freeze_layers = 0;
-  // Frames of a piece that the convolutions go through at a time; 0: as many as suit the device.
+  // Frames per piece in the convolutions; 0: chosen for the device.
   int64_t piece_frames = 0;
 
   void visit(OptionVisitor& visitor);

@@ -1,4 +1,4 @@
-// The weights of wav2vec2 under the names of Hugging Face, in its layouts.
+// The weights of wav2vec2 under Hugging Face's names, in its layouts.
 #include <fmt/format.h>
 
 #include <array>
@@ -20,14 +20,14 @@ class Names {
     named_.push_back({.name = theirs, .tensor = value_of(ours)});
   }
 
-  // Weight and bias of a part; either may be absent here.
+  // Adds weight and bias of a part; either may be absent in ours.
   void add_part(const std::string& theirs, const std::string& ours) {
     for (const char* kind : {".weight", ".bias"}) {
       if (store_.find(ours + kind) != nullptr) add(theirs + kind, ours + kind);
     }
   }
 
-  // Ours holds q, k and v in one matrix, theirs in three.
+  // q, k and v are one matrix in ours, three in theirs.
   void add_qkv(const std::string& theirs, const std::string& ours) {
     constexpr std::array kParts = {"q_proj", "k_proj", "v_proj"};
     for (const char* kind : {".weight", ".bias"}) {
@@ -50,7 +50,7 @@ class Names {
     if (store_.find(ours + ".bias") != nullptr) add(theirs + ".bias", ours + ".bias");
   }
 
-  // Both spellings of a normed weight; we write the newer.
+  // Adds both spellings of a normalised weight; the newer one is written.
   void add_normed_weight(const std::string& theirs, const std::string& ours) {
     const at::Tensor length = value_of(ours + ".length");
     named_.push_back({.name = theirs + ".parametrizations.weight.original0",

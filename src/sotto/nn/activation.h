@@ -1,4 +1,4 @@
-// The activations by name.
+// Activation functions by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,11 +16,12 @@ inline constexpr std::array kActivations = {Named{"gelu", Activation::kGelu},
                                             Named{"relu", Activation::kRelu},
                                             Named{"silu", Activation::kSilu}};
 
-// y of x, any shape; with `dropped`, of x [N, D] and dropped in the same pass.
+// Returns y for x of any shape; with `dropped`, for x [N, D], with dropout fused into the same
+// pass.
 at::Tensor activate(Activation activation, const at::Tensor& x,
                     const kernels::Dropped* dropped = nullptr);
 
-// dy becomes dx; x and `dropped` are what activate() got.
+// Overwrites dy with dx; x and `dropped` are the arguments of activate().
 void activation_backward(Activation activation, at::Tensor& dy, const at::Tensor& x,
                          const kernels::Dropped* dropped = nullptr);
 

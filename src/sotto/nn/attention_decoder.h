@@ -1,6 +1,6 @@
-// A head that says tokens one after the other while it looks at an encoder's result: token
-// embedding, blocks with self- and cross-attention, a product with the vocabulary that is tied to
-// the embedding, cross-entropy. L tokens of a decoder's pack, D width, V entries.
+// An autoregressive decoder that attends to an encoder's result: token embedding, blocks with self-
+// and cross-attention, output projection tied to the embedding, cross-entropy. L tokens of the
+// decoder's pack, D width, V entries.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,11 +28,11 @@ struct AttentionDecoderOptions {
   double dropout = 0.1;
   double label_smoothing = 0.0;
   PositionKind positions = PositionKind::kSinusoidal;
-  // Learned positions: the most tokens of an utterance.
+  // Maximum tokens per utterance for learned positions.
   int64_t max_tokens = 448;
-  // The number of its first block in the network; its head follows the blocks.
+  // Number of its first block in the network; its head follows the blocks.
   int64_t first_layer = 0;
-  // The type of activations.
+  // Type of activations.
   at::ScalarType compute = at::kFloat;
 };
 
@@ -42,17 +42,18 @@ class AttentionDecoder {
   AttentionDecoder(ParameterStore& store, const std::string& name,
                    const AttentionDecoderOptions& options);
 
-  // The loss [B] of each utterance. `seen`: the encoder's result and its pack.
+  // Returns the loss [B] of each utterance. `seen`: the encoder's result and its pack.
   at::Tensor forward(const data::DecoderPack& pack, std::span<const float> weights,
                      const SeenPack& seen, const StepContext& step, Tape& tape) const;
-  // Adds to the parameters' gradients and to that of the encoder's result.
+  // Accumulates into the gradients of the parameters and of the encoder's result.
   void backward(const data::DecoderPack& pack, const SeenPack& seen, const StepContext& step,
                 Tape& tape) const;
 
-  // The losses alone, without label smoothing.
+  // Returns the losses only, without label smoothing.
   at::Tensor evaluate(const data::DecoderPack& pack, const SeenPack& seen) const;
 
-  // The blocks' result [L, D] for tokens [L] int32 of a pack, and the logits [N, V] of such rows.
+  // Return the blocks' result [L, D] for tokens [L] int32 of a pack, and the logits [N, V] of rows
+  // of it.
   at::Tensor decode(const at::Tensor& tokens, const kernels::Packing& packing,
                     const SeenPack& seen) const;
   at::Tensor logits(const at::Tensor& rows) const { return head_.logits(rows); }

@@ -1,4 +1,4 @@
-// Values of a network that are never trained: [size] fp32, counted with the weights.
+// Values of a network that are not trained: [size] fp32, counted as weights.
 #pragma once
 
 #include <ATen/ATen.h>

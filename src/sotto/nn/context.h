@@ -1,4 +1,4 @@
-// What a layer has to know besides its tensors: the pack, where random numbers come from, and
+// What a layer needs in addition to its tensors: the pack, the keys of its random numbers, and
 // whether this is training.
 #pragma once
 
@@ -12,20 +12,20 @@
 
 namespace sotto::nn {
 
-// The part of a context that does not change from layer to layer.
+// The part of a context that is the same for all layers.
 struct StepContext {
   uint64_t seed = 1;
-  // The update that this forward belongs to: with the seed, the utterance and the place in the
-  // model it decides every dropout mask, however the step is split.
+  // The update that this forward belongs to: together with the seed, the utterance and the place in
+  // the model it determines every dropout mask, however the step is split.
   uint64_t step = 0;
   int64_t micro_batch = 0;
-  // Evaluation drops nothing and keeps nothing.
+  // Evaluation applies no dropout and keeps nothing.
   bool is_training = true;
-  // Off for dry runs of the worst that can come.
+  // False in dry runs of the worst case.
   bool drops_layers = true;
 
-  // Whether a layer is left out, with the given probability: by the step alone, so that the split
-  // into micro-batches does not show.
+  // Whether a layer is dropped, with the given probability: depends only on the step, not on its
+  // split into micro-batches.
   bool drops_layer(int64_t layer, double probability) const {
     if (!is_training || !drops_layers || probability == 0.0) return false;
     const RandomKey key{.seed = seed,
@@ -39,11 +39,11 @@ struct StepContext {
 struct Context {
   StepContext step;
   const kernels::Packing& packing;
-  // Of the layer in the model; keys its random numbers and names its moments.
+  // Number of the layer in the model; keys its random numbers and names its moments.
   int64_t layer = 0;
   // A frozen layer has no backward, and keeps nothing for it.
   bool is_frozen = false;
-  // For cross-attention: the pack it looks at.
+  // The pack that cross-attention attends to.
   const SeenPack* seen = nullptr;
 
   bool has_backward() const { return step.is_training && !is_frozen; }
@@ -51,7 +51,7 @@ struct Context {
   Context at_layer(int64_t number) const { return {step, packing, number, false, seen}; }
   Context at_frozen_layer(int64_t number) const { return {step, packing, number, true, seen}; }
 
-  // The dropout at one of up to kPlacesALayer places of this layer.
+  // Returns the dropout mask at one of up to kPlacesALayer places of this layer.
   static constexpr int64_t kPlacesALayer = 8;
   kernels::Dropout::Mask dropout(int64_t place, double probability) const {
     return {.key = {.seed = step.seed,
@@ -66,8 +66,8 @@ struct Context {
   }
 };
 
-// dy [N, D] under a mask: a new tensor, because the residual connection needs dy as it is; dy
-// itself where nothing is dropped.
+// Applies a mask to dy [N, D]: returns a new tensor, because the residual connection needs the
+// original dy; dy itself where nothing is dropped.
 inline at::Tensor dropped_gradient(const at::Tensor& dy, const Context& context,
                                    const kernels::Dropout::Mask& mask) {
   return mask.probability > 0.0 ? kernels::Dropout::applied(dy, context.packing, mask) : dy;

@@ -71,7 +71,7 @@ const at::Tensor& CrossAttention::result(const Input& x, const Context& context,
   return tape.get(slot(kResult), compute).front();
 }
 
-// Each tensor is let go where it was used last.
+// Each tensor is freed after its last use.
 at::Tensor CrossAttention::backward(const at::Tensor& dy, const Input& x, const Context& context,
                                     LayerTape& tape) const {
   const at::Tensor& q = query(x, tape);

@@ -1,9 +1,9 @@
-// The part of a decoder's block that looks at another pack, such as an encoder's result. N rows of
-// the block's own pack, M of the other, D width, E width of the other.
+// The part of a decoder block that attends to another pack, such as an encoder's result. N rows of
+// the block's own pack, M rows of the other, D width, E width of the other.
 //
 //   y = x + drop(Wo attention(Wq norm(x), Wkv seen))
 //
-// Its slots lie on the tape of the block, and it is computed again as the block's other parts are.
+// Its slots are on the tape of the block, and it is recomputed like the block's other parts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,17 +23,18 @@ namespace sotto::nn {
 
 struct CrossAttentionOptions {
   int64_t width = 256;
-  // Of the rows that are looked at.
+  // Width of the rows attended to.
   int64_t seen_width = 256;
   int64_t num_heads = 4;
   double dropout = 0.1;
   NormKind norm = NormKind::kLayer;
-  // 0: the kind's usual one.
+  // 0: the default of the kind.
   double norm_epsilon = 0.0;
-  // Matrices begin with these deviations, the result's with its own; 0: by their inputs.
+  // Standard deviations of the initial matrices, and of the output projection; 0: derived from the
+  // number of inputs.
   double deviation = 0.0;
   double result_deviation = 0.0;
-  // The first of its slots on the block's tape, and its place of dropout in the layer.
+  // Its first slot on the block's tape, and its dropout place in the layer.
   size_t first_slot = 0;
   int64_t dropout_place = 0;
 };
@@ -51,16 +52,17 @@ class CrossAttention {
   CrossAttention(ParameterStore& store, const std::string& name,
                  const CrossAttentionOptions& options);
 
-  // x [N, D], computed where it is asked for.
+  // Returns x [N, D], computed on demand.
   using Input = std::function<const at::Tensor&()>;
 
-  // y [N, D], from its slot or computed; the context names the pack that is looked at.
+  // Returns y [N, D], from its slot or computed; the context names the pack attended to.
   const at::Tensor& result(const Input& x, const Context& context, LayerTape& tape) const;
-  // After the last use of y in forward, and in backward.
+  // Called after the last use of y in forward, and in backward.
   void settle(LayerTape& tape) const { tape.settle(slot(kResult)); }
   void release(LayerTape& tape) const { tape.release(slot(kResult)); }
 
-  // dx [N, D] of dy [N, D]; adds to the parameters' gradients and to that of what was looked at.
+  // Returns dx [N, D] for dy [N, D]; accumulates into the gradients of the parameters and of the
+  // rows attended to.
   at::Tensor backward(const at::Tensor& dy, const Input& x, const Context& context,
                       LayerTape& tape) const;
 

@@ -1,5 +1,5 @@
-// The end of an encoder that is trained with CTC: a norm (behind pre-norm blocks), a product with
-// the vocabulary, the loss. N frames, D width, V entries.
+// The output of an encoder trained with CTC: a norm (after pre-norm blocks), a projection to the
+// vocabulary, the loss. N frames, D width, V entries.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,13 +24,13 @@ struct CtcHeadOptions {
   int64_t vocabulary = 32;
   int64_t blank = 0;
   NormKind norm = NormKind::kLayer;
-  // 0: the kind's usual one.
+  // 0: the default of the kind.
   double norm_epsilon = 0.0;
-  // Post-norm blocks end with a norm of their own.
+  // Post-norm blocks end with their own norm.
   bool has_norm = true;
-  // Of what the product sees.
+  // Dropout on the input of the projection.
   double dropout = 0.0;
-  // The product's weights begin with this deviation; 0: by the width.
+  // Standard deviation of the initial projection weights; 0: derived from the width.
   double deviation = 0.0;
 };
 
@@ -38,27 +38,29 @@ class CtcHead {
  public:
   CtcHead(ParameterStore& store, const std::string& name, const CtcHeadOptions& options);
 
-  // Logits [N, V] of x [N, D]: for decoding.
+  // Returns logits [N, V] for x [N, D], for decoding.
   at::Tensor logits(const at::Tensor& x) const;
 
-  // What is to be said, and how much each utterance counts in the step's loss.
+  // Target labels, and the weight of each utterance in the step's loss.
   struct Objective {
     const kernels::Labels& labels;
     std::span<const float> weights;
   };
 
-  // The loss of each utterance of x [N, D]. The gradient of their weighted sum is formed here.
+  // Returns the loss of each utterance of x [N, D]. Also computes the gradient of their weighted
+  // sum.
   kernels::Ctc::Result forward(at::Tensor x, const Objective& objective, const Context& context,
                                Tape& tape) const;
 
-  // dx [N, D] of that weighted sum; adds to the parameters' gradients and closes the layer's tape.
+  // Returns dx [N, D] of that weighted sum; accumulates into the parameters' gradients and closes
+  // the layer's tape.
   at::Tensor backward(const Context& context, Tape& tape) const;
 
   int64_t blank() const { return options_.blank; }
 
  private:
   const LayerTape::Tensors& normed(LayerTape& tape) const;
-  // What the product sees [N, D].
+  // Returns the input of the projection [N, D].
   const at::Tensor& dropped(const Context& context, LayerTape& tape) const;
 
   CtcHeadOptions options_;

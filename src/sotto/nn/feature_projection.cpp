@@ -48,7 +48,7 @@ at::Tensor FeatureProjection::backward(at::Tensor dy, const Context& context, Ta
   tape.begin_backward();
   Dropout::apply(dy, context.packing, context.dropout(kResultDropout, options_.dropout));
   linear_.accumulate(dy, normed(tape).front());
-  // The norm's own parameters need its gradient even where the features do not.
+  // The norm's own parameters need its gradient even where the features need none.
   const at::Tensor d_normed = linear_.input_gradient(dy);
   dy.reset();
   at::Tensor dx = norm_.backward(d_normed, tape.kept(kInput).front(), normed(tape));

@@ -1,5 +1,5 @@
-// From the width of features to that of the encoder: a norm, a product, dropout. N frames, C
-// features, D width.
+// Projects features to the width of the encoder: a norm, a product, dropout. N frames, C features,
+// D width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,11 +27,11 @@ class FeatureProjection {
   FeatureProjection(ParameterStore& store, const std::string& name,
                     const FeatureProjectionOptions& options);
 
-  // y [N, D] of x [N, C].
+  // Returns y [N, D] for x [N, C].
   at::Tensor forward(at::Tensor x, const Context& context, Tape& tape) const;
 
-  // dx [N, C] of dy [N, D], which is written over; undefined where nobody wants it. Adds to the
-  // parameters' gradients and closes the layer's tape.
+  // Returns dx [N, C] for dy [N, D], which is overwritten; undefined where not requested.
+  // Accumulates into the parameters' gradients and closes the layer's tape.
   at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape, bool wants_input) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using kernels::Packing;
 
-// Which of an utterance's masks a stream is for.
+// Selects which of an utterance's masks a stream is for.
 enum Axis : uint64_t { kFrames = 0, kFeatures = 1 };
 
 RandomStream stream_for(const Context& context, Axis axis, const UtteranceKey& utterance) {
@@ -23,7 +23,7 @@ RandomStream stream_for(const Context& context, Axis axis, const UtteranceKey& u
                       utterance);
 }
 
-// A few kilobytes, which the driver takes before the call returns.
+// A few kilobytes, which the driver copies before the call returns.
 at::Tensor to_device(void* values, at::IntArrayRef sizes, at::ScalarType type, at::Tensor& room) {
   at::Tensor result = room.narrow(0, 0, sizes.front());
   if (!result.is_meta() && sizes.front() > 0)
@@ -35,10 +35,10 @@ at::Tensor to_device(void* values, at::IntArrayRef sizes, at::ScalarType type, a
 
 at::Tensor hidden_rows(const Context& context, const DrawSpans& draw) {
   const Packing& packing = context.packing;
-  // Room for all frames: how many are hidden is a matter of chance, the bytes are not.
+  // Allocates space for all frames: the number of masked frames is random, the bytes must not be.
   const device::CategoryScope category(device::Category::kData);
   at::Tensor room = at::empty({packing.num_frames()}, packing.device_starts().options());
-  // A dry run draws none: in a search for a plan that would be a tenth of the time.
+  // A dry run draws nothing: it would take a tenth of the time of a plan search.
   if (room.is_meta()) return room;
   std::vector<int32_t> rows;
   for (size_t u = 0; u < packing.lengths().size(); ++u) {

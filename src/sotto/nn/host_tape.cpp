@@ -11,7 +11,7 @@ namespace sotto::nn {
 
 namespace {
 
-// What is taken anew when a place is too small: rarely, since limits bound what comes.
+// Granularity of a new allocation when a block is too small: rare, since limits bound the sizes.
 constexpr int64_t kStep = int64_t{1} << 20;
 
 }  // namespace
@@ -41,7 +41,7 @@ HostTape::Place HostTape::put(at::Tensor x) {
   return num_used_++;
 }
 
-// The one that left last has arrived before the device goes on: its memory may be used again.
+// The last tensor's copy completes before the device continues: its memory may be reused.
 void HostTape::let_leave() {
   if (num_used_ == 0) return;
   lane_.device_follows();

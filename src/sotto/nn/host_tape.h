@@ -1,5 +1,5 @@
-// What tier `host` keeps, in host memory: tensors leave beside the forward of the layers that
-// follow, and come back beside the backward of those before.
+// Storage of tier `host` in host memory: tensors are copied out during the forward of the following
+// layers, and copied back during the backward of the layers after theirs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,29 +14,30 @@ namespace sotto::nn {
 
 class HostTape {
  public:
-  // The memory must outlive this. Nothing is taken before it is needed, and what was taken is kept
-  // for the next micro-batch.
+  // The memory must outlive this object. It is allocated on demand and kept for the next
+  // micro-batch.
   explicit HostTape(device::HostMemory& memory);
 
-  // Which of the tensors of a micro-batch, in the order in which they left.
+  // Index of a tensor of a micro-batch, in the order in which they were copied out.
   using Place = size_t;
 
-  // The tensor sets out; it stays on the device until the next one leaves, by when it has arrived.
+  // Starts copying a tensor to the host; it stays on the device until the next put(), by which time
+  // the copy is complete.
   Place put(at::Tensor x);
-  // It sets out for the device, if it is not there.
+  // Starts copying it back to the device, if it is not there.
   void fetch(Place place);
-  // It is on the device.
+  // Returns the tensor on the device.
   at::Tensor take(Place place);
 
-  // For the next micro-batch, whatever became of the one before.
+  // Resets for the next micro-batch, whatever the state of the previous one.
   void clear();
-  // Gives its memory back as well.
+  // Resets like clear(), and releases the memory.
   void release();
 
  private:
   struct Entry {
     device::HostBlock block;
-    at::Tensor on_device;  // leaving, or back
+    at::Tensor on_device;  // while being copied, or copied back
     std::vector<int64_t> shape;
     at::TensorOptions options;
   };

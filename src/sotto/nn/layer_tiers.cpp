@@ -37,7 +37,7 @@ Tier tier_named(std::string_view name, std::string_view text) {
   refuse(text, fmt::format("'{}'", name), meant ? fmt::format("Did you mean '{}'?", *meant) : "");
 }
 
-// "12 block", or a tier alone, whose number of layers is 0.
+// Parses "12 block", or a tier alone, for which the number of layers is 0.
 LayerTiers::Group parse_group(std::string_view part, std::string_view text) {
   int64_t count = 0;
   const auto [stop, code] = std::from_chars(part.data(), part.data() + part.size(), count);
@@ -51,7 +51,7 @@ LayerTiers::Group parse_group(std::string_view part, std::string_view text) {
 
 LayerTiers::LayerTiers(std::vector<Group> groups, Tier rest)
     : groups_(std::move(groups)), rest_(rest) {
-  // One way to say a thing: no empty group, no two of one tier side by side.
+  // Normal form: no empty group, no adjacent groups of the same tier.
   std::erase_if(groups_, [](const Group& group) { return group.num_layers == 0; });
   for (size_t i = 1; i < groups_.size();) {
     if (groups_[i].tier == groups_[i - 1].tier) {

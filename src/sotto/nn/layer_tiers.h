@@ -1,10 +1,10 @@
-// Which tier each layer of a network has, so that a plan can fill a budget to the last layer.
+// The tier of each layer of a network, so that a plan can use a budget to the last layer.
 //
 //   norms              all layers
-//   12 block, norms    the first twelve, and those behind them
+//   12 block, norms    the first twelve layers, and the layers after them
 //
-// Layers that keep less come first: in backward their recomputation comes last, when what the
-// others kept is free again.
+// Layers that keep less come first: their recomputation comes last in backward, when the memory of
+// the other layers is free again.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace sotto::nn {
 
 class LayerTiers {
  public:
-  // So many layers, behind those of the group before.
+  // num_layers layers, following those of the previous group.
   struct Group {
     int64_t num_layers = 0;
     Tier tier = Tier::kNorms;
@@ -26,22 +26,22 @@ class LayerTiers {
     friend bool operator==(const Group&, const Group&) = default;
   };
 
-  // All alike. Where a setting is of one tier that is what is meant.
+  // One tier for all layers. Implicit, so that a single tier can be used where tiers are expected.
   LayerTiers(Tier all = Tier::kNorms) : rest_(all) {}  // NOLINT(google-explicit-constructor)
-  // `rest`: of the layers behind the groups.
+  // `rest`: the tier of the layers after the groups.
   LayerTiers(std::vector<Group> groups, Tier rest);
 
-  // Throws ConfigError where it is not as above.
+  // Throws ConfigError where the text is not in the format above.
   static LayerTiers parse(std::string_view text);
-  // What parse() reads back.
+  // Returns text that parse() accepts.
   std::string to_string() const;
 
   Tier of(int64_t layer) const;
-  // Of the first so many layers.
+  // Returns the tiers of the first num_layers layers.
   std::vector<Tier> first(int64_t num_layers) const;
-  // Throws ConfigError where groups go beyond the layers of a network.
+  // Throws ConfigError where groups exceed the layers of a network.
   void check(int64_t num_layers) const;
-  // Whether a layer may have it.
+  // Whether any layer may have the tier.
   bool has(Tier tier) const;
 
   friend bool operator==(const LayerTiers&, const LayerTiers&) = default;

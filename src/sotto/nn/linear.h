@@ -12,21 +12,21 @@ namespace sotto::nn {
 
 class Linear {
  public:
-  // Weights begin normal with the given deviation; 0 stands for 1 / sqrt(inputs).
+  // Weights are initialised normally with the given deviation; 0 stands for 1 / sqrt(inputs).
   Linear(ParameterStore& store, const std::string& name, int64_t inputs, int64_t outputs,
          double deviation = 0.0);
 
-  // y [N, O] of x [N, I].
+  // Returns y [N, O] for x [N, I].
   at::Tensor forward(const at::Tensor& x) const;
 
-  // Adds to the gradients of weight and bias: dy [N, O], and x [N, I] of forward.
+  // Accumulates into the gradients of weight and bias, for dy [N, O] and x [N, I] of forward.
   void accumulate(const at::Tensor& dy, const at::Tensor& x) const;
 
-  // dx [N, I] of dy [N, O].
+  // Returns dx [N, I] for dy [N, O].
   at::Tensor input_gradient(const at::Tensor& dy) const;
 
  private:
-  // Of the store, which outlives its layers.
+  // Owned by the store, which outlives its layers.
   Parameter& weight_;  // [O, I]
   Parameter& bias_;    // [O]
 };

@@ -65,7 +65,7 @@ at::Tensor LmHead::evaluate(const at::Tensor& x, const kernels::Labels& targets,
                             const kernels::Packing& packing) const {
   const at::Tensor normed = norm_.forward(x).front();
   const at::Tensor weight = in_type_of(weight_.value, normed);
-  // How well it foresees is asked for, not what it was taught.
+  // Evaluation measures prediction quality, so label smoothing does not apply.
   CrossEntropy::Options options = options_.loss;
   options.smoothing = 0.0;
   return CrossEntropy::evaluate(

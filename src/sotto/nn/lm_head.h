@@ -1,5 +1,5 @@
-// The end of a language model: a norm, a product with the vocabulary, cross entropy, a chunk of
-// rows at a time. N rows, D width, V entries.
+// The output of a language model: a norm, a projection to the vocabulary, cross-entropy, in chunks
+// of rows. N rows, D width, V entries.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,29 +25,30 @@ struct LmHeadOptions {
 
 class LmHead {
  public:
-  // `weight` [V, D] of the product: the embedding's table where the two are tied.
+  // `weight` [V, D] of the projection: the embedding's table where the two are tied.
   LmHead(ParameterStore& store, const std::string& name, Parameter& weight,
          const LmHeadOptions& options);
 
-  // What comes next at each row, and how much each utterance counts in the step's loss.
+  // Next token of each row, and the weight of each utterance in the step's loss.
   struct Objective {
     const kernels::Labels& targets;
     std::span<const float> weights;
   };
 
-  // The loss [B] of each utterance of x [N, D]. The gradient of their weighted sum is formed here,
-  // that of the weight added already.
+  // Returns the loss [B] of each utterance of x [N, D]. Also computes the gradient of their
+  // weighted sum, and accumulates that of the weight.
   at::Tensor forward(at::Tensor x, const Objective& objective, const Context& context,
                      Tape& tape) const;
 
-  // dx [N, D] of that weighted sum; adds to the norm's gradients and closes the layer's tape.
+  // Returns dx [N, D] of that weighted sum; accumulates into the norm's gradients and closes the
+  // layer's tape.
   at::Tensor backward(const Context& context, Tape& tape) const;
 
-  // The losses alone.
+  // Returns the losses only.
   at::Tensor evaluate(const at::Tensor& x, const kernels::Labels& targets,
                       const kernels::Packing& packing) const;
 
-  // Logits [N, V] of x [N, D]: for tests and short texts.
+  // Returns logits [N, V] for x [N, D], for tests and short texts.
   at::Tensor logits(const at::Tensor& x) const;
 
  private:

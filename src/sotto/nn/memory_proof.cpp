@@ -23,11 +23,11 @@ using device::Arena;
 using device::Category;
 using device::CategoryScope;
 
-// One step, the same on every device: set-up, forward, backward.
+// Runs one step, the same on every device: set-up, forward, backward.
 void run_step(const MemoryProofCase& step, const at::Device& device) {
   ParameterStore store;
   const TransformerStack stack(store, "blocks", {.block = step.blocks});
-  // Every matrix in the type to prove, however small.
+  // Every matrix has the type to prove, however small.
   store.allocate({.device = device, .weights = step.type, .small_below = 1, .seed = step.seed});
   const kernels::Packing packing(step.lengths, device);
   const auto type = at::TensorOptions().dtype(step.type).device(device);
@@ -86,7 +86,7 @@ StackSize parse_stack(const std::string& text) {
   return size;
 }
 
-// Utterances of 40 to 800 frames that fill the pack: as uneven as speech is.
+// Draws utterances of 40 to 800 frames that fill the pack: as uneven as speech.
 std::vector<int64_t> draw_lengths(int64_t frames, int64_t seed) {
   const RandomStream stream({.seed = static_cast<uint64_t>(seed), .purpose = Purpose::kShuffle});
   std::vector<int64_t> lengths;
@@ -98,7 +98,7 @@ std::vector<int64_t> draw_lengths(int64_t frames, int64_t seed) {
   return lengths;
 }
 
-// Heads of 64 values where the width allows, else one head.
+// Returns heads of width 64 where the width allows, else one head.
 int64_t heads_of(int64_t width) {
   return width % 64 == 0 ? width / 64 : 1;
 }

@@ -1,6 +1,5 @@
-// The proof behind the first promise: one training step of a stack is run dry, on tensors without
-// storage, and then for real in an arena that has exactly the bytes the dry run said, and not one
-// more.
+// Proves that memory predictions are exact: one training step of a stack is dry-run on tensors
+// without storage, and then run in an arena that has exactly the predicted bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +19,17 @@ struct MemoryProofOptions {
   // Stacks to run, each "layers x width x frames".
   std::vector<std::string> stacks = {"2x64x300", "4x128x600", "4x256x1000", "6x384x1500",
                                      "8x512x2000"};
-  // Of activations and matrices.
+  // Types of activations and matrices.
   std::vector<std::string> types = {"fp32", "bf16", "fp16"};
-  // What is kept for backward.
+  // Tiers: what is kept for backward.
   std::vector<std::string> tiers = {"none", "norms", "ffn", "qkv", "block", "host"};
-  // Width inside the feed-forward part, over the width of the stack.
+  // Width inside the feed-forward part, relative to the width of the stack.
   int64_t hidden_factor = 4;
-  // Share of values set to zero.
+  // Probability of dropout.
   double dropout = 0.1;
-  // Of weights, dropout and the lengths of the utterances.
+  // Seed of weights, dropout and utterance lengths.
   int64_t seed = 1;
-  // What the largest of them may take.
+  // Memory limit of the largest step.
   MemorySize memory = {};
 
   void visit(OptionVisitor& visitor);
@@ -45,14 +44,14 @@ struct MemoryProofCase {
   uint64_t seed = 1;
   std::vector<int64_t> lengths;  // frames of each utterance
 
-  // "4x256x1000", "bf16", "norms", and all of it: "4x256x1000 bf16 tier norms".
+  // Such as "4x256x1000", "bf16", "norms", and combined: "4x256x1000 bf16 tier norms".
   std::string stack_name() const;
   std::string type_name() const;
   std::string tier_name() const;
   std::string name() const;
 };
 
-// Every stack in every type at every tier.
+// Returns all combinations of stacks, types and tiers.
 std::vector<MemoryProofCase> cases_of(const MemoryProofOptions& options);
 
 struct MemoryProof {
@@ -61,16 +60,16 @@ struct MemoryProof {
   double dry_seconds = 0.0;
   double real_seconds = 0.0;
 
-  // Peak, by category, its moment and the placement: all equal to the byte, and no library call
-  // beyond its bound.
+  // Whether the peak, its bytes by category, its moment and the placement are equal to the byte,
+  // and no library call exceeded its bound.
   bool holds() const;
 };
 
-// What the step needs, without taking any of it.
+// Predicts the memory of the step without allocating any.
 device::MemoryReport predict_memory(const MemoryProofCase& step);
 
-// Runs the step dry and for real. Throws OutOfMemory, before anything is taken, where it does not
-// fit into `budget_bytes`; the message names the budget that would do.
+// Runs the step dry and for real. Throws OutOfMemory, before anything is allocated, where it does
+// not fit into `budget_bytes`; the message names the sufficient budget.
 MemoryProof prove_memory(const MemoryProofCase& step, int64_t budget_bytes);
 
 }  // namespace sotto::nn

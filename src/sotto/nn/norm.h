@@ -20,22 +20,23 @@ inline constexpr std::array kNormKinds = {Named{"layer", NormKind::kLayer},
 
 class Norm {
  public:
-  // An epsilon of 0 stands for the kind's usual one: 1e-5 for layer norms, 1e-6 for RMS norms.
+  // An epsilon of 0 stands for the default of the kind: 1e-5 for layer norms, 1e-6 for RMS norms.
   Norm(ParameterStore& store, const std::string& name, int64_t width, NormKind kind,
        double epsilon = 0.0);
 
-  // y [N, D] of x [N, D], and behind it the statistics that backward takes.
+  // Returns y [N, D] for x [N, D], followed by the statistics that backward needs.
   LayerTape::Tensors forward(const at::Tensor& x) const;
 
-  // dx [N, D] of dy [N, D]; `result` is forward's, whose y is not read. `residual` [N, D] is a
-  // gradient that goes around the norm: added to dx. Adds to the parameters' gradients.
+  // Returns dx [N, D] for dy [N, D]; `result` is forward's, whose y is not read. `residual` [N, D]:
+  // the gradient of the residual connection around the norm, added to dx. Accumulates into the
+  // parameters' gradients.
   at::Tensor backward(const at::Tensor& dy, const at::Tensor& x, const LayerTape::Tensors& result,
                       const at::Tensor* residual = nullptr) const;
 
  private:
   NormKind kind_;
   double epsilon_;
-  // Of the store, which outlives its layers; RmsNorm has no beta.
+  // Owned by the store, which outlives its layers; RmsNorm has no beta.
   Parameter& gamma_;  // [D]
   Parameter* beta_;   // [D]
 };

@@ -22,9 +22,9 @@ namespace {
 using device::Category;
 using device::CategoryScope;
 
-// Numbers first, first + 1, ... of the stream, on all cores.
+// Fills with numbers first, first + 1, ... of the stream, on all cores.
 void fill_normal(std::span<float> values, const RandomStream& stream, int64_t first) {
-  constexpr int64_t kGrain = 4096;  // a multiple of four, as blocks of the stream begin at those
+  constexpr int64_t kGrain = 4096;  // a multiple of four, the block size of the stream
   const int64_t num_tasks = (std::ssize(values) + kGrain - 1) / kGrain;
   at::parallel_for(0, num_tasks, 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min<int64_t>(end * kGrain, std::ssize(values));
@@ -42,7 +42,7 @@ void initialise(Parameter& parameter, uint64_t seed) {
   }
   const RandomStream stream({.seed = seed, .layer = fnv1a(spec.name)});
   at::Tensor flat = parameter.value.view(-1);
-  // Through a vector: a tensor here would be an allocation that the dry run does not see.
+  // Uses a vector: a tensor here would be an allocation that the dry run does not see.
   constexpr int64_t kAtOnce = int64_t{1} << 20;
   std::vector<float> values(static_cast<size_t>(std::min(kAtOnce, flat.numel())));
   for (int64_t first = 0; first < flat.numel(); first += kAtOnce) {
@@ -74,7 +74,7 @@ bool belongs(const Parameter& parameter, const RangeKind& kind, int64_t small_be
   return spec.decays() == kind.decays && is_large == kind.is_large && spec.trains == kind.trains;
 }
 
-// A buffer of `size` values, zeroed: the space between views takes part in sums.
+// Returns a zeroed buffer of `size` values: the padding between views is included in sums.
 at::Tensor make_flat(int64_t size, Category category, const at::TensorOptions& options) {
   const CategoryScope scope(category);
   at::Tensor flat = at::empty({size}, options);
@@ -82,7 +82,7 @@ at::Tensor make_flat(int64_t size, Category category, const at::TensorOptions& o
   return flat;
 }
 
-// Allocates a range and cuts it into the views of its members.
+// Allocates a range and divides it into the views of its members.
 void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
                 const ParameterAllocation& allocation) {
   const auto on_device = at::TensorOptions().device(allocation.device);

@@ -34,12 +34,12 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     {.name = "normed", .dropped_from = Tier::kNorms},
 }};
 
-// As Hugging Face begins: 2 / sqrt(taps times inputs).
+// Initial value of Hugging Face: 2 / sqrt(taps times inputs).
 double direction_deviation(const PositionalConvolutionOptions& options) {
   return 2.0 / std::sqrt(static_cast<double>(options.taps * options.width));
 }
 
-// The length that the direction has to begin with, by its expectation.
+// Returns the expected norm of the initial direction.
 double first_length(const PositionalConvolutionOptions& options) {
   const int64_t values = options.width * (options.width / options.groups);
   return direction_deviation(options) * std::sqrt(static_cast<double>(values));
@@ -114,7 +114,7 @@ const at::Tensor& PositionalConvolution::product(const Context& context, LayerTa
     const at::Tensor& x = tape.kept(kInput).front();
     const Weight weight = weight_for(x);
     at::Tensor result = GroupedConvolution::forward(x, weight.values, context.packing, {});
-    // Of one type: ATen would make copies of two.
+    // Both have one type: ATen would copy operands of two types.
     const at::Tensor bias = in_type_of(bias_.value, result);
     if (!result.is_meta()) result.add_(bias);
     return LayerTape::Tensors{std::move(result)};

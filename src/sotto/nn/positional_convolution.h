@@ -1,5 +1,6 @@
-// The positions of wav2vec2: what frames have around them, by a convolution in groups whose weight
-// is normed, added to them; and, in the base models, a norm behind. N frames, D width.
+// The positional embedding of wav2vec2: a grouped convolution with normalised weights over
+// neighbouring frames, added to the input; followed by a norm in the base models. N frames, D
+// width.
 //
 //   y = x + act(convolution(x) + bias), or norm of that
 #pragma once
@@ -23,7 +24,7 @@ struct PositionalConvolutionOptions {
   int64_t taps = 128;
   int64_t groups = 16;
   Activation activation = Activation::kGelu;
-  // The norm behind it; absent before pre-norm blocks.
+  // Norm after the sum; absent before pre-norm blocks.
   bool has_norm = true;
   double norm_epsilon = 1e-5;
 };
@@ -33,15 +34,15 @@ class PositionalConvolution {
   PositionalConvolution(ParameterStore& store, const std::string& name,
                         const PositionalConvolutionOptions& options);
 
-  // y [N, D] of x [N, D].
+  // Returns y [N, D] for x [N, D].
   at::Tensor forward(at::Tensor x, const Context& context, Tape& tape) const;
 
-  // dx [N, D] of dy [N, D]; adds to the gradients of parameters that train and closes the layer's
-  // tape.
+  // Returns dx [N, D] for dy [N, D]; accumulates into the gradients of trainable parameters and
+  // closes the layer's tape.
   at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape) const;
 
  private:
-  // The convolution's weight [D, C, K] in the type of x, and the length of its direction.
+  // The convolution's weight [D, C, K] in the type of x, and the norm of its direction.
   struct Weight {
     at::Tensor values;
     at::Tensor length;  // [K]
@@ -54,7 +55,7 @@ class PositionalConvolution {
                   const Weight& weight) const;
 
   PositionalConvolutionOptions options_;
-  // Of the store.
+  // Owned by the store.
   Parameter& direction_;  // [D, C, K]
   Parameter& length_;     // [K]
   Parameter& bias_;       // [D]

@@ -1,4 +1,5 @@
-// Where in its utterance a frame is, added to the encoder's input. N frames, D width.
+// Positional embeddings of frames within their utterance, added to the encoder's input. N frames, D
+// width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +22,7 @@ inline constexpr std::array kPositionKinds = {Named{"sinusoidal", PositionKind::
 struct PositionOptions {
   PositionKind kind = PositionKind::kSinusoidal;
   int64_t width = 256;
-  // Learned positions: the longest utterance, in frames of the encoder.
+  // Maximum utterance length for learned positions, in encoder frames.
   int64_t max_frames = 1500;
 };
 
@@ -29,15 +30,15 @@ class Positions {
  public:
   Positions(ParameterStore& store, const std::string& name, const PositionOptions& options);
 
-  // x [N, D] += positions. Throws DataError for an utterance longer than the learned ones.
+  // x [N, D] += positions. Throws DataError for an utterance longer than the learned table.
   void add(at::Tensor& x, const kernels::Packing& packing) const;
 
-  // Adds to the parameters' gradients; dy [N, D] itself is the gradient of x.
+  // Accumulates into the parameters' gradients; the gradient of x is dy [N, D] itself.
   void accumulate(const at::Tensor& dy, const kernels::Packing& packing) const;
 
  private:
   PositionOptions options_;
-  // Of the store; absent for sinusoids.
+  // Owned by the store; null for sinusoids.
   Parameter* table_;  // [max_frames, D]
 };
 

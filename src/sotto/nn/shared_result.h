@@ -1,5 +1,5 @@
-// A tensor that several layers read, such as an encoder's result under CTC and cross-attention. It
-// is kept once, and its gradient is one buffer that each reader's backward adds to.
+// A tensor that several layers read, such as an encoder's result used by CTC and cross-attention.
+// It is stored once, and its gradient is one buffer that each reader's backward adds to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ class SharedResult {
     return value_;
   }
 
-  // Adds what a reader's backward found for the value; that of the first becomes the buffer.
+  // Adds the gradient from one reader's backward; the first becomes the buffer.
   void add_gradient(at::Tensor gradient) {
     if (gradient_.defined()) {
       kernels::ResidualAdd::accumulate(gradient_, gradient);
@@ -29,7 +29,7 @@ class SharedResult {
     }
   }
 
-  // The whole gradient, after the backward of every reader. Lets the value go.
+  // Returns the whole gradient, after the backward of every reader. Releases the value.
   at::Tensor take_gradient() {
     SOTTO_ASSERT(gradient_.defined(), "no reader had a backward");
     value_.reset();
@@ -41,7 +41,7 @@ class SharedResult {
   at::Tensor gradient_;
 };
 
-// Another pack that a layer looks at, and its rows.
+// The rows of another pack that a layer attends to.
 struct SeenPack {
   const kernels::Packing& packing;
   SharedResult& result;

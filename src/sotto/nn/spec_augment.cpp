@@ -12,7 +12,7 @@ namespace {
 
 using kernels::FrameMask;
 
-// Of 0 .. most, each as likely as the others.
+// Draws uniformly from 0 .. most.
 int64_t draw(const RandomStream& stream, uint64_t n, int64_t most) {
   // A product of 24 bits and a count is exact in double, and below the count.
   return static_cast<int64_t>(static_cast<double>(stream.uniform(n)) *

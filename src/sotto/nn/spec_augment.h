@@ -1,6 +1,6 @@
 // SpecAugment (Park et al. 2019, arXiv:1904.08779) on normalised features: in training some bands
-// of frames and of features become 0, which is their mean. Time is not warped. Drawn from counters,
-// by seed, step and utterance. N frames, F features.
+// of frames and of features are set to 0, which is their mean. There is no time warping. Random
+// numbers come from counters keyed by seed, step and utterance. N frames, F features.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,14 @@
 namespace sotto::nn {
 
 struct SpecAugmentOptions {
-  // Bands of features in each utterance; 0: none.
+  // Bands of features per utterance; 0: none.
   int64_t frequency_masks = 0;
-  // Widest of them, in features; the width of each is drawn from 0 to this.
+  // Maximum width of such a band, in features; each width is drawn from 0 to this.
   int64_t frequency_width = 27;
-  // Bands of frames in each utterance; 0: none.
+  // Bands of frames per utterance; 0: none.
   int64_t time_masks = 0;
-  // Widest of them, in frames, and as a share of the utterance: the smaller counts.
+  // Maximum width of such a band, in frames, and as a fraction of the utterance: the smaller
+  // applies.
   int64_t time_width = 100;
   double time_share = 1.0;
 
@@ -27,8 +28,8 @@ struct SpecAugmentOptions {
 };
 
 struct SpecAugment {
-  // Features [N, F] with what the context's step hides; nothing outside of training. They have no
-  // gradient, so that there is no backward.
+  // Masks features [N, F] for the context's step; does nothing outside of training. Features have
+  // no gradient, so there is no backward.
   static void apply(at::Tensor& features, const Context& context,
                     const SpecAugmentOptions& options);
 };

@@ -14,13 +14,13 @@ namespace {
 
 using kernels::FrameMask;
 
-// Each begins at another place; none where the axis is shorter than a span.
+// Draws spans with distinct starts; none where the axis is shorter than a span.
 std::vector<Span> draw_spans(const SpanOptions& options, int64_t size, const RandomStream& stream) {
   const int64_t last = size - options.length;
   if (options.probability == 0.0 || last < 0) return {};
   const double expected =
       options.probability * static_cast<double>(size) / static_cast<double>(options.length);
-  // Rounded up or down by chance, so that the expectation holds.
+  // Stochastic rounding, so that the expectation holds.
   auto num_spans = static_cast<int64_t>(expected + static_cast<double>(stream.uniform(0)));
   num_spans = std::max(num_spans, options.min_spans);
   num_spans = std::min({num_spans, size / options.length, last + 1});

@@ -1,6 +1,6 @@
-// Spans of frames and of features that the encoder does not see in training (SpecAugment on its
-// input), as Hugging Face's wav2vec2 draws them, but from counters: by seed, step and utterance. N
-// frames, D width.
+// Masks spans of frames and of features of the encoder's input in training (SpecAugment), drawn as
+// in Hugging Face's wav2vec2, but from counters keyed by seed, step and utterance. N frames, D
+// width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +17,10 @@ namespace sotto::nn {
 
 // Spans on an axis of `size` places.
 struct SpanOptions {
-  // Expected share of the axis that spans begin in, times their length; they may overlap.
+  // Expected fraction of the axis covered by spans, not counting overlap.
   double probability = 0.0;
   int64_t length = 10;
-  // Spans at least.
+  // Minimum number of spans.
   int64_t min_spans = 0;
 };
 
@@ -28,7 +28,7 @@ struct SpecMaskOptions {
   int64_t width = 768;
   SpanOptions frames = {.probability = 0.05, .length = 10, .min_spans = 2};
   SpanOptions features = {};
-  // Off: nothing is hidden, but the parameter is there, as in Hugging Face's files.
+  // False: nothing is masked, but the parameter exists, as in Hugging Face's files.
   bool is_on = true;
 
   bool has_value() const { return frames.probability > 0.0 || features.probability > 0.0; }
@@ -38,23 +38,23 @@ struct SpecMaskOptions {
 
 class SpecMask {
  public:
-  // What stands in the place of hidden frames is learned.
+  // The value that replaces masked frames is learned.
   SpecMask(ParameterStore& store, const std::string& name, const SpecMaskOptions& options);
 
-  // x [N, D] with what the context's step hides; nothing outside of training.
+  // Masks x [N, D] for the context's step; does nothing outside of training.
   void apply(at::Tensor& x, const Context& context) const;
 
-  // dy [N, D] becomes the gradient of x; adds to the parameter's gradient.
+  // Overwrites dy [N, D] with the gradient of x; accumulates into the parameter's gradient.
   void backward(at::Tensor& dy, const Context& context) const;
 
  private:
-  // Rows of the pack that are hidden, int32 [R].
+  // Returns the masked rows of the pack, int32 [R].
   at::Tensor rows_of(const Context& context) const;
-  // Bytes [B, D], not 0 where an utterance's feature is hidden.
+  // Returns bytes [B, D], nonzero where an utterance's feature is masked.
   at::Tensor features_of(const Context& context) const;
 
   SpecMaskOptions options_;
-  Parameter* value_;  // [D]; null where nothing is ever hidden
+  Parameter* value_;  // [D]; null where nothing is ever masked
 };
 
 }  // namespace sotto::nn

@@ -15,7 +15,7 @@ using device::Phase;
 using kernels::FrameWindows;
 using kernels::Packing;
 
-// Slots of a stage: its input, its windows (copies, quick to make), its product.
+// Slots of a stage: its input, its windows (copies, cheap to recompute), its product.
 constexpr size_t kSlotsAStage = 3;
 constexpr size_t kMaxStages = 2;
 

@@ -1,7 +1,7 @@
-// The front of an encoder: fewer frames, each of the encoder's width. Either convolutions over time
-// (3 frames, stride 2, an activation behind each; one of them for a factor of 2, two for 4), or
-// frames stacked side by side and projected. An utterance of T frames has ceil(T / factor) behind
-// it. N frames before, M behind, F features, D width.
+// The input of an encoder: fewer frames, each of the encoder's width. Either convolutions over time
+// (3 frames, stride 2, each followed by an activation; one for a factor of 2, two for 4), or
+// stacked frames that are projected. An utterance of T frames is reduced to ceil(T / factor). N
+// input frames, M output frames, F features, D width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,7 @@ inline constexpr std::array kSubsamplingKinds = {Named{"conv", SubsamplingKind::
 
 struct SubsamplingOptions {
   SubsamplingKind kind = SubsamplingKind::kConvolution;
-  // 2 or 4 for convolutions, any for stacking.
+  // 2 or 4 for convolutions, any value for stacking.
   int64_t factor = 4;
   int64_t num_features = 80;
   int64_t width = 256;
@@ -41,20 +41,20 @@ class Subsampling {
 
   Subsampling(ParameterStore& store, const std::string& name, const SubsamplingOptions& options);
 
-  // The pack of frames and what it becomes behind each stage; the last is that of M frames.
+  // Returns the pack of input frames and of the output of each stage; the last has M frames.
   std::vector<kernels::Packing> packings_from(kernels::Packing frames) const;
 
-  // Frames behind it for `frames` before it.
+  // Returns the number of output frames for `frames` input frames.
   int64_t num_frames(int64_t frames) const;
 
-  // y [M, D] of x [N, F]; `packings` are those of packings_from().
+  // Returns y [M, D] for x [N, F]; `packings` are those of packings_from().
   at::Tensor forward(at::Tensor x, Packings packings, const Context& context, Tape& tape) const;
 
-  // Adds to the parameters' gradients; features have none of their own. Closes the layer's tape.
+  // Accumulates into the parameters' gradients; features have no gradient. Closes the layer's tape.
   void backward(at::Tensor dy, Packings packings, const Context& context, Tape& tape) const;
 
  private:
-  // Windows of frames and the product with them.
+  // Windows of frames, and the projection of each.
   struct Stage {
     kernels::FrameWindows::Options windows;
     Linear linear;
@@ -63,7 +63,7 @@ class Subsampling {
   static kernels::FrameWindows::Packings ends_of(size_t stage, Packings packings);
   bool has_activation() const { return options_.kind == SubsamplingKind::kConvolution; }
 
-  // What forward and recomputation share: stage by stage, its input, windows and product.
+  // Shared by forward and recomputation: input, windows and product of each stage.
   const at::Tensor& input(size_t stage, Packings packings, LayerTape& tape) const;
   const at::Tensor& windows(size_t stage, Packings packings, LayerTape& tape) const;
   const at::Tensor& product(size_t stage, Packings packings, LayerTape& tape) const;

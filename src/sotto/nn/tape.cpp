@@ -52,7 +52,7 @@ Tape::~Tape() {
   try {
     if (host_ != nullptr) host_->clear();
   } catch (const Error& error) {
-    spdlog::debug("{}", error.what());  // a GPU that has failed says so again at the next call
+    spdlog::debug("{}", error.what());  // a GPU that has failed reports it again at the next call
   }
 }
 

@@ -1,15 +1,15 @@
 // What forward keeps for backward. A layer has named slots for the tensors that its backward can
-// use, and one function for each that computes it from the others; forward and backward call the
+// use, and one function per slot that computes it from the others; forward and backward call the
 // same functions. A slot holds its tensors from their computation to their last use in forward
-// (settle): there the layer's tier keeps them or lets them go. In backward a slot that is empty is
-// computed again.
+// (settle), where the layer's tier either keeps or frees them. In backward an empty slot is
+// recomputed.
 //
 //   const at::Tensor& hidden = tape.get(kHidden, [&] { return linear.forward(norm()); });
 //   ...
 //   tape.settle(kHidden);    // last use in forward
 //   tape.release(kHidden);   // last use in backward
 //
-// A tier is a set of slots that are kept: each slot names the first tier that lets it go.
+// A tier is a set of slots that are kept: each slot names the first tier that frees it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@
 
 namespace sotto::nn {
 
-// From keeping everything to keeping inputs alone, on the device or in host memory; docs/memory.md
+// From keeping everything to keeping only inputs, on the device or in host memory; docs/memory.md
 // has the table.
 enum class Tier { kNone, kNorms, kFfn, kQkv, kBlock, kHost };
 
@@ -50,41 +50,40 @@ struct SlotSpec {
 // The slots of one layer in one micro-batch.
 class LayerTape {
  public:
-  // Tensors that are computed together: a norm's result and its statistics.
+  // Tensors that are computed together, such as a norm's result and its statistics.
   using Tensors = std::vector<at::Tensor>;
 
-  // `slots` must outlive the tape: a constant of the layer. `host`: what tier `host` keeps goes
-  // there.
+  // `slots` must outlive the tape: a constant of the layer. `host`: storage for tier `host`.
   LayerTape(std::span<const SlotSpec> slots, Tier tier, HostTape* host = nullptr);
 
-  // Puts what is not computed by the layer: its input.
+  // Stores tensors that the layer does not compute itself: its input.
   void put(size_t slot, Tensors tensors);
 
-  // The slot's tensors, from `compute()` where it is empty. The reference lasts until the slot is
-  // settled or released.
+  // Returns the slot's tensors, from `compute()` where it is empty. The reference is valid until
+  // the slot is settled or released.
   template <class Compute>
   const Tensors& get(size_t slot, Compute compute) {
     if (values_.at(slot).empty()) put(slot, compute());
     return values_[slot];
   }
 
-  // What must be there: an input.
+  // Returns the tensors of a slot that must be filled: an input.
   const Tensors& kept(size_t slot) const;
 
-  // After the last use in forward. A slot that was computed again in backward goes here only where
-  // it is cheap to have once more (dropped from kNorms on): others are about to be used.
+  // Called after the last use in forward. In backward it frees a recomputed slot only where it is
+  // cheap to compute again (dropped from kNorms on): others are about to be used.
   void settle(size_t slot);
 
-  // After the last use in backward.
+  // Called after the last use in backward.
   void release(size_t slot) { values_.at(slot).clear(); }
 
-  // The tensors of a filled slot, for a caller that lets them go one by one.
+  // Moves out the tensors of a filled slot, for a caller that frees them one by one.
   Tensors take(size_t slot);
 
-  // Backward begins: what is computed from now on is computed again.
+  // Marks the start of backward: from now on computing a slot is recomputation.
   void begin_backward() { is_backward_ = true; }
 
-  // Backward is near: what lies in host memory sets out, and is put into its slot again.
+  // Start copying tensors back from host memory before backward, and return them to their slots.
   void fetch();
   void bring_back();
 
@@ -100,33 +99,34 @@ class LayerTape {
 };
 
 // The tapes of all layers of a model for one micro-batch, filled by forward and emptied by
-// backward. It belongs to the step, so that an exception frees all that was kept.
+// backward. Owned by the step, so that an exception frees all kept tensors.
 class Tape {
  public:
-  // The tier of each layer by its number; kNone for those behind the last. Tier `host` needs
-  // `host`, which must outlive the tape and serve no other meanwhile.
+  // `tiers`: the tier of each layer by its number; kNone for layers beyond the last. Tier `host`
+  // needs `host`, which must outlive the tape and serve no other tape at the same time.
   explicit Tape(std::vector<Tier> tiers = {}, HostTape* host = nullptr)
       : tiers_(std::move(tiers)), host_(host) {}
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // The empty tape of a layer whose forward begins. One without a backward lets go all it can.
+  // Returns an empty tape for a layer whose forward begins. A layer without backward frees all it
+  // can.
   LayerTape& open(int64_t layer, std::span<const SlotSpec> slots, bool has_backward = true);
-  // The tape that the layer's forward filled, for its backward. What the layer before it has in
-  // host memory sets out beside that.
+  // Returns the tape that the layer's forward filled, for its backward. Concurrently, tensors of
+  // the layer before it start to be copied back from host memory.
   LayerTape& layer(int64_t layer);
-  // The layer's backward is done.
+  // Called when the layer's backward is complete.
   void close(int64_t layer);
-  // The packs that the micro-batch goes through, from the first to the last.
+  // The successive packs of the micro-batch, from first to last.
   void put_packings(std::vector<kernels::Packing> packings) { packings_ = std::move(packings); }
   const std::vector<kernels::Packing>& packings() const { return packings_; }
 
-  // The context of a layer that works on the last of them.
+  // Returns the context of a layer that uses the last pack.
   Context context(const StepContext& step, int64_t layer) const {
     return {.step = step, .packing = packings_.back(), .layer = layer};
   }
-  // What several layers read: an encoder's result, on the last of the packs.
+  // The tensor that several layers read: an encoder's result, with the last pack.
   SharedResult& shared() { return shared_; }
   SeenPack seen() { return {.packing = packings_.back(), .result = shared_}; }
 

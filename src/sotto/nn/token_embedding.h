@@ -1,4 +1,4 @@
-// The front end of networks that read tokens: a row of a table for each, its position added, and
+// The input of networks that read tokens: the row of a table for each token, plus its position, and
 // dropout. N tokens, D width, V entries.
 #pragma once
 
@@ -15,22 +15,22 @@ namespace sotto::nn {
 struct TokenEmbeddingOptions {
   PositionOptions positions;
   double dropout = 0.1;
-  // The type of activations.
+  // Type of activations.
   at::ScalarType compute = at::kFloat;
 };
 
 class TokenEmbedding {
  public:
-  // What tables of tokens begin with.
+  // Standard deviation of the initial table.
   static constexpr double kDeviation = 0.02;
 
   // `table` [V, D]; positions are named POSITIONS.
   TokenEmbedding(ParameterStore& store, Parameter& table, const std::string& positions,
                  const TokenEmbeddingOptions& options);
 
-  // x [N, D] of tokens [N] int32.
+  // Returns x [N, D] for tokens [N] int32.
   at::Tensor forward(const at::Tensor& tokens, const Context& context) const;
-  // Adds to the gradients of the table and of positions: dx [N, D].
+  // Accumulates into the gradients of the table and of positions, for dx [N, D].
   void backward(at::Tensor dx, const at::Tensor& tokens, const Context& context) const;
 
  private:

@@ -31,8 +31,8 @@ enum Slot : size_t {
   kNumSlots = kCross + CrossAttention::kSlots.size()
 };
 
-// In the order of Slot. `norms` and those after it let the norms go as well, `ffn` and those after
-// it the first product of the feed-forward part, and so on.
+// Specifications by Slot. `norms` and later tiers free the norms, `ffn` and later ones also the
+// first product of the feed-forward part, and so on.
 constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     {.name = "input"},
     {.name = "norm1", .dropped_from = Tier::kNorms},
@@ -42,7 +42,7 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     {.name = "norm2", .dropped_from = Tier::kNorms},
     {.name = "hidden", .dropped_from = Tier::kFfn},
     {.name = "activated", .dropped_from = Tier::kNorms},
-    {.name = "sum", .dropped_from = Tier::kBlock},  // post-norm: what norm2 normalises
+    {.name = "sum", .dropped_from = Tier::kBlock},  // post-norm: the input of norm2
     CrossAttention::kSlots[0],
     CrossAttention::kSlots[1],
     CrossAttention::kSlots[2],
@@ -50,7 +50,7 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     CrossAttention::kSlots[4],
 }};
 
-// Places of dropout in a block.
+// Dropout places in a block.
 constexpr int64_t kAttentionDropout = 0;
 constexpr int64_t kActivationDropout = 1;
 constexpr int64_t kFfnDropout = 2;
@@ -99,7 +99,7 @@ at::Tensor TransformerBlock::forward(at::Tensor x, const Context& context, Tape&
   tape.put(kInput, {std::move(x)});
   at::Tensor y = sum(context, tape);
   if (!options_.norm_first) {
-    // What is normed is an input of backward, its result the input of the next layer.
+    // The input of the norm is needed in backward, its result is the input of the next layer.
     const at::Tensor& before = tape.get(kSum, [&] { return Tensors{std::move(y)}; }).front();
     y = tape.get(kNorm2, [&] { return norm2_.forward(before); }).front();
     tape.settle(kNorm2);
@@ -213,8 +213,8 @@ at::Tensor TransformerBlock::sum(const Context& context, LayerTape& tape) const 
 
 at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const Context& context,
                                                    LayerTape& tape, Tensors& normed) const {
-  // First what is computed again: the norm that it needs on the way leaves a gap of just the size
-  // that the masked gradient takes.
+  // Recomputes first: the norm needed for it leaves a gap of exactly the size of the masked
+  // gradient.
   const at::Tensor& activation = activated(context, tape);
   at::Tensor d_result =
       dropped_gradient(dy, context, context.dropout(kFfnDropout, options_.dropout));
@@ -236,7 +236,7 @@ at::Tensor TransformerBlock::feed_forward_backward(const at::Tensor& dy, const C
 
 at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Context& context,
                                                 LayerTape& tape) const {
-  const at::Tensor& qkv_rows = qkv(tape);  // first, as above
+  const at::Tensor& qkv_rows = qkv(tape);  // first, as in feed_forward_backward()
   const Tensors& kept = attention(context, tape);
   at::Tensor d_result =
       dropped_gradient(dy, context, context.dropout(kAttentionDropout, options_.dropout));
@@ -253,8 +253,7 @@ at::Tensor TransformerBlock::attention_backward(const at::Tensor& dy, const Cont
   return qkv_.input_gradient(dqkv);
 }
 
-// Each tensor is let go where it was used last: the peak is what is alive, and that is written
-// here.
+// Each tensor is freed after its last use, since the peak is determined by the tensors alive here.
 at::Tensor TransformerBlock::backward_norm_first(at::Tensor dy, const Context& context,
                                                  LayerTape& tape) const {
   Tensors normed;

@@ -1,4 +1,4 @@
-// A stack of transformer blocks, the names of which are numbered from 0. N frames, D width.
+// A stack of transformer blocks, named by number from 0. N frames, D width.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@
 namespace sotto::nn {
 
 struct TransformerStackOptions {
-  // block.num_layers of them.
+  // Options of each block; there are block.num_layers of them.
   TransformerBlockOptions block;
-  // Probability that a layer is left out of a step, for all of its utterances.
+  // Probability that a layer is skipped in a step, for all of its utterances.
   double layer_drop = 0.0;
-  // This many of the first layers have frozen parameters, and so has all before them.
+  // Number of first layers with frozen parameters; everything before them is frozen as well.
   int64_t num_frozen = 0;
-  // The number of the first block in the network: a second stack follows all layers of the first.
+  // Number of the first block in the network: a second stack follows all layers of the first.
   int64_t first_layer = 0;
 };
 
@@ -27,15 +27,15 @@ class TransformerStack {
   TransformerStack(ParameterStore& store, const std::string& name,
                    const TransformerStackOptions& options);
 
-  // y [N, D] of x [N, D].
+  // Returns y [N, D] for x [N, D].
   at::Tensor forward(at::Tensor x, const Context& context, Tape& tape) const;
 
-  // The gradient of the first trained layer's input [N, D] of dy [N, D].
+  // Returns the gradient of the first trained layer's input [N, D] for dy [N, D].
   at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape) const;
 
   int64_t num_layers() const { return static_cast<int64_t>(blocks_.size()); }
 
-  // What the names of a block's parameters begin with.
+  // Returns the prefix of the names of a block's parameters.
   static std::string prefix_of(const std::string& name, int64_t block);
 
  private:

@@ -20,10 +20,10 @@ using kernels::ColumnSum;
 using kernels::Convolution;
 using kernels::WaveNorm;
 
-// So many that products fill a GPU; on a CPU so few that their results stay in its caches.
+// Large enough that products fill a GPU; on a CPU small enough that results stay in its caches.
 struct PieceSlots {
   int64_t most;
-  // The last piece is filled up to a multiple of these.
+  // The last piece is padded to a multiple of this.
   int64_t filled_to;
 };
 
@@ -124,7 +124,7 @@ void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
                           .bias = zeroed_as(wave.folded.bias)};
   }
   for_each_piece(wave, packings, [&](const Piece& piece) {
-    // What frames that are left would say is zero.
+    // The gradient of discarded frames is zero.
     at::Tensor d_piece = at::empty({piece.num_slots, width()}, dy.options());
     if (!d_piece.is_meta()) {
       d_piece.zero_();
@@ -146,7 +146,8 @@ void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
   for (GradientSum& sum : gradients.sums) sum.add();
 }
 
-// Rows at the border of two pieces are computed in both: each adds what its own frames say.
+// Rows at the border of two pieces are computed in both: each adds the contribution of its own
+// frames.
 void WaveEncoder::backward_piece(const Piece& piece, at::Tensor dy, const Wave& wave,
                                  WeightGradients& gradients) const {
   std::vector<Kept> kept;
@@ -248,7 +249,7 @@ void WaveEncoder::for_each_piece(const Wave& wave, const Packings& packings,
   }
 }
 
-// By the slot that a result begins in; those behind the last utterance are its own.
+// Assigns results by the slot in which they begin; those after the last utterance belong to it.
 std::vector<WaveEncoder::Share> WaveEncoder::shares_of(const Piece& piece, const Wave& wave,
                                                        int64_t num_results) const {
   const int64_t results_a_slot = total_stride() / stages_.front().convolution.stride;

@@ -20,7 +20,7 @@ namespace {
 using kernels::AdamW;
 using kernels::SquareSum;
 
-// Far below it one would have no effect: the kernel's roots are at least 2^-50.
+// A much smaller epsilon would have no effect: the kernel's roots are at least 2^-50.
 constexpr double kLeastEpsilon = 1e-12;
 
 at::Tensor make_sum(const at::Device& device) {
@@ -30,7 +30,7 @@ at::Tensor make_sum(const at::Device& device) {
   return result;
 }
 
-// The longest of the prefixes that a name begins with; nullptr: none.
+// Returns the longest prefix that a name begins with; nullptr: none.
 const RateFactor* factor_of(const std::string& name, const std::vector<RateFactor>& factors) {
   const RateFactor* longest = nullptr;
   for (const RateFactor& factor : factors) {

@@ -10,11 +10,10 @@ namespace sotto::optim {
 
 namespace {
 
-// The steps over which the inverse square root falls where no warm-up names them: transformers'
-// number.
+// Time scale of the inverse square root where no warm-up is given: the default of transformers.
 constexpr int64_t kInverseSqrtSteps = 10'000;
 
-// The share of the steps after the first `begin` that are done, from 0 to 1.
+// Returns the completed fraction of the steps after the first `begin`, from 0 to 1.
 double progress(int64_t done, int64_t begin, int64_t total) {
   const auto steps = static_cast<double>(std::max<int64_t>(1, total - begin));
   return std::clamp(static_cast<double>(done - begin) / steps, 0.0, 1.0);
@@ -25,7 +24,7 @@ double inverse_square_root(int64_t done, int64_t warmup) {
   return std::sqrt(static_cast<double>(scale) / static_cast<double>(done - warmup + scale));
 }
 
-// Whole steps, as fairseq cuts them.
+// Rounds down to whole steps, as in fairseq.
 int64_t share_of(int64_t total, double share) {
   return static_cast<int64_t>(static_cast<double>(total) * share);
 }

@@ -1,5 +1,5 @@
-// The learning rate as a plain function of the step: nothing to store, nothing to resume. Only a
-// plateau needs to know how evaluations went (Plateau).
+// The learning rate as a pure function of the step: there is no state to store or resume. Only a
+// plateau depends on evaluations (Plateau).
 //
 // Steps count from 1, and the rate of step s is what the schedules of transformers
 // (get_linear_schedule_with_warmup and its siblings) give for their count of s - 1 finished steps:
@@ -26,25 +26,24 @@ inline constexpr std::array kScheduleKinds = {
 };
 
 struct ScheduleOptions {
-  // What follows the warm-up: the peak until the end; a straight line, or half a cosine, down to
-  // the final rate at the end; the inverse square root of the step (Vaswani et al., "Attention Is
-  // All You Need", equation 3, with the peak named here instead of derived from the width); the
-  // peak for a while and then the same factor at each step down to the final rate (fairseq's
-  // tri-stage, Park et al., "SpecAugment", section 4.1); or the peak, cut down each time that
-  // evaluations get no better.
+  // Shape after the warm-up: constant peak; linear or cosine decay to the final rate at the end;
+  // inverse square root of the step (Vaswani et al., "Attention Is All You Need", equation 3, with
+  // the peak given here instead of derived from the width); constant peak followed by exponential
+  // decay to the final rate (fairseq's tri-stage, Park et al., "SpecAugment", section 4.1); or the
+  // peak, reduced each time that evaluations stop improving.
   ScheduleKind kind = ScheduleKind::kLinear;
-  // The peak, reached when the warm-up ends.
+  // The peak, reached at the end of the warm-up.
   double rate = 1e-4;
-  // Steps of a straight line from 0 to the peak; or, instead, their share of all steps.
+  // Number of steps of linear warm-up from 0 to the peak; or, instead, their fraction of all steps.
   int64_t warmup_steps = 0;
   double warmup_share = 0.0;
-  // Of all steps, those of tri_stage that hold the peak.
+  // Fraction of all steps in which tri_stage holds the peak.
   double hold_share = 0.0;
-  // The rate at the end, as a share of the peak; a constant rate does not fall to it, and the
-  // inverse square root and a plateau do not fall below it.
+  // The rate at the end, as a fraction of the peak; a constant rate does not decay to it, and for
+  // the inverse square root and a plateau it is the lower bound.
   double final_ratio = 0.0;
-  // What a plateau's rate is multiplied by after so many evaluations in a row, and one more, that
-  // were no better than the best.
+  // Multiplier of a plateau's rate, applied when more than plateau_patience consecutive evaluations
+  // did not improve on the best.
   double plateau_factor = 0.5;
   int64_t plateau_patience = 2;
 
@@ -52,21 +51,21 @@ struct ScheduleOptions {
   void validate() const;  // throws ConfigError
 };
 
-// The learning rate of `step`, which counts from 1, in a run of `total_steps`. Steps beyond the
-// total keep the final rate. `total_steps` says nothing to schedules without an end, but where
-// the warm-up is a share.
+// Returns the learning rate of `step`, counted from 1, in a run of `total_steps`. Steps beyond the
+// total keep the final rate. Schedules without an end use `total_steps` only where the warm-up is a
+// fraction of it.
 double rate_at(const ScheduleOptions& options, int64_t step, int64_t total_steps);
 
-// What a plateau remembers: plain numbers, for a checkpoint. Those of other schedules never change.
+// State of a plateau; plain numbers, stored in checkpoints. For other schedules it never changes.
 struct Plateau {
-  // The best value so far; less is better.
+  // The best value so far; lower is better.
   double best = std::numeric_limits<double>::infinity();
-  // Evaluations since the best, or since the rate was last cut down.
+  // Evaluations since the best, or since the rate was last reduced.
   int64_t num_worse = 0;
-  // What the schedule's rate is multiplied by.
+  // Multiplier of the schedule's rate.
   double factor = 1.0;
 
-  // After an evaluation.
+  // Called after an evaluation.
   void update(const ScheduleOptions& options, double value);
 };
 

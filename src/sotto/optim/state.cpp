@@ -17,9 +17,9 @@ namespace {
 using device::CategoryScope;
 using kernels::kMomentBlock;
 
-// Of parts in a window.
+// Alignment of arrays in a window.
 constexpr int64_t kAlignment = 256;
-// One comes, one is used, one goes.
+// One is being filled, one is in use, one is being drained.
 constexpr size_t kNumWindows = 3;
 
 at::Tensor make_filled(int64_t size, at::ScalarType type, const at::Device& device, uint8_t zero) {
@@ -29,7 +29,7 @@ at::Tensor make_filled(int64_t size, at::ScalarType type, const at::Device& devi
   return result;
 }
 
-// What lies between the arrays of a window at most.
+// Maximum padding between the arrays of a window.
 constexpr int64_t kGaps = static_cast<int64_t>(StateArrays::kNumArrays) * kAlignment;
 
 int64_t aligned(int64_t bytes) {
@@ -51,8 +51,8 @@ OptimizerState::Forms OptimizerState::forms_of(const nn::ParameterRange& range,
   SOTTO_ASSERT(!range.is_large || range.alignment() % kMomentBlock == 0,
                "blocks of moments would have values of two parameters");
   forms[0] = forms[1] = {.type = has_codes ? at::kByte : at::kFloat, .is_there = true};
-  // What lies behind a parameter in its last block counts for the block's scale, and no checkpoint
-  // has it: it is zero from the beginning, as an update leaves it.
+  // Padding after a parameter in its last block affects the block's scale, and checkpoints do not
+  // store it: it is initialised to zero, and updates keep it zero.
   if (has_codes) forms[0].zero = kernels::kSignedZero;
   forms[2] = forms[3] = {.type = at::kFloat, .values_each = kMomentBlock, .is_there = has_codes};
   forms[4] = {.type = form.remainder_bits == 8 ? at::kByte : at::kShort,
@@ -73,7 +73,7 @@ OptimizerState::OptimizerState(const std::vector<nn::ParameterRange>& ranges, co
     make_windows(ranges, placement.window_bytes);
     incoming_ = std::make_unique<device::CopyLane>(placement.host->device());
     outgoing_ = std::make_unique<device::CopyLane>(placement.host->device());
-    incoming_->follow_device();  // whatever it does with the windows' memory until now
+    incoming_->follow_device();  // after all earlier device work that uses the windows' memory
     return;
   }
   for (size_t range = 0; range < ranges.size(); ++range) {
@@ -101,7 +101,7 @@ void OptimizerState::allocate_on_host(int64_t size, size_t range, device::HostMe
   }
 }
 
-// No longer than the longest range needs, with what lies between its parts.
+// No longer than the longest range needs, including padding between its arrays.
 void OptimizerState::make_windows(const std::vector<nn::ParameterRange>& ranges,
                                   int64_t window_bytes) {
   int64_t longest = 0;

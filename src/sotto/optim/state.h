@@ -1,6 +1,6 @@
-// What AdamW keeps for each value besides its weight: the moments, and what bf16 weights leave out.
-// It lies on the device, or in host memory, from where it comes part by part for an update and goes
-// back. The numbers are the same to the bit.
+// The per-value state of AdamW: the moments, and the remainders of bf16 weights. It is stored on
+// the device, or in host memory, from where it is copied to the device piecewise for an update and
+// back. The values are bit-identical in both.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,9 +24,10 @@ enum class Moments { kFp32, k8Bit };
 inline constexpr std::array kMoments = {Named{"fp32", Moments::kFp32},
                                         Named{"8bit", Moments::k8Bit}};
 
-// What the state of large parameters is made of; that of all others is fp32.
+// Representation of the state of large parameters; that of all others is fp32.
 struct StateForm {
-  // Of weights in bf16, beside them: 16, 8 or none. Fewer than 16 are rounded at random.
+  // Bits stored in addition to bf16 weights: 16, 8 or none. With fewer than 16, updates are rounded
+  // stochastically.
   int remainder_bits = 16;
   Moments moments = Moments::kFp32;
 };
@@ -43,13 +44,13 @@ struct RangePart {
   int64_t count = 0;
 };
 
-// The state of n values; what a form does not have is undefined.
+// The state of n values; arrays that a form does not have are undefined.
 struct StateArrays {
   at::Tensor first_moment = {};   // [n] fp32, or uint8 codes
-  at::Tensor second_moment = {};  // as the first
-  at::Tensor first_scales = {};   // [n / 256] fp32, of codes
-  at::Tensor second_scales = {};  // as the first
-  at::Tensor remainder = {};      // [n] int16 or uint8, what bf16 weights leave out
+  at::Tensor second_moment = {};  // same form as first_moment
+  at::Tensor first_scales = {};   // [n / 256] fp32, scales of codes
+  at::Tensor second_scales = {};  // same form as first_scales
+  at::Tensor remainder = {};      // [n] int16 or uint8, remainders of bf16 weights
 
   static constexpr size_t kNumArrays = 5;
   static const std::array<at::Tensor StateArrays::*, kNumArrays> kAll;
@@ -60,36 +61,36 @@ inline constexpr std::array<at::Tensor StateArrays::*, StateArrays::kNumArrays> 
 
 class OptimizerState {
  public:
-  // Of the state on the host: what lies on the device at once, in three turns.
+  // Size of the device buffer for state on the host, divided into three windows.
   static constexpr int64_t kWindowBytes = int64_t{16} << 20;
 
   struct Placement {
     StatePlace place = StatePlace::kDevice;
-    // For state on the host; must outlive this.
+    // For state on the host; must outlive this object.
     device::HostMemory* host = nullptr;
     int64_t window_bytes = kWindowBytes;
   };
 
-  // Zeroed state for all ranges that train.
+  // Creates zeroed state for all trainable ranges.
   OptimizerState(const std::vector<nn::ParameterRange>& ranges, const StateForm& form,
                  const Placement& placement);
 
-  // Calls `update` for parts of ranges that train, one after the other, with their state on the
-  // device, which it changes. Where the state is on the host a part may come in several pieces, cut
-  // at multiples of 256 values. Allocates nothing.
+  // Calls `update` for parts of trainable ranges, in sequence, with their state on the device,
+  // which it modifies. Where the state is on the host a part may be divided into several pieces, at
+  // multiples of 256 values. Allocates nothing.
   using Update = std::function<void(size_t part, const RangePart& piece, StateArrays& state)>;
   void for_each(std::span<const RangePart> parts, const Update& update);
 
-  // Where it lies, as it is after all updates.
+  // Returns the state in place, after all updates.
   StateArrays view(const RangePart& part) const;
 
  private:
   static constexpr size_t kNumArrays = StateArrays::kNumArrays;
-  // One array of a range: an element for so many values. None where there are no bytes.
+  // One array of a range: one element per values_each values.
   struct ArrayForm {
     at::ScalarType type = at::kFloat;
     int64_t values_each = 1;
-    // The bytes of a moment, scale or remainder of zero.
+    // Byte that encodes zero in a moment, scale or remainder.
     uint8_t zero = 0;
     bool is_there = false;
 
@@ -98,7 +99,7 @@ class OptimizerState {
   };
   using Forms = std::array<ArrayForm, kNumArrays>;
 
-  // Room on the device that a piece of the state comes to.
+  // Device buffer for a piece of the state.
   struct Window {
     at::Tensor bytes;
     device::CopyMark is_free;
@@ -107,7 +108,7 @@ class OptimizerState {
   static Forms forms_of(const nn::ParameterRange& range, const StateForm& form);
   void allocate_on_host(int64_t size, size_t range, device::HostMemory& host);
   void make_windows(const std::vector<nn::ParameterRange>& ranges, int64_t window_bytes);
-  // Values of a range whose state a window holds.
+  // Returns the number of values of a range whose state fits into a window.
   int64_t values_a_window(size_t range) const;
   StateArrays in_window(const Window& window, const RangePart& piece) const;
   void copy(device::CopyLane& lane, const RangePart& piece, const StateArrays& here, bool to_host);
@@ -115,12 +116,13 @@ class OptimizerState {
 
   bool is_on_host_;
   bool is_dry_;
-  std::vector<Forms> forms_;         // of each range
-  std::vector<StateArrays> arrays_;  // of each range; empty for a frozen one, and on the host dry
+  std::vector<Forms> forms_;         // one per range
+  std::vector<StateArrays> arrays_;  // one per range; empty if frozen, and on the host in a dry run
   std::vector<device::HostBlock> blocks_;
   std::vector<Window> windows_;
   size_t next_window_ = 0;
-  // Both ways at once; behind the buffers, so that copies have ended before those go.
+  // Copy in both directions concurrently; declared after the buffers, so that copies end before
+  // those are freed.
   std::unique_ptr<device::CopyLane> incoming_;
   std::unique_ptr<device::CopyLane> outgoing_;
   device::CopyMark all_out_;

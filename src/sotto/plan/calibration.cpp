@@ -39,24 +39,25 @@ using kernels::Rates;
 using kernels::Work;
 
 constexpr int kRepeats = 5;
-// A measurement lasts about so long: a GPU's clock rises only under work.
+// Minimum duration of a measurement: a GPU's clock rises only under load.
 constexpr double kLeastSeconds = 0.01;
 constexpr int kMostCalls = 400;
-// On a CPU a call that takes longer is long enough to count by itself: a slow processor, or an
-// arithmetic that it has no products for, would otherwise be measured for minutes.
+// On a CPU a call that takes longer is timed without repeats: a slow processor, or an arithmetic
+// without native products, would otherwise be measured for minutes.
 constexpr double kLongSeconds = 0.1;
-// For the tensors that are measured with: as many of these as the budget has room for.
+// Memory unit of the measured tensors: as many units are used as fit into the budget.
 constexpr int64_t kBytesPerScale = int64_t{64} << 20;
 constexpr int64_t kFullScale = 16;
-// Of the bandwidth of an addition, what norms, activations and dropout reach on a GPU: by whole
-// steps of 32 plans (gpu_plans in docs/results.md).
+// Fraction of the bandwidth of an addition that norms, activations and dropout reach on a GPU,
+// fitted to whole steps of 32 plans (gpu_plans in docs/results.md).
 constexpr double kOfAddition = 0.5;
-// A GPU's arithmetic value by value, so much that memory decides; and its pause between kernels.
+// Elementwise arithmetic rate of a GPU, high enough that memory bandwidth dominates; and the gap
+// between kernels.
 constexpr double kPlentyFlopsPerS = 1e14;
 constexpr double kPauseSeconds = 1.5e-6;
 
-// How long a call takes among others like it: the median of several rounds, behind some that do
-// not count.
+// Returns the time of a call in a sequence of calls: the median of several rounds, after warm-up
+// rounds.
 double seconds_of(const device::RunDevice& device, const std::function<void()>& call) {
   const auto time_calls = [&](int count) {
     if (device.target.is_cuda()) device::synchronize_cuda();
@@ -76,14 +77,14 @@ double seconds_of(const device::RunDevice& device, const std::function<void()>& 
   return seconds[kRepeats / 2];
 }
 
-// Operations a second, and what a call takes besides.
+// Operations per second, and the fixed overhead per call.
 struct Line {
   double flops_per_s = 1.0;
   double seconds_per_call = 0.0;
   double packed_bytes_per_s = 0.0;
 };
 
-// What a call reports of itself, and how long it takes.
+// Returns the cost that a call reports, with its measured time.
 kernels::KernelCost measure(const device::RunDevice& device, const std::function<void()>& call) {
   kernels::KernelCost cost;
   {
@@ -95,11 +96,11 @@ kernels::KernelCost measure(const device::RunDevice& device, const std::function
   return cost;
 }
 
-// Through a small and a large amount of the same work.
+// Fits a line through a small and a large amount of the same work.
 Line line_through(const kernels::KernelCost& a, const kernels::KernelCost& b) {
   const double whole = b.total.flops / b.seconds;
   const double slope = (b.total.flops - a.total.flops) / std::max(1e-9, b.seconds - a.seconds);
-  // Where noise turns the line, the large amount alone counts.
+  // Where noise distorts the slope, only the large amount is used.
   if (slope < whole || slope > 2.0 * whole) return {.flops_per_s = whole};
   return {
       .flops_per_s = slope,
@@ -108,7 +109,7 @@ Line line_through(const kernels::KernelCost& a, const kernels::KernelCost& b) {
 
 class Calibration {
  public:
-  // A GPU is faster, and needs more to do to show it: `scale` says how much of it.
+  // A GPU is faster and needs larger tensors to reach its rates: `scale` is their size.
   Calibration(const device::RunDevice& device, int64_t scale)
       : device_(device), is_cuda_(device.target.is_cuda()), scale_(scale) {}
 
@@ -116,7 +117,8 @@ class Calibration {
     return at::randn({rows, columns}, at::TensorOptions().device(device_.torch)).to(type);
   }
 
-  // Of the products of a block, forward and its two gradients, with weights that no cache holds.
+  // Measures the products of a block, forward and both gradients, with weights larger than any
+  // cache.
   Line products(at::ScalarType type) const {
     constexpr int64_t kWidth = 1'024;
     const at::Tensor w = random(4 * kWidth, kWidth, type);
@@ -140,7 +142,8 @@ class Calibration {
             .packed_bytes_per_s = rates.bytes_per_s};
   }
 
-  // Sixteen heads of 64 over utterances of 12 s (eight on a CPU), forward and backward.
+  // Measures attention, forward and backward: 16 heads (8 on a CPU) of width 64 over utterances of
+  // 12 s.
   Line attention(at::ScalarType type) const {
     constexpr int64_t kFrames = 600;
     const int64_t heads = is_cuda_ ? 16 : 8;
@@ -161,7 +164,7 @@ class Calibration {
         measure(device_, of_utterances(is_cuda_ ? std::max<int64_t>(2, scale_) : 2)));
   }
 
-  // Of what is computed value by value. A GPU waits for its memory there.
+  // Measures elementwise arithmetic. On a GPU memory bandwidth dominates it.
   double elementwise() const {
     if (device_.target.is_cuda()) return kPlentyFlopsPerS;
     const at::Tensor x = random(1'000, 2'048, at::kFloat);
@@ -169,7 +172,7 @@ class Calibration {
     return cost.total.flops / cost.seconds;
   }
 
-  // Of tensors that no cache holds.
+  // Measures bandwidth with tensors larger than any cache.
   double memory() const {
     at::Tensor x = random(is_cuda_ ? 500 * scale_ : 4'000, 4'096, at::kFloat);
     const at::Tensor y = at::zeros_like(x);
@@ -179,7 +182,7 @@ class Calibration {
     return device_.target.is_cuda() ? kOfAddition * addition : addition;
   }
 
-  // Of kernels with nothing to do, one after the other: products and others, as a block has them.
+  // Measures the overhead of a sequence of tiny kernels: products and others, mixed as in a block.
   double call() const {
     at::Tensor x = random(16, 16, at::kFloat);
     const at::Tensor y = at::zeros_like(x);
@@ -193,7 +196,7 @@ class Calibration {
            kCalls;
   }
 
-  // Of the copies that carry state and inputs of layers.
+  // Measures the copies that transfer optimizer state and layer inputs.
   double link() const {
     const int64_t bytes = (is_cuda_ ? scale_ : kFullScale) * (int64_t{4} << 20);
     const at::Tensor here = random(bytes / 4'096, 1'024, at::kFloat);
@@ -221,7 +224,8 @@ bool uses_half(train::Compute compute) {
   return compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
 }
 
-// The scale that a budget has room for; kFullScale on the CPU, where it does not count.
+// Returns the scale that fits into the budget; kFullScale on the CPU, where the budget does not
+// matter.
 int64_t scale_for(const device::RunDevice& device, int64_t budget_bytes) {
   if (!device.target.is_cuda() || budget_bytes == kNoBudget) return kFullScale;
   const int64_t room = train::room_for_trials(device, budget_bytes);
@@ -244,7 +248,7 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute, int
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   if (is_cuda) train::allocate_blas_workspaces(device, compute);
   const int64_t scale = scale_for(device, budget_bytes);
-  // As in a run, where memory costs no call to the driver.
+  // Allocations come from an arena, as in a run, so that they make no driver calls.
   const auto arena = std::make_shared<device::Arena>(
       is_cuda ? device::RegionKind::kCuda : device::RegionKind::kHost, scale * kBytesPerScale);
   const device::ArenaGuard guard(device.torch.type(), arena);
@@ -256,13 +260,13 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute, int
     rates.packed_bytes_per_s[static_cast<size_t>(work)] = line.packed_bytes_per_s;
   };
   const double call = calibration.call();
-  // A CPU does its work where it is called; a GPU is told of it meanwhile.
+  // A CPU call does its work synchronously; a GPU kernel is only launched.
   rates.launch_seconds = is_cuda ? call : 0.0;
   set(Work::kElementwise, {.flops_per_s = calibration.elementwise(),
                            .seconds_per_call = is_cuda ? kPauseSeconds : call});
   set(Work::kProduct32, calibration.products(at::kFloat));
   set(Work::kAttention32, calibration.attention(at::kFloat));
-  // Half-precision work is measured where the arithmetic uses it: on a CPU it is slow.
+  // Half precision is measured only where the arithmetic uses it: it is slow on a CPU.
   const at::ScalarType half = half_type(compute);
   set(Work::kProduct16, uses_half(compute) ? calibration.products(half) : Line{});
   set(Work::kAttention16, uses_half(compute) ? calibration.attention(half) : Line{});
@@ -281,7 +285,7 @@ nlohmann::json to_json(const Rates& rates) {
           {"packed_bytes_per_s", rates.packed_bytes_per_s}};
 }
 
-// Nothing where it is not what to_json() wrote.
+// Returns none where it was not written by to_json().
 std::optional<Rates> rates_from_json(const nlohmann::json& json) {
   try {
     return Rates{.flops_per_s = json.at("flops_per_s"),
@@ -315,7 +319,7 @@ Rates calibrate(const device::RunDevice& device, train::Compute compute, int64_t
 }
 
 Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
-  // What was measured with the whole is better than what this budget has room for.
+  // A measurement at full scale is better than one limited by this budget.
   for (const int64_t scale : {kFullScale, scale_for(device, budget_bytes)}) {
     const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute, scale));
     if (!kept) continue;
@@ -326,7 +330,7 @@ Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int
 
 std::vector<train::Compute> computes_of(const device::Target& target) {
   if (!target.is_cuda()) {
-    // Minutes would go by for what no plan chooses.
+    // On a CPU without bf16 instructions, measuring bf16 takes minutes, and no plan chooses it.
     if (!target.cpu.bf16) return {train::Compute::kFp32};
     return {train::Compute::kFp32, train::Compute::kBf16};
   }

@@ -1,6 +1,6 @@
-// How fast the device at hand is: a handful of products, attention, passes over memory, tiny
-// kernels and copies, each measured with the kernels that training uses. Takes a few seconds; what
-// was measured is kept for the same device and binary.
+// Measures the speed of the local device: matrix products, attention, memory passes, tiny kernels
+// and copies, each with the kernels that training uses. Takes a few seconds; results are cached per
+// device and binary.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@
 
 namespace sotto::plan {
 
-// What a measurement may take on a GPU; without a budget, what it needs to be exact.
+// Budget of a GPU measurement without a limit: it takes what it needs to be accurate.
 inline constexpr int64_t kNoBudget = std::numeric_limits<int64_t>::max();
 
-// Puts the arithmetic in force. On a GPU it measures inside the budget, with smaller tensors where
-// that is small. Throws Infeasible where there is no room at all.
+// Applies the arithmetic. On a GPU the measurement stays within the budget, with smaller tensors
+// where that is small. Throws Infeasible where there is no memory at all.
 kernels::Rates measure_rates(const device::RunDevice& device, train::Compute compute,
                              int64_t budget_bytes = kNoBudget);
 
-// The same, and kept for the same device and binary; apart where smaller tensors were used.
+// Measures the rates and caches them per device and binary; separately where smaller tensors were
+// used.
 kernels::Rates calibrate(const device::RunDevice& device, train::Compute compute,
                          int64_t budget_bytes = kNoBudget);
 
-// As it was measured before by this binary on this device; else it is measured now.
+// Returns the rates cached by this binary for this device; else measures them now.
 kernels::Rates rates_at_hand(const device::RunDevice& device, train::Compute compute,
                              int64_t budget_bytes = kNoBudget);
 
-// Of what a device has, from the most exact on.
+// Returns the compute types that a device supports, most exact first.
 std::vector<train::Compute> computes_of(const device::Target& target);
 
 }  // namespace sotto::plan

@@ -23,7 +23,7 @@ struct StateBytes {
   int64_t remainder = 0;
 };
 
-// Of all parameters that train, with the scales of 8-bit moments.
+// Sums over all trainable parameters, including the scales of 8-bit moments.
 StateBytes state_bytes(const train::RunConfig& config, const models::DataShape& shape) {
   const train::Learner learner(config, shape, at::kMeta);
   const auto bytes_of = [](const at::Tensor& tensor) {
@@ -38,7 +38,8 @@ StateBytes state_bytes(const train::RunConfig& config, const models::DataShape& 
   return bytes;
 }
 
-// Those of the way, or larger ones: so that gradients of any type may be summed over a step.
+// Returns the max_frames of the way, or a larger value, so that gradients of any type may be summed
+// over a step.
 int64_t frames_for_all(const Way& way, const PlanRequest& request, const data::Source& source) {
   constexpr int64_t kMostPieces = train::kMaxBf16Sums * 3 / 4;
   if (way.config.max_frames == 0) return 0;

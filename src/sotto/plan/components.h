@@ -1,5 +1,5 @@
-// What a run holds on its device, part by part, in one arithmetic beside another: for people who
-// decide between them by hand.
+// Device memory of a run by component, for each arithmetic side by side: for users who choose
+// between them by hand.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace sotto::plan {
 
-// At the peak of the largest micro-batch, with the optimizer's state on the device.
+// Bytes at the peak of the largest micro-batch, with the optimizer's state on the device.
 struct Components {
   train::Numerics numerics = train::Numerics::kFp32;
   int64_t weights = 0;
-  // What bf16 weights lack to be fp32.
+  // Remainders that extend bf16 weights towards fp32.
   int64_t remainder = 0;
   int64_t gradients = 0;
   int64_t momentum = 0;
   int64_t variance = 0;
   int64_t activations = 0;
-  // Workspace, data, and what lies between blocks.
+  // Workspace, data, and fragmentation.
   int64_t other = 0;
   double speed = 0.0;
 
@@ -28,8 +28,8 @@ struct Components {
   }
 };
 
-// Of each arithmetic that the target has, at the tier and in the micro-batches of a way, whatever
-// the budget is.
+// Returns the components for each arithmetic that the target supports, at the tier and with the
+// micro-batches of `way`, regardless of the budget.
 std::vector<Components> components_of(const Way& way, const PlanRequest& request,
                                       const data::Source& source);
 

@@ -6,14 +6,14 @@ namespace {
 
 using kernels::Work;
 
-// Shares of what is published, measured on an H200 with the steps of docs/results.md.
+// Fractions of the published rates, measured on an H200 with the steps of docs/results.md.
 constexpr double kOfProducts = 0.70;
 constexpr double kOfAttention16 = 0.18;
 constexpr double kOfAttention32 = 0.5;
 constexpr double kOfMemory = 0.36;
 constexpr double kOfLink = 0.80;
-// Of a kernel, however small it is; of a product, which fills the device in waves; and for the host
-// to put one on its way.
+// Minimum time of a kernel; of a product, which fills the device in waves; and of a launch by the
+// host.
 constexpr double kSmallestSeconds = 1.5e-6;
 constexpr double kSmallestProductSeconds = 8e-6;
 constexpr double kLaunchSeconds = 6e-6;

@@ -1,5 +1,5 @@
-// How fast cards of the device table are, for plans without the card: what the maker publishes, and
-// the share of it that kernels reach.
+// Speed of cards in the device table, for plans without access to the card: published rates, and
+// the fraction of them that kernels reach.
 #pragma once
 
 #include "sotto/device/device_table.h"

@@ -19,20 +19,20 @@ double times(const Way& slower, const Way& faster) {
   return slower.time.total_s() / faster.time.total_s();
 }
 
-// The fastest of the others that is so.
+// Returns the fastest of the others that satisfies a predicate.
 template <class IsSo>
 const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
   const auto found = std::ranges::find_if(others, is_so);
   return found == others.end() ? nullptr : &*found;
 }
 
-// In a few words, and in full.
+// A reason in a few words, and in full.
 struct Why {
   std::string brief;
   std::string full;
 };
 
-// Short enough to be both.
+// A text short enough for both.
 Why short_why(const std::string& text) {
   return {.brief = text, .full = text};
 }
@@ -92,7 +92,7 @@ Why why_frames(const Way& best, const PlanRequest& request) {
       fmt::format("a step of median length has {} micro-batches; {}", best.micro_batches, others)};
 }
 
-// The node of "optimizer.state".
+// Returns the node of a dotted key such as "optimizer.state".
 ConfigNode& node_of(ConfigNode& tree, std::string_view key) {
   const size_t dot = key.find('.');
   ConfigNode* const node = tree.find(key.substr(0, dot));

@@ -1,5 +1,4 @@
-// Why a plan is what it is: a reason for each setting that was decided, in the words of its
-// numbers.
+// Explains a plan: a reason with figures for each setting that was decided.
 #pragma once
 
 #include <string>
@@ -11,11 +10,11 @@
 
 namespace sotto::plan {
 
-// Of what was open; those of the host behind those of the device.
+// Returns the reasons for settings that were open; those of the host after those of the device.
 std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
                                const HostChoices& host = {});
 
-// The complete configuration of the run, with a reason above each setting that was decided.
+// Returns the complete configuration of the run, with a reason above each setting that was decided.
 ConfigNode write_plan(const Plan& plan, const PlanRequest& request, const HostChoices& host = {});
 
 }  // namespace sotto::plan

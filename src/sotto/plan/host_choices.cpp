@@ -12,11 +12,11 @@ namespace {
 
 using train::RunConfig;
 
-// More decode no faster than a GPU trains, as far as was measured.
+// More threads did not increase training speed in measurements with a GPU.
 constexpr int64_t kMostThreads = 8;
-// Decoded audio may take that part of what is free.
+// Decoded audio may take one part in this many of the free memory.
 constexpr int64_t kCachedPart = 4;
-// A checkpoint is written in at most one part of so many of the time, on a disk of that speed.
+// Writing checkpoints takes at most one part in this many of the time, on a disk of this speed.
 constexpr double kPartsBetweenCheckpoints = 50.0;
 constexpr double kDiskBytesPerS = 200e6;
 constexpr double kLeastIntervalSeconds = 600.0;
@@ -59,7 +59,7 @@ Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes)
           .why = why};
 }
 
-// Weights, moments and the remainder of weights.
+// Bytes of weights, moments and remainders.
 int64_t checkpoint_bytes(const device::MemoryReport& worst, const RunConfig& config) {
   const auto at = [&](device::Category category) {
     return worst.at_peak[static_cast<size_t>(category)];
@@ -86,7 +86,7 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
                          std::ceil(10.0 * percent) / 10.0)};
 }
 
-// What cuts or leaves out utterances changes the result, so that it is never the budget's choice.
+// Cutting or skipping utterances changes the result, so the budget never decides it.
 Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
   std::ranges::sort(lengths);
   const auto at_share = [&](double share) {
@@ -130,7 +130,7 @@ HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Sou
   const bool is_audio = !is_text && request.shape.feature_dim == 0;
   HostChoices choices;
   choices.memory.kept = way.fit.worst.host_peak;
-  // The device's memory is the host's on a CPU.
+  // On a CPU, device memory is host memory.
   const int64_t taken = choices.memory.kept + (is_cuda ? 0 : request.budget.bytes);
   const int64_t room = std::max<int64_t>(0, host.free_bytes - taken) / kCachedPart;
   const double decoded_bytes =

@@ -1,6 +1,5 @@
-// What a run does on the host, decided from its cores, its RAM and the data: threads that decode
-// ahead, whether decoded audio is kept, how often a checkpoint is written; and the host memory of
-// it all.
+// Host settings of a run, decided from its cores, its RAM and the data: number of decoding threads,
+// caching of decoded audio, checkpoint interval; and the host memory that these take.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +13,22 @@
 namespace sotto::plan {
 
 struct Reason {
-  // "optimizer.state"; of what is no setting a word.
+  // Key such as "optimizer.state"; a word where it is not a setting.
   std::string key;
   std::string value;
-  // In a few words, for a table; and with its numbers.
+  // A few words for a table, and the full reason with figures.
   std::string brief;
   std::string why;
   bool is_setting = true;
 };
 
-// Host memory that the run takes at most, by what it is for.
+// Maximum host memory of the run, by purpose.
 struct HostMemoryPlan {
-  // State and inputs of layers that lie there, in pinned memory for a GPU.
+  // Optimizer state and layer inputs kept on the host, in pinned memory for a GPU.
   int64_t kept = 0;
   int64_t decoded_ahead = 0;
   int64_t audio_cache = 0;
-  // While a checkpoint is written: the largest tensor, as it comes and as it is in the file.
+  // While a checkpoint is written: the largest tensor, as copied and in its file format.
   int64_t checkpoint = 0;
 
   int64_t total() const { return kept + decoded_ahead + audio_cache + checkpoint; }
@@ -40,8 +39,7 @@ struct HostChoices {
   HostMemoryPlan memory;
 };
 
-// Decides what is open, in the way's configuration.
-// `epoch_s`: seconds of audio of an epoch.
+// Decides open settings in the configuration of `way`. `epoch_s`: seconds of audio per epoch.
 HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Source& source,
                            double epoch_s, const device::HostInfo& host);
 

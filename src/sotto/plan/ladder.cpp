@@ -19,7 +19,7 @@ using train::RunConfig;
 
 constexpr const char* kSlower = "slower, the same result";
 
-// The items that are at most as long as 95 of 100.
+// Returns the items up to the 95th percentile of length.
 data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   std::vector<float> lengths = source.lengths();
   std::vector<float> sorted = lengths;
@@ -37,7 +37,7 @@ data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   return data::ExampleList(std::move(kept), std::move(kept_lengths));
 }
 
-// From rung to rung, each with those below it that save something.
+// Builds the ladder; each rung includes the earlier ones that save memory.
 class Climb {
  public:
   Climb(const PlanRequest& request, const data::Source& source, const PlannedEpoch& epoch,
@@ -46,7 +46,7 @@ class Climb {
 
   std::vector<Rung> take() { return std::move(rungs_); }
 
-  // Where things lie, and what is kept.
+  // Adds rungs that change where data is stored and what is kept.
   void place() {
     const auto at = [&](const char* name, nn::Tier tier) {
       if (request_.open.tier) return;
@@ -87,7 +87,7 @@ class Climb {
     round_to(train::Numerics::kBf16Lean, "coarser rounding of weights and moments" + slow);
   }
 
-  // What the family can do without.
+  // Adds rungs for optional parts of the family.
   void give_up() {
     for (const models::Saving& saving : config_.model.savings()) {
       const std::string key = "model." + saving.key;
@@ -109,7 +109,7 @@ class Climb {
   }
 
  private:
-  // Other numerics, without parts of the ones before that were set by themselves.
+  // Switches to other numerics, and drops individually set parts of the previous ones.
   void round_to(train::Numerics numerics, const std::string& effect) {
     const std::vector<train::Numerics> tried = numerics_to_try(request_);
     const bool is_tried = std::ranges::find(tried, numerics) != tried.end();
@@ -128,7 +128,7 @@ class Climb {
   void shorten_rows() {
     RunConfig shorter = config_;
     shorter.data.row_tokens /= 2;
-    // A row that is longer than a max_frames of the user's cannot be run.
+    // A row longer than the user's max_frames cannot be run.
     const bool is_fixed = !request_.open.max_frames && config_.max_frames > 0;
     if (is_fixed && shorter.data.row_tokens > config_.max_frames) return;
     const data::ExampleList rows = usual_data(shorter);
@@ -145,7 +145,7 @@ class Climb {
     step_with(changed, std::move(rung), source_, epoch_);
   }
 
-  // What saves nothing, or what the host has no room for, is not kept.
+  // Drops a rung that saves nothing, or that does not fit into host memory.
   void step_with(const RunConfig& changed, Rung rung, const data::Source& source,
                  const PlannedEpoch& epoch) {
     PlanRequest request = request_;
@@ -161,7 +161,7 @@ class Climb {
   const PlanRequest& request_;
   const data::Source& source_;
   const PlannedEpoch& epoch_;
-  // With what was kept.
+  // The configuration with all rungs so far.
   RunConfig config_ = request_.config;
   int64_t lowest_bytes_;
   std::vector<Rung> rungs_;
@@ -173,7 +173,7 @@ std::string Rung::to_string() const {
   return fmt::format("--set {}={} ({})", key, value, effect);
 }
 
-// Times do not matter.
+// Times are irrelevant here.
 std::optional<device::MemoryReport> least_of(const PlanRequest& request, const data::Source& source,
                                              const PlannedEpoch& epoch) {
   const SearchRequest fixed{.config = request.config,

@@ -1,4 +1,4 @@
-// What can be given up where a budget does not suffice, from what costs least to what costs most.
+// Settings that reduce memory where a budget does not suffice, from the least to the most costly.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace sotto::plan {
 
-// A setting that saves memory, and the arena that the run then needs at least.
+// A setting that saves memory, and the minimum arena of a run with it.
 struct Rung {
-  // "tier", "block".
+  // Key and value, such as "tier" and "block".
   std::string key;
   std::string value;
-  // "slower, the same result"
+  // Such as "slower, the same result".
   std::string effect;
-  // A run that goes on may take it.
+  // A resumed run may use it.
   bool keeps_result = false;
   int64_t least_bytes = 0;
 
-  // "--set tier=block (slower, the same result)"
+  // Formatted as "--set tier=block (slower, the same result)".
   std::string to_string() const;
 };
 
-// What the configuration needs as it is, with nothing open but how its steps are split; nothing
-// where no split is possible.
+// Returns the memory that the configuration needs unchanged, where only the split of its steps is
+// open; none where no split is possible.
 std::optional<device::MemoryReport> least_of(const PlanRequest& request, const data::Source& source,
                                              const PlannedEpoch& epoch);
 
-// Each with all before it; what saves nothing is left out, and so is what a plan changes by itself,
-// because it is open. Settings that change nothing of the result come first.
-// `least_bytes`: what the configuration needs as it is.
+// Each rung includes all earlier ones; settings that save nothing are omitted, and so are those
+// that are open, because a plan changes them by itself. Settings that do not change the result come
+// first. `least_bytes`: what the configuration needs unchanged.
 std::vector<Rung> make_ladder(const PlanRequest& request, const data::Source& source,
                               const PlannedEpoch& epoch, int64_t least_bytes);
 

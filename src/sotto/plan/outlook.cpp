@@ -8,8 +8,8 @@ namespace sotto::plan {
 
 namespace {
 
-// Those that may take least: one tier for all layers, or another for the last, of which what is
-// kept is needed at once.
+// Returns the tiers that may take the least memory: one tier for all layers, or another one for the
+// last layer, whose activations are needed immediately.
 std::vector<nn::LayerTiers> tiers_to_try(const PlanRequest& request, int64_t num_layers) {
   if (!request.open.tier) return {request.config.tier};
   std::vector<nn::LayerTiers> all;
@@ -24,8 +24,8 @@ std::vector<nn::LayerTiers> tiers_to_try(const PlanRequest& request, int64_t num
 
 }  // namespace
 
-// What takes least is not the same everywhere: a product in bf16 may need more room to work in than
-// one in fp32, and a block that is computed again more than one that is kept.
+// The minimum is not the same everywhere: a bf16 product may need more workspace than an fp32 one,
+// and a recomputed block more memory than a kept one.
 double longest_fitting_s(const PlanRequest& request, const data::Source& source) {
   double longest_s = 0.0;
   for (const train::Numerics numerics : numerics_to_try(request)) {

@@ -1,4 +1,4 @@
-// What another budget would do.
+// The effect of other budgets.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace sotto::plan {
 
-// The best way in another budget; nothing where it does not fit.
+// The best alternative for another budget; none where it does not fit.
 struct Outlook {
   int64_t arena_bytes = 0;
   std::optional<Way> way;
 };
 
-// In their order.
+// Returns one entry per arena, in the given order.
 std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas);
 
-// Seconds of the longest utterance that any way has room for; 0 where there is none.
+// Returns the duration in seconds of the longest utterance that fits in any alternative; 0 where
+// there is none.
 double longest_fitting_s(const PlanRequest& request, const data::Source& source);
 
 }  // namespace sotto::plan

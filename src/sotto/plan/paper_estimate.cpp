@@ -30,7 +30,7 @@ PaperEstimate estimate_as_papers(const train::RunConfig& config, const models::D
   const std::unique_ptr<models::Model> model = config.model.make(shape, {.device = at::kMeta});
   const train::Compute compute = config.arithmetic().compute;
   const bool is_half = compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
-  // fp32 weights, gradients and two moments; mixed precision has 16-bit copies of the weights.
+  // fp32 weights, gradients and two moments; mixed precision adds 16-bit copies of the weights.
   const int64_t bytes_a_parameter = is_half ? 18 : 16;
   PaperEstimate estimate{.frames = frames_at(*model, source, options.percentile),
                          .utterances = utterances,

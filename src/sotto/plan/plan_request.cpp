@@ -15,7 +15,7 @@ std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
 
 std::vector<optim::StatePlace> places_to_try(const PlanRequest& request) {
   if (!request.open.state) return {request.config.optimizer.state};
-  // What a CPU calls its host is the same memory.
+  // On a CPU, host memory is the same memory.
   if (!request.target.is_cuda()) return {optim::StatePlace::kDevice};
   return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
 }

@@ -1,4 +1,4 @@
-// What is planned: a configuration, what of it is open, and the device and budget that it is for.
+// Input of the planner: a configuration, its open settings, and the target device and budget.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace sotto::plan {
 
-// What is the planner's to decide; the rest stays as the configuration has it.
+// Settings that the planner decides; the others stay as configured.
 struct OpenChoices {
   bool numerics = true;
   bool state = true;
   bool tier = true;
   bool max_frames = true;
   bool micro_batch = true;
-  // Of a language model.
+  // Language models only.
   bool loss_rows = true;
-  // What does not touch the device's memory.
+  // Settings that do not affect device memory.
   bool loader_threads = true;
   bool cache = true;
   bool checkpoint_seconds = true;
@@ -49,11 +49,12 @@ struct PlanRequest {
   models::DataShape shape;
   device::Target target;
   train::StepBudget budget;
-  // How fast the device is in an arithmetic.
+  // Returns the speed of the device in an arithmetic.
   std::function<kernels::Rates(train::Compute)> rates;
 };
 
-// Arithmetics that a plan may take, from the most exact on; and places of the optimizer's state.
+// Return the arithmetics that a plan may use, most exact first, and the places for the optimizer's
+// state.
 std::vector<train::Numerics> numerics_to_try(const PlanRequest& request);
 std::vector<optim::StatePlace> places_to_try(const PlanRequest& request);
 

@@ -19,14 +19,14 @@ namespace {
 
 using train::Numerics;
 
-// A more exact arithmetic is taken where it is at most so many times as slow as the fastest.
+// A more exact arithmetic is preferred if it is at most this many times slower than the fastest.
 constexpr double kMuchSlower = 1.5;
 
 double seconds(const Way& way) {
   return way.time.total_s();
 }
 
-// What the user has fixed of what decides memory: "tier: none and numerics: fp32 are fixed".
+// Describes the fixed settings that affect memory: "tier: none and numerics: fp32 are fixed".
 std::string fixed_text(const PlanRequest& request) {
   const train::RunConfig& config = request.config;
   std::vector<std::string> fixed;
@@ -52,7 +52,7 @@ bool may_exceed(const data::EffectiveBatch& batch, int64_t utterances) {
 
 }  // namespace
 
-// Searched when it is reached: on a CPU a coarser arithmetic is not, where a finer one fits.
+// Searched lazily: on a CPU a coarser arithmetic is not searched where a finer one fits.
 struct Planner::Branch {
   train::RunConfig config;
   std::unique_ptr<Search> made = {};
@@ -98,7 +98,7 @@ Planner::Planner(PlanRequest request, const data::Source& source)
 
 Planner::~Planner() = default;
 
-// As many as suit the device, or as few as there can be.
+// Returns the device's preferred number of rows, and the smallest possible one.
 std::vector<int64_t> Planner::loss_rows_to_try() const {
   const models::ModelOptions& model = request_.config.model;
   if (!model.has_loss_rows() || !request_.open.loss_rows) return {model.loss_rows()};
@@ -108,7 +108,7 @@ std::vector<int64_t> Planner::loss_rows_to_try() const {
 std::vector<Way> Planner::ways_in(const train::StepBudget& budget) {
   std::vector<Way> ways;
   for (Branch& branch : branches_) {
-    // A CPU computes in fp32 what is given to it in bf16: that saves memory alone.
+    // A CPU computes bf16 inputs in fp32: that only saves memory.
     const bool is_coarser = !ways.empty() && ways.front().config.numerics != branch.config.numerics;
     if (!request_.target.is_cuda() && is_coarser) break;
     if (std::optional<Way> way = search_of(branch).best(budget)) ways.push_back(std::move(*way));
@@ -116,7 +116,8 @@ std::vector<Way> Planner::ways_in(const train::StepBudget& budget) {
   return ways;
 }
 
-// From the coarsest arithmetic on, which is the fastest: what must be much slower is not searched.
+// Starts with the coarsest arithmetic, which is the fastest: those that must be much slower are not
+// searched.
 std::vector<Way> Planner::likely_ways_in(const train::StepBudget& budget) {
   if (!request_.target.is_cuda()) return ways_in(budget);
   std::vector<Way> ways;
@@ -158,7 +159,7 @@ Plan Planner::plan() {
   return plan;
 }
 
-// Only what is chosen is confirmed: where that lowers it, another may be better.
+// Confirms only the selected alternative: if that makes it slower, another may be better.
 std::optional<Way> Planner::best_in(int64_t arena_bytes) {
   const train::StepBudget budget{.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes};
   while (true) {
@@ -191,7 +192,8 @@ std::vector<device::MomentPeak> Planner::timeline_of(const Way& way) const {
       .timeline;
 }
 
-// The most exact arithmetic that is not much slower than the fastest; of its ways the fastest.
+// Selects the most exact arithmetic that is not much slower than the fastest; within it the fastest
+// alternative.
 const Way& Planner::choose(const std::vector<Way>& ways) const {
   const double fastest = seconds(*std::ranges::min_element(ways, {}, seconds));
   const Numerics numerics = std::ranges::find_if(ways, [&](const Way& way) {
@@ -217,10 +219,11 @@ void Planner::refuse_split() const {
            "lower effective_batch."});
 }
 
-// From the one that is likely to take least: what is confirmed may be more, and never less.
+// Starts with the branch that is likely to take the least: the confirmed value may be larger, never
+// smaller.
 Planner::Branch* Planner::nearest() {
   const int64_t host_bytes = request_.budget.host_bytes;
-  // One that the host has room for comes before any other.
+  // A branch that fits into host memory ranks before any other.
   const auto rank_of = [&](const device::MemoryReport& memory) {
     return std::pair(memory.host_peak > host_bytes, memory.high_water);
   };

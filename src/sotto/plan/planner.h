@@ -1,6 +1,6 @@
-// From a budget to the settings that are fastest inside of it: where the optimizer's state lies,
-// what each layer keeps for backward, how large micro-batches are, and, where it is left open, the
-// arithmetic. Every memory figure is a dry run's; nothing is estimated by a formula.
+// Finds the fastest settings within a budget: where the optimizer's state is stored, what each
+// layer keeps for backward, the size of micro-batches, and, where it is open, the arithmetic. Every
+// memory figure comes from a dry run; nothing is estimated by a formula.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,29 @@ namespace sotto::plan {
 
 struct Plan {
   Way best;
-  // The fastest way with each other place of the state and each other arithmetic that was open, and
-  // with one tier for all layers; from the fastest on.
+  // The fastest alternative for each other place of the state, each other open arithmetic, and one
+  // tier for all layers; fastest first.
   std::vector<Way> others;
 };
 
 class Planner {
  public:
-  // Most utterances of a micro-batch where nothing else is said.
+  // Default maximum of utterances per micro-batch.
   static constexpr int64_t kMostUtterances = 64;
 
-  // The source must outlive it.
+  // The source must outlive the planner.
   Planner(PlanRequest request, const data::Source& source);
   ~Planner();
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // Throws Infeasible where nothing fits; the message names the smallest budget that would do.
+  // Throws Infeasible where nothing fits; the message names the smallest sufficient budget.
   Plan plan();
-  // The best way in another arena; nothing where none fits.
+  // Returns the best alternative for another arena; none where nothing fits.
   std::optional<Way> best_in(int64_t arena_bytes);
-  // With the data that is planned for.
+  // Number of steps per epoch with the data of the plan.
   int64_t steps_an_epoch() const { return epoch_.order.num_steps(); }
-  // What is alive at each moment of a step of median length.
+  // Returns the bytes alive at each moment of a step of median length.
   std::vector<device::MomentPeak> timeline_of(const Way& way) const;
 
  private:
@@ -49,19 +49,21 @@ class Planner {
   Search& search_of(Branch& branch);
   Branch& branch_of(const train::RunConfig& config);
   std::vector<Way> ways_in(const train::StepBudget& budget);
-  // Those of them that choose() may take, not confirmed.
+  // Returns the alternatives that choose() may select, without confirmation.
   std::vector<Way> likely_ways_in(const train::StepBudget& budget);
   const Way& choose(const std::vector<Way>& ways) const;
-  // Whose least is the least of all; nothing where none is possible.
+  // Returns the branch with the smallest minimum; null where none is possible.
   Branch* nearest();
   [[noreturn]] void refuse();
-  // Where what is fixed cuts a step into more parts than bf16 may sum.
+  // Throws where the fixed settings split a step into more micro-batches than bf16 gradients may be
+  // summed over.
   [[noreturn]] void refuse_split() const;
 
   PlanRequest request_;
   const data::Source& source_;
   PlannedEpoch epoch_;
-  // The searches with what is outside of them fixed, from the most exact arithmetic on.
+  // One search per combination of settings that are fixed within a search, most exact arithmetic
+  // first.
   std::vector<Branch> branches_;
 };
 

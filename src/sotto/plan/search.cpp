@@ -15,14 +15,15 @@ namespace {
 using nn::LayerTiers;
 using nn::Tier;
 
-// Every number of micro-batches up to that is tried, and beyond it each that is so much larger.
+// Every number of micro-batches up to kAllPieces is tried; beyond it, the number grows by one part
+// in kMorePieces.
 constexpr int64_t kAllPieces = 32;
 constexpr int64_t kMorePieces = 8;
 
-// The largest micro-batches of an epoch that a way is confirmed with, by each measure.
+// Number of largest micro-batches of an epoch, by each measure, that confirm a candidate.
 constexpr size_t kConfirmed = 8;
 
-// From the one that keeps most.
+// Tiers in descending order of memory kept.
 constexpr std::array kDownwards = {Tier::kNone, Tier::kNorms, Tier::kFfn,
                                    Tier::kQkv,  Tier::kBlock, Tier::kHost};
 
@@ -76,7 +77,7 @@ Search::Search(const SearchRequest& request, const data::Source& source, const P
   limits_ = limits_to_try();
 }
 
-// What a CPU calls its host is the same memory.
+// On a CPU, host memory is the same memory: tier `host` is excluded.
 std::span<const Tier> tiers_of(const device::Target& target) {
   const std::span<const Tier> all = kDownwards;
   return target.is_cuda() ? all : all.first(all.size() - 1);
@@ -120,8 +121,8 @@ std::vector<MicroBatchLimits> Search::limits_to_try() const {
   return all;
 }
 
-// Packing may by chance need fewer for less: so many values are looked at, then those before the
-// first that will do.
+// Packing may by chance need fewer micro-batches with a smaller limit: kLookedAt values are tried,
+// then those before the first that suffices.
 int64_t Search::least_frames(MicroBatchLimits limits, int64_t pieces) const {
   constexpr int64_t kLookedAt = 512;
   const auto suffices = [&](int64_t max_frames) {
@@ -146,7 +147,7 @@ int64_t Search::num_pieces(const MicroBatchLimits& limits) const {
     pieces = (most_items_ + limits.max_utterances - 1) / limits.max_utterances;
   if (!limits.is_adaptive || limits.max_frames == MicroBatchLimits::kUnlimited) return pieces;
   const int64_t full = (largest_.frames + limits.max_frames - 1) / limits.max_frames;
-  // Some are not quite full; none is empty.
+  // Some are not completely full; none is empty.
   return std::min(most_items_, pieces - 1 + full * 5 / 4);
 }
 
@@ -173,8 +174,8 @@ bool Search::fits(const Candidate& candidate, const train::StepBudget& budget) {
   return budget.holds(memory_of(candidate));
 }
 
-// Every so-many-th item of the typical step, from the middle of each group of them: a micro-batch
-// like those that the step has on average.
+// Takes every micro_batches-th item of the typical step, from the middle of each group: a
+// micro-batch with the step's average composition.
 std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) const {
   std::vector<data::Example> examples;
   for (int64_t place = micro_batches / 2; place < std::ssize(step_); place += micro_batches)
@@ -183,7 +184,8 @@ std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) cons
   return examples;
 }
 
-// How long a typical step takes: by the number of its micro-batches, whatever lies in them.
+// Returns the time of a typical step: it depends on the number of its micro-batches, not on their
+// contents.
 const Search::Timed& Search::time_of_step(const Candidate& candidate) {
   const auto found = times_.find(candidate);
   if (found != times_.end()) return found->second;
@@ -215,9 +217,10 @@ Way Search::way_of(const Candidate& candidate) {
   return way;
 }
 
-// Steps inside a tier, beside its last, at which less memory may be needed than at those around
-// them. What the last layer keeps is needed at once: to compute it again, or to carry it away, may
-// take more. And of unlike stacks one may need the next tier, and another lose by it.
+// Positions within a tier, other than its last, that may need less memory than their neighbours.
+// Activations of the last layer are needed immediately: recomputing or offloading them may take
+// more. In heterogeneous stacks the next tier may save memory in one stack, and increase it in
+// another.
 std::vector<int64_t> Search::marks_in_tier() const {
   const std::vector<models::NetworkLayer>& layers = dry_.model().outline().layers;
   std::vector<int64_t> marks = {std::ssize(layers) - 1};
@@ -227,7 +230,8 @@ std::vector<int64_t> Search::marks_in_tier() const {
   return marks;
 }
 
-// The first tier for all layers that fits, from that of `from` on; or up to a mark.
+// Returns the first tier for all layers that fits, starting from that of `from`; or a position up
+// to a mark.
 std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
                                                     const train::StepBudget& budget) {
   const int64_t layers = dry_.model().num_tapes();
@@ -243,8 +247,8 @@ std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
   return std::nullopt;
 }
 
-// The first step down the row that fits, where the tier for all layers of `good` does, and the one
-// before it does not: memory falls by about as much with each layer.
+// Returns the first position that fits, given that `good` with one tier for all layers fits and the
+// previous tier does not: memory decreases by about the same amount with each layer.
 Search::Candidate Search::first_fitting(const Candidate& good, const train::StepBudget& budget) {
   if (good.row_step == 0) return good;
   Candidate fitting = good, breaching = good;
@@ -280,22 +284,22 @@ bool Search::is_confirmed(const Candidate& candidate, const train::StepBudget& b
   train::EpochAudit audit = train::EpochAuditor(dry_, source_, budget)
                                 .measure(epoch_.order, settings_of(candidate), kConfirmed);
   if (!may_sum(audit.most_micro_batches)) {
-    // Nor may smaller ones, of which there are more.
+    // Smaller micro-batches, of which there are more, are excluded too.
     limits_.resize(static_cast<size_t>(candidate.limits));
     return false;
   }
   device::MemoryReport& worst = audit.fit.worst;
   device::MemoryReport& known = memory_of(candidate);
-  // In a larger budget others may be worse than the first that breaches this one.
+  // With a larger budget others may be worse than the first one that exceeds this budget.
   const bool is_whole = budget.holds(worst);
   if (is_whole) confirmed_.insert(candidate);
   if (!is_whole || worst.high_water > known.high_water) known = std::move(worst);
   return is_whole;
 }
 
-// From the smallest micro-batches on, which need to compute least again: what they take is then the
-// bar for the larger ones, and the tier they need is the least that those do. What is slower than
-// the bar with the tier before it is slower with any that fits.
+// Starts with the smallest micro-batches, which need the least recomputation: their time is the
+// bound for larger ones, and their tier the minimum that those need. If a candidate is slower than
+// the bound with a tier that keeps more, it is slower with any that fits.
 std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budget) {
   std::optional<Candidate> best;
   double best_s = std::numeric_limits<double>::infinity();
@@ -314,7 +318,7 @@ std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budg
     if (!can_be_faster(limits)) continue;
     const Candidate candidate = first_fitting(*fitting, budget);
     const double seconds = seconds_of(candidate);
-    // Of equals the larger: other steps than the typical one have fewer parts then.
+    // Among equals the larger is preferred: steps other than the typical one then have fewer parts.
     if (seconds > best_s) continue;
     best = candidate;
     best_s = seconds;
@@ -322,7 +326,7 @@ std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budg
   return best;
 }
 
-// In the largest micro-batches, of which there are fewest, and with nothing computed again.
+// Uses the largest, hence fewest, micro-batches, without recomputation.
 double Search::least_seconds() {
   return seconds_of({});
 }
@@ -364,7 +368,7 @@ Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
   return least;
 }
 
-// What is confirmed may be more than was known; then another may be less.
+// The confirmed value may be larger than the known one; then another candidate may be smaller.
 std::optional<Search::Least> Search::least(int64_t host_bytes) {
   while (is_possible()) {
     const Candidate found = least_with(last_limits(), host_bytes);

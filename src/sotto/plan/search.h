@@ -1,6 +1,6 @@
-// The search for the fastest settings inside a budget, with the arithmetic, the place of the
-// optimizer's state and the loss's chunk fixed: what each layer keeps for backward, and how large
-// micro-batches are. Dry runs are remembered, so that other budgets cost little more.
+// Searches for the fastest settings within a budget, for a fixed arithmetic, place of the
+// optimizer's state and chunk size of the loss: what each layer keeps for backward, and the size of
+// micro-batches. Dry runs are cached, so that further budgets cost little more.
 #pragma once
 
 #include <compare>
@@ -22,18 +22,18 @@
 
 namespace sotto::plan {
 
-// One way to run inside the budget.
+// One feasible configuration within the budget.
 struct Way {
-  // With all that was decided.
+  // The configuration including all decisions.
   train::RunConfig config;
-  // The largest micro-batch and what it takes.
+  // The limits, and the memory of the largest micro-batch.
   train::Fit fit;
-  // Of a step of median length.
+  // Time of a step of median length.
   StepTime time;
-  double step_audio_s = 0.0;  // of text, tokens
+  double step_audio_s = 0.0;  // tokens for text
   int64_t micro_batches = 0;
 
-  // Seconds of audio, or tokens, a second.
+  // Seconds of audio, or tokens, per second.
   double speed() const { return step_audio_s / time.total_s(); }
 };
 
@@ -42,17 +42,17 @@ struct SearchRequest {
   models::DataShape shape;
   device::Target target;
   kernels::Rates rates;
-  // What is to be found; else it is as the configuration has it.
+  // Settings to search; the others stay as configured.
   bool finds_tier = true;
   bool finds_max_frames = true;
 };
 
-// Tiers that can be meant on a device, from the one that keeps most.
+// Returns the tiers that are useful on a device, in descending order of memory kept.
 std::span<const nn::Tier> tiers_of(const device::Target& target);
 
-// The first epoch of a run, and its step of median length, which times are told for.
+// The first epoch of a run, and its step of median length, for which times are given.
 struct PlannedEpoch {
-  // Throws ConfigError where there is nothing to plan for.
+  // Throws ConfigError where there is no data to plan for.
   PlannedEpoch(const train::RunConfig& config, const data::Source& source);
 
   data::EpochOrder order;
@@ -61,40 +61,42 @@ struct PlannedEpoch {
 
 class Search {
  public:
-  // The source and the epoch must outlive it.
+  // The source and the epoch must outlive the search.
   Search(const SearchRequest& request, const data::Source& source, const PlannedEpoch& epoch);
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // Gradients in bf16 are summed over so many micro-batches at most: a fixed split may have more.
+  // False where a fixed split has more micro-batches than bf16 gradients may be summed over.
   bool is_possible() const { return !limits_.empty(); }
 
-  // The fastest way; nothing where none fits.
+  // Returns the fastest alternative; none where nothing fits.
   std::optional<Way> best(const train::StepBudget& budget);
-  // The fastest but for what best() may find when it looks at the epoch's own micro-batches.
+  // Returns the fastest alternative without the check of the epoch's actual micro-batches that
+  // best() makes.
   std::optional<Way> likely_best(const train::StepBudget& budget);
-  // With one tier for all layers, in the largest micro-batches that fit.
+  // Returns the fastest with one tier for all layers, with the largest micro-batches that fit.
   std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
-  // A step takes no less than that, whatever the budget. Of what is possible.
+  // Lower bound of the seconds of a step, for any budget. Requires is_possible().
   double least_seconds();
 
   struct Least {
-    // With the tier that takes it.
+    // The configuration with the tier of the minimum.
     train::RunConfig config;
     device::MemoryReport memory;
   };
-  // What takes least, whatever the budget of the device: in the smallest micro-batches. Nothing
-  // where no way is possible.
+  // Returns the minimum memory, regardless of the device's budget: with the smallest micro-batches.
+  // None where nothing is possible.
   std::optional<Least> least(int64_t host_bytes);
-  // No more than that, and known sooner. Of what is possible.
+  // Returns a lower bound of least() that is cheaper to compute. Requires is_possible().
   device::MemoryReport likely_least(int64_t host_bytes);
-  // Whether those are of one item each: gradients in bf16 are not summed over so many.
+  // Whether the smallest micro-batches have one item each: bf16 gradients may not be summed over
+  // that many.
   bool has_items_alone() const;
 
  private:
-  // Into limits_.
+  // Index into limits_.
   enum class LimitsIndex : size_t {};
-  // One point of the search: how large micro-batches are, and how far down the row of tiers.
+  // One point of the search: the size of micro-batches, and the position in the sequence of tiers.
   struct Candidate {
     LimitsIndex limits = {};
     int64_t row_step = 0;
@@ -109,13 +111,13 @@ class Search {
   const MicroBatchLimits& limits_at(LimitsIndex index) const {
     return limits_[static_cast<size_t>(index)];
   }
-  // Of the smallest micro-batches.
+  // Index of the smallest micro-batches.
   LimitsIndex last_limits() const { return LimitsIndex{limits_.size() - 1}; }
 
-  // Tiers of all layers in one row, from the one that keeps most: at step k * L + j the first j of
-  // L layers have tier k + 1, the others tier k. Memory falls along it, and time rises: what a tier
-  // saves costs more for each byte than what the one before it saves, so that mixing neighbours is
-  // as good as any mix.
+  // Tiers of all layers as one sequence, in descending order of memory kept: at step k * L + j the
+  // first j of L layers have tier k + 1, the others tier k. Memory decreases along it, and time
+  // increases: each tier costs more time per byte saved than the one before it, so that mixing
+  // neighbouring tiers is as good as any mix.
   nn::LayerTiers tiers_at(int64_t row_step) const;
   int64_t num_row_steps() const;
   std::vector<int64_t> marks_in_tier() const;
@@ -123,11 +125,11 @@ class Search {
   Candidate first_fitting(const Candidate& good, const train::StepBudget& budget);
 
   std::optional<Candidate> find_best(const train::StepBudget& budget);
-  // Whether the epoch's own micro-batches fit too: they are smaller than the largest that can be,
-  // and may yet lie less well, or be too many. What they take is remembered.
+  // Whether the epoch's actual micro-batches fit too: they are smaller than the largest possible
+  // one, but may fragment memory more, or be too many. Their memory is cached.
   bool is_confirmed(const Candidate& candidate, const train::StepBudget& budget);
-  // Of those with these limits, the one that takes least, and, where there is one, has room on the
-  // host.
+  // Returns the candidate with these limits that takes the least memory, preferably one that fits
+  // into host memory.
   Candidate least_with(LimitsIndex limits, int64_t host_bytes);
   bool fits(const Candidate& candidate, const train::StepBudget& budget);
   device::MemoryReport& memory_of(const Candidate& candidate);
@@ -135,14 +137,15 @@ class Search {
   double seconds_of(const Candidate& candidate) { return time_of_step(candidate).time.total_s(); }
   Way way_of(const Candidate& candidate);
   train::StepSettings settings_of(const Candidate& candidate) const;
-  // About as many as the largest step is cut into.
+  // Estimates the number of micro-batches of the largest step.
   int64_t num_pieces(const MicroBatchLimits& limits) const;
-  // From the largest on: for each number of micro-batches the least that has no more.
+  // Returns limits in descending order: for each number of micro-batches the smallest that needs no
+  // more.
   std::vector<MicroBatchLimits> limits_to_try() const;
-  // The least that max_frames can be for the step to have so many micro-batches at most.
+  // Returns the smallest max_frames for which the step has at most `pieces` micro-batches.
   int64_t least_frames(MicroBatchLimits limits, int64_t pieces) const;
   std::vector<data::Example> usual_micro_batch(int64_t micro_batches) const;
-  // Whether gradients may be summed over so many micro-batches.
+  // Whether gradients may be summed over this many micro-batches.
   bool may_sum(int64_t micro_batches) const;
 
   SearchRequest request_;
@@ -152,7 +155,7 @@ class Search {
   const PlannedEpoch& epoch_;
   train::BudgetFit::LargestStep largest_;
   int64_t most_items_;
-  // Of median length, its items from the longest on.
+  // The step of median length, with its items longest first.
   std::vector<data::Example> step_;
   double step_length_ = 0.0;
   int64_t step_frames_ = 0;

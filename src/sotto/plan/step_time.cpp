@@ -6,18 +6,18 @@ namespace sotto::plan {
 
 namespace {
 
-// What comes once in a step, however many micro-batches it has.
+// Whether a kernel runs once per step, regardless of the number of micro-batches.
 bool is_of_update(std::string_view kernel) {
   return kernel == "adamw" || kernel == "square_sum" || kernel.starts_with("state.");
 }
 
-// Of what the device computes in a micro-batch, forward is about a quarter where blocks are
-// computed again, which is where the link carries their inputs: out in forward, back in backward.
+// Fraction of a micro-batch's compute time that forward takes where blocks are recomputed, which is
+// where the link transfers their inputs: out in forward, back in backward.
 constexpr double kForwardShare = 0.25;
 
-// Of one micro-batch, or of the update.
+// Times of one micro-batch, or of the update.
 struct Part {
-  // On the device: what grows with the frames, and what calls take however short they are.
+  // Device time: work that grows with the frames, and overhead per call.
   double working_s = 0.0;
   double calling_s = 0.0;
   double to_host_s = 0.0;
@@ -57,7 +57,7 @@ StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& ra
                             std::max(0.0, count.alike * batch.to_device_s - (device_s - forward_s));
   time.launching_s = num_batches * static_cast<double>(batch.num_calls) * rates.launch_seconds;
   time.batches_s = std::max(device_s + for_link_s, time.launching_s);
-  // Both directions at once, beside the update itself.
+  // Both directions overlap with each other and with the update.
   const double update_s = update.working_s + update.calling_s;
   time.update_s = std::max({update_s, update.to_host_s, update.to_device_s});
   time.waiting_s = (time.batches_s - device_s) + (time.update_s - update_s);

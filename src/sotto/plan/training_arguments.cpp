@@ -60,7 +60,7 @@ TrainingArguments training_arguments(const train::RunConfig& config,
   json["max_steps"] = config.max_steps > 0 ? config.max_steps : -1;
   json["bf16"] = compute == train::Compute::kBf16;
   json["fp16"] = compute == train::Compute::kFp16;
-  // None leaves what the card does by default; false would switch it off.
+  // None keeps the card's default; false would disable it.
   json["tf32"] = compute == train::Compute::kTf32 ? nlohmann::ordered_json(true) : nullptr;
   json["gradient_checkpointing"] = training.checkpoints;
   if (training.checkpoints) json["gradient_checkpointing_kwargs"] = {{"use_reentrant", false}};

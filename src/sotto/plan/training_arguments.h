@@ -1,4 +1,4 @@
-// A run's configuration as the `TrainingArguments` of Hugging Face, for people who stay in Python.
+// A run's configuration as Hugging Face `TrainingArguments`, for users who train in Python.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace sotto::plan {
 
 struct TrainingArguments {
-  // What TrainingArguments(**json) takes.
+  // Arguments of TrainingArguments(**json).
   nlohmann::ordered_json json;
-  // Settings of the run that it has no argument for.
+  // Settings of the run without a corresponding argument.
   std::vector<std::string> notes;
 };
 

@@ -13,24 +13,24 @@ namespace {
 
 using models::Wav2Vec2Options;
 
-// Bytes that a block keeps for backward, for each value of the width of a token. In 16 bits:
+// Bytes that a block keeps for backward, per token and value of the width. In 16 bits:
 //   residuals before both norms, fp32                                   4 + 4
 //   inputs of the four projections of attention, cast one by one        6 + 2
 //   q, k, v, and attention's result as it comes                         6 + 2
 //   input of the first product, its result, what dropout leaves of it   2 + 8 + 8
 //   masks of the three dropouts                                         1 + 4 + 1
-// and about one more for what is not in blocks. In fp32 the norm's result serves q, k and v.
+// and about one more for tensors outside blocks. In fp32 the norm's result is shared by q, k and v.
 constexpr double kHalfBytes = 49.0;
 constexpr double kSingleBytes = 75.0;
-// Where blocks are checkpointed their fp32 inputs are kept.
+// Checkpointed blocks keep their fp32 inputs.
 constexpr double kCheckpointBytes = 4.0;
-// Of eager attention in fp32, for each score: the softmax, its dropout's mask and result.
+// Bytes per score of eager attention in fp32: the softmax, its dropout's mask and result.
 constexpr double kScoreBytes = 9.0;
-// SDPA copies the mask of padded frames for every block.
+// SDPA copies the padding mask for every block.
 constexpr double kMaskHalves = 0.75;
 
-// Of the first convolution of the feature encoder, for each value of its result, in passing: the
-// norm in fp32 takes most. With a norm over channels also the transposed copy.
+// Temporary bytes of the feature encoder's first convolution per value of its result: the fp32 norm
+// takes the most. With a norm over channels the transposed copy is added.
 struct FrontBytes {
   double half;
   double single;
@@ -46,7 +46,7 @@ const Wav2Vec2Options& known_network(const models::ModelOptions& model) {
                      .hint = "Choose one, such as --model wav2vec2-base."});
 }
 
-// Without padding inside the convolutions.
+// The convolutions have no padding.
 int64_t frames_of(const Wav2Vec2Options& network, double seconds) {
   auto length = static_cast<int64_t>(seconds * static_cast<double>(network.sample_rate));
   for (size_t i = 0; i < network.conv_kernels.size(); ++i)
@@ -64,7 +64,7 @@ double front_bytes(const Wav2Vec2Options& network, const PaddedTraining& trainin
   return values * (training.is_half ? bytes.half : bytes.single);
 }
 
-// What blocks keep for backward: of all of them, and of one.
+// Bytes that blocks keep for backward: all of them, and one.
 struct BlockBytes {
   double all = 0.0;
   double one = 0.0;
@@ -76,7 +76,7 @@ BlockBytes block_bytes(const Wav2Vec2Options& network, const PaddedTraining& tra
   const auto width = static_cast<double>(network.width),
              layers = static_cast<double>(network.layers);
   double one = tokens * width * (training.is_half ? kHalfBytes : kSingleBytes);
-  // Models with a norm over channels are given the mask of their padding.
+  // Models with a norm over channels receive the padding mask.
   if (network.conv_norm == nn::WaveNormKind::kLayer && !training.is_eager)
     one += tokens * frames * kMaskHalves * (training.is_half ? 2.0 : 4.0);
   if (training.is_eager) one += tokens * frames * static_cast<double>(network.heads) * kScoreBytes;
@@ -94,7 +94,7 @@ TransformersMemory estimate_transformers(const models::ModelOptions& model,
   const models::ModelProfile profile =
       models::profile_model(frozen, {.vocabulary = model.task().usual_vocabulary});
   const BlockBytes blocks = block_bytes(network, training);
-  // Autocast keeps its copies of the weights until the backward of their products.
+  // Autocast keeps its copies of weights until the backward of their products.
   const double copies = training.is_half && !training.checkpoints
                             ? 2.0 * static_cast<double>(profile.trainable)
                             : 0.0;
@@ -103,8 +103,8 @@ TransformersMemory estimate_transformers(const models::ModelOptions& model,
                             .gradients = 4 * profile.trainable,
                             .moments = (training.has_8bit_moments ? 2 : 8) * profile.trainable,
                             .micro_batch = std::llround(in_forward)};
-  // Gradients of the micro-batches before are there from the beginning; else they come as
-  // activations go.
+  // With accumulation, gradients of earlier micro-batches exist from the beginning; else they are
+  // allocated as activations are freed.
   const auto gradients = static_cast<double>(memory.gradients);
   const double moving = training.accumulation > 1 ? gradients + in_forward
                                                   : std::max(in_forward, gradients + blocks.one);
@@ -119,8 +119,8 @@ int64_t with_reserve(int64_t peak_bytes) {
 
 namespace {
 
-// Relative to a large micro-batch without checkpointing, which computes three parts where
-// checkpointing computes four; below so many utterances a GPU is not filled.
+// Speed relative to a large micro-batch without checkpointing, which computes three parts where
+// checkpointing computes four; fewer than kFull utterances do not fill a GPU.
 double relative_speed(const PaddedTraining& training) {
   constexpr double kFull = 16.0;
   const double filled = std::min(1.0, static_cast<double>(training.utterances) / kFull);
@@ -149,7 +149,7 @@ std::optional<TransformersChoice> choose_transformers(const models::ModelOptions
         break;
       }
     }
-    // Approximate moments only where exact ones do not fit.
+    // Approximate moments are used only where exact ones do not fit.
     if (best) return best;
   }
   return best;

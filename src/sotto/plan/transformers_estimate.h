@@ -1,6 +1,6 @@
-// What the same training would take with Hugging Face's Trainer: padded batches, autocast, its
-// optimizer. An estimate by counting what PyTorch keeps, held against measured rows
-// (bench/hf_memory.py); nothing of ours is decided by it.
+// Memory of the same training with Hugging Face's Trainer: padded batches, autocast, its optimizer.
+// An estimate that counts what PyTorch keeps, validated against measurements (bench/hf_memory.py);
+// no decision of ours depends on it.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace sotto::plan {
 
-// One way to train there.
+// One configuration of the Trainer.
 struct PaddedTraining {
-  // Utterances of a micro-batch, all padded to the same length.
+  // Utterances per micro-batch, all padded to the same length.
   int64_t utterances = 8;
   double seconds = 0.0;
   int64_t accumulation = 1;
-  // bf16 or fp16 by autocast; else fp32, or tf32, which takes as much.
+  // bf16 or fp16 by autocast; else fp32 or tf32, which take the same memory.
   bool is_half = true;
   bool checkpoints = false;
-  // adamw_bnb_8bit, or adamw_torch_fused.
+  // True: adamw_bnb_8bit; false: adamw_torch_fused.
   bool has_8bit_moments = false;
-  // attn_implementation "eager", or "sdpa".
+  // True: attn_implementation "eager"; false: "sdpa".
   bool is_eager = false;
 };
 
@@ -29,23 +29,23 @@ struct TransformersMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
   int64_t moments = 0;
-  // Of a micro-batch, at its worst moment: activations for backward and 16-bit copies of weights,
-  // or what the feature encoder takes in passing.
+  // Maximum of one micro-batch: activations for backward and 16-bit copies of weights, or
+  // temporaries of the feature encoder.
   int64_t micro_batch = 0;
-  // Most at any moment, as torch.cuda.max_memory_allocated() has it.
+  // Peak as reported by torch.cuda.max_memory_allocated().
   int64_t peak = 0;
 };
 
-// Throws ConfigError for a network that transformers does not have.
+// Throws ConfigError for a network that transformers does not support.
 TransformersMemory estimate_transformers(const models::ModelOptions& model,
                                          const PaddedTraining& training);
 
-// What the caching allocator reserves besides, and the driver: measured rows had 1.01 to 1.44 times
-// what was allocated, few of them above 1.25.
+// Adds what the caching allocator and the driver reserve: measurements were 1.01 to 1.44 times the
+// allocated bytes, few of them above 1.25.
 int64_t with_reserve(int64_t peak_bytes);
 
-// The fastest way in a budget, by what is known of such training: without checkpointing where the
-// micro-batch stays large enough. Nothing where none fits.
+// The fastest configuration within a budget, by a rule of thumb for such training: without
+// checkpointing where the micro-batch stays large enough. None where nothing fits.
 struct TransformersChoice {
   PaddedTraining training;
   TransformersMemory memory;

@@ -10,14 +10,14 @@ namespace sotto::plan {
 
 namespace {
 
-// Seconds of an utterance of train-clean-100 (28,538 of them, 100.6 hours): the smallest, the
-// largest and those between at equal shares.
+// Durations in seconds of utterances of train-clean-100 (28,538 of them, 100.6 hours): minimum,
+// maximum and equally spaced quantiles between them.
 constexpr std::array kSeconds = {1.41,  3.21,  4.25,  5.31,  6.45,  7.56,  8.62,  9.56,  10.39,
                                  11.07, 11.62, 12.06, 12.4,  12.68, 12.93, 13.15, 13.36, 13.53,
                                  13.69, 13.85, 13.99, 14.13, 14.27, 14.39, 14.52, 14.63, 14.74,
                                  14.84, 14.95, 15.06, 15.16, 15.27, 15.37, 15.48, 15.59, 15.7,
                                  15.81, 15.93, 16.09, 16.38, 24.52};
-// Characters of a transcript a second.
+// Characters of a transcript per second.
 constexpr double kCharactersASecond = 14.55;
 constexpr int kCount = 1'000;
 

@@ -1,4 +1,4 @@
-// Lengths to plan with where no data is named: those of LibriSpeech, or whole rows of text.
+// Lengths to plan with where no data is named: those of LibriSpeech, or full rows of text.
 #pragma once
 
 #include "sotto/data/batch/example_list.h"
@@ -7,13 +7,13 @@
 
 namespace sotto::plan {
 
-// Of all of LibriSpeech's train-clean-100.
+// Duration of all of LibriSpeech's train-clean-100.
 inline constexpr double kUsualSeconds = 100.59 * 3600.0;
 
-// Utterances of LibriSpeech's train-clean-100, a thousand that have its distribution.
+// Returns a thousand utterances with the length distribution of LibriSpeech's train-clean-100.
 data::ExampleList usual_data(const train::RunConfig& config);
 
-// Shapes to go with them.
+// Returns matching shapes.
 models::DataShape usual_shape(const train::RunConfig& config);
 
 }  // namespace sotto::plan

@@ -36,8 +36,8 @@ DecidedRun decide_open(const train::RunConfig& config, const OpenChoices& open,
   PlanRequest request = planned_device(config, opened).request(config, open, data.shape());
   const std::shared_ptr<data::Source> source = source_to_plan(request, data);
   Plan plan = Planner(request, *source).plan();
-  // What libraries take was allowed for, where it was never measured: where that was too little,
-  // there is less room.
+  // The memory of libraries was assumed where it had never been measured: if that was too little,
+  // less is available.
   const train::StepBudget taken =
       train::take_budget(plan.best.config, data.shape(), opened.device, opened.budget_bytes);
   if (taken.bytes < request.budget.bytes) {
@@ -55,7 +55,7 @@ DecidedRun decide_open(const train::RunConfig& config, const OpenChoices& open,
 std::string ladder_text(const train::RunConfig& config, const device::OpenedDevice& opened,
                         bool is_resumed) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
-  // All was decided; but another split of a step is found by itself.
+  // Everything is decided, except that the split of a step is found again.
   OpenChoices open = OpenChoices::none();
   open.max_frames = true;
   const PlanRequest request = planned_device(config, opened).request(config, open, data->shape());

@@ -1,5 +1,5 @@
-// What a configuration leaves open, decided for a device at hand: what every run, and every trial
-// of one, begins with.
+// Decides the open settings of a configuration for a local device: the first stage of every run and
+// trial.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace sotto::plan {
 
 struct DecidedRun {
   train::RunConfig config;
-  // Both are empty where nothing was open; the second is plan.yaml.
+  // Reasons, and the text of plan.yaml. Both are empty where nothing was open.
   std::vector<Reason> reasons = {};
   std::string plan_yaml = {};
 };
@@ -24,16 +24,16 @@ struct DecidedRun {
 DecidedRun decide_open(const train::RunConfig& config, const OpenChoices& open,
                        const device::OpenedDevice& opened, train::RunData& data);
 
-// The data that is planned with: without what a policy leaves out where it does not fit.
+// Returns the data to plan with: without items that a policy skips because they do not fit.
 std::shared_ptr<data::Source> source_to_plan(const PlanRequest& request, train::RunData& data);
 
-// Decides what a run does on the host, in the way's configuration, and tells how it is evaluated.
-// `length`: of an epoch, in seconds. `data` may be absent.
+// Decides host settings in the configuration of `way`, and explains how the run is evaluated.
+// `length`: seconds per epoch. `data` may be null.
 HostChoices choose_host_settings(Way& way, const PlanRequest& request, const data::Source& source,
                                  double length, const train::RunData* data);
 
-// What could be given up for memory, and what the run would need then, in lines: for one that ran
-// out of it. One that goes on keeps its result.
+// Describes, in lines, settings that save memory and what the run would need with them, for a run
+// that ran out of memory. For a resumed run only settings that keep its result are listed.
 std::string ladder_text(const train::RunConfig& config, const device::OpenedDevice& opened,
                         bool is_resumed);
 

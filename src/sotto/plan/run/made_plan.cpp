@@ -15,7 +15,7 @@ namespace sotto::plan {
 
 namespace {
 
-// "small data, 3.2 h"
+// Returns a text such as "3.2 h, small data".
 std::string hours_text(double seconds) {
   const double hours = seconds / 3600.0;
   return fmt::format("{:.1f} h, {} data", hours,
@@ -27,7 +27,7 @@ struct RunLength {
   std::string name;
 };
 
-// Epochs, or fewer updates where so many are named.
+// Returns all epochs, or fewer updates where max_steps is set.
 RunLength length_of_run(const train::RunConfig& config, double epoch_length,
                         int64_t steps_an_epoch) {
   const int64_t steps = train::total_steps(config, steps_an_epoch);

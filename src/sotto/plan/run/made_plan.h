@@ -1,4 +1,4 @@
-// A plan with all that it was made of, from the description of a run.
+// A plan with everything that it was made from, based on the description of a run.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace sotto::plan {
 
-// What a plan is for, beyond its request.
+// Facts about a plan beyond its request.
 struct PlanFacts {
   std::string device_name;
-  // Whether the card is not the one at hand: its rates are published ones.
+  // The card is not in this machine: its rates are published ones.
   bool is_elsewhere = false;
   int64_t budget_bytes = 0;
   int64_t constant_bytes = 0;
   std::string data_name;
-  // Of the whole run: seconds, or tokens; and in words: "10 epochs".
+  // Length of the whole run in seconds or tokens; and in words: "10 epochs".
   double run_length = 0.0;
   std::string run_name;
   const Task* task = &kTranscription;
-  // Of an hour on the device; 0: unknown.
+  // Price per hour on the device; 0: unknown.
   double price = 0.0;
   HostChoices host = {};
 };
@@ -31,12 +31,12 @@ struct PlanFacts {
 struct MadePlan {
   PlanFacts facts;
   PlanRequest request;
-  // What the planner refers to; the data is absent where none is named.
+  // Objects that the planner refers to; `data` is null where no data is named.
   std::shared_ptr<train::RunData> data;
   std::shared_ptr<data::Source> source;
   std::shared_ptr<Planner> planner;
   Plan plan;
-  // What numbered folders of plans without a name begin with.
+  // Prefix of numbered folders of plans without a name.
   std::string model_name;
 };
 

@@ -17,12 +17,12 @@ namespace sotto::plan {
 namespace {
 
 struct OtherKind {
-  // In small letters, anywhere in the name.
+  // Substring of the lower-case name.
   std::string_view mark;
   std::string_view title;
 };
 
-// Speech models that people ask for and that would not load once they were downloaded.
+// Popular speech models that would not load even if downloaded.
 constexpr std::array kOtherKinds = {
     OtherKind{"whisper", "Whisper"},     OtherKind{"hubert", "HuBERT"},
     OtherKind{"wavlm", "WavLM"},         OtherKind{"data2vec", "data2vec"},
@@ -31,7 +31,7 @@ constexpr std::array kOtherKinds = {
     OtherKind{"conformer", "Conformer"}, OtherKind{"moonshine", "Moonshine"},
     OtherKind{"seamless", "Seamless"},   OtherKind{"speecht5", "SpeechT5"}};
 
-// Whether it is an id of a model that was downloaded; what it is then stands in its folder.
+// Whether it is the id of a downloaded model; its folder then says what it is.
 bool is_cached(const std::string& name) {
   if (!is_hub_id(name)) return false;
   try {

@@ -1,4 +1,4 @@
-// What --model names: a preset, a folder of Hugging Face, or the id of one in the local cache.
+// Resolves --model: a preset, a Hugging Face folder, or the id of one in the local cache.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@ namespace sotto::plan {
 
 struct ModelChoice {
   models::ModelOptions options;
-  // Where its weights are; absent for a preset.
+  // Folder of its weights; absent for a preset.
   std::optional<std::filesystem::path> folder;
-  // How a step's loss is made of those of utterances, as its config.json says.
+  // Reduction of the losses of utterances to a step's loss, from its config.json.
   std::optional<models::Reduction> reduction = std::nullopt;
-  // What is otherwise here than there, each in one line.
+  // Differences from the original model, one line each.
   std::vector<std::string> notes;
 };
 

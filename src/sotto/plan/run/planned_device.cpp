@@ -17,7 +17,7 @@ bool is_at_hand(const std::string& device) {
   return device == "cpu" || device == "cuda" || device.starts_with("cuda:");
 }
 
-// The most that was measured in any arithmetic, which may be open; else what is allowed for.
+// Returns the maximum measured in any arithmetic, since it may be open; else an assumed value.
 int64_t known_constant(const device::RunDevice& device) {
   if (!device.target.is_cuda()) return 0;
   int64_t most = 0;
@@ -26,7 +26,7 @@ int64_t known_constant(const device::RunDevice& device) {
   return most > 0 ? most : device::KnownDevice::kLibraryAllowance;
 }
 
-// Of another machine: what is free here says nothing about a size that is named.
+// Host memory of another machine: free memory here is irrelevant to a size given in bytes.
 int64_t host_bytes_elsewhere(const train::RunConfig& config, const device::Target& target) {
   if (config.host_memory.kind == MemorySize::Kind::kBytes) return config.host_memory.bytes;
   return device::resolve_host_budget(config.host_memory, target, config.keeps_on_host());
@@ -51,7 +51,7 @@ PlannedDevice device_elsewhere(const train::RunConfig& config) {
 PlanRequest PlannedDevice::request(const train::RunConfig& config, const OpenChoices& open,
                                    const models::DataShape& shape) const {
   train::RunConfig there = config;
-  // What the card will be called where it is.
+  // The card's device name in its own machine.
   if (is_elsewhere) there.device = "cuda";
   return {.config = std::move(there),
           .open = open,

@@ -1,5 +1,5 @@
-// What a plan is made for: the device at hand, or a card of the table that is somewhere else, with
-// its budget and how fast it is.
+// The device of a plan: a local one, or a card of the table that is not in this machine, with its
+// budget and speed.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ namespace sotto::plan {
 
 struct PlannedDevice {
   device::Target target;
-  // Its rates are published ones, and what libraries take is allowed for.
+  // Not in this machine: rates are published ones, and the memory of libraries is assumed.
   bool is_elsewhere = false;
   train::NamedBudget budget;
-  // What libraries take of it.
+  // Part of the budget used by libraries.
   int64_t constant_bytes = 0;
   std::function<kernels::Rates(train::Compute)> rates;
 
-  // A plan for it. Throws Infeasible where libraries leave nothing of the budget.
+  // Makes a plan request for this device. Throws Infeasible where libraries leave nothing of the
+  // budget.
   PlanRequest request(const train::RunConfig& config, const OpenChoices& open,
                       const models::DataShape& shape) const;
 };
 
-// By config.device: cpu, cuda, cuda:N, or a name of the table. Throws ConfigError where there is
-// none such.
+// Selects by config.device: cpu, cuda, cuda:N, or a name of the table. Throws ConfigError where
+// there is no such device.
 PlannedDevice planned_device(const train::RunConfig& config);
 
-// A device that is open already.
+// Uses a device that is already open.
 PlannedDevice planned_device(const train::RunConfig& config, const device::OpenedDevice& opened);
 
 }  // namespace sotto::plan

@@ -1,4 +1,4 @@
-// A run that is tried, not done, with what its configuration leaves open decided as for the run.
+// A rehearsal of a run, with its open settings decided as for the run.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace sotto::plan {
 
-// `pretended_device`: a card whose memory and abilities are laid over the GPU; empty: none. Throws
-// as a run of this description would.
+// `pretended_device`: a card whose memory and capabilities are simulated on the GPU; empty: none.
+// Throws as a run of this description would.
 std::unique_ptr<train::Rehearsal> make_rehearsal(
     const RunDescription& run, const std::string& pretended_device, const train::Note& noted,
     const std::function<void(const std::vector<Reason>&)>& decided);

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPlanFile = "plan.yaml";
 
-// Where a run without a name goes: resumed, it is the newest run of its model; else a new folder.
+// Returns the folder of a run without a name: the latest run of its model if resumed; else a new
+// folder.
 fs::path numbered_folder(const std::string& model, bool resumes, const train::Note& noted) {
   const fs::path runs = train::kRunsFolder;
   if (resumes) {
@@ -42,7 +43,7 @@ fs::path folder_of(const TrainingRequest& request, const NamedConfig& named,
 
 }  // namespace
 
-// The folder is locked before anything in it is looked at.
+// Locks the folder before reading anything in it.
 PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents events)
     : events_(std::move(events)) {
   const NamedConfig named = name_config(request.run, events_.run.noted);
@@ -67,7 +68,7 @@ train::RunConfig PlannedTraining::decide(const train::RunConfig& config, train::
 }
 
 void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents events) {
-  // The run's folder is there when the plan is told.
+  // The run's folder exists when the plan is reported.
   events.planned = [this, show = events.planned](const train::RunPlan& plan) {
     const std::string text = std::exchange(plan_yaml_, {});
     if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
@@ -87,7 +88,7 @@ void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents even
   try {
     trainer_ = std::make_unique<train::Trainer>(std::move(request), std::move(events));
   } catch (const Infeasible&) {
-    // A plan that finds no way says itself what would help.
+    // A planner that finds nothing gives its own advice.
     if (!open_.any()) advise(read.config, checkpoint_.has_value());
     throw;
   }
@@ -102,7 +103,7 @@ train::RunSummary PlannedTraining::run() {
   }
 }
 
-// Whatever happens here, the reason of the run's end stays.
+// Errors here do not replace the reason why the run ended.
 void PlannedTraining::advise(const train::RunConfig& config, bool is_resumed) const {
   if (!events_.advised) return;
   try {

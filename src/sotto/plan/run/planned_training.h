@@ -1,6 +1,6 @@
-// A run inside its budget, from its description to its end: what `sotto train` and the library's
-// Training are. It finds the checkpoint to go on from, decides what is open, and says what would
-// help where memory does not suffice.
+// A run within its budget, from its description to its end: the implementation of `sotto train` and
+// of the library's Training. Finds the checkpoint to resume from, decides open settings, and
+// advises where memory does not suffice.
 #pragma once
 
 #include <filesystem>
@@ -20,35 +20,36 @@ namespace sotto::plan {
 
 struct TrainingRequest {
   RunDescription run;
-  // Where its files go; empty: runs/NAME, or a numbered folder of its model where it has no name.
+  // Folder of its files; empty: runs/NAME, or a numbered folder of its model where it has no name.
   std::filesystem::path folder = {};
-  // Goes on from the newest checkpoint.
+  // Resumes from the latest checkpoint.
   bool resumes = false;
-  // A card whose memory and abilities are laid over the GPU.
+  // A card whose memory and capabilities are simulated on the GPU.
   std::string pretended_device = {};
 };
 
 struct TrainingEvents {
   train::RunEvents run = {};
-  // What was decided, and why; not where nothing was open.
+  // Called with the decisions and their reasons; not called where nothing was open.
   std::function<void(const std::vector<Reason>&)> decided = {};
-  // What could be given up, in lines, before the error that ends a run for want of memory.
+  // Called with advice on saving memory, in lines, before the error that ends a run for lack of
+  // memory.
   std::function<void(const std::string&)> advised = {};
 };
 
 class PlannedTraining {
  public:
   // Reads configuration and data, plans, allocates. Throws ConfigError, DataError and Infeasible
-  // before anything was trained.
+  // before anything is trained.
   PlannedTraining(const TrainingRequest& request, TrainingEvents events);
-  // The run's events end up here.
+  // Not copyable: the run's events refer to this object.
   PlannedTraining(const PlannedTraining&) = delete;
   PlannedTraining& operator=(const PlannedTraining&) = delete;
 
   const std::filesystem::path& folder() const { return lock_->folder(); }
   train::Trainer& trainer() { return *trainer_; }
 
-  // As Trainer::run().
+  // Same as Trainer::run().
   train::RunSummary run();
 
  private:

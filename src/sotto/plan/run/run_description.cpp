@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where --init-from names a checkpoint and nothing names a network, it is the checkpoint's.
+// Uses the checkpoint's network where --init-from names a checkpoint and no network is given.
 void take_network(const std::string& init_from, train::RunConfig& config) {
   if (const std::optional<fs::path> found = train::find_checkpoint(init_from))
     config.model = train::read_checkpoint(*found).config.model;
 }
 
-// Whether a key is the planner's: not there, or `auto`, which is taken out.
+// Whether a key is left to the planner: absent, or `auto`, which is removed.
 bool take_open(ConfigNode* map, std::string_view key) {
   ConfigNode* const node = map == nullptr ? nullptr : map->find(key);
   if (node == nullptr) return true;
@@ -33,7 +33,7 @@ bool take_open(ConfigNode* map, std::string_view key) {
   return true;
 }
 
-// The tokenizer of a Hugging Face folder; empty where it has none.
+// Returns the tokenizer of a Hugging Face folder; empty where it has none.
 fs::path tokenizer_of(const fs::path& folder) {
   if (const std::optional<fs::path> found = data::Tokenizer::find(folder)) return *found;
   if (!fs::exists(folder / "tokenizer.json")) return {};
@@ -45,7 +45,7 @@ fs::path tokenizer_of(const fs::path& folder) {
 
 OpenChoices open_choices(ConfigNode& tree) {
   OpenChoices open;
-  // A part that is set by itself belongs to the arithmetic that it was set for.
+  // An individually set part belongs to the arithmetic that it was set for.
   open.numerics = take_open(&tree, "numerics") && tree.find("precision") == nullptr;
   open.state = take_open(tree.find("optimizer"), "state");
   open.tier = take_open(&tree, "tier");
@@ -62,8 +62,8 @@ bool is_same_budget(const train::RunConfig& a, const train::RunConfig& b) {
   return a.memory == b.memory && a.device == b.device;
 }
 
-// What the planner decides again where a run goes on: at another budget, or on another device, what
-// a configuration leaves open; not the numerics, which are the run's own.
+// Returns what the planner decides again for a resumed run: with another budget or device, the open
+// settings of a configuration; never the numerics, which stay those of the run.
 OpenChoices open_on_resume(const ReadConfig& read, const train::RunConfig& before,
                            bool has_configuration) {
   if (is_same_budget(before, read.config) || !has_configuration) return OpenChoices::none();
@@ -72,8 +72,8 @@ OpenChoices open_on_resume(const ReadConfig& read, const train::RunConfig& befor
   return open;
 }
 
-// What is named by an option and by --set too, or by another tool's name of it: one of them would
-// not count.
+// Throws for a setting given both by an option and by --set, or by another tool's name for it: one
+// of them would be ignored.
 void check_named_once(const RunDescription& run) {
   ConfigNode tree = load_overrides(run.settings);
   train::resolve_aliases(tree);
@@ -102,11 +102,11 @@ void check_named_once(const RunDescription& run) {
   }
 }
 
-// The configuration of a run that begins, but for what is named by itself.
+// Returns the configuration of a new run, without its separate options.
 train::RunConfig config_of_new_run(const RunDescription& run, const NamedConfig& named) {
   train::RunConfig config;
   if (named.model) {
-    // Its settings stand for the defaults of the configuration, whose own preset does not count.
+    // The model's settings replace the defaults; the configuration's own preset is ignored.
     config.model = named.model->options;
     if (named.model->reduction) config.reduction = *named.model->reduction;
   } else if (!run.init_from.empty() && run.config.empty()) {
@@ -169,7 +169,7 @@ ReadConfig read_config(const RunDescription& run, const NamedConfig& named,
     return read;
   }
   read.open = open_on_resume(read, *before, !run.config.empty());
-  // Limits of another budget are found anew, unless they are named again.
+  // Limits of another budget are found again, unless they are given explicitly.
   if (!is_same_budget(*before, config) && named.tree.find("max_frames") == nullptr)
     config.max_frames = 0;
   return read;

@@ -1,5 +1,5 @@
-// A run as a user describes it, on the command line or in a program, and the configuration that its
-// file, its settings and what is named by itself make together.
+// A run as described by a user, on the command line or in a program, and the configuration that
+// results from its file, its settings and its separate options.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace sotto::plan {
 
-// Nothing is named where a text is empty, or a number 0.
+// An empty string, or the number 0, means not given.
 struct RunDescription {
-  // A file, YAML or JSON, and what is laid over it: "optimizer.state=host".
+  // A YAML or JSON file, and settings that override it: "optimizer.state=host".
   std::string config = {};
   std::vector<std::string> settings = {};
-  // Each has an option of its own on the command line.
+  // Values with a command line option of their own.
   std::string model = {};
   std::string init_from = {};
   std::string train = {};
@@ -33,37 +33,37 @@ struct RunDescription {
   int64_t max_steps = 0;
 };
 
-// What the user named, not read yet: the file, with the settings laid over it.
+// The user's settings, not parsed yet: the file, overridden by the individual settings.
 struct NamedConfig {
   ConfigNode tree;
-  // What the user left to the planner: what is not named, or `auto`.
+  // Settings left to the planner: not given, or `auto`.
   OpenChoices open;
-  // What keys of other tools asked for.
+  // Requests made by keys of other tools.
   train::AliasedRequest request;
   std::optional<ModelChoice> model;
 };
 
 struct ReadConfig {
   train::RunConfig config;
-  // What the planner is to decide.
+  // Settings that the planner decides.
   OpenChoices open;
-  // The weights to begin with are those of the model that was named.
+  // The initial weights are those of the named model.
   bool inits_whole_model = false;
-  // What numbered folders of runs without a name begin with.
+  // Prefix of numbered folders of runs without a name.
   std::string model_name;
 };
 
-// Throws ConfigError and DataError; also where a setting is named twice. `noted` hears what is
-// otherwise here than in the model's own files.
+// Throws ConfigError and DataError, including where a setting is given twice. `noted` receives
+// differences from the model's own files.
 NamedConfig name_config(const RunDescription& run, const train::Note& noted = {});
 
-// The configuration of a run that begins; with a checkpoint, that of the run which it is of, where
-// what the user names again replaces what it had. Nothing is left to the planner then, but what a
-// configuration leaves open for another budget or device. Throws ConfigError.
+// Returns the configuration of a new run; with a checkpoint, that of its run, overridden by the
+// user's settings. The planner then decides nothing, except for settings that are open for another
+// budget or device. Throws ConfigError.
 ReadConfig read_config(const RunDescription& run, const NamedConfig& named,
                        const std::optional<std::filesystem::path>& checkpoint = {});
 
-// Throws ConfigError where nothing is named to train on.
+// Throws ConfigError where no training data is named.
 void check_has_data(const train::RunConfig& config);
 
 }  // namespace sotto::plan

@@ -31,7 +31,8 @@ using models::NamedTensor;
                    .hint = std::move(hint)});
 }
 
-// Which of its bytes stand for a tensor to be written, until its turn comes and they are made.
+// Entries of a tensor file whose bytes are computed when they are written. Until then each is
+// identified by the bytes of an existing tensor.
 class LazyEntries {
  public:
   using Make = std::function<std::vector<std::byte>()>;
@@ -78,7 +79,7 @@ class Average {
  private:
   const CheckpointWeights& newest() const { return *sources_.back(); }
 
-  // That a checkpoint is of the same network and vocabulary as the last.
+  // Throws where a checkpoint's network or vocabulary differs from the last one's.
   void check(const CheckpointWeights& source) const {
     const Checkpoint checkpoint = read_checkpoint(source.folder());
     if (checkpoint.tokenizer.fingerprint() != last_.tokenizer.fingerprint())
@@ -96,7 +97,7 @@ class Average {
              "checkpoints of one arithmetic", "Choose checkpoints of one run.");
   }
 
-  // Tensors without storage of the remainders that the checkpoints have, by parameter.
+  // Tensors without storage for the remainders in the checkpoints, by parameter.
   std::map<std::string, at::Tensor> remainders() const {
     std::map<std::string, at::Tensor> found;
     for (const nn::Parameter& parameter : model_->parameters().parameters()) {
@@ -134,7 +135,7 @@ class Average {
     return entries;
   }
 
-  // What bf16 leaves out of the means, by parameter; nothing with fp32.
+  // Remainders of the bf16 means, by parameter; empty for fp32.
   LazyEntries remainder() const {
     LazyEntries entries;
     for (const auto& [name, tensor] : remainders()) {
@@ -154,7 +155,7 @@ class Average {
   }
 
   Checkpoint last_;
-  // Without storage: it says how weights lie in parameters.
+  // Without storage: defines how weights map to parameters.
   std::unique_ptr<models::Model> model_;
   std::vector<std::unique_ptr<CheckpointWeights>> sources_;
   std::vector<NamedTensor> named_;

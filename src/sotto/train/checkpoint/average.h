@@ -1,4 +1,4 @@
-// The mean of the weights of several checkpoints, which is often better than any of them alone.
+// Averages the weights of several checkpoints. The average often performs better than any of them.
 #pragma once
 
 #include <filesystem>
@@ -6,14 +6,15 @@
 
 namespace sotto::train {
 
-// Writes a checkpoint whose weights are the means, taken in fp64, of those of `checkpoints`, with
-// what bf16 leaves out counted in; all else is that of the last of them. It has no moments: one
-// can evaluate, export and begin with it, but not go on from it. Holds one tensor at a time. Throws
-// DataError where a checkpoint is damaged, or they are not of one network and vocabulary.
+// Writes a checkpoint whose weights are the fp64 means of those of `checkpoints`, including the
+// remainders of bf16 weights; everything else comes from the last of them. It has no moments: it
+// can be evaluated, exported and used to initialise a run, but not resumed. Holds one tensor at a
+// time. Throws DataError where a checkpoint is damaged, or where networks or vocabularies differ.
 void average_checkpoints(const std::vector<std::filesystem::path>& checkpoints,
                          const std::filesystem::path& out);
 
-// The newest `count` checkpoints of a run, the newest last. Throws DataError where there are fewer.
+// Returns the latest `count` checkpoints of a run, oldest first. Throws DataError where there are
+// fewer.
 std::vector<std::filesystem::path> newest_checkpoints(const std::filesystem::path& run_folder,
                                                       int64_t count);
 

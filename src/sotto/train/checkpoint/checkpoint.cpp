@@ -35,13 +35,13 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// A folder's name taken apart: "step-12", "step-12.aside", "step-12.aside-2".
+// A parsed folder name: "step-12", "step-12.aside", "step-12.aside-2".
 struct StepName {
   int64_t step = 0;
   bool is_aside = false;
 };
 
-// Nothing where it is no name of a checkpoint.
+// Returns none where it is not the name of a checkpoint.
 std::optional<StepName> parse_name(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<StepName> parse_name(const fs::path& folder) {
   return rest == end || parsed.is_aside ? std::optional(parsed) : std::nullopt;
 }
 
-// Lists the checkpoints of a run, the newest last.
+// Lists the checkpoints of a run, oldest first.
 std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
   const fs::path folder = run_folder / kCheckpointsFolder;
   std::vector<std::pair<int64_t, fs::path>> found;
@@ -63,7 +63,7 @@ std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
     const std::optional<StepName> name = parse_name(entry->path());
     if (name && name->is_aside == is_aside) found.emplace_back(name->step, entry->path());
   }
-  // A run that begins has none. One whose checkpoints cannot be listed must not begin anew.
+  // A new run has none. A run whose checkpoints cannot be listed must not start from scratch.
   if (error && error != std::errc::no_such_file_or_directory)
     throw DataError({.attempted = fmt::format("listing the checkpoints in {}", folder.string()),
                      .found = error.message(),
@@ -83,8 +83,8 @@ bool is_same_folder(const fs::path& path, const std::optional<fs::path>& other) 
   return other && fs::equivalent(path, *other, ignored);
 }
 
-// Where a checkpoint is moved to: in place of one that was moved there before, but not in place of
-// one that is in use, nor of a whole one where this one is damaged.
+// Returns where a checkpoint is moved to: it may replace one moved there before, but not one in
+// use, nor an intact one if this one is damaged.
 fs::path aside_path(const fs::path& path, const std::optional<fs::path>& used) {
   std::string name = path.string() + std::string(kAside);
   std::error_code ignored;
@@ -129,7 +129,7 @@ nlohmann::json state_json(const RunState& state) {
   return json;
 }
 
-// Refuses numbers that no run writes: somebody has edited the file.
+// Throws for values that no run writes: the file was edited.
 void check_numbers(const RunState& state, const fs::path& path) {
   constexpr int64_t kMost = int64_t{1} << 40;
   constexpr int64_t kMostEntries = int64_t{1} << 31;
@@ -173,7 +173,7 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
                    .blank = json.at("blank"),
                    .feature_dim = json.at("feature_dim")};
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
-    // Older checkpoints count all steps.
+    // Checkpoints of earlier versions count all steps.
     if (json.contains("skipped_steps")) {
       json.at("skipped_steps").at("of_all").get_to(state.skipped.of_all);
       json.at("skipped_steps").at("of_layers").get_to(state.skipped.of_layers);
@@ -278,7 +278,7 @@ void load_weights(const fs::path& folder, models::Model& model) {
   if (fs::exists(weights_path(folder))) {
     models::load_tensors(weights_path(folder), model.named_weights());
   } else {
-    // An export may have them in several files.
+    // An export may have several weight files.
     models::import_tensors(WeightFolder::open(folder), model.named_weights(), {});
   }
 }
@@ -340,7 +340,7 @@ std::vector<fs::path> set_aside_beyond(const fs::path& run_folder, int64_t step,
 fs::path set_aside(const fs::path& path, const std::optional<fs::path>& used) {
   fs::path aside = aside_path(path, used);
   std::error_code failed;
-  fs::remove_all(aside, failed);  // of an earlier time
+  fs::remove_all(aside, failed);  // left by an earlier call
   fs::rename(path, aside, failed);
   if (failed)
     throw DataError({.attempted = fmt::format("setting {} aside", path.string()),

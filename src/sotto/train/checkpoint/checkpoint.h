@@ -1,5 +1,5 @@
-// A checkpoint: a folder with all that a run needs to go on to the bit, or a program to recognise
-// speech. It is there whole or not at all.
+// A checkpoint: a folder with everything needed to resume a run bit-exactly, or to recognise
+// speech. It is written atomically.
 //
 //   model.safetensors       weights by name; in Hugging Face's names where it has the network, with
 //                           the config.json and preprocessor_config.json that transformers reads
@@ -8,8 +8,8 @@
 //   config.yaml             the run's configuration
 //   vocab.json              the tokenizer, or tokenizer.model; with tokenizer_config.json where it
 //                           came with one
-//   state.json              where the run stands
-//   files.json              size and checksum of each of them
+//   state.json              the progress of the run
+//   files.json              size and checksum of each file
 #pragma once
 
 #include <cstdint>
@@ -30,42 +30,42 @@
 namespace sotto::train {
 
 inline constexpr int64_t kCheckpointFormatVersion = 1;
-// In a run's folder: its checkpoints, and beside them the best.
+// Subfolders of a run's folder: its checkpoints, and the best one.
 inline constexpr const char* kCheckpointsFolder = "checkpoints";
 inline constexpr const char* kBestFolder = "best";
 
-// Where a run stands between two steps.
+// Progress of a run between two steps.
 struct RunState {
-  // Updates done, and the next to do.
+  // Number of completed updates, and the position of the next step.
   int64_t step = 0;
   data::StepPosition next;
   MicroBatchLimits limits;
-  // The device that they were found for; empty in checkpoints of earlier versions.
+  // Name of the device for which the limits were found; empty in checkpoints of earlier versions.
   std::string device_name = {};
-  // Of the best evaluation so far, of what they are compared by.
+  // Metric of the best evaluation so far, and its step.
   double best_metric = std::numeric_limits<double>::infinity();
   int64_t best_step = 0;
-  // What losses of fp16 were multiplied by, and for how many steps.
+  // Scale of the loss (fp16), and the number of steps since it changed.
   double loss_scale = 1.0;
   int64_t steps_since_scale_change = 0;
-  // Which of those steps did not change all parameters.
+  // Number of steps that did not update all parameters.
   optim::SkippedSteps skipped = {};
-  // How evaluations went, for a rate that depends on it, and for an end that does.
+  // Evaluation history for learning rate reduction on a plateau and for early stopping.
   optim::Plateau plateau = {};
   EarlyStopping early_stopping = {};
-  // The evaluation that is due after the step has not been made.
+  // The evaluation due after the step has not run yet.
   bool owes_evaluation = false;
-  // Steps that the schedule of the rate is laid out for; 0 in checkpoints that do not say.
+  // Number of steps that the learning rate schedule covers; 0 in checkpoints that do not store it.
   int64_t schedule_steps = 0;
-  // With other training data it would not be the same run. Fingerprints of its lines, of the items
-  // that take part in their order, and of the files behind them; 0 or empty in checkpoints of
-  // earlier versions.
+  // Fingerprints of the training data, which must not change within a run: of its lines, of the
+  // selected items in order, and of the files they refer to; 0 or empty in checkpoints of earlier
+  // versions.
   uint64_t data_fingerprint = 0;
   uint64_t order_fingerprint = 0;
   std::vector<uint64_t> file_hashes = {};
-  // The longest utterance that took part, in seconds, where longer ones did not fit; else 0.
+  // Duration of the longest utterance used, in seconds, where longer ones did not fit; else 0.
   double longest_fitting_s = 0.0;
-  // Fingerprint of the lines that are evaluated on; 0 without evaluation.
+  // Fingerprint of the lines of the evaluation data; 0 without evaluation.
   uint64_t dev_fingerprint = 0;
   models::DataShape shape;
 };
@@ -74,17 +74,18 @@ struct Checkpoint {
   RunState state;
   RunConfig config;
   data::Tokenizer tokenizer;
-  // The config.json of the Hugging Face model that the run began with, whose other keys that of the
-  // checkpoint keeps; empty: none.
+  // The config.json of the Hugging Face model that the run started from; its additional keys are
+  // kept in the checkpoint's own. Empty where there is none.
   std::string model_config = {};
 };
 
-// Writes the folder; where the disk does not rename at once it is read back before one that it
-// replaces is removed. Throws DataError where it cannot; what was there before is then there still.
+// Writes the folder. On file systems without atomic rename the new folder is verified before the
+// one that it replaces is removed. Throws DataError on failure; the previous folder is then intact.
 void write_checkpoint(const std::filesystem::path& folder, const Learner& learner,
                       const Checkpoint& checkpoint);
 
-// The same with tensors from elsewhere: each writes a file and says what it wrote.
+// Writes a checkpoint with tensors from another source: each function writes one file and returns
+// its size and checksum.
 struct TensorWriters {
   std::function<FileSum(const std::filesystem::path&)> weights;
   std::function<FileSum(const std::filesystem::path&)> optimizer;
@@ -92,57 +93,57 @@ struct TensorWriters {
 void write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                       const TensorWriters& write);
 
-// The files of the network for transformers, where it has that network.
+// Writes the configuration files that transformers reads, where it supports the network.
 void write_model_config(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
-// All but the tensors. Throws DataError where a file is missing, broken, cut short or of a newer
-// format.
+// Reads everything except the tensors. Throws DataError where a file is missing, invalid, truncated
+// or of a newer format.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 
-// Whether a folder is a checkpoint, good or not.
+// Whether a folder is a checkpoint, intact or not.
 bool is_checkpoint(const std::filesystem::path& folder);
 
 enum class CheckpointPart {
   kAll,
-  // All but the optimizer's state: what recognises.
+  // Everything except the optimizer's state: enough for recognition.
   kNetwork
 };
 
-// Reads every file and compares it with what was written. Throws DataError, which names folder and
-// file, where one is missing, cut short or damaged.
+// Verifies the size and checksum of every file. Throws DataError, which names folder and file,
+// where one is missing, truncated or damaged.
 void check_checkpoint(const std::filesystem::path& folder, CheckpointPart part);
-// Whether all of it passes.
+// Whether check_checkpoint() succeeds for all files.
 bool is_whole_checkpoint(const std::filesystem::path& folder);
 
-// The weights of a checkpoint into a network of the same arithmetic (load_learner() converts).
-// Throws DataError with the differences where names, shapes or types are others; nothing is then
-// changed.
+// Loads the weights of a checkpoint into a network with the same numerics (load_learner()
+// converts). Throws DataError with the differences where names, shapes or types differ; the network
+// is then unchanged.
 void load_weights(const std::filesystem::path& folder, models::Model& model);
 
-// Where the tensors of a checkpoint lie.
+// Paths of the tensor files of a checkpoint.
 std::filesystem::path weights_path(const std::filesystem::path& folder);
 std::filesystem::path optimizer_path(const std::filesystem::path& folder);
-// The state of an optimizer under the names that it has there, and that of a parameter's remainder.
+// Optimizer state under its names in the checkpoint, and the name of a parameter's remainder.
 std::vector<models::NamedTensor> tensors_of(const optim::Optimizer& optimizer);
 std::string remainder_name(const std::string& parameter);
 
-// The checkpoints of a run, the newest last; and those that were set aside.
+// Lists the checkpoints of a run, and those that were set aside, oldest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_folder);
 std::vector<std::filesystem::path> list_set_aside(const std::filesystem::path& run_folder);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run_folder, int64_t step);
 
-// The folder itself where it is a checkpoint; of a run's folder the best, else the newest, else the
-// newest whole one that was set aside. Nothing where it is neither.
+// Returns the folder itself where it is a checkpoint; for a run's folder the best checkpoint, else
+// the latest, else the latest intact one that was set aside. None where the folder is neither.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
-// Gives a checkpoint another name, with `.aside` behind it, and returns that. `used`: a checkpoint
-// that keeps its name, because the run goes on from it. Throws DataError.
+// Renames a checkpoint by appending `.aside`, and returns the new path. `used`: a checkpoint that
+// keeps its name, because the run resumes from it. Throws DataError.
 std::filesystem::path set_aside(const std::filesystem::path& path,
                                 const std::optional<std::filesystem::path>& used = {});
-// Gives the checkpoints of a run that lie beyond a step another name, `step-N.aside`, and returns
-// those; also one of that very step that is not the one in use. A run that goes on from an older
-// one would otherwise be resumed from them, and keep them instead of its own. `used`: the
-// checkpoint that the run goes on from.
+// Renames the checkpoints of a run after a step to `step-N.aside`, and returns the new paths;
+// includes a checkpoint of that same step unless it is `used`. Otherwise a run resumed from an
+// older checkpoint would later resume from the newer ones, and keep them instead of its own.
+// `used`: the checkpoint that the run resumes from.
 std::vector<std::filesystem::path> set_aside_beyond(
     const std::filesystem::path& run_folder, int64_t step,
     const std::optional<std::filesystem::path>& used = {});

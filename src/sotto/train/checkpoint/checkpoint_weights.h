@@ -1,5 +1,5 @@
-// The weights of a checkpoint as fp32 numbers, whatever they are stored as: bf16 is put together
-// with the remainder that the optimizer's file has beside it. Only what is asked for is read.
+// The weights of a checkpoint as fp32 values, whatever their stored type: bf16 weights are combined
+// with the remainders from the optimizer's file. Only the requested tensors are read.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,19 @@ namespace sotto::train {
 
 class CheckpointWeights {
  public:
-  // Throws DataError where its files cannot be read.
+  // Throws DataError where the files cannot be read.
   explicit CheckpointWeights(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
   const SafetensorsFile& weights() const { return weights_; }
   const SafetensorsFile& optimizer() const { return optimizer_; }
 
-  // What bf16 leaves out of a weight; nothing where the file keeps nothing of it. The weight is one
-  // of a network with the parameters of `store`, and may be part of one of them.
+  // Returns the remainder of a bf16 weight; none where the file has none. The weight belongs to a
+  // network with the parameters of `store`, and may be a part of one of them.
   std::optional<TensorView> remainder_of(const models::NamedTensor& named,
                                          const nn::ParameterStore& store) const;
 
-  // In the order of memory. The weight must be there, in its shape.
+  // Returns the values in memory order. The weight must exist with its expected shape.
   std::vector<float> values_of(const models::NamedTensor& named,
                                const nn::ParameterStore& store) const;
 

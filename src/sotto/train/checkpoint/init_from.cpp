@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using models::NamedTensor;
 
-// Whose rows are entries of the vocabulary.
+// Tensors whose rows are vocabulary entries.
 constexpr std::array kOfVocabulary = {
     std::string_view("lm_head.weight"), std::string_view("lm_head.bias"),
     std::string_view("head.weight"), std::string_view("head.bias"),
@@ -31,8 +31,8 @@ bool has_another_vocabulary(const fs::path& folder, const data::Tokenizer& token
          data::Tokenizer::read(*file, tokenizer.rules()).fingerprint() != tokenizer.fingerprint();
 }
 
-// The weights that are asked for: without those of a vocabulary that is another one there, which
-// are noted.
+// Returns the weights to load: without those tied to the vocabulary where it differs, which are
+// noted.
 std::vector<NamedTensor> wanted_weights(const fs::path& folder, const data::Tokenizer& tokenizer,
                                         Learner& learner, std::vector<std::string>& notes) {
   std::vector<NamedTensor> wanted = models::with_remainders(
@@ -62,7 +62,7 @@ std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenize
     exact.emplace(folder);
   }
   models::ImportRules rules = models::hugging_face_rules(folder);
-  // Every name begins with nothing.
+  // The empty prefix matches every name.
   if (!from.is_whole_model) rules.may_lack = rules.may_leave = {""};
   std::vector<std::string> notes;
   const std::vector<NamedTensor> wanted = wanted_weights(folder, tokenizer, learner, notes);

@@ -1,4 +1,4 @@
-// The weights that a run begins with, taken from elsewhere: what matches is taken, what does not is
+// Initialises the weights of a run from another model: matching tensors are loaded, others are
 // listed.
 #pragma once
 
@@ -13,16 +13,16 @@
 namespace sotto::train {
 
 struct InitFrom {
-  // A checkpoint, a run (its best, else its newest), a folder of Hugging Face, or an id in its
-  // cache.
+  // A checkpoint, a run (its best checkpoint, else its latest), a Hugging Face folder, or an id in
+  // the local cache.
   std::filesystem::path source;
-  // It is the model itself: all of it must fit, but for its head.
+  // The source is the model itself: all tensors must match, except for the head.
   bool is_whole_model = false;
 };
 
-// Returns what was not taken, and why, each in one line for the user. Tensors of the vocabulary are
-// not taken where the source has another one. Throws DataError where there is nothing of that name,
-// where it is damaged, or where nothing of it fits; no weight is then changed.
+// Returns one line for the user per tensor that was not loaded, with the reason. Tensors tied to
+// the vocabulary are not loaded where the source has a different vocabulary. Throws DataError where
+// the source does not exist, is damaged, or has no matching tensor; no weight is then changed.
 std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenizer& tokenizer,
                                       Learner& learner);
 

@@ -23,7 +23,7 @@ struct NumberedFolder {
   fs::path path;
 };
 
-// The number of runs/MODEL-7; none for other names.
+// Returns 7 for runs/MODEL-7; none for other names.
 std::optional<int64_t> number_in(const std::string& name, const std::string& model) {
   if (!name.starts_with(model + "-")) return std::nullopt;
   const std::string_view digits = std::string_view(name).substr(model.size() + 1);
@@ -33,7 +33,7 @@ std::optional<int64_t> number_in(const std::string& name, const std::string& mod
   return is_number && number > 0 && digits[0] != '0' ? std::optional(number) : std::nullopt;
 }
 
-// The highest number first.
+// Lists the numbered folders, highest number first.
 std::vector<NumberedFolder> numbered_folders(const fs::path& runs, const std::string& model) {
   std::vector<NumberedFolder> found;
   std::error_code ignored;

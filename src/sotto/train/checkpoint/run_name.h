@@ -1,5 +1,5 @@
 // Folders of runs that the user did not name: runs/MODEL-1, runs/MODEL-2 and so on, so that no run
-// or plan lands in the folder of another.
+// or plan overwrites another.
 #pragma once
 
 #include <filesystem>
@@ -10,23 +10,24 @@ namespace sotto::train {
 
 inline constexpr const char* kRunsFolder = "runs";
 
-// Whether a folder holds what a run writes, finished or not.
+// Whether a folder contains files of a run, finished or not.
 bool holds_run(const std::filesystem::path& folder);
 
-// The folder after the highest number there is. An empty folder with the highest number is taken.
+// Returns the folder after the highest existing number. An empty folder with the highest number is
+// reused.
 std::filesystem::path next_run_folder(const std::filesystem::path& runs, const std::string& model);
 
-// The same for a plan, which may replace an earlier plan: the newest folder that holds nothing else
-// is taken again.
+// Returns the folder for a plan, which may replace an earlier plan: the latest folder is reused
+// where it contains nothing but a plan.
 std::filesystem::path next_plan_folder(const std::filesystem::path& runs, const std::string& model);
 
-// The run with the highest number that has a checkpoint; where none has one, the one with the
-// highest number; none where there is no run.
+// Returns the run with the highest number that has a checkpoint; where none has one, the run with
+// the highest number; none where there is no run.
 std::optional<std::filesystem::path> newest_run(const std::filesystem::path& runs,
                                                 const std::string& model);
 
-// The last part of a path or of a Hugging Face id, as the name of a run; "run" where it has none
-// that a configuration can hold.
+// Returns the last component of a path or Hugging Face id as the name of a run; "run" where that is
+// not valid in a configuration.
 std::string run_name_from(const std::filesystem::path& path);
 
 }  // namespace sotto::train

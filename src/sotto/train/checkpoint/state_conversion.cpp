@@ -23,10 +23,10 @@ namespace {
 using kernels::kMomentBlock;
 using models::NamedTensor;
 
-// What a weight is kept as.
+// Storage form of a weight.
 enum class Form { kFp32, kWith16, kWith8, kBf16Alone };
 
-// Of what fp32 has; bf16 with 16 bits more has all of it.
+// Number of fp32 bits that a form retains; bf16 with 16 more bits retains all of them.
 int bits_of(Form form) {
   switch (form) {
     case Form::kFp32:
@@ -59,7 +59,7 @@ Form form_there(const TensorView& weight, const std::optional<TensorView>& remai
   return remainder->type == TensorType::kUint8 ? Form::kWith8 : Form::kWith16;
 }
 
-// 8-bit codes as the numbers that they stand for.
+// Decodes 8-bit codes to the values they represent.
 std::vector<float> decoded(const TensorView& codes, const TensorView& scales,
                            const kernels::MomentMap& map) {
   std::vector<float> values(codes.bytes.size());
@@ -73,7 +73,7 @@ std::vector<float> decoded(const TensorView& codes, const TensorView& scales,
 
 constexpr const char* kOfRemainder = ".remainder";
 
-// Looks at everything first, and then does what it has noted.
+// Validates everything first, then applies the recorded changes.
 class Loading {
  public:
   Loading(const std::filesystem::path& folder, Learner& learner)
@@ -188,8 +188,8 @@ class Loading {
     }
   }
 
-  // Notes a difference where a tensor of the checkpoint is of none of these types: its bytes would
-  // be taken for something else, or read beyond their end.
+  // Records a difference where a tensor of the checkpoint has none of these types: its bytes would
+  // be misinterpreted, or read beyond their end.
   bool has_type(const std::string& name, const TensorView& view,
                 std::initializer_list<TensorType> types) {
     if (std::ranges::find(types, view.type) != types.end()) return true;
@@ -202,7 +202,7 @@ class Loading {
     return models::place_of(named, learner_.model->parameters());
   }
 
-  // The same of many tensors is one reason.
+  // The same reason is recorded once for many tensors.
   void lose(const std::string& what) { lost_.insert(what); }
 
   [[noreturn]] void refuse_loss() const {
@@ -218,7 +218,7 @@ class Loading {
 
   CheckpointWeights source_;
   Learner& learner_;
-  // Names of the optimizer's file that nobody asked for.
+  // Names in the optimizer's file that were not requested.
   std::set<std::string> rest_;
   std::vector<std::string> differences_;
   std::set<std::string> lost_;

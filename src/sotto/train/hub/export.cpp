@@ -35,12 +35,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCard = "README.md";
 constexpr const char* kVocabulary = "vocab.json";
-// What Hugging Face folders have besides a vocabulary.
+// Tokenizer files of Hugging Face folders other than the vocabulary.
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr std::array kTokenizerFiles = {kTokenizerConfig, "special_tokens_map.json",
                                         "added_tokens.json", "tokenizer.json"};
 
-// What an export is made of, whichever folder it comes from.
+// Input of an export, whichever folder it comes from.
 struct Source {
   models::ModelOptions options;
   models::DataShape shape;
@@ -72,7 +72,7 @@ Source open_hugging_face(const fs::path& folder) {
   return source;
 }
 
-// The configuration without the paths of the machine that it was used on.
+// Returns the configuration without paths of the machine that it was used on.
 RunConfig without_paths(RunConfig config) {
   config.init_from.clear();
   config.data.train.clear();
@@ -97,8 +97,8 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   }
 }
 
-// What transformers wants to know of a vocab.json besides its entries: its pipelines do not take a
-// folder without it.
+// Writes the settings that transformers needs in addition to a vocab.json: its pipelines reject a
+// folder without them.
 void write_tokenizer_config(const fs::path& folder) {
   const data::Vocabulary vocabulary = data::Vocabulary::read(folder / kVocabulary);
   write_text_synced(folder / kTokenizerConfig,
@@ -137,8 +137,8 @@ std::vector<std::string> push_words(const fs::path& folder, const std::string& r
   return {"hf", "upload", repository, folder.string(), "."};
 }
 
-// What an export left there, with nothing else beside it: another one may take its place, as when
-// the upload of the first had failed.
+// Whether the folder holds an earlier export and nothing else: a new one may replace it, for
+// instance after a failed upload.
 bool is_earlier_export(const fs::path& folder) {
   std::error_code failed;
   const fs::path card = folder / kCard;
@@ -184,7 +184,7 @@ std::vector<std::string> export_model(const ExportRequest& request) {
       !fs::exists(folder / kTokenizerConfig))
     write_tokenizer_config(folder);
   if (checkpoint) {
-    // As every checkpoint has it; the card, which people edit, comes later.
+    // Every checkpoint has this list; the card, which people edit, is excluded and written later.
     FileList list;
     list.add_rest(folder);
     list.write(folder);

@@ -1,5 +1,5 @@
-// A model as a folder for the Hugging Face Hub: weights, settings, tokenizer and card; and its
-// upload.
+// Exports a model as a folder for the Hugging Face Hub (weights, configuration, tokenizer and model
+// card), and uploads it.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 namespace sotto::train {
 
 struct ExportRequest {
-  // A checkpoint, a run (of which the best is taken), or a folder of Hugging Face.
+  // A checkpoint, a run (its best checkpoint), or a Hugging Face folder.
   std::filesystem::path folder;
   std::filesystem::path out;
-  // Of a file of weights.
+  // Maximum size of one weight file.
   int64_t max_shard_bytes = 5'000'000'000;
-  // For the card: where the model goes, org/name, and what only the user knows. Empty: not said.
+  // Fields of the model card: repository on the Hub as org/name, and facts only the user knows.
+  // Empty fields are omitted.
   std::string repository = {};
   std::vector<std::string> languages = {};
   std::string license = {};
 };
 
-// Writes the folder: there whole or not at all. Of a checkpoint it is one that `sotto eval` and
-// `transcribe` take, without the optimizer's state and without the paths of this machine; of
-// wav2vec2 one that transformers loads. Returns what the user should know, each in one line. Throws
-// DataError where the model cannot be read or the folder not be written, ConfigError where it is a
-// network that there is not here.
+// Writes the folder atomically. An exported checkpoint works with `sotto eval` and `transcribe`,
+// without optimizer state or paths of this machine; an exported wav2vec2 model loads in
+// transformers. Returns notes for the user, one line each. Throws DataError where the model cannot
+// be read or the folder cannot be written, ConfigError where the network is not supported.
 std::vector<std::string> export_model(const ExportRequest& request);
 
-// What to type to upload a folder.
+// Returns the command that uploads a folder.
 std::string push_line(const std::filesystem::path& folder, const std::string& repository);
 
-// Uploads a folder by Hugging Face's program `hf`; false where this machine does not have it.
-// Throws DataError with what it said where it fails.
+// Uploads a folder with Hugging Face's program `hf`; returns false where it is not installed.
+// Throws DataError with its output where it fails.
 bool push_folder(const std::filesystem::path& folder, const std::string& repository);
 
 }  // namespace sotto::train

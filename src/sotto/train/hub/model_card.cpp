@@ -14,7 +14,7 @@ namespace sotto::train {
 
 namespace {
 
-// Words that YAML could take for something else are in quotes; JSON's are YAML's.
+// Quotes words that YAML could misinterpret; JSON strings are valid YAML.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
                                    nlohmann::json::error_handler_t::replace);
@@ -28,7 +28,7 @@ bool loads_in_transformers(const ModelFacts& facts) {
   return facts.model.family().hugging_face.has_value();
 }
 
-// What a user names to load it.
+// Returns the name that a user passes to load the model.
 const std::string& source_of(const ModelFacts& facts) {
   return facts.repository.empty() ? facts.title : facts.repository;
 }
@@ -41,8 +41,8 @@ std::string percent(const decode::ErrorCounts& counts) {
   return fmt::format("{:.2f}", 100.0 * counts.rate());
 }
 
-// What the Hub shows beside the model: only of weights that were themselves evaluated, on something
-// that has a name.
+// Whether the Hub shows results beside the model: only where these very weights were evaluated, on
+// data that has a name.
 bool has_own_results(const ModelFacts& facts) {
   return facts.run && facts.run->evaluation && facts.run->evaluated_step == facts.run->step &&
          !facts.run->config.data.dev.empty();
@@ -171,7 +171,7 @@ std::string use(const ModelFacts& facts) {
   const std::string& folder = facts.title;
   if (!facts.repository.empty())
     lines += fmt::format("hf download {} --local-dir {}\n", facts.repository, folder);
-  // A Hugging Face folder recognises where it has a vocabulary.
+  // A Hugging Face folder can recognise where it has a vocabulary.
   const bool recognises = facts.is_checkpoint || facts.tokenizer == CardTokenizer::kCharacters;
   if (recognises && is_speech(facts)) {
     if (facts.feature_dim == 0)

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCheckpoints = "checkpoints";
 
-// That of RUN/best and of RUN/checkpoints/step-N; none of a checkpoint that lies elsewhere, where
-// the files around it may be those of another run.
+// Returns the run's folder for RUN/best and RUN/checkpoints/step-N; none for a checkpoint
+// elsewhere, where the files around it may belong to another run.
 std::optional<fs::path> find_run_folder(const fs::path& checkpoint) {
   const fs::path folder = fs::weakly_canonical(checkpoint);
   const fs::path parent = folder.parent_path();
@@ -30,8 +30,8 @@ std::optional<fs::path> find_run_folder(const fs::path& checkpoint) {
   return is_run ? std::optional(run) : std::nullopt;
 }
 
-// The lines of a kind by their steps, until that of the weights. A run that was killed and went on
-// has lines of steps twice, of which the later ones count.
+// Returns the lines of a kind by step, up to the step of the weights. A run that was killed and
+// resumed has lines for some steps twice; the later ones are used.
 std::map<int64_t, nlohmann::json> lines_of(const std::vector<nlohmann::json>& records,
                                            const char* kind, int64_t last_step) {
   std::map<int64_t, nlohmann::json> lines;
@@ -64,7 +64,7 @@ Evaluation evaluation_of(const nlohmann::json& line) {
   return evaluation;
 }
 
-// Of the first epoch, where all of its steps are there.
+// Returns the size of the first epoch, where the lines of all its steps exist.
 std::optional<EpochAmount> amount_of(const std::map<int64_t, nlohmann::json>& steps,
                                      const Checkpoint& checkpoint) {
   if (checkpoint.state.next.epoch == 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// What the files of a run say of one of its checkpoints: the facts of its card.
+// Collects the facts of a model card from the files of a run.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,9 @@
 
 namespace sotto::train {
 
-// `folder`: that of the checkpoint. The run's metrics.jsonl and memory.json are looked for above
-// it; what they do not say stays unknown. Throws DataError where they are there and cannot be read.
+// `folder`: the checkpoint's folder. The run's metrics.jsonl and memory.json are looked up in its
+// parents; facts missing from them stay unknown. Throws DataError where they exist but cannot be
+// read.
 RunFacts read_run_facts(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 
 }  // namespace sotto::train

@@ -52,7 +52,7 @@ void add_sentences(const Part& part, std::span<const float> losses,
   }
 }
 
-// The loss of each utterance of a micro-batch: the sum of its terms by their weights.
+// Returns the loss of each utterance of a micro-batch: the weighted sum of its terms.
 std::vector<float> losses_of(const Model& model, const models::Recognition& recognition) {
   const std::vector<models::LossTerm>& terms = model.outline().loss_terms;
   std::vector<float> sums;
@@ -66,7 +66,7 @@ std::vector<float> losses_of(const Model& model, const models::Recognition& reco
   return sums;
 }
 
-// The sum of losses; the mean is formed at the end.
+// Adds the sum of losses; the mean is computed at the end.
 void add_text(const Part& part, std::span<const float> losses, Evaluation& evaluation) {
   evaluation.loss = std::accumulate(losses.begin(), losses.end(), evaluation.loss);
   for (size_t i = 0; i < part.places.size(); ++i) {

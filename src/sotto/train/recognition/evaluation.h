@@ -1,4 +1,4 @@
-// How good a network is: word and character error rates over the utterances of a source, or the
+// Evaluates a network: word and character error rates over the utterances of a source, or the
 // perplexity of a text.
 #pragma once
 
@@ -21,19 +21,19 @@ namespace sotto::train {
 
 struct Evaluation {
   const Task* task = &kTranscription;
-  // Of speech.
+  // Error counts; speech only.
   decode::ErrorCounts words;
   decode::ErrorCounts characters;
-  // Of speech the mean over the utterances of the loss over its number of labels, as `ctc_mean` has
-  // it; of text the mean over the tokens.
+  // For speech the mean over utterances of the loss divided by the number of labels, as in
+  // `ctc_mean`; for text the mean over tokens.
   double loss = 0.0;
-  // Of text: those that have a target. 0 for speech.
+  // Number of tokens with a target; 0 for speech.
   int64_t num_tokens = 0;
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   double seconds = 0.0;
-  // Utterances that were left out, whether by their line in the manifest or when they were loaded,
-  // and the first of them with their reasons.
+  // Number of utterances skipped, because of their manifest line or on loading, and the first of
+  // them with their reasons.
   int64_t num_skipped = 0;
   std::vector<data::SkippedUtterance> skipped;
 
@@ -41,21 +41,21 @@ struct Evaluation {
     int64_t utterance = 0;
     std::string reference;
     std::string hypothesis;
-    // Empty where the manifest says nothing.
+    // Empty where the manifest has no value.
     std::string speaker;
     std::string lang;
     decode::ErrorCounts words;
     decode::ErrorCounts characters;
   };
-  // In the order of the manifest.
+  // Sentences in manifest order.
   std::vector<Sentence> sentences;
 
   double perplexity() const { return std::exp(loss); }
-  // The task's metric.
+  // The metric of the task.
   double metric() const { return task->is_text() ? perplexity() : words.rate(); }
 };
 
-// Of all sentences that have one text there, in the order of the texts.
+// Errors of all sentences with the same value of a field, sorted by that value.
 struct ErrorGroup {
   std::string name;
   int64_t num_utterances = 0;
@@ -65,7 +65,7 @@ struct ErrorGroup {
 std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
                                      std::string Evaluation::Sentence::* by);
 
-// Those with the most errors in words, and of equally many the most in characters, first.
+// Returns the sentences with the most word errors first; ties are ordered by character errors.
 std::vector<Evaluation::Sentence> worst_sentences(
     const std::vector<Evaluation::Sentence>& sentences, int64_t count);
 
@@ -75,12 +75,12 @@ struct EvaluationOptions {
   decode::DecodingOptions decoding = {};
   at::Device device = at::kCPU;
   int64_t loader_threads = 1;
-  // Called with the number of utterances done.
+  // Called with the number of utterances completed.
   std::function<void(int64_t)> progress = {};
 };
 
-// Recognises every utterance that takes part, or predicts every row of text, by the task of the
-// options. They travel to a GPU through `staging`.
+// Recognises every selected utterance, or predicts every row of text, as the task of the options
+// requires. Data is copied to a GPU through `staging`.
 Evaluation evaluate(models::Model& model, const data::Source& source,
                     const data::Tokenizer& tokenizer, device::StagingBuffer& staging,
                     const EvaluationOptions& options);

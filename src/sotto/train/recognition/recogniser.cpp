@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModelConfig = "config.json";
 
-// A Hugging Face folder, or one of the local cache; nothing where it is neither.
+// Returns a Hugging Face folder, possibly in the local cache; none where it is neither.
 std::optional<fs::path> find_foreign(const fs::path& model) {
   if (fs::exists(model / kModelConfig)) return model;
   if (!is_hub_id(model.string())) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<fs::path> find_foreign(const fs::path& model) {
   }
 }
 
-// The folder with the weights, which is there and good.
+// Returns the folder with the weights, verified.
 fs::path folder_of(const fs::path& model) {
   if (const std::optional<fs::path> found = find_checkpoint(model)) {
     check_checkpoint(*found, CheckpointPart::kNetwork);
@@ -58,7 +58,7 @@ fs::path folder_of(const fs::path& model) {
                    .hint = hint});
 }
 
-// What a checkpoint would say of a network that other programs trained.
+// Builds the equivalent of a checkpoint for a network trained by other programs.
 Checkpoint read_foreign(const fs::path& folder) {
   RunConfig config;
   config.model = models::read_hugging_face(folder).options;
@@ -83,20 +83,21 @@ Checkpoint read_model(const fs::path& folder) {
   return checkpoint;
 }
 
-// Samples of an example that count.
+// The range of samples of an example whose frames are kept.
 struct Window {
   int64_t kept_begin = 0;
   int64_t kept_end = 0;
-  // Of the frames whose middle lies in there, [frames, V] row after row.
+  // Logits of the frames whose middle is within the range, [frames, V] row-major.
   std::vector<float> logits = {};
 };
 
-// Samples of a duration that is not NaN; far more than any file has where it is infinite.
+// Returns the number of samples in a duration that is not NaN; clamped far above any file's length
+// where it is infinite.
 int64_t samples_in(double seconds, int64_t rate) {
   return std::llround(std::min(seconds * static_cast<double>(rate), 1e15));
 }
 
-// A file in windows that overlap, as examples. The last is as long as the others.
+// Cuts a file into overlapping windows as examples. The last is as long as the others.
 std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rate,
                                   const TranscribeOptions& options,
                                   std::vector<data::Example>& examples) {
@@ -118,7 +119,7 @@ std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rat
   return windows;
 }
 
-// logits [frames, V], of an example of so many samples.
+// logits [frames, V] of an example with num_samples samples.
 void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) {
   const double frames_a_sample =
       static_cast<double>(logits.size(0)) / static_cast<double>(num_samples);
@@ -131,8 +132,8 @@ void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) 
                        values + frame_at(window.kept_end) * width);
 }
 
-// A device without TF32 has the fp32 that it stands for. What training may keep on the host is none
-// of recognition's business.
+// Adapts a checkpoint to recognition: a device without TF32 uses fp32, which it approximates, and
+// host memory settings of training do not apply.
 Checkpoint for_recognition(Checkpoint checkpoint, const device::Target& target) {
   RunConfig& config = checkpoint.config;
   config.host_memory = {};
@@ -251,8 +252,8 @@ void Recogniser::check_has_audio_input() const {
            "`sotto eval` takes a manifest with features.");
 }
 
-// Each window must be long enough for the network, and so must what it adds to the one before it:
-// shorter steps would never end, or take a window for each sample.
+// Each window, and the part of it beyond the previous window, must be long enough for the network:
+// shorter advances would never end, or need a window per sample.
 void Recogniser::check_windows(const TranscribeOptions& options) const {
   const int64_t rate = checkpoint_.config.model.sample_rate();
   const int64_t shortest = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
@@ -261,7 +262,7 @@ void Recogniser::check_windows(const TranscribeOptions& options) const {
       samples_in(options.window_s, rate) - samples_in(options.overlap_s, rate) >= shortest)
     return;
   const double shortest_s = static_cast<double>(shortest) / static_cast<double>(rate);
-  // In whole milliseconds, rounded up, so that what is printed can be typed.
+  // In whole milliseconds, rounded up, so that the printed value can be used as is.
   const auto least_of = [&](double overlap_s) {
     return std::ceil(1000.0 * (overlap_s + shortest_s) - 1e-6) / 1000.0;
   };

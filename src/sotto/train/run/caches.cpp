@@ -14,7 +14,7 @@ namespace sotto::train {
 
 namespace {
 
-// RAM of this process; 0 where the system does not tell.
+// Resident memory of this process; 0 where the system does not report it.
 int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t total_pages = 0;

@@ -1,5 +1,5 @@
-// What a run holds beyond what it needs, given back in its middle. It is taken anew where it is
-// needed; no result changes.
+// Releases memory that a run holds but does not need, during the run. It is allocated again when
+// needed; results do not change.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace sotto::train {
 
 struct ReleasedCaches {
-  // Of the cache of decoded audio, and of host memory that is kept for the next micro-batch.
+  // Bytes of decoded audio, and of host memory retained for the next micro-batch.
   int64_t audio_bytes = 0;
   int64_t host_bytes = 0;
-  // RAM of the process before and after: what the C library held for libraries and for us went back
-  // to the system too.
+  // Resident memory of the process before and after; includes memory that the C library returned to
+  // the system.
   int64_t resident_before_bytes = 0;
   int64_t resident_after_bytes = 0;
 
@@ -23,13 +23,13 @@ struct ReleasedCaches {
   std::string to_string() const;
 };
 
-// `audio` may be absent; `afterwards` says whether it takes in again. Memory of the device is not
-// given back: all of it is the arena's, and what cuBLAS holds is counted as taken.
+// `audio` may be null; `afterwards`: whether it may be filled again. Device memory is not released:
+// all of it belongs to the arena, and what cuBLAS holds is accounted for.
 ReleasedCaches release_caches(data::AudioCache* audio, data::AudioCache::Afterwards afterwards,
                               Learner& learner);
 
-// Throws ConfigError where caches are to be given back after so many updates, and the run ends
-// before.
+// Throws ConfigError where caches are to be released after `every` updates, but the run ends
+// earlier.
 void check_release_interval(int64_t every, int64_t total_steps);
 
 }  // namespace sotto::train

@@ -14,7 +14,7 @@ namespace {
 using device::Category;
 using device::CategoryBytes;
 
-// The settings that decide how many bytes of a kind there are, as they were asked for.
+// Returns the requested settings that determine the bytes of a category.
 std::string settings_of(Category category, const RunConfig& config) {
   const Arithmetic arithmetic = config.arithmetic();
   switch (category) {
@@ -39,7 +39,7 @@ std::string settings_of_host(const RunConfig& config) {
                      name_of(config.optimizer.state, optim::kStatePlaces), config.tier.to_string());
 }
 
-// Whether what was measured differs by more than a share of what was planned.
+// Whether the measured bytes differ by more than a fraction of the planned ones.
 bool differs(int64_t planned, int64_t measured, double tolerance) {
   return static_cast<double>(std::abs(measured - planned)) >
          tolerance * static_cast<double>(planned);
@@ -53,12 +53,12 @@ bool differs(int64_t planned, int64_t measured, double tolerance) {
        .hint = "This is a fault of sotto's own; the run's memory.json has both sides of it."});
 }
 
-// Bytes by category at one moment of both runs.
+// Bytes by category at the same moment of both runs.
 struct Moment {
   const char* name;
   const CategoryBytes& planned;
   const CategoryBytes& measured;
-  // Of the planned bytes.
+  // Fraction of the planned bytes.
   double tolerance = 0.0;
 };
 

@@ -1,5 +1,4 @@
-// What a run writes down of itself as it goes: lines of metrics.jsonl, and the same numbers for
-// TensorBoard.
+// Metrics that a run records: lines of metrics.jsonl, and the same values for TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +17,16 @@ class Metrics {
  public:
   using Warning = std::function<void(const std::string&)>;
 
-  // Continues metrics.jsonl of the folder, of which lines of `first_step` and later ones are cut
-  // off: they are of steps that are run again. Begins an event file whose steps go on from there.
-  // Throws DataError where they cannot be written. Later a full disk costs lines and not the run:
-  // it is warned of once, and again only after it was not so in between.
+  // Continues metrics.jsonl of the folder; lines of `first_step` and later are removed, because
+  // those steps run again. Starts an event file whose steps continue from there. Throws DataError
+  // where they cannot be written. Later write failures, such as a full disk, lose lines but do not
+  // end the run: a warning is issued once, and again only after a write has succeeded in between.
   Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned);
 
-  // A line, and its numbers under names where it has any. A line with names is of a "step".
+  // Adds a line, and its values as named scalars. A line with scalars must have a "step".
   void add(const nlohmann::json& record, const std::vector<Scalar>& scalars = {});
 
-  // Returns when all that was added would survive a power failure, or that was warned of.
+  // Returns when everything added would survive a power failure, or after a warning.
   void sync();
 
  private:

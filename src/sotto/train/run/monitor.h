@@ -1,5 +1,5 @@
-// Watches a run: what a step took against what was planned, and how full the device is by all
-// processes. Numbers come in, what is to be said and done goes out.
+// Monitors a run: compares the memory of each step with the plan, and watches the device's total
+// memory use by all processes. Takes numbers, returns warnings and actions.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,33 @@ namespace sotto::train {
 
 class Monitor {
  public:
-  // Of what was planned: what a step may take beyond it in silence.
+  // Fraction of the planned bytes by which a step may exceed the plan without a warning.
   static constexpr double kPlanTolerance = 0.01;
-  // Of the device's memory, used by all processes: from here on it is said, and what can be given
-  // back is given back.
+  // Fractions of the device's memory, used by all processes, above which a warning is issued and
+  // caches are released.
   static constexpr double kWarnShare = 0.90;
   static constexpr double kReleaseShare = 0.95;
-  // The device is asked so often at most, so that short steps do not pay for it.
+  // Minimum interval between device readings, so that short steps are not slowed down.
   static constexpr double kSecondsBetweenReadings = 1.0;
 
-  // `planned_bytes`: the most that a step was planned to take.
+  // `planned_bytes`: the planned maximum of a step.
   Monitor(device::MemoryReading read_device, int64_t planned_bytes);
 
   struct Findings {
     std::vector<std::string> warnings;
-    // Use has reached kReleaseShare.
+    // Memory use has reached kReleaseShare.
     bool should_release = false;
   };
 
   struct Step {
     int64_t step = 0;
     int64_t peak_bytes = 0;
-    // Of a clock that only goes forward.
+    // Time of a monotonic clock.
     double time_s = 0.0;
   };
 
-  // After a step. What is found is said once, and again only after it was not so in between.
+  // Called after each step. Each finding is reported once, and again only after it was resolved in
+  // between.
   Findings check(const Step& step);
 
  private:
@@ -47,7 +48,7 @@ class Monitor {
   device::MemoryReading read_device_;
   int64_t planned_bytes_;
   double next_reading_s_;
-  // As the last look found it.
+  // State at the last reading.
   bool is_above_plan_ = false;
   bool is_nearly_full_ = false;
   bool is_full_ = false;

@@ -13,10 +13,11 @@ namespace sotto::train {
 
 namespace {
 
-// Of one item in a micro-batch: beyond it a batch says nothing of memory any more.
+// Maximum number of copies of one item in a micro-batch: larger batches give no further information
+// about memory.
 constexpr int64_t kMostCopies = 65'536;
 
-// The largest count, at least 0, that `fits` still allows: doubling, then halving the interval.
+// Returns the largest count, at least 0, for which `fits` is true: doubling, then bisection.
 template <class Fits>
 int64_t largest_fitting(Fits fits) {
   int64_t good = 0, bad = 1;

@@ -1,5 +1,5 @@
-// Real steps that prove the memory before a run: the worst of its first epoch, and the largest
-// batch, found by trying. Nothing is written, and nothing of it is kept.
+// Real steps that verify memory use before a run: the worst of its first epoch, and the largest
+// batch, found by trial. Nothing is written or kept.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ namespace sotto::train {
 
 class Rehearsal {
  public:
-  // As a run of this configuration would begin. Throws ConfigError and DataError as it would.
+  // Sets up as a run of this configuration would. Throws ConfigError and DataError as the run
+  // would.
   Rehearsal(RunConfig config, const device::RunDevice& device, int64_t budget_bytes);
   ~Rehearsal();
   Rehearsal(const Rehearsal&) = delete;
@@ -31,35 +32,35 @@ class Rehearsal {
   int64_t steps_an_epoch() const { return epoch_.num_steps(); }
 
   struct Step {
-    // In the first epoch, from 1.
+    // Number of the step in the first epoch, from 1.
     int64_t number = 0;
     int64_t num_utterances = 0;
     int64_t num_micro_batches = 0;
     double audio_seconds = 0.0;
     device::MemoryReport planned;
     device::MemoryReport measured;
-    // What the device shows for this process; 0 on the CPU.
+    // Memory that the device reports for this process; 0 on the CPU.
     int64_t shown_bytes = 0;
     double seconds = 0.0;
   };
 
-  // The steps whose micro-batches take most memory, the worst first.
+  // Runs the steps whose micro-batches take the most memory, worst first.
   std::vector<Step> run_worst(int64_t num_steps, const std::function<void(const Step&)>& on_step);
 
   struct Trial {
     int64_t count = 0;
     bool fits = false;
-    int64_t high_water = 0;  // where it fits
+    int64_t high_water = 0;  // valid where it fits
   };
   struct LargestBatch {
-    // The longest item of the data, so many times in one micro-batch.
+    // Largest number of copies of the data's longest item in one micro-batch.
     int64_t item_frames = 0;
     int64_t tried = 0;
     int64_t predicted = 0;
     std::vector<Trial> trials;
   };
 
-  // Doubles until memory runs out, then halves the interval; the prediction is of dry runs alone.
+  // Doubles until memory runs out, then bisects; the prediction uses dry runs alone.
   LargestBatch find_largest(const std::function<void(const Trial&)>& on_trial);
 
  private:

@@ -27,7 +27,7 @@ void note(const Note& noted, const std::string& text) {
   if (noted) noted(text);
 }
 
-// The last of the list that is whole.
+// Returns the last intact checkpoint of the list.
 std::optional<fs::path> newest_whole(const std::vector<fs::path>& all, const Note& noted) {
   for (auto path = all.rbegin(); path != all.rend(); ++path) {
     try {
@@ -40,30 +40,30 @@ std::optional<fs::path> newest_whole(const std::vector<fs::path>& all, const Not
   return std::nullopt;
 }
 
-// What becomes of a setting that is named again and differs.
+// What happens when a setting is given again with a different value.
 enum class Rule {
-  // It decides what is learned.
+  // It determines what is learned.
   kRefused,
-  // It decides how, or how long.
+  // It determines how, or for how long.
   kAllowed,
-  // The files that it names are compared, wherever they lie.
+  // The contents of the named files are compared, wherever they are stored.
   kContent
 };
 
 struct KeyRule {
-  // A key, or the beginning of several up to a dot.
+  // A key, or a prefix of several keys up to a dot.
   std::string_view key;
   Rule rule;
 };
 
-// What is not listed is refused.
+// Keys that are not listed are refused.
 constexpr std::array kRules = {
     KeyRule{"name", Rule::kAllowed},
     KeyRule{"memory", Rule::kAllowed},
     KeyRule{"host_memory", Rule::kAllowed},
     KeyRule{"device", Rule::kAllowed},
     KeyRule{"deterministic", Rule::kAllowed},
-    // Their state is converted where nothing of it is lost, else that is refused when it is loaded.
+    // State is converted where that is lossless; otherwise loading refuses it.
     KeyRule{"numerics", Rule::kAllowed},
     KeyRule{"precision.", Rule::kAllowed},
     KeyRule{"tier", Rule::kAllowed},
@@ -85,7 +85,7 @@ constexpr std::array kRules = {
     KeyRule{"data.loader_memory", Rule::kAllowed},
     KeyRule{"data.cache", Rule::kAllowed},
     KeyRule{"data.cache_size", Rule::kAllowed},
-    // What it learned from is compared when it is read; evaluations on something else are noted.
+    // Training data is compared when it is read; other evaluation data is noted.
     KeyRule{"data.train", Rule::kAllowed},
     KeyRule{"data.dev", Rule::kAllowed},
     KeyRule{"data.tokenizer", Rule::kContent},
@@ -98,7 +98,7 @@ Rule rule_of(std::string_view key) {
   return Rule::kRefused;
 }
 
-// As a user would write it: what YAML has in quotes, without them.
+// Removes YAML quotes: the value as a user would write it.
 std::string without_quotes(const std::string& value) {
   const bool is_quoted = value.size() > 2 && value.front() == '"' && value.back() == '"';
   return is_quoted ? value.substr(1, value.size() - 2) : value;
@@ -124,7 +124,7 @@ std::vector<Difference> differences(const RunConfig& before, const RunConfig& co
     found.push_back({.key = option.key,
                      .was = entry == was.end() ? "absent" : entry->second,
                      .is = option.value});
-    // Another preset changes all keys of the network: one says it.
+    // Another preset changes all keys of the network: report only the preset.
     if (option.key == "model.preset") break;
   }
   return found;
@@ -132,7 +132,8 @@ std::vector<Difference> differences(const RunConfig& before, const RunConfig& co
 
 bool is_refused(const Difference& difference, const Checkpoint& checkpoint,
                 const RunConfig& config) {
-  // Who resumes a run that met a broken file leaves it out; those that it had are the same.
+  // A run that stopped at a broken file may be resumed without it; the other utterances are the
+  // same.
   if (difference.key == "data.broken") return difference.is != "skip";
   switch (rule_of(difference.key)) {
     case Rule::kAllowed: return false;
@@ -145,7 +146,7 @@ bool is_refused(const Difference& difference, const Checkpoint& checkpoint,
   return true;
 }
 
-// One that may not be read is neither missing nor damaged.
+// A checkpoint without read permission is neither missing nor damaged.
 void check_readable(const fs::path& folder) {
   if (access(folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return;
   throw DataError({.attempted = fmt::format("looking into {}", folder.string()),
@@ -153,10 +154,11 @@ void check_readable(const fs::path& folder) {
                    .expected = "a checkpoint that this user may read"});
 }
 
-// What a folder holds of a run that was there before, each list with the newest last.
+// Checkpoints of an earlier run in a folder, each list oldest first.
 struct EarlierRun {
   std::vector<fs::path> checkpoints;
-  // To go on from where none of them can be used: the best one, then those that were set aside.
+  // Fallbacks where none of them can be used, in ascending preference: the best one, then those
+  // that were set aside.
   std::vector<fs::path> others;
 
   explicit EarlierRun(const fs::path& folder)
@@ -176,7 +178,7 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
   return !from_folder.empty() && *from_folder.begin() != "..";
 }
 
-// A run that goes on from somewhere else would take the place of the one that is there.
+// A run resumed from elsewhere would overwrite the run in this folder.
 void check_named(const fs::path& checkpoint, const fs::path& folder) {
   std::error_code ignored;
   if (!is_checkpoint(checkpoint) && fs::is_directory(checkpoint, ignored) &&
@@ -216,7 +218,7 @@ std::optional<fs::path> choose_checkpoint(const FolderLock& lock, const AliasedR
     check_named(*request.resume_from, lock.folder());
     return request.resume_from;
   }
-  // One that was being replaced may have its name back.
+  // A checkpoint that was being replaced may be restored to its name.
   if (request.resumes) clear_leftovers(lock.folder());
   const EarlierRun earlier(lock.folder());
   if (!request.resumes) {

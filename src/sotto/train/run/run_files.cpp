@@ -27,7 +27,7 @@ nlohmann::json to_json(const LimitsBasis& basis) {
 }  // namespace
 
 void clear_leftovers(const fs::path& folder) {
-  // On a disk that does not rename at once, what replaced another one may be there in part.
+  // Without atomic rename, a replacement may be incomplete.
   const auto check = [](const fs::path& path) { check_checkpoint(path, CheckpointPart::kAll); };
   remove_leftovers(folder, check);
   remove_leftovers(folder / kCheckpointsFolder, check);
@@ -60,7 +60,7 @@ nlohmann::json step_record(const StepReport& report) {
                            {"peak_bytes", report.peak_bytes},
                            {"reserved_bytes", report.reserved_bytes},
                            {"infeasible", report.result.infeasible}};
-  // The terms of a loss that has several.
+  // The terms of a loss with several terms.
   if (report.result.terms.size() > 1) {
     for (const NamedLoss& term : report.result.terms) record["losses"][term.name] = term.loss;
   }
@@ -177,7 +177,7 @@ void forget_learned_limits(const fs::path& folder) {
 MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& basis) {
   const fs::path path = folder / kLimitsFile;
   if (!fs::exists(path)) return {};
-  // Reading a pipe would wait for its writer.
+  // Reading a pipe would block until a writer opens it.
   const nlohmann::json json =
       nlohmann::json::parse(fs::is_regular_file(path) ? read_text_file(path) : std::string(),
                             nullptr, /*allow_exceptions=*/false);
@@ -187,7 +187,7 @@ MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& 
                      .expected = "what sotto writes there",
                      .hint = "Remove the file: limits are then learned again."});
   }
-  // Files of earlier versions do not say for what: it is learned again.
+  // Files of earlier versions do not store the basis: limits are learned again.
   if (json.value("learned_for", nlohmann::json()) != to_json(basis)) return {};
   return limits_from_json(json.at("limits"));
 }

@@ -1,9 +1,9 @@
-// The files of a run besides its checkpoints: what is written into runs/NAME, and in which form.
+// Files in the folder of a run, runs/NAME, other than its checkpoints, and their formats.
 //
 //   config.yaml     the configuration that was used
-//   metrics.jsonl   one line a step, an evaluation, a restart
-//   memory.json     the first step as it was planned and as it was measured
-//   limits.json     limits that were learned from running out of memory
+//   metrics.jsonl   one line per step, evaluation and restart
+//   memory.json     the first step as planned and as measured
+//   limits.json     limits learned from running out of memory
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@ struct StepReport;
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kConfigFile = "config.yaml";
 
-// Clears away what a killed process left in a run's folder: what it had not finished, and
-// checkpoints that it had not replaced yet. The caller holds the folder's lock.
+// Removes what a killed process left in a run's folder: unfinished files, and checkpoints that were
+// being replaced. The caller holds the folder's lock.
 void clear_leftovers(const std::filesystem::path& folder);
 // Throws DataError where the run could not write its files and checkpoints there.
 void check_run_folder(const std::filesystem::path& folder);
@@ -38,7 +38,7 @@ nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
 nlohmann::json restart_record(const Restart& restart);
 nlohmann::json release_record(int64_t step, const ReleasedCaches& released);
 
-// What TensorBoard shows of them, under the names that it has there.
+// Values for TensorBoard, under their names there.
 std::vector<Scalar> step_scalars(const StepReport& report);
 std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation);
 
@@ -47,12 +47,12 @@ nlohmann::json memory_json(const device::MemoryReport& report);
 void write_memory_file(const std::filesystem::path& folder, const device::MemoryReport& planned,
                        const device::MemoryReport& measured);
 
-// Written and synced at once, so that a run that is killed right after does not learn it again.
+// Writes the limits and syncs at once, so that a run killed right after does not learn them again.
 void write_learned_limits(const std::filesystem::path& folder, const MicroBatchLimits& limits,
                           const LimitsBasis& basis);
-// No limits where nothing was learned for that basis.
+// Returns unlimited limits where nothing was learned for that basis.
 MicroBatchLimits read_learned_limits(const std::filesystem::path& folder, const LimitsBasis& basis);
-// What an earlier run in the folder had learned.
+// Removes the limits that an earlier run in the folder learned.
 void forget_learned_limits(const std::filesystem::path& folder);
 
 }  // namespace sotto::train

@@ -19,7 +19,7 @@ namespace sotto::train {
 
 namespace {
 
-// `scale`: of the loss, where there is one.
+// `scale`: the loss scale, where there is one.
 std::string not_updated_text(const StepReport& report, double scale) {
   if (report.is_empty())
     return fmt::format("step {}: all of its utterances were skipped; the weights are unchanged",
@@ -64,7 +64,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   loss_scale_ = LossScale(config.arithmetic());
   if (checkpoint) {
     state_ = checkpoint->state;
-    // Of other numerics it says nothing of fp16.
+    // The scale applies only to the numerics that it was adjusted for.
     if (checkpoint->config.arithmetic().compute == config.arithmetic().compute)
       loss_scale_.restore(state_.loss_scale, state_.steps_since_scale_change);
   }
@@ -92,7 +92,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   plan_.first_step = state_.step + 1;
 }
 
-// Those of a checkpoint or of another model; else they are random, and there already.
+// Loads the weights of a checkpoint or of another model; else the random initial weights are kept.
 void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
   const RunConfig& config = request_.config;
   if (checkpoint) {
@@ -112,7 +112,7 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
                       data_->tokenizer(), *learner_))
       tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
   } else if (const std::string id = config.model.pretrained_id(); !id.empty()) {
-    // Who names the preset may expect its weights.
+    // A user who names the preset may expect its weights.
     tell(events_.warned,
          fmt::format("{} starts from random weights. For the pretrained model type: "
                      "hf download {} and then --model {}",
@@ -120,7 +120,8 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
   }
 }
 
-// What libraries take there is part of the budget, and is known before anything is fitted into it.
+// Memory of libraries on the device is part of the budget, and is measured before anything is
+// fitted into it.
 void Trainer::open_device(const models::DataShape& shape) {
   budget_ = take_budget(request_.config, shape, request_.device, request_.budget_bytes);
   plan_.constant_bytes = budget_.constant_bytes;
@@ -132,7 +133,7 @@ void Trainer::open_device(const models::DataShape& shape) {
 void Trainer::make_sources() {
   const RunConfig& config = request_.config;
   train_ = data_->make_train([&](const data::Source& source) {
-    // A run that goes on keeps what it learns from, as long as that fits.
+    // A resumed run keeps its training data, as long as it fits.
     const double fitting_s = BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(1));
     const double before_s = state_.longest_fitting_s;
     state_.longest_fitting_s = before_s > 0.0 && before_s <= fitting_s ? before_s : fitting_s;
@@ -154,8 +155,8 @@ void Trainer::make_sources() {
       train_->lengths());
 }
 
-// What the run learns from and is evaluated on, for checkpoints; of one that goes on it must be
-// what it was.
+// Records fingerprints of the training and evaluation data for checkpoints; for a resumed run the
+// training data must be unchanged.
 void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
   if (checkpoint) check_items(checkpoint->state, *train_);
   state_.order_fingerprint = order_fingerprint(*train_);
@@ -170,7 +171,7 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
   if (before == 0 || before == state_.dev_fingerprint) return;
   tell(events_.noted,
        "what is evaluated on has changed: evaluations before and after cannot be compared");
-  // What was best before says nothing of what comes; a rate that was cut down stays so.
+  // The earlier best metric is not comparable with later ones; a reduced rate stays reduced.
   state_.plateau = {.factor = state_.plateau.factor};
   state_.early_stopping = {};
 }
@@ -220,12 +221,12 @@ LimitsBasis Trainer::limits_basis() const {
   return basis_of(request_.config, request_.device.name);
 }
 
-// Those of the checkpoint, and what was learned since.
+// Returns the limits of the checkpoint, and those learned since.
 std::optional<EarlierLimits> Trainer::earlier_limits(
     const std::optional<Checkpoint>& checkpoint) const {
   if (!checkpoint) return std::nullopt;
   const LimitsBasis now = limits_basis();
-  // Earlier versions did not keep the device's name.
+  // Earlier versions did not store the device's name.
   const std::string& device = checkpoint->state.device_name;
   const LimitsBasis before = basis_of(checkpoint->config, device.empty() ? now.device : device);
   return EarlierLimits{
@@ -358,7 +359,7 @@ StepResult Trainer::run_with_retries(std::span<const data::Example> examples,
            }});
 }
 
-// The weights have changed: from here on the state is that behind the step, whatever fails next.
+// The weights have changed: from here on the state is that after the step, whatever fails next.
 void Trainer::commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
                           const StepResult& result) {
   if (!loaded.examples.empty()) loss_scale_.update(result.is_updated);
@@ -400,7 +401,7 @@ void Trainer::watch(const StepReport& report) {
   for (const std::string& warning : findings.warnings) tell(events_.warned, warning);
   const int64_t every = config.release_caches_every;
   if (findings.should_release) {
-    // Decoded audio that lies elsewhere than on the device would not help.
+    // Releasing decoded audio that is not in device memory would not help.
     const bool has_audio =
         config.data.cache == data::CacheKind::kMemory && !request_.device.target.is_cuda();
     give_back_caches(has_audio ? data_->audio_cache() : nullptr, Afterwards::kStaysEmpty);

@@ -1,4 +1,5 @@
-// A run from its beginning, or from a checkpoint, to its end: load a step, run it, evaluate, save.
+// Runs training from the beginning, or from a checkpoint, to the end: load a step, run it,
+// evaluate, save.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +35,23 @@
 
 namespace sotto::train {
 
-// What is known before the first step.
+// Facts known before the first step.
 struct RunPlan {
-  // What the run may take on its device; of that, what libraries take; the rest is the arena.
+  // Device memory that the run may use, and the part of it used by libraries; the rest is the
+  // arena.
   int64_t budget_bytes = 0;
   int64_t constant_bytes = 0;
   std::string device_name;
   Numerics numerics = Numerics::kFp32;
   Fit fit;
   int64_t num_parameters = 0;
-  // Utterances and how long they are; of text rows and their tokens.
+  // Number and duration of utterances; for text, number of rows and tokens.
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   int64_t num_tokens = 0;
   int64_t steps_an_epoch = 0;
   int64_t total_steps = 0;
-  // The first step of this process; above 1 after --resume.
+  // First step of this process; above 1 after --resume.
   int64_t first_step = 1;
   int64_t num_skipped = 0;
 };
@@ -58,28 +60,28 @@ struct StepReport {
   int64_t step = 0;  // from 1
   int64_t total_steps = 0;
   int64_t epoch = 0;
-  // The next one is of another epoch.
+  // The next step belongs to another epoch.
   bool ends_epoch = false;
   StepResult result = {};
   int64_t num_utterances = 0;
-  // 0 for text, of which the frames are tokens.
+  // 0 for text, whose frames are tokens.
   double audio_seconds = 0.0;
   double seconds = 0.0;
-  // Of the arena: alive behind the step, most in it, and the length that it reached.
+  // Arena bytes: alive after the step, the peak within it, and the extent that it reached.
   int64_t live_bytes = 0;
   int64_t peak_bytes = 0;
   int64_t reserved_bytes = 0;
 
-  // All of its utterances were left out: there is no loss.
+  // All utterances were skipped: there is no loss.
   bool is_empty() const { return num_utterances == 0; }
 };
 
-// What a run tells whoever watches it; each may be absent.
+// Callbacks of a run; each may be absent.
 struct RunEvents {
-  // While large data is indexed or encoded, before the plan.
+  // Called while large data is indexed or encoded, before the plan.
   PreparingProgress preparing = {};
   std::function<void(const RunPlan&)> planned = {};
-  // Before the first step of an epoch, from 0.
+  // Called before the first step of an epoch; epochs count from 0.
   std::function<void(int64_t epoch, const EpochAudit&)> audited = {};
   std::function<void(const MemoryComparison&)> compared = {};
   std::function<void(const StepReport&)> stepped = {};
@@ -87,14 +89,14 @@ struct RunEvents {
   std::function<void(int64_t step, const Evaluation&)> evaluated = {};
   std::function<void(const std::filesystem::path&)> saved = {};
   std::function<void(int64_t step, const ReleasedCaches&)> released = {};
-  // Something the user should know, in one line; and what is good to know.
+  // Warnings and notes for the user, one line each.
   std::function<void(const std::string&)> warned = {};
   std::function<void(const std::string&)> noted = {};
-  // Asked after every step: true saves and ends the run.
+  // Called after every step: true saves and ends the run.
   std::function<bool()> should_stop = {};
 };
 
-// Calls an event where there is somebody to hear it.
+// Calls an event where it is set.
 template <class Event, class... Arguments>
 void tell(const Event& event, const Arguments&... arguments) {
   if (event) event(arguments...);
@@ -106,25 +108,25 @@ struct RunRequest {
   std::filesystem::path folder;
   int64_t budget_bytes = 0;
   device::RunDevice device = {};
-  // The folder's lock; empty: the trainer takes it. Shared, because requests are copied.
+  // Lock of the folder; empty: the trainer takes it. Shared, because requests are copied.
   std::shared_ptr<const FolderLock> lock = {};
-  // A checkpoint to go on from: what choose_checkpoint() returned.
+  // Checkpoint to resume from: the result of choose_checkpoint().
   std::optional<std::filesystem::path> resume_from = {};
-  // config.init_from is the model itself, all of which must fit but its head.
+  // config.init_from is the model itself, which must match entirely except for its head.
   bool inits_whole_model = false;
-  // Decides what the configuration leaves open, once the data is known; empty: nothing is open.
+  // Decides automatic settings once the data is known; empty: there are none.
   std::function<RunConfig(const RunConfig&, RunData&)> decide = {};
-  // How full the device is; empty: as the machine says.
+  // Reads the device's memory use; empty: queries the machine.
   device::MemoryReading read_device = {};
 };
 
 struct RunSummary {
   int64_t steps = 0;
-  // Steps that this call trained.
+  // Number of steps trained by this call.
   int64_t num_steps = 0;
   double loss = 0.0;
   std::optional<Evaluation> last_evaluation;
-  // Of what evaluations are compared by.
+  // Best evaluation metric, and its step.
   double best_metric = 0.0;
   int64_t best_step = 0;
   int64_t peak_bytes = 0;
@@ -133,26 +135,26 @@ struct RunSummary {
   int64_t num_tokens = 0;
   double seconds = 0.0;
   bool was_stopped = false;
-  // By `early_stopping`.
+  // Ended by `early_stopping`.
   bool ended_early = false;
 };
 
 class Trainer {
  public:
   // Reads data and checkpoint, fits limits to the budget, allocates. Throws ConfigError and
-  // DataError before anything was trained.
+  // DataError before anything is trained.
   Trainer(RunRequest request, RunEvents events);
 
   const RunPlan& plan() const { return plan_; }
-  // With all that was decided.
+  // The configuration including automatic decisions.
   const RunConfig& config() const { return request_.config; }
-  // For tests that look inside.
+  // Accessors for tests.
   Learner& learner() { return *learner_; }
   device::Arena& arena() { return *arena_; }
 
-  // Trains to the end, or until should_stop; called again it goes on from there. Whatever ends it
-  // between two updates, what was trained is saved first: a step that ran out of memory for good, a
-  // file that cannot be read, an evaluation that fails.
+  // Trains to the end, or until should_stop; a further call continues from there. If training ends
+  // between two updates (a step that ran out of memory after all retries, an unreadable file, a
+  // failing evaluation), completed steps are saved first.
   RunSummary run();
 
  private:
@@ -173,7 +175,7 @@ class Trainer {
                    const StepResult& result);
   void compare_first_step(std::span<const data::Example> examples, const StepSettings& settings,
                           const device::MemoryReport& measured);
-  // `loss_scale`: that of the step.
+  // `loss_scale`: the scale used in the step.
   void finish_step(const StepReport& report, double loss_scale);
   void watch(const StepReport& report);
   using Afterwards = data::AudioCache::Afterwards;
@@ -193,7 +195,7 @@ class Trainer {
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;
   data::StepPosition following(const data::StepPosition& position) const;
-  // At the end of the run, every so many updates, or, for 0, at the end of an epoch.
+  // True at the end of the run, every `every` updates, or, for 0, at the end of an epoch.
   bool is_due(int64_t every) const;
   static double now_s();
   bool ends_early() const { return state_.early_stopping.is_over(request_.config.early_stopping); }
@@ -210,13 +212,13 @@ class Trainer {
   std::string model_config_;  // Checkpoint::model_config
   RunSummary summary_;
   LargestItem largest_item_;
-  // Others than those that the run had: what it had learned does not hold any more.
+  // The limits differ from the run's earlier ones: limits learned before no longer apply.
   bool has_new_limits_ = false;
   MicroBatchLimits evaluation_limits_;
-  StepBudget budget_;  // of the arena, and of the host
+  StepBudget budget_;  // of the arena and of the host
   LossScale loss_scale_;
   // The arena is shared, because tensors that outlive this object hold blocks of it. While the
-  // guard lives all tensors of the device lie in it.
+  // guard exists, all tensors of the device are allocated in it.
   std::shared_ptr<device::Arena> arena_;
   std::unique_ptr<device::ArenaGuard> guard_;
   std::unique_ptr<Learner> learner_;

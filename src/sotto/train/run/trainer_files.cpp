@@ -1,4 +1,4 @@
-// What a run writes into its folder as it goes: checkpoints, the best of them, learned limits.
+// Files that a run writes during training: checkpoints, the best of them, learned limits.
 #include <chrono>
 #include <exception>
 #include <limits>
@@ -20,7 +20,7 @@ double Trainer::now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Everything of the run's folder besides checkpoints, once in a process.
+// Writes the files of the run's folder other than checkpoints, once per process.
 void Trainer::open_folder() {
   clear_leftovers(request_.folder);
   write_config_file(request_.folder, request_.config);
@@ -34,7 +34,7 @@ void Trainer::open_folder() {
   metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
 }
 
-// What the user should know of the run's folder.
+// Warns about the contents of the run's folder.
 void Trainer::warn_of_folder() {
   for (const fs::path& path : set_aside_beyond(request_.folder, state_.step, request_.resume_from))
     tell(events_.warned, fmt::format("the run goes on from step {}: what lay beyond it is now {}",
@@ -47,7 +47,7 @@ void Trainer::warn_of_folder() {
                    request_.folder.string(), disk.name));
 }
 
-// Where it cannot be written, the best stays the one before, and the next evaluation tries again.
+// Where it cannot be written, the previous best is kept, and the next evaluation tries again.
 void Trainer::keep_as_best(double metric) {
   Checkpoint best = current_checkpoint();
   best.state.best_metric = metric;
@@ -59,8 +59,8 @@ void Trainer::keep_as_best(double metric) {
   });
 }
 
-// What best/ holds is the best, whatever the checkpoint says of it: the run may go on from an older
-// one, or somewhere else, and a write may have failed.
+// The contents of best/ take precedence over what the checkpoint records: the run may resume from
+// an older checkpoint, or from another folder, and a write may have failed.
 void Trainer::take_best_from_folder() {
   state_.best_metric = std::numeric_limits<double>::infinity();
   state_.best_step = 0;
@@ -77,7 +77,7 @@ void Trainer::take_best_from_folder() {
   });
 }
 
-// It was the best by something else than what is evaluated on now.
+// The best checkpoint was selected on evaluation data that has changed.
 void Trainer::set_best_aside() {
   const fs::path folder = request_.folder / kBestFolder;
   const fs::path aside = set_aside(folder, request_.resume_from);
@@ -112,9 +112,9 @@ void Trainer::write_current() {
   tell(events_.saved, path);
 }
 
-// Whatever ended the run: what this process trained is saved, unless an update was cut short. Older
-// checkpoints stay, because the failure may be in this one too. What fails here hides nothing of
-// what failed before.
+// Saves the steps trained by this process, however the run ended, unless an update was interrupted.
+// Older checkpoints are kept, because this one may be affected by the failure. Errors here do not
+// hide the original one.
 void Trainer::save_after_failure() {
   const bool has_trained = state_.step >= plan_.first_step && state_.step != last_saved_step_;
   if (!has_trained || !learner_->is_whole) return;
@@ -126,8 +126,8 @@ void Trainer::save_after_failure() {
   }
 }
 
-// In the middle of a run a file that cannot be written does not end it: the next time there may be
-// room, or permission. `what` becomes of it, for the user.
+// A file that cannot be written does not end a run in progress: space or permission may be
+// available next time. `what`: the consequence, for the user.
 void Trainer::warn_where_unwritten(const char* what, const std::function<void()>& write) {
   try {
     write();

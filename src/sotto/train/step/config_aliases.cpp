@@ -20,7 +20,7 @@ namespace sotto::train {
 
 namespace {
 
-// Where a value goes that needs no change.
+// A key whose value is moved unchanged.
 struct Renamed {
   std::string_view key;
   std::string_view ours;
@@ -36,10 +36,11 @@ constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_b
                                  Renamed{"save_total_limit", "keep_checkpoints"},
                                  Renamed{"max_samples", "data.max_samples"}};
 
-// Of what is free: less is a budget to name in bytes, more leaves others nothing.
+// Fractions of free memory: a smaller budget should be given in bytes, a larger one leaves nothing
+// for others.
 constexpr double kLeastMargin = 0.70, kMostMargin = 0.95;
 
-// The tree, and the ways to move things in it.
+// The configuration tree, and operations that move keys in it.
 class Aliases {
  public:
   explicit Aliases(ConfigNode& root) : root_(root) {}
@@ -67,7 +68,7 @@ class Aliases {
   }
 
  private:
-  // Out of the tree; none where it is not there.
+  // Removes and returns a key; none where it is absent.
   std::optional<ConfigNode> take(std::string_view key) {
     if (root_.kind != ConfigNode::Kind::kMap) return std::nullopt;
     const auto found = std::ranges::find(root_.children, key, &ConfigNode::key);
@@ -92,7 +93,7 @@ class Aliases {
     return text == "true";
   }
 
-  // A whole number, which other tools also write as 3.0.
+  // Parses a whole number, which other tools also write as 3.0.
   static int64_t whole(const ConfigNode& node, int64_t least) {
     const double value = number(node);
     const bool is_whole = std::abs(value) < 1e15 && std::floor(value) == value;
@@ -102,7 +103,7 @@ class Aliases {
     return static_cast<int64_t>(value);
   }
 
-  // Not a number where it is none.
+  // Returns NaN where it is not a number.
   static double number(const ConfigNode& node) {
     const std::string& text = scalar(node, "a number");
     double value = 0.0;
@@ -111,7 +112,7 @@ class Aliases {
     return is_number ? value : std::numeric_limits<double>::quiet_NaN();
   }
 
-  // Under our key, made where its groups are not there yet.
+  // Stores a node under our key, and creates its groups where they are missing.
   void put(std::string_view ours, ConfigNode node) {
     ConfigNode* map = &root_;
     std::string_view path = ours;
@@ -175,7 +176,7 @@ class Aliases {
       put_text("epochs", *node, fmt::format("{}", whole(*node, 1)));
     if (ConfigNode* node = root_.find("max_steps"); node != nullptr && node->text == "-1")
       node->text = "0";
-    // Of torch 0 is a loader in the main thread; ours always has one of its own.
+    // In torch 0 means loading in the main thread; our loader always has a thread.
     if (const std::optional<ConfigNode> node = take("dataloader_num_workers"))
       put_text("data.loader_threads", *node,
                fmt::format("{}", std::max<int64_t>(1, whole(*node, 0))));

@@ -1,5 +1,5 @@
-// Keys that people know from other tools, turned into ours before a configuration is read: what is
-// written back has our keys alone.
+// Translates configuration keys of other tools into ours before a configuration is read.
+// Configurations are written back with our keys only.
 //
 //   per_device_train_batch_size: 4      micro_batch: 4
 //   gradient_accumulation_steps: 8      effective_batch: 32
@@ -28,15 +28,15 @@
 
 namespace sotto::train {
 
-// What such keys say that is no setting of a run.
+// Requests made by such keys that are not settings of a run.
 struct AliasedRequest {
-  // From the newest checkpoint of the run's folder.
+  // Resume from the latest checkpoint in the run's folder.
   bool resumes = false;
   std::optional<std::filesystem::path> resume_from;
 };
 
-// Throws ConfigError, with the place, for a value that the key does not have where it comes from,
-// and where our own key stands there too.
+// Throws ConfigError, with the location, for a value that the key does not accept in its original
+// tool, and where our own key is also present.
 AliasedRequest resolve_aliases(ConfigNode& root);
 
 }  // namespace sotto::train

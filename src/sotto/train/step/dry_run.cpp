@@ -67,7 +67,7 @@ device::MemoryReport DryRun::observe(const std::function<void()>& action) {
   const ArenaGuard guard(at::kMeta, arena_);
   const TargetScope scope(target_);
   arena_->reset_peak();
-  // What earlier steps took on the host is theirs.
+  // Host memory of earlier steps is not part of this one.
   if (learner_) {
     learner_->release_caches();
     learner_->host.reset_peak();

@@ -1,5 +1,5 @@
-// The training step on tensors without storage, through an arena over nothing: how much memory it
-// takes, by category and to the byte. The only memory model there is.
+// The training step on tensors without storage, in an arena without memory: reports how much memory
+// it takes, by category and exact to the byte. It is the only memory model.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace sotto::train {
 
 class DryRun {
  public:
-  // A run without storage: the network and the optimizer, or the network alone.
+  // What is set up: the network and the optimizer, or the network alone.
   enum class Purpose { kTraining, kRecognition };
 
-  // `target`: what the tensors stand for.
+  // `target`: the device that is simulated.
   DryRun(const RunConfig& config, const models::DataShape& shape, Purpose purpose,
          const device::Target& target = {});
   ~DryRun();
@@ -28,23 +28,23 @@ class DryRun {
 
   const models::Model& model() const { return *model_; }
   const Task& task() const { return task_; }
-  // Of large matrices.
+  // Type of the gradients of large matrices.
   at::ScalarType gradient_type() const { return gradient_type_; }
 
-  // What one step takes, all of its micro-batches one after the other; values of examples are not
-  // read.
+  // Reports the memory of one step, with its micro-batches run in sequence; values of examples are
+  // not read.
   device::MemoryReport run_step(std::span<const data::Example> examples,
                                 const StepSettings& settings);
 
-  // What one micro-batch takes as a step of its own, with all of its layers.
+  // Reports the memory of one micro-batch run as a step of its own, with no layers dropped.
   device::MemoryReport run_micro_batch(std::span<const data::Example> examples,
                                        const nn::LayerTiers& tier);
 
-  // As run_step(), with the timeline of it.
+  // Like run_step(), but records the timeline.
   device::MemoryReport trace_step(std::span<const data::Example> examples,
                                   const StepSettings& settings);
 
-  // What recognising these examples in one micro-batch takes.
+  // Reports the memory of recognising these examples in one micro-batch.
   device::MemoryReport recognise(std::span<const data::Example> examples);
 
  private:
@@ -55,9 +55,9 @@ class DryRun {
   at::ScalarType gradient_type_;
   // Shared, because tensors that outlive this object hold blocks of it.
   std::shared_ptr<device::Arena> arena_;
-  std::unique_ptr<Learner> learner_;           // of kTraining
-  std::unique_ptr<models::Model> recogniser_;  // of kRecognition
-  models::Model* model_ = nullptr;             // of either
+  std::unique_ptr<Learner> learner_;           // set for kTraining
+  std::unique_ptr<models::Model> recogniser_;  // set for kRecognition
+  models::Model* model_ = nullptr;             // the model of either
 };
 
 }  // namespace sotto::train

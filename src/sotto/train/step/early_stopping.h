@@ -1,4 +1,4 @@
-// When a run ends before its last step because evaluations get no better.
+// Ends a run before its last step when evaluations stop improving.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,21 @@
 namespace sotto::train {
 
 struct EarlyStoppingOptions {
-  // Evaluations in a row that may be no better than the best; 0: the run goes to its end.
+  // Number of consecutive evaluations without improvement that are allowed; 0 disables early
+  // stopping.
   int64_t patience = 0;
-  // How much lower the metric must be to count as better.
+  // Decrease of the metric that counts as an improvement.
   double difference = 0.0;
 };
 
-// What it remembers: plain numbers, for a checkpoint.
+// State of early stopping; plain numbers, stored in checkpoints.
 struct EarlyStopping {
-  // The metric of the last evaluation that was better by the difference; less is better.
+  // Metric of the last evaluation that improved by the difference; lower is better.
   double best = std::numeric_limits<double>::infinity();
-  // Evaluations since.
+  // Evaluations since then.
   int64_t num_worse = 0;
 
-  // After an evaluation. A metric that is no number is no better.
+  // Called after an evaluation. A metric that is NaN is no improvement.
   void update(const EarlyStoppingOptions& options, double metric) {
     const bool is_better = metric < best - options.difference;
     num_worse = is_better ? 0 : num_worse + 1;

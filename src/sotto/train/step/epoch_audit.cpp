@@ -13,7 +13,7 @@ namespace {
 
 using data::Example;
 
-// Micro-batches of an epoch that are dry-run, the largest by frames and the largest by labels: all
+// Number of micro-batches of an epoch that are dry-run per measure (frames, labels and so on): all
 // of them in a small corpus.
 constexpr size_t kAudited = 64;
 
@@ -56,7 +56,7 @@ std::vector<int64_t> EpochAuditor::worst_steps(const data::EpochOrder& epoch,
   for (const Candidate& candidate :
        largest_of(candidates_of(epoch, settings.limits), count, /*is_one_a_step=*/true))
     candidates.insert(candidate.step);
-  std::vector<std::pair<int64_t, int64_t>> steps;  // by what they take
+  std::vector<std::pair<int64_t, int64_t>> steps;  // with their peak bytes
   for (const int64_t step : candidates) {
     std::vector<Example> examples;
     for (const uint32_t place : epoch.utterances(step)) examples.push_back(source_.dry_at(place));
@@ -83,7 +83,7 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candid
   std::set<std::pair<int64_t, size_t>> seen;
   for (int64_t Candidate::* const size :
        {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
-    // Of speech there are no segments.
+    // Speech has no segments.
     if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))
       continue;
     std::ranges::stable_sort(candidates, std::greater<>(), size);
@@ -103,7 +103,7 @@ EpochAuditor::Worst EpochAuditor::find_worst(const data::EpochOrder& epoch,
                                              const StepSettings& settings, size_t count,
                                              bool stops_at_breach) {
   const std::vector<Candidate> candidates = candidates_of(epoch, settings.limits);
-  // One that does not fit is worse than any that does, be it for the host's memory alone.
+  // A candidate that does not fit ranks above any that does, even if only host memory is exceeded.
   const auto rank = [&](const device::MemoryReport& report) {
     return std::pair(!budget_.holds(report), report.high_water);
   };
@@ -130,7 +130,7 @@ EpochAudit EpochAuditor::audit_of(const data::EpochOrder& epoch, const MicroBatc
           .most_micro_batches = worst.most_micro_batches};
 }
 
-// The utterances of a micro-batch that does not fit and cannot be split.
+// Throws with the utterances of a micro-batch that does not fit and cannot be split.
 void EpochAuditor::refuse_step(const data::EpochOrder& epoch, const Candidate& candidate,
                                const MicroBatchLimits& limits, const device::MemoryReport& needed) {
   constexpr size_t kNamed = 8;

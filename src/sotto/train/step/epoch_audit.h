@@ -1,5 +1,5 @@
-// The audit of an epoch before it starts: every step is laid out as it will be, and the largest
-// micro-batches are dry-run.
+// The audit of an epoch before it starts: every step is split into its actual micro-batches, and
+// the largest of them are dry-run.
 #pragma once
 
 #include <cstddef>
@@ -16,36 +16,36 @@
 
 namespace sotto::train {
 
-// What an epoch will take, known before its first step.
+// Memory requirements of an epoch, known before its first step.
 struct EpochAudit {
   Fit fit;
   int64_t num_steps = 0;
-  // The one with the largest micro-batch, from 1.
+  // The step with the largest micro-batch, from 1.
   int64_t worst_step = 0;
-  // Of any step.
+  // Maximum over all steps.
   int64_t most_micro_batches = 0;
 };
 
 class EpochAuditor {
  public:
-  // The dry run is of the run's own network; it and the source must outlive this.
+  // The dry run uses the run's own network; it and the source must outlive this object.
   EpochAuditor(DryRun& dry, const data::Source& source, const StepBudget& budget);
 
-  // Of the largest micro-batches, so many by each measure, up to the first that does not fit: that
-  // is the worst then.
+  // Measures the `count` largest micro-batches by each measure, up to the first that does not fit,
+  // which is then the worst.
   EpochAudit measure(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
-  // Of more of them, with limits lowered where one would not fit. Throws Infeasible that names the
-  // utterances where limits cannot be lowered.
+  // Measures more of them, and lowers the limits where one would not fit. Throws Infeasible that
+  // names the utterances where limits cannot be lowered.
   EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
-  // So many steps of an epoch, from 0, that take most, of those with the largest micro-batches; the
-  // worst first.
+  // Returns the `count` steps of an epoch, from 0, that take the most memory among those with the
+  // largest micro-batches; worst first.
   std::vector<int64_t> worst_steps(const data::EpochOrder& epoch, const StepSettings& settings,
                                    size_t count);
-  // The most micro-batches that a step of the epoch has under the limits.
+  // Returns the maximum number of micro-batches per step of the epoch under the limits.
   int64_t most_micro_batches(const data::EpochOrder& epoch, const MicroBatchLimits& limits) const;
 
  private:
-  // One micro-batch of an epoch as it will be: the so-many-th of a step.
+  // One micro-batch of an epoch: number `number` of step `step`.
   struct Candidate {
     int64_t step = 0;
     size_t number = 0;
@@ -53,7 +53,8 @@ class EpochAuditor {
     int64_t frames = 0;
     int64_t labels = 0;
     int64_t segments = 0;
-    // As if all were as long as the longest: what some attention takes workspace by.
+    // Frames if all utterances had the length of the longest: determines the workspace of some
+    // attention kernels.
     int64_t padded = 0;
   };
   std::vector<std::vector<int64_t>> split(std::span<const uint32_t> step,
@@ -62,10 +63,11 @@ class EpochAuditor {
                                          const MicroBatchLimits& limits) const;
   std::vector<Candidate> candidates_of(const data::EpochOrder& epoch,
                                        const MicroBatchLimits& limits) const;
-  // The largest by each measure, so many of each, and where it is said at most one of a step.
+  // Returns the `count` largest candidates by each measure, optionally at most one per step.
   static std::vector<Candidate> largest_of(std::vector<Candidate> candidates, size_t count,
                                            bool is_one_a_step);
-  // Frames by a twentieth, down to the largest item of the run; there, utterances.
+  // Lowers the limit on frames by a twentieth, down to the largest item of the run; from there on
+  // the limit on utterances.
   static MicroBatchLimits lower(MicroBatchLimits limits, const Candidate& worst,
                                 const LargestItem& item);
   struct Worst {

@@ -35,8 +35,8 @@ int64_t frames_of(const models::Model& model, std::span<const Example> examples)
   return frames;
 }
 
-// Rows of text as the loss takes most for them: all tokens but one have a target. Where all have
-// one, they need not be gathered.
+// Gives rows of text the targets for which the loss takes most memory: all tokens but one have a
+// target. Where all have one, no gathering is needed.
 void give_targets(std::vector<Example>& rows) {
   for (Example& row : rows) {
     if (data::is_text(row)) row.labels.assign(row.tokens.size(), 0);
@@ -44,7 +44,7 @@ void give_targets(std::vector<Example>& rows) {
   if (rows.front().tokens.size() > 1) rows.front().labels.back() = kernels::CrossEntropy::kNoTarget;
 }
 
-// The first of `examples` that reach max_frames together, the last of them cut to end there.
+// Returns the first of `examples` that together reach max_frames, the last one shortened to fit.
 std::vector<Example> fill(const models::Model& model, const data::Source& source,
                           std::span<const Example> examples, int64_t max_frames) {
   std::vector<Example> filled;
@@ -52,7 +52,7 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   for (const Example& example : examples) {
     const int64_t frames = frames_of(model, example);
     if (frames > left) {
-      // Below that, what is left would be too short for an utterance of its own.
+      // With fewer frames left, the rest would be too short to be an utterance.
       if (left > 8) {
         const double share = static_cast<double>(left) / static_cast<double>(frames);
         data::ExampleSize size = data::size_of(example);
@@ -68,13 +68,13 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   return filled;
 }
 
-// Where frames are limited, labels may lie denser in other utterances: their number is limited too,
-// to what the largest micro-batch has.
+// Where frames are limited, other utterances may have more labels per frame: labels are limited
+// too, to the number in the largest micro-batch.
 MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimits limits) {
   if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
   int64_t labels = 0;
   for (const Example& example : largest) labels += num_labels(example);
-  // A corpus without any label needs no room for them; a limit is at least 1 all the same.
+  // A corpus without labels needs no memory for them, but a limit is at least 1.
   limits.max_labels = std::max({int64_t{1}, labels, num_labels(largest.front())});
   return limits;
 }
@@ -143,7 +143,8 @@ double BudgetFit::longest_fitting_s(const StepSettings& settings, double known_s
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
-  // Each counts with the most labels up to its length, so that what fits ends at one length.
+  // Each counts with the maximum number of labels up to its length, so that fitting is monotonic in
+  // length.
   int64_t most_labels = 0;
   for (const size_t place : order)
     most_labels = sizes[place].labels = std::max(most_labels, sizes[place].labels);
@@ -164,7 +165,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
   std::vector<Example> step;
   double seconds = 0.0;
   for (size_t i = 0; i < sorted_sizes_.size(); ++i) {
-    // A step of seconds may end behind them, by less than an utterance.
+    // A step measured in seconds may exceed its duration by less than one utterance.
     const bool is_full =
         counts_seconds ? seconds > batch.seconds : std::ssize(step) >= batch.utterances;
     if (is_full) break;
@@ -198,7 +199,7 @@ std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
   if (std::ssize(step) > limits.max_utterances)
     step.resize(static_cast<size_t>(limits.max_utterances));
   if (!limits.is_adaptive) return step;
-  // One that is longer than the limit alone is refused when the step is split.
+  // An item that alone exceeds the limit is refused when the step is split.
   const int64_t longest = frames_of(dry_.model(), {&step.front(), 1});
   return fill(dry_.model(), source_, step, std::max(limits.max_frames, longest));
 }

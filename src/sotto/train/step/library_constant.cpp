@@ -29,7 +29,7 @@ namespace sotto::train {
 
 namespace {
 
-// Sizes of updates that touch kernels: products of few and of many frames take others.
+// Sizes of warm-up updates: products with few and with many frames use different kernels.
 struct TouchingSize {
   int64_t utterances;
   double seconds_each;
@@ -44,7 +44,7 @@ constexpr std::array kTouchingSizes = {
 constexpr int64_t kStoredFramesASecond = 50;
 constexpr int64_t kLabelsEach = 8;
 
-// Shapes that come later make cuBLAS load kernels that were not touched.
+// Reserve for kernels that cuBLAS loads later for shapes not seen in warm-up.
 constexpr int64_t kLaterBytes = int64_t{32} << 20;
 
 std::vector<data::Example> touching_examples(const RunConfig& config,
@@ -64,14 +64,14 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
     example.labels.assign(kLabelsEach, static_cast<int32_t>(label));
     example.values.assign(static_cast<size_t>(rows * std::max<int64_t>(1, shape.feature_dim)),
                           0.0f);
-    // Any sound that is not silence.
+    // Any signal other than silence.
     for (size_t i = 0; i < example.values.size(); i += 7) example.values[i] = 0.1f;
     examples.push_back(std::move(example));
   }
   return examples;
 }
 
-// An update and a recognition of that size in an arena as large as they need.
+// Runs one update and one recognition of that size in an arena of the size they need.
 void touch(const RunConfig& config, const models::DataShape& shape, const device::RunDevice& device,
            std::span<const data::Example> examples, int64_t arena_bytes) {
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kCuda, arena_bytes);
@@ -86,12 +86,12 @@ void touch(const RunConfig& config, const models::DataShape& shape, const device
   device::synchronize_cuda();
 }
 
-// Updates of growing size, as far as the budget has room for them.
+// Runs updates of increasing size, as far as they fit into the budget.
 void touch_kernels(const RunConfig& config, const models::DataShape& shape,
                    const device::RunDevice& device, int64_t budget_bytes) {
   RunConfig cut = config;
   cut.model = config.model.with_one_layer();
-  // What is computed again meets all kernels that are there without it.
+  // Recomputation uses all kernels that are used without it.
   cut.tier = config.tier.has(nn::Tier::kHost) ? nn::Tier::kHost : nn::Tier::kBlock;
   allocate_blas_workspaces(device, cut.arithmetic().compute);
   DryRun dry(cut, shape, DryRun::Purpose::kTraining, device.target);
@@ -102,7 +102,7 @@ void touch_kernels(const RunConfig& config, const models::DataShape& shape,
         dry.recognise(examples).high_water);
     const int64_t room = room_for_trials(device, budget_bytes);
     if (needed > room) {
-      // Not even the smallest has room: what is taken already is all of the budget.
+      // Not even the smallest fits: memory already in use exhausts the budget.
       if (&size == kTouchingSizes.data())
         divide_budget({.bytes = budget_bytes, .device_name = device.name},
                       std::max(budget_bytes, budget_bytes - room));
@@ -116,7 +116,7 @@ JsonCache cache() {
   return JsonCache::named("library_constants.json");
 }
 
-// By card, driver, binary and arithmetic.
+// Key of the cache: card, driver, binary and arithmetic.
 std::string key_of(const device::RunDevice& device, Compute compute) {
   return fmt::format("{} | driver {} | {} | {}", device.name, device::read_gpus().driver_version,
                      build_info().commit, name_of(compute, kComputes));

@@ -14,7 +14,7 @@ namespace sotto::train {
 
 namespace {
 
-// The first parts of the keys: `features` of features.kind.
+// Returns the first components of the keys: `features` for features.kind.
 std::set<std::string> keys_of(const models::Family& family) {
   std::set<std::string> keys;
   for (const OptionInfo& info : list_options(models::ModelOptions::of_family(family)))
@@ -22,7 +22,7 @@ std::set<std::string> keys_of(const models::Family& family) {
   return keys;
 }
 
-// The family of the tree's preset, if it names a preset that exists.
+// Returns the family of the tree's preset, if it names an existing preset.
 const models::Family& family_in(const ConfigNode& model, const models::Family& otherwise) {
   const ConfigNode* preset = model.find("preset");
   if (preset == nullptr || !preset->is_scalar()) return otherwise;

@@ -1,4 +1,4 @@
-// Keys of `model:` that belong to another family than the one that is trained.
+// Detects keys of `model:` that belong to another family than the one being trained.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace sotto::train {
 
-// `named`: the model where the command line names one, else empty; its family, else that of the
-// tree's own preset, has to have every key. Throws ConfigError that names all keys of other
-// families and what to do; what no family knows is left to the reader of the tree.
+// `named`: the model named on the command line, else empty. Its family, or else that of the tree's
+// own preset, must have every key. Throws ConfigError that names all keys of other families and a
+// remedy; keys unknown to all families are left to the reader of the tree.
 void check_model_keys(const ConfigNode& tree, const std::string& named,
                       const models::Family& of_run);
 

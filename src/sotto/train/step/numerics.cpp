@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kPreset = "preset";
 
-// What the device does not have.
+// Throws for arithmetic that the device does not support.
 [[noreturn]] void refuse_on(std::string found, std::string hint) {
   throw Infeasible({.attempted = "choosing the arithmetic of the run",
                     .found = std::move(found),
@@ -27,7 +27,7 @@ constexpr const char* kPreset = "preset";
                      .hint = std::move(hint)});
 }
 
-// One of the names, or "preset" for nothing.
+// Visits an option that is one of the names, or "preset" for none.
 template <class Part, size_t N>
 void visit_part(OptionVisitor& visitor, std::string_view key, std::optional<Part>& part,
                 std::string_view help, const std::array<Named<Part>, N>& names) {
@@ -100,7 +100,7 @@ Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts) {
                     "fp32",
                     name),
         "Use precision.gradients: fp32, or numerics: bf16-lean.");
-  result.remainder_bits = Arithmetic{}.remainder_bits;  // of no weights
+  result.remainder_bits = Arithmetic{}.remainder_bits;  // unused without bf16 weights
   return result;
 }
 

@@ -15,7 +15,8 @@ namespace sotto::train {
 
 namespace {
 
-// The step, or why it ran out of memory. What the exception held is gone when this returns.
+// The result of the step, or why it ran out of memory. Objects held by the exception are released
+// when the attempt returns.
 struct Attempt {
   std::optional<StepResult> result;
   std::string reason;
@@ -27,13 +28,13 @@ Attempt attempt_step(Learner& learner, std::span<const data::Example> examples,
     return {.result = run_step(learner, examples, settings), .reason = {}};
   } catch (const std::exception& error) {
     std::optional<std::string> reason = out_of_memory_reason(error);
-    // After an update that was cut short the step would be another one.
+    // After an interrupted update a repeated step would differ.
     if (!reason || !learner.is_whole) throw;
     return {.result = std::nullopt, .reason = std::move(*reason)};
   }
 }
 
-// What libraries that have no exception of their own for it say.
+// Messages of libraries that have no exception type for it.
 constexpr std::array<std::string_view, 6> kPhrases = {
     "out of memory",  // "CUDA error: out of memory", "CUDA out of memory. Tried to allocate ..."
     "CUBLAS_STATUS_ALLOC_FAILED",
@@ -43,8 +44,8 @@ constexpr std::array<std::string_view, 6> kPhrases = {
     "can't allocate memory",  // ATen's allocator of host memory
 };
 
-// Whether this step and those that follow it may be split under the limits: gradients in bf16 may
-// be added to only so often.
+// Whether this step and later ones may be split under the limits: bf16 gradients may only be
+// accumulated a limited number of times.
 bool may_split(const Learner& learner, std::span<const data::Example> examples,
                const MicroBatchLimits& limits, const StepWatcher& watcher) {
   if (learner.gradient_type == at::kFloat) return true;
@@ -102,7 +103,7 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
     const int64_t peak_bytes = arena.report().peak;
     tried.push_back(fmt::format("{}: {}", describe(settings.limits), format_bytes(peak_bytes)));
     const MicroBatchLimits half = halved(*learner.model, examples, settings);
-    // Smaller micro-batches than these would not help, or round gradients too often.
+    // Smaller micro-batches would not help, or would round gradients too often.
     const bool is_last =
         retry == kMaxRetries || (retry > 0 && !may_split(learner, examples, half, watcher));
     if (is_last) {

@@ -1,7 +1,7 @@
-// What happens when a step runs out of memory: it is unwound and run again, first as it was, then
-// with halved limits. No weight has changed when OutOfMemory is thrown, and what a step draws at
-// random is keyed by utterance; so the first retry gives the same bits, and the others the same to
-// rounding.
+// Recovery from a step that runs out of memory: it is unwound and run again, first unchanged, then
+// with halved limits. No weight has changed when OutOfMemory is thrown, and random numbers are
+// keyed by utterance; therefore the first retry is bit-identical, and the others are identical up
+// to rounding.
 #pragma once
 
 #include <exception>
@@ -21,35 +21,35 @@ inline constexpr int64_t kMaxRetries = 3;
 struct Restart {
   int64_t step = 0;
   int64_t attempt = 0;  // from 1
-  // With which it goes on.
+  // Limits of the new attempt.
   MicroBatchLimits limits;
   std::string reason;
-  // What the attempt before it took of the arena, until it failed.
+  // Peak arena bytes of the failed attempt.
   int64_t peak_bytes = 0;
 };
 
-// Who follows a step that may be run again.
+// Callbacks for a step that may be run again.
 struct StepWatcher {
-  // Told before the step is run again.
+  // Called before the step is run again.
   std::function<void(const Restart&)> restarted;
-  // The most micro-batches that a step of the epoch would have under limits; empty: nothing is
-  // known of other steps.
+  // Returns the maximum number of micro-batches per step of the epoch under given limits; empty:
+  // other steps are unknown.
   std::function<int64_t(const MicroBatchLimits&)> most_micro_batches = {};
 };
 
-// Runs the step in the arena. Limits that were learned are left in `settings`, and told to the
-// watcher before they are used. Throws OutOfMemory after kMaxRetries, with the limits of each
-// attempt and what it took. A failure after the update has begun is thrown as it is.
+// Runs the step in the arena. Learned limits are stored in `settings`, and reported to the watcher
+// before they are used. Throws OutOfMemory after kMaxRetries, with the limits and memory of each
+// attempt. A failure after the update has begun is rethrown unchanged.
 StepResult run_step_with_retries(Learner& learner, std::span<const data::Example> examples,
                                  StepSettings& settings, device::Arena& arena,
                                  const StepWatcher& watcher);
 
-// Why memory ran out, whoever says it: the arena, ATen, the driver, cuBLAS, cuDNN or the C++
-// library. None where the error is another.
+// Returns why memory ran out, whichever component reports it: the arena, ATen, the driver, cuBLAS,
+// cuDNN or the C++ library. None for other errors.
 std::optional<std::string> out_of_memory_reason(const std::exception& error);
 
-// Limits under which the largest micro-batch of the step is half as large: in frames, down to the
-// largest item of the run; there, in utterances.
+// Returns limits under which the largest micro-batch of the step is half as large: in frames, down
+// to the largest item of the run; from there on in utterances.
 MicroBatchLimits halved(const models::Model& model, std::span<const data::Example> examples,
                         const StepSettings& settings);
 

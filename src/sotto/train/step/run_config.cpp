@@ -97,7 +97,7 @@ void RunConfig::visit(OptionVisitor& visitor) {
 
 namespace {
 
-// Settings of the data that say something of speech, or of text, alone.
+// Data settings that apply only to speech, or only to text.
 constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents")};
 constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_view("max_seconds"),
                                   std::string_view("max_samples"),  std::string_view("too_short"),
@@ -106,7 +106,7 @@ constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_
                                   std::string_view("too_large"),    std::string_view("augment"),
                                   std::string_view("cache"),        std::string_view("cache_size")};
 
-// A setting that is not as it is by default and would say nothing to the network.
+// Throws for a setting that differs from its default but has no effect on the network.
 void check_data_of(const DataOptions& options, std::span<const std::string_view> idle,
                    std::string_view learns_from) {
   const std::vector<OptionInfo> defaults = list_options(DataOptions{});
@@ -175,7 +175,7 @@ void check_effects(const RunConfig& config) {
                        .found = found + ", which has no effect",
                        .hint = hint});
   };
-  // A plan may be made without any data.
+  // A plan may be made without data.
   if (!config.data.train.empty() && config.data.dev.empty() && config.evaluate_every > 0)
     refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
   if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)

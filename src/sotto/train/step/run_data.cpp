@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the RAM that is free now where it is a share.
+// A share refers to the RAM that is free now.
 int64_t host_bytes(const MemorySize& size, int64_t automatic) {
   if (size.kind == MemorySize::Kind::kAuto) return automatic;
   if (size.kind == MemorySize::Kind::kBytes) return size.bytes;
@@ -104,7 +104,7 @@ class Speech : public RunData {
   std::shared_ptr<data::AudioCache> cache_;
 };
 
-// Where the tokens of a text lie if not beside it: where its folder cannot be written.
+// Returns the folder for a text's tokens where its own folder is not writable; else empty.
 fs::path tokens_folder(const fs::path& text) {
   const fs::path folder = fs::absolute(text).parent_path();
   if (access(folder.c_str(), W_OK) == 0) return {};

@@ -1,5 +1,5 @@
-// What a run learns from and is evaluated on, as its configuration names it: the utterances of
-// manifests, or the rows of texts.
+// The training and evaluation data of a run as configured: the utterances of manifests, or the rows
+// of texts.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace sotto::train {
 
-// What audio decoded ahead may take.
+// Returns the memory limit for audio decoded ahead.
 int64_t loader_bytes(const DataOptions& options);
 
-// What is being done, and bytes done of all.
+// Called with the current activity, the bytes processed and the total.
 using PreparingProgress = std::function<void(std::string_view, int64_t, int64_t)>;
 
 class RunData {
@@ -29,23 +29,24 @@ class RunData {
   virtual ~RunData() = default;
 
   const data::Tokenizer& tokenizer() const { return *tokenizer_; }
-  // What of the data decides the network's shapes.
+  // Properties of the data that determine the network's shapes.
   virtual models::DataShape shape() const = 0;
 
-  // Takes over what was decided after it was opened: how its items are loaded, not which they are.
+  // Adopts settings decided after opening: how items are loaded, not which ones.
   void follow(const RunConfig& decided) { config_ = decided; }
 
-  // Of what the run learns from: another one would not be the same run.
+  // Fingerprint of the training data, which must not change within a run.
   virtual uint64_t fingerprint() const = 0;
 
-  // The seconds of the longest utterance of a source that fits into the budget alone.
+  // Returns the duration in seconds of the longest utterance of a source that alone fits into the
+  // budget.
   using LongestFitting = std::function<double(const data::Source&)>;
-  // Throws DataError where a policy says so.
+  // Throws DataError where a policy requires it.
   virtual std::shared_ptr<data::Source> make_train(const LongestFitting& longest_fitting) = 0;
-  // nullptr where nothing is named.
+  // Returns nullptr where no evaluation data is configured.
   virtual std::unique_ptr<data::Source> make_dev() const = 0;
 
-  // Of what the run learns from, decoded; nullptr where none is kept.
+  // Cache of decoded training audio; nullptr where there is none.
   virtual data::AudioCache* audio_cache() const { return nullptr; }
 
  protected:
@@ -55,19 +56,19 @@ class RunData {
   std::optional<data::Tokenizer> tokenizer_;
 };
 
-// Opens data.train; of_checkpoint: the tokenizer of a run that goes on. Throws ConfigError and
+// Opens data.train; `of_checkpoint`: the tokenizer of a resumed run. Throws ConfigError and
 // DataError.
 std::unique_ptr<RunData> open_run_data(const RunConfig& config,
                                        std::optional<data::Tokenizer> of_checkpoint,
                                        const PreparingProgress& progress);
 
-// The run's settings of the data for an evaluation of something else: without those that chose what
-// was trained on (the bounds of an utterance and the number of utterances). An evaluation is of all
-// there is unless its own settings say otherwise.
+// Returns the run's data options for an evaluation on other data: without those that selected the
+// training data (duration bounds and number of utterances). An evaluation uses all data unless its
+// own settings say otherwise.
 DataOptions evaluation_options(DataOptions of_run);
 
-// Something to evaluate a network on, as config.data says. Throws DataError where it is not what
-// the network was trained on.
+// Opens data for evaluating a network, with the options of config.data. Throws DataError where it
+// is not of the kind that the network was trained on.
 std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,

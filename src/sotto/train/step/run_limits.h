@@ -1,4 +1,4 @@
-// The limits of micro-batches that a run starts or goes on with.
+// The limits of micro-batches with which a run starts or resumes.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace sotto::train {
 
-// What limits are found for: the budget as it was named, the name of the device, and the limits
-// that the configuration has.
+// What limits depend on: the budget as configured, the name of the device, and the configured
+// limits.
 struct LimitsBasis {
   std::string memory;
   std::string device;
@@ -21,24 +21,24 @@ struct LimitsBasis {
 
 LimitsBasis basis_of(const RunConfig& config, const std::string& device);
 
-// What a run that goes on had.
+// Limits of a resumed run.
 struct EarlierLimits {
   MicroBatchLimits limits;
-  // What was learned on this device and under these settings: wider ones ran out of memory.
+  // Limits learned on this device with these settings: wider ones ran out of memory.
   MicroBatchLimits learned = {};
-  // On the same device, under the same settings of memory and of limits.
+  // The device and the settings of memory and limits are unchanged.
   bool is_same_budget = true;
 };
 
 struct RunLimits {
   Fit fit;
-  // What became of the earlier limits, for the user; empty where they hold.
+  // What happened to the earlier limits, for the user; empty where they still apply.
   std::string note = {};
 };
 
-// Earlier limits hold at the same budget, where they still fit into it, since a run goes on to the
-// bit only with them; they are raised to the largest item of the run. Otherwise limits are found
-// by the budget.
+// Earlier limits are kept where the budget is unchanged and they still fit into it, since only then
+// is a resumed run bit-exact; they are raised to the largest item of the run. Otherwise limits are
+// found from the budget.
 RunLimits find_run_limits(BudgetFit& fit, const StepBudget& budget, const RunConfig& config,
                           const StepSettings& settings,
                           const std::optional<EarlierLimits>& earlier);

@@ -23,7 +23,7 @@ using data::MicroBatch;
 using device::MomentScope;
 using device::Phase;
 
-// Rows of text may have nothing to say.
+// Rows of text may have tokens without a target.
 bool is_target(int32_t label) {
   return label != kernels::CrossEntropy::kNoTarget;
 }
@@ -35,7 +35,8 @@ std::vector<float> weights_of(std::span<const Example> examples, models::Reducti
   return models::utterance_weights(reduction, label_lengths);
 }
 
-// The place in the step of each utterance of a pack: an example's, for each of its segments.
+// Returns the position in the step of each utterance of a pack: for an example with several
+// segments, once per segment.
 std::vector<int64_t> owners_of(std::span<const Example> examples, std::span<const int64_t> places) {
   std::vector<int64_t> owners;
   for (const int64_t place : places)
@@ -43,7 +44,7 @@ std::vector<int64_t> owners_of(std::span<const Example> examples, std::span<cons
   return owners;
 }
 
-// The weights of a micro-batch, with the scale of the loss.
+// Returns the weights of a micro-batch, multiplied by the loss scale.
 std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const int64_t> places,
                              double scale) {
   std::vector<float> chosen;
@@ -52,7 +53,7 @@ std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const 
   return chosen;
 }
 
-// The losses of a step's utterances, gathered on the device: the host asks once, at the end.
+// Losses of a step's utterances, collected on the device: the host reads them once, at the end.
 class StepLosses {
  public:
   StepLosses(std::span<const Example> examples, const std::vector<models::LossTerm>& terms,
@@ -75,8 +76,8 @@ class StepLosses {
           .copy_(losses.terms[static_cast<size_t>(term)], true);
   }
 
-  // Each term over the whole step. Examples are summed in the order of the step, so that the split
-  // does not show. Waits for the device.
+  // Returns each term over the whole step. Examples are summed in step order, so that the result
+  // does not depend on the split. Waits for the device.
   std::vector<NamedLoss> read(const std::vector<float>& weights) const {
     std::vector<NamedLoss> read;
     const at::Tensor on_host = values_.is_meta() ? values_ : values_.cpu();
@@ -95,8 +96,8 @@ class StepLosses {
   size_t num_examples_;
   const std::vector<models::LossTerm>& terms_;
   int64_t num_utterances_ = 0;
-  at::Tensor values_;            // [terms, utterances] fp32, in the order of micro-batches
-  std::vector<int64_t> places_;  // in the step
+  at::Tensor values_;            // [terms, utterances] fp32, in micro-batch order
+  std::vector<int64_t> places_;  // positions in the step
 };
 
 }  // namespace
@@ -168,7 +169,7 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
 StepResult run_step(Learner& learner, std::span<const Example> examples,
                     const StepSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  // There is no graph: ATen need not look for one at every call.
+  // There is no graph to build: this skips the dispatch that would look for one on every call.
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   models::Model& model = *learner.model;
   const std::vector<float> weights = weights_of(examples, settings.reduction);
@@ -211,12 +212,12 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
                                         .gradient_scale = 1.0 / settings.loss_scale,
                                         .seed = settings.seed,
                                         .left_out = model.outline().left_out(context)};
-  // Until the host has waited for the device: its failures come that late.
+  // Stays false until the host has synchronised with the device, which reports failures late.
   learner.is_whole = false;
   learner.optimizer.step(update);
   result.rate = learner.optimizer.rate(update);
 
-  // All work is on its way: here the host waits for a GPU, for the first time in the step.
+  // All work is submitted: here the host waits for a GPU for the first time in the step.
   const std::chrono::duration<double> launching = std::chrono::steady_clock::now() - start;
   result.launch_seconds = launching.count();
   for (const NamedLoss& term : losses.read(weights)) {
