@@ -3,15 +3,15 @@
 //   struct EncoderOptions {
 //     // Transformer blocks.
 //     int64_t layers = 12;
-//     // Share of values set to zero in training.
+//     // Fraction of values set to zero in training.
 //     double dropout = 0.1;
-//     // Between the two products of the feed-forward part.
+//     // Activation of the feed-forward part.
 //     Activation activation = Activation::kGelu;
 //
 //     void visit(OptionVisitor& visitor) {
 //       visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
 //       visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
-//       visitor.choice("activation", activation, "of the feed-forward part", kActivations);
+//       visitor.choice("activation", activation, "feed-forward activation", kActivations);
 //     }
 //     void validate() const;  // where fields must agree with each other; throws ConfigError
 //   };

@@ -35,7 +35,7 @@ struct MicroBatch {
   // Packing of samples or of frames; keyed by the index in the manifest.
   kernels::Packing packing;
   kernels::Labels labels;
-  // For a network with a decoder.
+  // Set for a network with a decoder.
   std::optional<DecoderPack> decoder = std::nullopt;
 };
 

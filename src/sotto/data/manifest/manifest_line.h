@@ -33,7 +33,7 @@ struct Utterance {
   int64_t num_frames = 0;
   int64_t feature_dim = 0;
   double duration_s = 0.0;
-  // In UTF-8.
+  // The transcript, in UTF-8.
   std::string text = {};
   // Empty if the manifest does not specify it.
   std::string speaker = {};

@@ -26,8 +26,8 @@ struct AddedToken {
 };
 
 struct TokenizerSettings {
-  // pad_token, the blank of CTC; std::nullopt if it is null. The flag tells whether a file names
-  // it: otherwise it is the default of transformers.
+  // pad_token, the blank of CTC; std::nullopt if it is null. names_pad: whether a file sets it;
+  // otherwise it is the default of transformers.
   std::optional<std::string> pad = "<pad>";
   bool names_pad = false;
   std::optional<std::string> unknown = "<unk>";

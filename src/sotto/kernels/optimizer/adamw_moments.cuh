@@ -35,7 +35,7 @@ struct DeviceMath {
     return __fmaf_rn(remainder, 0.5f * guess, root);
   }
 
-  // For numbers from 2^-126 to 2^126.
+  // Valid for numbers from 2^-126 to 2^126.
   __device__ static float inverse(float x) {
     float guess;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
