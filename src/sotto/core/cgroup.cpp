@@ -14,11 +14,11 @@ namespace {
 
 using Folders = std::vector<std::filesystem::path>;
 
-// The names of the same three facts in the two versions.
+// Names of the same three values in each of the two cgroup versions.
 struct MemoryNames {
   std::string_view limit;
   std::string_view usage;
-  std::string_view droppable;  // line of memory.stat
+  std::string_view droppable;  // a line of memory.stat
 };
 
 constexpr MemoryNames kMemoryV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -30,13 +30,13 @@ void lower_to(std::optional<Number>& least, Number value) {
   least = least ? std::min(*least, value) : value;
 }
 
-// The group's folder and all above it, up to the mount point. In a container the mount point often
-// is the group itself while /proc still gives the path outside: folders that do not exist have no
-// files to read and do no harm.
+// Returns the group's folder and its ancestors up to the mount point. In a container the mount
+// point is often the group itself, while /proc still gives the path outside of it: folders that do
+// not exist have no files to read and do no harm.
 Folders folders_up(const std::filesystem::path& mount, std::string_view group) {
   Folders folders = {mount};
   for (const auto& part : std::filesystem::path(group).relative_path()) {
-    // A group outside the container's view; only the mount point can be read.
+    // The group is outside the container's view; only the mount point can be read.
     if (part == "..") return {mount};
     if (!part.empty()) folders.push_back(folders.back() / part);
   }
@@ -99,7 +99,7 @@ CgroupLimits read_cgroup_limits(const std::filesystem::path& root) {
   const std::filesystem::path mounts = root / "sys/fs/cgroup";
   const std::string text = read_text(root / "proc/self/cgroup").value_or("");
   CgroupLimits limits;
-  // A line is HIERARCHY:CONTROLLERS:GROUP; version 2 names no controllers.
+  // Each line has the form HIERARCHY:CONTROLLERS:GROUP; version 2 names no controllers.
   for (const std::string_view line : split_lines(text)) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
@@ -107,7 +107,7 @@ CgroupLimits read_cgroup_limits(const std::filesystem::path& root) {
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const std::string_view group = line.substr(second + 1);
     if (controllers.empty()) {
-      // Alone, or beside version 1 on machines that mount both.
+      // Version 2 is mounted either alone or, on machines that mount both, next to version 1.
       for (const auto& mount : {mounts, mounts / "unified"}) {
         const Folders folders = folders_up(mount, group);
         apply_memory(folders, kMemoryV2, limits);
@@ -116,7 +116,7 @@ CgroupLimits read_cgroup_limits(const std::filesystem::path& root) {
     }
     if (names_controller(controllers, "memory"))
       apply_memory(folders_up(mounts / "memory", group), kMemoryV1, limits);
-    // Distributions mount it as "cpu,cpuacct" with a link "cpu", or as "cpu" alone.
+    // Distributions mount the controller as "cpu,cpuacct" with a link "cpu", or as "cpu" alone.
     if (names_controller(controllers, "cpu"))
       apply_cpu_v1(folders_up(mounts / "cpu", group), limits);
   }

@@ -1,6 +1,6 @@
-// What the control groups of Linux leave this process: memory and CPU time. Both versions (and
-// machines that mount both) are read, at the process's own group and at every one above it, because
-// the tightest limit on the way up is the one that counts.
+// Memory and CPU time that Linux control groups allow this process. Versions 1 and 2 (and machines
+// that mount both) are read, for the process's own group and all of its ancestors, because the
+// tightest limit on the path to the root applies.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 namespace sotto {
 
 struct CgroupLimits {
-  // The lowest memory limit; nothing where none is set. Version 1 writes "none" as a number beyond
-  // any machine.
+  // The lowest memory limit; std::nullopt if none is set. Version 1 expresses "none" as a number
+  // larger than any machine's memory.
   std::optional<int64_t> memory_limit_bytes = {};
-  // What can still be taken under every limit, file cache that the kernel would drop counted as
-  // free.
+  // Memory that can still be allocated under every limit. File cache that the kernel would drop
+  // counts as free.
   std::optional<int64_t> memory_free_bytes = {};
-  // CPU time in cores: 1.5 is one and a half.
+  // CPU time in cores: 1.5 means one and a half cores.
   std::optional<double> cpu_quota_cores = {};
 };
 
-// Limits of this process as the tree below `root` ("/" but in tests) states them.
+// Returns the limits of this process, read from the file tree below `root` ("/" except in tests).
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root);
 
 }  // namespace sotto

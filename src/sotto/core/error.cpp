@@ -10,7 +10,7 @@ std::string compose(const Problem& problem) {
   std::string message = fmt::format("{}: {}.", problem.attempted, problem.found);
   if (!problem.expected.empty()) message += fmt::format(" Expected {}.", problem.expected);
   if (!problem.hint.empty()) message += fmt::format(" {}", problem.hint);
-  // what() would end at a zero byte of somebody's file.
+  // A zero byte from a user's file would end the text of what() early.
   for (size_t at = message.find('\0'); at != std::string::npos; at = message.find('\0', at))
     message.replace(at, 1, "\\0");
   return message;

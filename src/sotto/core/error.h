@@ -1,6 +1,6 @@
-// The errors of sotto. Library code throws them and never exits; src/cli/main.cpp alone turns them
-// into an exit code. Every message has four parts: what was attempted, what was found, what was
-// expected, what to try.
+// Exception types of sotto. Library code throws them and never exits; only src/cli/main.cpp turns
+// them into an exit code. Every message has four parts: what was attempted, what was found, what
+// was expected, what to try.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,13 +11,13 @@
 namespace sotto {
 
 struct Problem {
-  // "reading configs/digits.yaml"
+  // Example: "reading configs/digits.yaml"
   std::string attempted;
-  // "line 3, column 1: unknown key 'lyers'"
+  // Example: "line 3, column 1: unknown key 'lyers'"
   std::string found;
-  // "one of layers, width"; empty where what was found says it
+  // Example: "one of layers, width"; empty where `found` already implies it
   std::string expected = {};
-  // "did you mean 'layers'?"; empty where there is nothing to advise
+  // Example: "did you mean 'layers'?"; empty where there is no advice
   std::string hint = {};
 };
 
@@ -26,27 +26,28 @@ class Error : public std::runtime_error {
   explicit Error(const Problem& problem);
 };
 
-// The user's settings or command line are wrong, or cannot take effect here. Exit code 2.
+// The user's settings or command line are wrong, or cannot take effect on this machine. Exit code
+// 2.
 class ConfigError : public Error {
   using Error::Error;
 };
 
-// What the settings ask for is sound, and more than the budget or the device has. Exit code 2.
+// The settings are valid but need more than the budget or the device has. Exit code 2.
 class Infeasible : public ConfigError {
   using ConfigError::ConfigError;
 };
 
-// The user's files are missing, broken or of another version. Exit code 2.
+// The user's files are missing, broken or of another format version. Exit code 2.
 class DataError : public Error {
   using Error::Error;
 };
 
-// The memory budget does not suffice. Exit code 3 when nothing more can be tried.
+// The memory budget is exceeded. Exit code 3 if there is nothing left to try.
 class OutOfMemory : public Error {
   using Error::Error;
 };
 
-// Our own fault. Exit code 70.
+// A bug in sotto. Exit code 70.
 class InternalError : public Error {
   using Error::Error;
 };
@@ -58,7 +59,7 @@ namespace detail {
 
 }  // namespace sotto
 
-// A condition that only a bug of ours can break. Stays on in release builds and throws
+// Checks a condition that only a bug in sotto can break. Stays on in release builds and throws
 // InternalError.
 #define SOTTO_ASSERT(condition, ...)                                    \
   do {                                                                  \

@@ -1,4 +1,4 @@
-// Quick hashes for noticing changes and for finding names; not against people who mean harm.
+// Fast hashes for detecting changes and looking up names. Not cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace sotto {
 
-// Mixes a number into a hash.
+// Combines a number with a hash.
 constexpr uint64_t hash_combine(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15;
   return hash ^ (hash >> 29);
 }
 
-// The same on every machine that we run on (all are little endian).
+// Hashes bytes. The result is the same on every supported machine (all are little-endian).
 inline uint64_t hash_bytes(std::string_view bytes) {
   uint64_t hash = bytes.size();
   while (!bytes.empty()) {
@@ -26,7 +26,7 @@ inline uint64_t hash_bytes(std::string_view bytes) {
   return hash;
 }
 
-// FNV-1a, of a name.
+// Returns the FNV-1a hash of a name.
 constexpr uint64_t fnv1a(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;

@@ -80,7 +80,7 @@ MicroBatchLimits limits_from_json(const nlohmann::json& json) {
                     "max_frames, max_labels, max_utterances and adaptive");
     }
     if (value.is_null()) continue;
-    // Runs on a corpus without any label wrote so once.
+    // Older runs on a corpus without labels wrote 0.
     if (known->value == &MicroBatchLimits::max_labels && value == 0) {
       limits.max_labels = 1;
       continue;

@@ -1,5 +1,5 @@
-// How large a micro-batch may become: plain numbers that a plan decides, packing keeps to, and a
-// checkpoint remembers.
+// Upper limits for the size of a micro-batch: plain numbers that a plan chooses, packing respects,
+// and a checkpoint stores.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,37 @@ struct MicroBatchLimits {
 
   // Rows on the time axis of the pack, as the packer's caller counts them.
   int64_t max_frames = kUnlimited;
-  // Labels of all its utterances together.
+  // Total labels of all utterances.
   int64_t max_labels = kUnlimited;
   int64_t max_utterances = kUnlimited;
-  // False: max_utterances in each, in the order of the step and whatever their lengths are; the
-  // other limits do not count.
+  // If false, every micro-batch holds max_utterances, in the order of the step and regardless of
+  // their lengths; the other limits are ignored.
   bool is_adaptive = true;
 
   friend bool operator==(const MicroBatchLimits&, const MicroBatchLimits&) = default;
 };
 
-// The most frames and the most labels that any item of a run has.
+// The largest number of frames and of labels of any item in a run.
 struct LargestItem {
   int64_t frames = 0;
   int64_t labels = 0;
 };
 
-// The limits, raised where an item of the run alone would exceed them.
+// Returns the limits, raised where a single item of the run would exceed them.
 MicroBatchLimits raised_to(MicroBatchLimits limits, const LargestItem& item);
 
-// The smaller of both in each respect.
+// Returns the elementwise minimum of two sets of limits.
 MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b);
 
-// "12000 frames and 8 utterances"; "the whole step".
+// Formats limits: "12000 frames and 8 utterances", "the whole step".
 std::string describe(const MicroBatchLimits& limits);
 
-// {"max_frames": 12000, "max_labels": null, "max_utterances": 8, "adaptive": true}; null: no limit.
+// Returns {"max_frames": 12000, "max_labels": null, "max_utterances": 8, "adaptive": true}; null
+// means no limit.
 nlohmann::json to_json(const MicroBatchLimits& limits);
 
-// What to_json() wrote; a missing key is no limit. Throws DataError for anything but an object of
-// whole numbers of at least 1, and true or false, under the keys above.
+// Parses the output of to_json(); a missing key means no limit. Throws DataError for anything but
+// an object of integers of at least 1, and true or false, under the keys above.
 MicroBatchLimits limits_from_json(const nlohmann::json& json);
 
 }  // namespace sotto

@@ -8,7 +8,7 @@ namespace sotto {
 namespace {
 
 size_t count_edits(std::string_view a, std::string_view b) {
-  // edits[i][j]: from the first i letters of a to the first j of b.
+  // edits[i][j]: edit distance from the first i letters of a to the first j letters of b.
   std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
     for (size_t j = 0; j <= b.size(); ++j) {

@@ -1,5 +1,5 @@
-// The known word that a mistyped one most likely meant: for the "did you mean" of commands, options
-// and configuration keys.
+// Spelling suggestions: finds the known word that a mistyped one most likely meant, for the "did
+// you mean" hints of commands, options and configuration keys.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,9 @@
 
 namespace sotto {
 
-// The word of `known` with the fewest edits (a letter added, dropped, changed, or two neighbours
-// swapped) from `word`; nothing where more than half of the letters would change.
+// Returns the word of `known` with the smallest edit distance to `word` (insertion, deletion,
+// substitution, or transposition of neighbours); std::nullopt if more than half of the letters
+// would change.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
 }  // namespace sotto

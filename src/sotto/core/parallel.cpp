@@ -13,7 +13,7 @@ namespace sotto {
 
 namespace {
 
-// The failure of the lowest number, whichever thread met it first.
+// Keeps the exception of the lowest index, regardless of which thread failed first.
 class FirstFailure {
  public:
   void keep(int64_t number, std::exception_ptr error) {

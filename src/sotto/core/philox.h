@@ -11,12 +11,12 @@ namespace sotto {
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-// Multipliers and Weyl increments of the paper's section 3.3 and table 2.
+// Multipliers and Weyl increments from section 3.3 and table 2 of the paper.
 inline constexpr uint64_t kPhiloxMultiplier0 = 0xD2511F53;
 inline constexpr uint64_t kPhiloxMultiplier1 = 0xCD9E8D57;
 inline constexpr int kPhiloxRounds = 10;
 
-// The key of the round after the one with this key.
+// Returns the key of the round that follows the round with this key.
 constexpr PhiloxKey next_philox_key(PhiloxKey key) {
   constexpr uint32_t kWeyl0 = 0x9E3779B9;
   constexpr uint32_t kWeyl1 = 0xBB67AE85;

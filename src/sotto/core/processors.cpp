@@ -11,7 +11,8 @@
 namespace sotto {
 
 int64_t count_scheduled_cores() {
-  // One cpu_set_t holds 1024 cores and the call fails on larger machines; Linux stops at 8192.
+  // One cpu_set_t holds 1024 cores and the call fails on larger machines; the limit of Linux is
+  // 8192.
   std::array<cpu_set_t, 8> cores = {};
   if (sched_getaffinity(0, sizeof(cores), cores.data()) != 0) return 1;
   return std::max(1, CPU_COUNT_S(sizeof(cores), cores.data()));

@@ -1,4 +1,4 @@
-// How many threads this process should run at once.
+// Number of threads that this process should run at once.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 
 namespace sotto {
 
-// Cores the scheduler may put this process on.
+// Returns the number of cores on which the scheduler may run this process.
 int64_t count_scheduled_cores();
 
-// Those of them that it can keep busy. `quota_cores`: CPU time of its control group, in cores.
+// Returns the number of scheduled cores that this process can keep busy. `quota_cores`: CPU time of
+// its control group, in cores.
 int64_t usable_cores(int64_t scheduled, const std::optional<double>& quota_cores);
 
-// The usable cores of this process. Read once.
+// Returns the number of usable cores of this process. The value is read once.
 int64_t num_threads();
 
 }  // namespace sotto

@@ -19,7 +19,7 @@ constexpr uint32_t high(uint64_t value) {
   return static_cast<uint32_t>(value >> 32);
 }
 
-// Philox is a keyed bijection with full avalanche: chaining it is the hash.
+// Philox is a keyed bijection with full avalanche: chaining it yields the hash.
 constexpr PhiloxKey mix(PhiloxKey key, uint64_t field, uint32_t place) {
   const PhiloxCounter mixed = philox({low(field), high(field), place, 0}, key);
   return {mixed[0], mixed[1]};
@@ -35,8 +35,8 @@ PhiloxKey fold(const RandomKey& key) {
 }
 
 uint64_t fold(const UtteranceKey& key) {
-  // An uncut, uncopied utterance keeps its number: distinct by construction, and readable in a
-  // debugger.
+  // An uncut, uncopied utterance keeps its index as key: distinct by construction, and readable in
+  // a debugger.
   if (key.segment == 0 && key.copy == 0) return key.utterance;
   const PhiloxCounter mixed = philox(
       {low(key.utterance), high(key.utterance), key.segment, key.copy}, {0x736f7474, 0x6f000000});
@@ -61,7 +61,7 @@ float RandomStream::uniform(uint64_t n) const {
 std::array<float, 4> RandomStream::normal_block(uint64_t index) const {
   const PhiloxCounter words = block(index);
   std::array<float, 4> normals = {};
-  // Two words give two numbers. (word + 1) / 2^32 lies in (0, 1]: the logarithm is finite.
+  // Two words give two numbers. (word + 1) / 2^32 is in (0, 1], so the logarithm is finite.
   for (size_t pair = 0; pair < 4; pair += 2) {
     const double radius = std::sqrt(-2.0 * std::log((words[pair] + 1.0) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * (words[pair + 1] * 0x1p-32);
@@ -91,7 +91,7 @@ bool RandomStream::bernoulli(uint64_t n, double probability) const {
 std::vector<int64_t> RandomStream::permutation(int64_t size) const {
   std::vector<int64_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), int64_t{0});
-  // Fisher-Yates. 64 random bits a draw: the remainder's bias is below size / 2^64.
+  // Fisher-Yates with 64 random bits per draw: the bias of the remainder is below size / 2^64.
   for (int64_t i = size - 1; i > 0; --i) {
     const PhiloxCounter words = block(static_cast<uint64_t>(i));
     const uint64_t draw = uint64_t{words[0]} << 32 | words[1];

@@ -10,7 +10,7 @@ namespace sotto {
 std::optional<std::string> read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  // A folder, or a process that ended meanwhile, opens like a file and fails only when read.
+  // A folder, or a process that has ended meanwhile, opens like a file and fails only when read.
   std::string text;
   std::array<char, 4096> part = {};
   while (file.read(part.data(), part.size()) || file.gcount() > 0)

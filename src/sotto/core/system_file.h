@@ -1,4 +1,4 @@
-// Small text files of /proc and /sys: read whole, absent where they cannot be read.
+// Small text files of /proc and /sys, read as a whole; treated as absent if they cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace sotto {
 
-// Content of the file; nothing where it cannot be read.
+// Returns the content of a file; std::nullopt if it cannot be read.
 std::optional<std::string> read_text(const std::filesystem::path& path);
 
-// The number a file consists of; nothing where it is absent or holds something else.
+// Returns the integer that a file consists of; std::nullopt if it is absent or holds something
+// else.
 std::optional<int64_t> read_integer(const std::filesystem::path& path);
 
 }  // namespace sotto

@@ -1,5 +1,5 @@
-// What a network learns: the words, units and defaults in which the program speaks of its data and
-// of its results. A family of networks names its task; everything else reads it.
+// Describes what a network learns: the terms, units and defaults in which the program reports its
+// data and its results. A model family names its task; everything else reads it.
 #pragma once
 
 #include <array>
@@ -10,26 +10,26 @@ namespace sotto {
 
 struct Task {
   enum class Input { kSpeech, kText };
-  // The kind of data it learns from, and its name.
+  // Kind of the training data, and its name.
   Input input;
   std::string_view input_name;
-  // One item of that data, and several.
+  // Name of one item of that data, singular and plural.
   std::string_view item;
   std::string_view items;
-  // The speed of training, in the unit that lengths of items have per second.
+  // Unit of the training speed: the unit of item lengths per second.
   std::string_view speed_unit;
-  // What the best checkpoint is chosen by.
+  // Metric that selects the best checkpoint.
   std::string_view metric;
-  // Assumed where no data is given: its name, and the entries of its vocabulary.
+  // Assumptions where no data is given: the name of the data and the size of its vocabulary.
   std::string_view usual_data;
   int64_t usual_vocabulary;
-  // The names of the task and of its metrics in model cards; the second metric may be empty.
+  // Names of the task and of its metrics in model cards; the second metric may be empty.
   std::string_view card_task;
   std::array<std::string_view, 2> card_metrics;
 
   bool is_speech() const { return input == Input::kSpeech; }
   bool is_text() const { return input == Input::kText; }
-  // Whether the metric says so. Error rates and perplexities: the lower, the better.
+  // Returns whether `value` is better than `than`. Error rates and perplexities: lower is better.
   static bool is_better(double value, double than) { return value < than; }
 };
 

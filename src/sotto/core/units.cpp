@@ -30,7 +30,7 @@ constexpr std::array kTimeUnits = {
     Unit{"ms", 1e-3}, Unit{"s", 1.0}, Unit{"min", 60.0}, Unit{"h", 3600.0}, Unit{"d", 86400.0},
 };
 
-// Takes a number off the front of `text`; nothing where there is none.
+// Removes a number from the front of `text`; returns std::nullopt if there is none.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0.0;
   const auto [end, code] =
@@ -40,7 +40,7 @@ std::optional<double> take_number(std::string_view& text) {
   return value;
 }
 
-// Takes a unit off the front of `text`: the letters up to the next digit or blank.
+// Removes a unit from the front of `text`: the letters up to the next digit or blank.
 template <size_t N>
 std::optional<double> take_unit(std::string_view& text, const std::array<Unit, N>& units) {
   const std::string_view word = text.substr(0, text.find_first_of(" 0123456789."));
@@ -60,7 +60,8 @@ std::optional<double> take_unit(std::string_view& text, const std::array<Unit, N
                      .hint = "GB is 1e9 bytes, GiB is 2^30."});
 }
 
-// The fewest decimals of the percentage that parse back to the same share: 0.07 * 100 is not 7.
+// Formats a percentage with the fewest decimals that parse back to the same share: 0.07 * 100 is
+// not 7.
 std::string format_share(double share) {
   for (int decimals = 0; decimals < 17; ++decimals) {
     const std::string text = fmt::format("{:.{}f}", share * 100.0, decimals);
@@ -139,7 +140,7 @@ std::string format_digits(double number) {
   if (!std::isfinite(number)) return "unknown";
   if (number < 0) return "-" + format_digits(-number);
   if (number == 0.0 || number >= 9.95) return fmt::format("{:.0f}", number);
-  // As many places behind the point as show two digits.
+  // The number of decimals that shows two significant digits.
   const int places = 1 - static_cast<int>(std::floor(std::log10(number)));
   return fmt::format("{:.{}f}", number, places);
 }

@@ -1,4 +1,5 @@
-// Characters of UTF-8, one at a time. All of it is for text that is_utf8() (text_file.h).
+// Iteration over the characters of UTF-8 text. All functions require text for which is_utf8()
+// (text_file.h) holds.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,14 @@ inline bool is_ascii(std::string_view text) {
   return true;
 }
 
-// The bytes of the character that begins at `at`.
+// Returns the bytes of the character that begins at `at`.
 inline std::string_view character_at(std::string_view text, size_t at) {
   size_t end = at + 1;
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
   return text.substr(at, end - at);
 }
 
-// Its code point.
+// Returns the code point of a character.
 inline char32_t code_point_of(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character.front());
   if (character.size() == 1) return lead;
@@ -31,7 +32,7 @@ inline char32_t code_point_of(std::string_view character) {
   return code;
 }
 
-// Calls `visit` with each code point in turn.
+// Calls `visit` with each code point in order.
 template <class Visit>
 void for_each_code_point(std::string_view text, Visit visit) {
   for (size_t at = 0; at < text.size();) {
@@ -58,7 +59,7 @@ inline void append_utf8(std::string& text, char32_t code) {
   add(0x80U | (code & 0x3FU));
 }
 
-// The code points of a text, and the text of code points.
+// Conversions from text to code points and back.
 inline std::u32string code_points_of(std::string_view text) {
   std::u32string codes;
   for_each_code_point(text, [&](char32_t code) { codes += code; });

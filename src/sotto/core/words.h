@@ -1,4 +1,4 @@
-// Texts taken apart at blanks and line ends.
+// Splits text at blanks and line ends.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace sotto {
 
-// `text` without blanks, tabs and line ends around it.
+// Returns `text` without leading and trailing blanks, tabs and line ends.
 std::string_view trimmed(std::string_view text);
 
-// The words of `text` between them.
+// Returns the words of `text`, separated by blanks, tabs and line ends.
 std::vector<std::string> split_words(std::string_view text);
 
-// The parts of `text` between line ends.
+// Returns the lines of `text`, without their line ends.
 std::vector<std::string_view> split_lines(std::string_view text);
 
-// The whole number that `text` consists of, blanks around it aside; nothing for "max", for another
-// text and for a number beyond int64_t.
+// Returns the integer that `text` consists of, ignoring blanks around it; std::nullopt for "max",
+// any other text, and a number outside the range of int64_t.
 std::optional<int64_t> parse_integer(std::string_view text);
 
 }  // namespace sotto

@@ -20,8 +20,7 @@ std::byte* map_memory(int64_t bytes) {
                        .expected = "the system to grant them",
                        .hint = "A limit on address space (ulimit -v) must be above the budget."});
   }
-  // Huge pages save most of the page faults of a first step; where the system has none, nothing is
-  // lost.
+  // Huge pages avoid most of the page faults of a first step; ignored if the system has none.
   madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return static_cast<std::byte*>(base);
 }
@@ -31,8 +30,8 @@ void unmap_memory(std::byte* base, int64_t bytes) {
 }
 
 std::byte* addresses_of_nothing() {
-  // Above what any processor gives a process, 16 TiB for each dry arena. The counter is the one
-  // thing dry runs share.
+  // Above the address space of any process, 16 TiB for each dry arena. The counter is the only
+  // state that dry runs share.
   static std::atomic<uint64_t> count{0};
   constexpr uint64_t kFirst = uint64_t{1} << 60;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the number is a name, never followed

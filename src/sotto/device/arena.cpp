@@ -15,7 +15,7 @@ size_t index_of(Category category) {
   return static_cast<size_t>(category);
 }
 
-// The entry of `name`, added where there is none.
+// Returns the entry of `name`; adds it if there is none.
 LibraryUse& entry_of(std::vector<LibraryUse>& uses, const std::string& name) {
   const auto found = std::find_if(uses.begin(), uses.end(),
                                   [&](const LibraryUse& use) { return use.name == name; });
@@ -104,12 +104,12 @@ void Arena::end_library_call() {
   }
   ++use.num_calls;
   const bool left_blocks = reservation.inside.num_blocks() > 0 || reservation.overflow > 0;
-  // A result that was not asked for: the call does not allocate what we think it does.
+  // A result that was not requested: the call does not allocate what was declared.
   const bool kept_results = !reservation.results.empty();
   for (const Block& result : reservation.results) remove(result);
   reservation.results.clear();
   if (slack < 0 || left_blocks || kept_results) ++use.num_breaches;
-  // What the call left alive keeps its reservation until it is freed.
+  // Blocks that the call left alive keep its reservation until they are freed.
   if (!left_blocks) close(call);
 }
 
@@ -187,7 +187,7 @@ Arena::Block Arena::place_inside_call(int64_t bytes) {
     block.offset = *offset;
     block.address = static_cast<std::byte*>(call.block.address) + *offset;
   } else {
-    // Beyond the declared bound: given all the same, from outside, and reported as a breach.
+    // Beyond the declared bound: allocated anyway, outside of the region, and reported as a breach.
     block.offset = kOutside;
     block.address = region_.take_outside(block.bytes);
     call.overflow += block.bytes;

@@ -1,10 +1,10 @@
-// The arena: places blocks in one region under a hard limit, counts them by category, and knows the
-// moment of its peak. The dry run (over nothing) and the real run (over memory) go through this
-// same code; therefore what the one predicts is what the other takes.
+// The arena: places blocks in one region under a hard limit, counts them by category, and records
+// the moment of its peak. The dry run (without memory) and the real run (with memory) use this same
+// code, so the prediction of the one is the consumption of the other.
 //
 // A library call that allocates inside (ATen, oneDNN, cuBLAS) runs between begin_library_call and
-// end_library_call: its declared bound is reserved first, which may throw; what it allocates inside
-// is placed within that reservation, is counted, and never throws. (An out-of-memory error inside
+// end_library_call: its declared bound is reserved first, which may throw; allocations inside are
+// placed within that reservation, are counted, and never throw. (An out-of-memory error inside
 // ATen's matrix product would not reach us: ATen catches it and turns oneDNN off for the rest of
 // the process.)
 #pragma once
@@ -29,18 +29,18 @@ namespace sotto::device {
 // Bytes by category, indexed by Category.
 using CategoryBytes = std::array<int64_t, kNumCategories>;
 
-// What the calls of one library function took, against what was declared for them.
+// Memory use of the calls of one library function, compared with the declared bound.
 struct LibraryUse {
   std::string name;
   int64_t num_calls = 0;
-  // Of the call that came nearest to its bound, or went farthest beyond it.
+  // Values of the call that came closest to its bound, or exceeded it the most.
   int64_t declared_bytes = 0;
   int64_t measured_bytes = 0;
-  // Calls that allocated more than declared, or left blocks alive behind them: faults of ours.
+  // Number of calls that allocated more than declared, or left blocks alive: bugs in sotto.
   int64_t num_breaches = 0;
 };
 
-// The most that was alive in one moment.
+// Peak of live bytes during one moment.
 struct MomentPeak {
   Moment moment;
   int64_t bytes = 0;
@@ -49,25 +49,25 @@ struct MomentPeak {
 struct MemoryReport {
   int64_t capacity = 0;
   int64_t live = 0;
-  // Most bytes alive at once, rounded up block by block.
+  // Maximum of live bytes, with each block rounded up.
   int64_t peak = 0;
-  // What the region had to be long: the peak and what placement wasted.
+  // Required length of the region: the peak plus fragmentation.
   int64_t high_water = 0;
-  // Most of the host memory besides (host_memory.h), as far as who made the report knows of it.
+  // Peak of the separate host memory (host_memory.h), as far as the creator of the report knows it.
   int64_t host_peak = 0;
   CategoryBytes live_by_category = {};
   CategoryBytes at_peak = {};
   Moment peak_moment;
-  // The moments one after the other, where Arena::trace_moments asked for them.
+  // The moments in order, if enabled by Arena::trace_moments.
   std::vector<MomentPeak> timeline;
-  // Points at which memory was asked for, each of which can throw.
+  // Number of reservations, each of which can throw.
   int64_t num_reservations = 0;
   std::vector<LibraryUse> library_calls;
 };
 
 class Arena {
  public:
-  // Longer than any device: for dry runs that ask how much would be needed.
+  // Larger than any device: for dry runs that determine the required memory.
   static constexpr int64_t kUnlimited = int64_t{1} << 44;
 
   Arena(RegionKind kind, int64_t capacity_bytes);
@@ -75,16 +75,16 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Address of a new block of bytes > 0, in the calling thread's category. Throws OutOfMemory at
-  // the limit, except inside a library call.
+  // Returns the address of a new block of bytes > 0, in the calling thread's category. Throws
+  // OutOfMemory at the limit, except inside a library call.
   void* allocate(int64_t bytes);
 
-  // Gives a block back; false where the address is none of this arena's.
+  // Frees a block; returns false if the address does not belong to this arena.
   bool free(void* address);
 
-  // Places what the call returns, one block for each of `results` in bytes, then reserves
+  // Places the results of the call, one block for each size in `results`, then reserves
   // `bound_bytes` (0: the call allocates nothing else) and directs allocations into the
-  // reservation. A request of just the bytes of a result gets that block, each once.
+  // reservation. A request for exactly the bytes of a result gets that block, each block once.
   void begin_library_call(std::string_view name, int64_t bound_bytes,
                           std::span<const int64_t> results = {});
   void end_library_call();
@@ -95,28 +95,29 @@ class Arena {
   MemoryReport report() const;
   int64_t num_blocks() const;
 
-  // Begins a new history: peak, high-water mark and library calls of what happens from now on.
+  // Starts a new history: peak, high-water mark and library calls from now on.
   void reset_peak();
-  // Whether the history has a timeline from now on. It grows with each moment: for one step.
+  // Sets whether the history records a timeline from now on. It grows with each moment: meant for
+  // one step.
   void trace_moments(bool traces);
 
  private:
   struct Block {
-    int64_t offset = 0;  // in the region, or within its reservation; kOutside: memory of its own
+    int64_t offset = 0;  // in the region, or within its reservation; kOutside: separate memory
     int64_t bytes = 0;
     Category category = Category::kWorkspace;
     int64_t reservation = kNone;
     void* address = nullptr;
-    int64_t asked_bytes = 0;  // of a result of a library call, before rounding
+    int64_t asked_bytes = 0;  // for a result of a library call: bytes before rounding
   };
   struct Reservation {
     std::string name;
-    Block block;           // of no bytes where nothing was declared
-    int64_t overflow = 0;  // live bytes beyond the declared ones
+    Block block;           // empty if nothing was declared
+    int64_t overflow = 0;  // live bytes beyond the declared bound
     int64_t measured = 0;
     bool ended = false;
     Placement inside;
-    std::vector<Block> results;  // placed, and not asked for yet
+    std::vector<Block> results;  // placed, but not requested yet
   };
   static constexpr int64_t kOutside = -1;
   static constexpr int64_t kNone = -1;
@@ -134,7 +135,7 @@ class Arena {
   mutable std::mutex mutex_;
   Region region_;
   Placement placement_;
-  std::unordered_map<void*, Block> blocks_;  // by address; reservations apart
+  std::unordered_map<void*, Block> blocks_;  // by address; without reservations
   std::map<int64_t, Reservation> reservations_;
   std::optional<int64_t> active_call_;
   int64_t next_reservation_ = 0;

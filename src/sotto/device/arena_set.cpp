@@ -25,7 +25,7 @@ bool ArenaSet::free(void* address) {
       std::find_if(arenas_.begin(), arenas_.end(),
                    [&](const std::shared_ptr<Arena>& arena) { return arena->free(address); });
   if (owner == arenas_.end()) return false;
-  // The last tensor that outlived its guard is gone.
+  // The last tensor that outlived its guard was freed.
   if (*owner != current_ && (*owner)->num_blocks() == 0) arenas_.erase(owner);
   return true;
 }

@@ -1,4 +1,4 @@
-// The arenas behind LibTorch's allocator of one device type: the one in force, and those before it
+// The arenas that serve LibTorch's allocator of one device type: the active one, and earlier ones
 // that still have blocks.
 #pragma once
 
@@ -12,19 +12,19 @@ namespace sotto::device {
 
 class ArenaSet {
  public:
-  // Null where no guard lives.
+  // Returns the active arena; null if there is no guard.
   std::shared_ptr<Arena> current() const;
 
-  // Makes `arena` the one in force and returns the one before it.
+  // Makes `arena` the active one and returns the previous one.
   std::shared_ptr<Arena> exchange(std::shared_ptr<Arena> arena);
 
-  // Gives a block back to its arena; false where it is of none.
+  // Returns a block to its arena; false if it belongs to none.
   bool free(void* address);
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<Arena> current_;
-  // Every arena that still has blocks, the current one too.
+  // Every arena that still has blocks, including the current one.
   std::vector<std::shared_ptr<Arena>> arenas_;
 };
 

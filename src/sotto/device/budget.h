@@ -1,4 +1,4 @@
-// From the budget a user names to bytes.
+// Converts the budget that a user specifies to bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sotto::device {
 
-// Share of what is free that "auto" stands for.
+// Fraction of the free memory that "auto" uses.
 inline constexpr double kDefaultBudgetShare = 0.85;
 
 struct MemoryAvailable {
@@ -16,8 +16,9 @@ struct MemoryAvailable {
   int64_t free_bytes = 0;
 };
 
-// Bytes of a budget on `device_name`. A budget named in bytes is taken whole; above what is free it
-// is a ConfigError that says how much is, and what to type for `option`.
+// Returns the bytes of a budget on `device_name`. A budget in bytes is used as given. Throws
+// ConfigError where it exceeds the free memory; the message states the free memory and a valid
+// value for `option`.
 int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& available,
                        std::string_view device_name, std::string_view option = "--memory");
 

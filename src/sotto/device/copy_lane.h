@@ -1,5 +1,5 @@
-// Copies between a device and host memory, one after the other, beside the device's own work. On
-// the CPU they are done at once; in a dry run not at all.
+// Sequential copies between a device and host memory, concurrent with the device's own work. On the
+// CPU they run immediately; in a dry run they are skipped.
 //
 //   lane.follow_device();                 // x is being computed
 //   lane.copy(place, x.data_ptr(), n);
@@ -16,11 +16,11 @@
 
 namespace sotto::device {
 
-// A moment on a lane: what was asked for before it.
+// A position on a lane: completed when all copies requested before it are done.
 class CopyMark {
  private:
   friend class CopyLane;
-  std::unique_ptr<CudaEvent> event_;  // of a GPU, from the first time on
+  std::unique_ptr<CudaEvent> event_;  // for a GPU; created on first use
 };
 
 class CopyLane {
@@ -31,25 +31,25 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  // From host memory to the device or back; both must last until the copy is done.
+  // Copies from host memory to the device or back; both buffers must stay valid until the copy is
+  // done.
   void copy(void* to, const void* from, int64_t bytes);
 
-  // Copies from now on begin when the device is done with what it was given until now.
+  // Makes later copies wait for the work that the device has been given so far.
   void follow_device();
-  // What the device is given from now on begins when the copies until now are done.
+  // Makes later work of the device wait for the copies requested so far.
   void device_follows();
 
   void set(CopyMark& mark);
-  // Copies from now on begin when what stands before the mark is done; at once where it was never
-  // set.
+  // Makes later copies wait for everything before the mark; no effect if the mark was never set.
   void follow(const CopyMark& mark);
 
-  // Until all copies are done.
+  // Waits until all copies are done.
   void wait();
 
  private:
   c10::DeviceType device_;
-  std::unique_ptr<CudaStream> stream_;  // of a GPU
+  std::unique_ptr<CudaStream> stream_;  // for a GPU
   CopyMark turn_;
 };
 

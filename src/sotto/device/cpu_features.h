@@ -1,7 +1,7 @@
-// Instructions of this CPU that kernels choose by.
+// Instruction set extensions of this CPU by which kernels are selected.
 //
-// The environment variable SOTTO_MASK_CPU hides some of them, so that the paths for CPUs without
-// them can be tested on one that has them: SOTTO_MASK_CPU=bf16,avx512.
+// The environment variable SOTTO_MASK_CPU hides some of them, so that the code paths for CPUs
+// without them can be tested on a CPU that has them: SOTTO_MASK_CPU=bf16,avx512.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 namespace sotto::device {
 
 struct CpuFeatures {
-  // Products of bf16 matrices: Arm's bf16 extension, AVX512-BF16 or AMX-BF16.
+  // bf16 matrix products: Arm's bf16 extension, AVX512-BF16 or AMX-BF16.
   bool bf16 = false;
   bool avx512 = false;
 
   friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
 };
 
-// From the flags of /proc/cpuinfo, less those of `mask`. Throws ConfigError where the mask names
-// something else.
+// Returns the features listed in the flags of /proc/cpuinfo, without those of `mask`. Throws
+// ConfigError where the mask contains an unknown name.
 CpuFeatures find_cpu_features(const std::vector<std::string>& flags, std::string_view mask);
 
-// Those of this machine under the environment's mask; read once.
+// Returns the features of this machine without those masked by the environment; read once.
 const CpuFeatures& cpu_features();
 
 }  // namespace sotto::device

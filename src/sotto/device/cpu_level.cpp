@@ -12,7 +12,7 @@ namespace sotto::device {
 
 namespace {
 
-// What the compiler makes use of beyond x86-64-v2; every CPU that has these has the rest of v3.
+// Features beyond x86-64-v2 that the compiler uses; every CPU that has these has the rest of v3.
 constexpr std::array<std::string_view, 4> kX86V3 = {"avx2", "fma", "f16c", "bmi2"};
 
 }  // namespace

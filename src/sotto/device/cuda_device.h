@@ -1,6 +1,6 @@
-// The GPU that LibTorch's operations run on: its stream, its memory straight from the driver, host
-// memory that it can copy from beside other work, and moments on its stream. Without CUDA in the
-// build every function throws ConfigError.
+// The GPU that LibTorch's operations run on: its stream, device memory directly from the driver,
+// page-locked host memory for concurrent copies, and events on its stream. In a build without CUDA
+// every function throws ConfigError.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,22 @@
 
 namespace sotto::device {
 
-// As an opaque pointer; kernels of ours are launched on the stream that LibTorch uses.
+// Returns the stream that LibTorch uses, as an opaque pointer; our kernels are launched on it.
 void* current_cuda_stream();
 
 struct CudaDevice {
   std::string name = {};
-  // NVML's name for it: CUDA counts otherwise.
+  // Identifies the GPU in NVML, which numbers GPUs differently from CUDA.
   std::string uuid = {};
   Target target = {};
 };
 
-// The current device. Throws ConfigError where there is none, or its driver or the card is too old;
-// the message names the version needed.
+// Returns the current device. Throws ConfigError where there is none, or where its driver or the
+// card is too old; the message names the required version.
 CudaDevice read_cuda_device();
 
-// The same for the device of that number, which becomes the current one.
+// Selects the device with that index as the current one and returns it. Throws as
+// read_cuda_device() does.
 CudaDevice select_cuda_device(int index);
 
 struct CudaMemory {
@@ -34,49 +35,49 @@ struct CudaMemory {
 };
 CudaMemory read_cuda_memory();
 
-// Waits until everything launched so far is done, and throws what went wrong in it.
+// Waits until all launched work is done, and throws the errors that occurred in it.
 void synchronize_cuda();
 
-// Device memory. Throws OutOfMemory.
+// Allocates device memory. Throws OutOfMemory.
 std::byte* allocate_cuda(int64_t bytes);
 void free_cuda(std::byte* address) noexcept;
 
-// Page-locked host memory. Throws OutOfMemory.
+// Allocates page-locked host memory. Throws OutOfMemory.
 std::byte* allocate_pinned(int64_t bytes);
 void free_pinned(std::byte* address) noexcept;
 
-// A moment on a stream: what was launched there before record() is done when wait() returns.
+// A CUDA event: wait() returns when everything launched on the stream before record() is done.
 class CudaEvent {
  public:
   CudaEvent();
-  // One of the two forms has something to give back.
+  // Not trivial in one of the two implementations.
   // NOLINTNEXTLINE(performance-trivially-destructible)
   ~CudaEvent();
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   void record(void* stream = current_cuda_stream());
-  // Returns at once where nothing was recorded.
+  // Returns immediately if nothing was recorded.
   void wait();
-  // What is launched on the stream from now on waits for the moment; the host does not.
+  // Makes work launched on the stream from now on wait for the event; the host does not wait.
   void hold(void* stream);
 
  private:
   void* event_ = nullptr;
 };
 
-// A stream of copies beside the one that LibTorch uses.
+// A separate stream for copies, concurrent with the one that LibTorch uses.
 class CudaStream {
  public:
   CudaStream();
-  // Waits for what was launched.
+  // Waits for the launched copies.
   // NOLINTNEXTLINE(performance-trivially-destructible)
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
   void* handle() const { return stream_; }
-  // Between page-locked host memory and the device, either way.
+  // Copies between page-locked host memory and the device, in either direction.
   void copy(void* to, const void* from, int64_t bytes);
   void wait();
 
@@ -84,8 +85,8 @@ class CudaStream {
   void* stream_ = nullptr;
 };
 
-// Puts `arenas`, the CUDA side of torch_memory.h, in the place of LibTorch's caching allocator.
-// Once, before anything was allocated on a GPU.
+// Replaces LibTorch's caching allocator by `arenas`, the CUDA side of torch_memory.h. To be called
+// once, before any GPU memory is allocated.
 class ArenaSet;
 void install_cuda_allocator(ArenaSet& arenas);
 

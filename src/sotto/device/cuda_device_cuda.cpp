@@ -12,7 +12,7 @@ namespace sotto::device {
 
 namespace {
 
-// LibTorch 2.11's wheel is compiled for CUDA 13.0, which these came with.
+// LibTorch 2.11's wheel is compiled for CUDA 13.0, which introduced these requirements.
 constexpr int kOldestCuda = 13000;
 constexpr const char* kOldestDriver = "580";
 constexpr int kOldestCapability = 75;
@@ -26,7 +26,7 @@ constexpr int kOldestCapability = 75;
 
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // so that the next call does not meet it again
+  cudaGetLastError();  // so that the next call does not return it again
   throw InternalError({.attempted = what, .found = cudaGetErrorString(code)});
 }
 
@@ -39,7 +39,7 @@ void check(cudaError_t code, const char* what) {
                              "give a smaller --memory."});
 }
 
-// The number of GPUs, at least one.
+// Returns the number of GPUs, at least one.
 int check_driver() {
   int driver = 0;
   check(cudaDriverGetVersion(&driver), "asking for the driver's version");
@@ -59,7 +59,7 @@ int check_driver() {
   return count;
 }
 
-// As NVML writes it.
+// Formats a UUID in NVML's notation.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -136,7 +136,7 @@ std::byte* allocate_cuda(int64_t bytes) {
 }
 
 void free_cuda(std::byte* address) noexcept {
-  // At the end of the process the driver may be gone already, and the memory with it.
+  // At process exit the driver may already be unloaded, together with the memory.
   cudaFree(address);
 }
 

@@ -1,4 +1,4 @@
-// Stands in for cuda_device_cuda.cpp where CUDA is not built.
+// Replaces cuda_device_cuda.cpp in builds without CUDA.
 #include "sotto/core/error.h"
 #include "sotto/device/cuda_device.h"
 

@@ -16,8 +16,8 @@ namespace sotto::device {
 
 namespace {
 
-// Multiprocessors, capabilities and rates are those of NVIDIA's data sheets and architecture
-// papers; usable memory is what an idle card of the kind reports as free.
+// Multiprocessors, capabilities and rates are from NVIDIA's data sheets and architecture papers;
+// usable memory is what an idle card of this type reports as free.
 constexpr std::array kDevices = {
     KnownDevice{"t4", "Tesla T4, 16 GB", 16, 14.7, 75, 40, {8.1, 0.0, 65.0, 320.0, 15.8}},
     KnownDevice{
@@ -68,8 +68,8 @@ std::string digits_of(std::string_view name) {
   return digits;
 }
 
-// Another number is another card, however similar the name: a gtx1080 is no rtx3060. A number may
-// be typed in part: h100 for h100-80.
+// A different number is a different card, however similar the name: gtx1080 is not a typo of
+// rtx3060. A number may be typed partly: h100 for h100-80.
 bool may_be_mistyped(std::string_view typed, std::string_view known) {
   return digits_of(known).starts_with(digits_of(typed));
 }

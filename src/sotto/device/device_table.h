@@ -1,4 +1,4 @@
-// Cards by name: what they have, for runs that pretend to have one and for plans made without it.
+// Table of known GPUs by name, for runs that simulate one and for plans made without it.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace sotto::device {
 
-// As the maker publishes them, without sparsity: 1e12 operations and 1e9 bytes a second. Of 16-bit
-// products those that sum in fp32; of the link, one direction of the bus that the card has.
+// Rates published by the manufacturer, without sparsity: 1e12 operations per second and 1e9 bytes
+// per second. 16-bit products are those with fp32 accumulation; the link rate is one direction of
+// the card's bus.
 struct PublishedRates {
   double fp32_tera;
-  double tf32_tera;  // 0: none
+  double tf32_tera;  // 0: not supported
   double half_tera;
   double memory_giga;
   double link_giga;
@@ -22,17 +23,17 @@ struct PublishedRates {
 struct KnownDevice {
   std::string_view name;
   std::string_view title;
-  // On the box, and what a process can take on an idle card.
+  // Advertised memory, and the memory that a process can use on an idle card.
   int64_t nominal_gb;
   double usable_gib;
   int capability;
   int64_t num_sms;
   PublishedRates rates;
-  // Whether usable memory, capability and multiprocessors were read off such a card.
+  // Whether usable memory, capability and multiprocessors were read from such a card.
   bool is_measured = false;
 
-  // What the driver and its libraries take of it, as allowed for in plans without the card: 712 MiB
-  // were measured on an H200 with every kernel loaded, and it has the most to load.
+  // Memory taken by the driver and its libraries, as assumed in plans without the card: 712 MiB
+  // were measured on an H200 with every kernel loaded, which has the most to load.
   static constexpr int64_t kLibraryAllowance = int64_t{768} << 20;
 
   int64_t usable_bytes() const {
@@ -45,7 +46,7 @@ struct KnownDevice {
 
 std::span<const KnownDevice> known_devices();
 
-// Throws ConfigError that lists the names, and the nearest one.
+// Looks up a device. Throws ConfigError, which lists the names and suggests the nearest one.
 const KnownDevice& find_device(std::string_view name);
 
 }  // namespace sotto::device

@@ -22,13 +22,13 @@ std::string process_name(const std::filesystem::path& root, int64_t pid) {
   const std::filesystem::path folder = root / "proc" / std::to_string(pid);
   std::string name(trimmed(read_text(folder / "comm").value_or("")));
   if (!name.empty()) return name;
-  // The words of a command line end in a zero byte; the first is the program.
+  // The words of a command line are terminated by zero bytes; the first is the program.
   const std::string words = read_text(folder / "cmdline").value_or("");
   return std::filesystem::path(words.c_str()).filename().string();
 }
 
-// Asks one question after the other; a function that the library lacks or does not support leaves
-// its field absent, one that fails adds a note too.
+// Queries NVML value by value; a function that is missing or unsupported leaves its field absent,
+// one that fails also adds a note.
 class Reader {
  public:
   Reader(const nvml::Session& session, const std::filesystem::path& root)
@@ -90,7 +90,7 @@ class Reader {
                   gpu + ", capability"))
       return;
     info.capability = capability;
-    // NVML counts cores, not multiprocessors.
+    // NVML reports cores, not multiprocessors.
     unsigned int cores = 0;
     const std::optional<int64_t> per_sm = cores_per_sm(capability);
     if (per_sm && nvml_.device_num_cores &&
@@ -100,7 +100,7 @@ class Reader {
 
   void read_processes(nvml::Device device, const std::string& gpu, GpuInfo& info) {
     info.processes = list_processes(nvml_.compute_processes, device, gpu + ", compute processes");
-    // One that computes and draws is in both lists, with the same bytes.
+    // A process that both computes and renders is in both lists, with the same bytes.
     const std::vector<GpuProcess> compute = info.processes;
     for (GpuProcess& process :
          list_processes(nvml_.graphics_processes, device, gpu + ", graphics processes")) {
@@ -122,7 +122,8 @@ class Reader {
     if (list == nullptr) return {};
     std::vector<nvml::Process> entries;
     nvml::Status status = nvml::kInsufficientSize;
-    // Processes come while we ask: some room to spare, and not for ever.
+    // Processes may start between the queries: reserves spare room and limits the number of
+    // attempts.
     for (int attempt = 0; attempt < 4 && status == nvml::kInsufficientSize; ++attempt) {
       auto count = static_cast<unsigned int>(entries.size());
       status = list(device, &count, entries.empty() ? nullptr : entries.data());

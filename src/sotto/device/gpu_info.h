@@ -1,6 +1,6 @@
-// The NVIDIA GPUs of the machine and who holds their memory, asked from the driver's management
-// library (NVML). The library is loaded at run time: sotto builds and runs without it. Nothing here
-// throws: what cannot be found out is absent, and what went wrong is a note.
+// The NVIDIA GPUs of the machine and the processes that use their memory, queried from the driver's
+// management library (NVML). The library is loaded at run time: sotto builds and runs without it.
+// Nothing here throws: unknown values are absent, and failures are reported as notes.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ struct ComputeCapability {
 
 struct GpuMemory {
   int64_t total_bytes = 0;
-  // By all processes, and by the driver itself.
+  // Memory used by all processes and the driver.
   int64_t used_bytes = 0;
   int64_t free_bytes = 0;
 };
 
 struct GpuProcess {
   int64_t pid = 0;
-  // Empty where it cannot be seen from here, as from inside a container.
+  // Empty if it is not visible, as from inside a container.
   std::string name = {};
-  // Nothing where the driver does not tell.
+  // std::nullopt if the driver does not report it.
   std::optional<int64_t> used_bytes = {};
 };
 
 struct GpuInfo {
-  // NVML's number: bus order, whatever CUDA_VISIBLE_DEVICES says.
+  // NVML's index: in bus order, independent of CUDA_VISIBLE_DEVICES.
   int64_t index = 0;
   std::string name = {};
   std::string uuid = {};
@@ -45,24 +45,25 @@ struct GpuInfo {
 };
 
 struct GpuProfile {
-  // Empty where the driver does not tell.
+  // Empty if the driver does not report it.
   std::string driver_version = {};
-  // Highest CUDA version the driver can run: "13.0".
+  // Highest CUDA version supported by the driver: "13.0".
   std::string cuda_version = {};
   std::vector<GpuInfo> gpus = {};
-  // What failed, one sentence each; the reason where there is no GPU.
+  // Failures, one sentence each; the reason if there is no GPU.
   std::vector<std::string> notes = {};
 };
 
 struct GpuSource {
   std::string library = "libnvidia-ml.so.1";
-  // Holds proc/PID/comm, the names of processes.
+  // Contains proc/PID/comm, the names of processes.
   std::filesystem::path root = "/";
 };
 
 GpuProfile read_gpus(const GpuSource& source = {});
 
-// Cores of one streaming multiprocessor; nothing for a capability not known here.
+// Returns the number of cores of one streaming multiprocessor; std::nullopt for an unknown
+// capability.
 std::optional<int64_t> cores_per_sm(ComputeCapability capability);
 
 }  // namespace sotto::device

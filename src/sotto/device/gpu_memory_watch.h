@@ -1,5 +1,5 @@
-// The memory of one GPU as NVML shows it, asked again and again while a run goes on: the library
-// stays open in between.
+// Repeated readings of the memory of one GPU from NVML during a run: the library stays open in
+// between.
 #pragma once
 
 #include <memory>
@@ -17,19 +17,19 @@ class Session;
 
 class GpuMemoryWatch {
  public:
-  // The GPU with that UUID. Does not throw: a GPU or a library that is not there has nothing to
-  // tell.
+  // Opens the GPU with that UUID. Does not throw: without the GPU or the library, read() returns
+  // std::nullopt.
   explicit GpuMemoryWatch(std::string_view uuid, const std::string& library = GpuSource{}.library);
   ~GpuMemoryWatch();
   GpuMemoryWatch(const GpuMemoryWatch&) = delete;
   GpuMemoryWatch& operator=(const GpuMemoryWatch&) = delete;
 
-  // By all processes, now; nothing where the driver does not tell.
+  // Returns the current memory use of all processes; std::nullopt if the driver does not report it.
   std::optional<GpuMemory> read() const;
 
  private:
   std::unique_ptr<nvml::Session> session_;
-  // NVML's handle; null where the GPU was not found.
+  // NVML's handle; null if the GPU was not found.
   void* device_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// The machine as sotto sees it: host and GPUs in one plain struct, and the same as JSON. What
-// `sotto profile` prints and what a plan is made for.
+// The machine as sotto sees it: host and GPUs in one plain struct, with conversion to JSON. Printed
+// by `sotto profile` and used as the input of a plan.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +16,7 @@ struct HardwareProfile {
 
 HardwareProfile read_hardware(const HostSource& host = {}, const GpuSource& gpu = {});
 
-// Bytes are whole numbers; what is not known is null.
+// Returns the profile as JSON: bytes are integers; unknown values are null.
 nlohmann::ordered_json to_json(const HardwareProfile& profile);
 
 }  // namespace sotto::device

@@ -25,8 +25,8 @@ std::string field_or_empty(const Fields& fields, std::string_view key) {
   return found == fields.end() ? std::string() : found->second;
 }
 
-// KEY, separator, value, one a line, up to the first empty line: all cores of /proc/cpuinfo say the
-// same but for their numbers.
+// Parses lines of KEY, separator, value, up to the first empty line: all cores in /proc/cpuinfo
+// have the same values except for their indices.
 Fields read_fields(const std::filesystem::path& path, char separator) {
   const std::string text = read_text(path).value_or("");
   Fields fields;
@@ -44,7 +44,8 @@ struct Name {
   std::string_view name;
 };
 
-// Implementer and part numbers out of Arm's MIDR_EL1 register, for the machines one can rent.
+// Implementer and part numbers of Arm's MIDR_EL1 register, for the machines offered by cloud
+// providers.
 constexpr std::array kImplementers = {
     Name{"0x41", "Arm"},    Name{"0x46", "Fujitsu"},  Name{"0x48", "HiSilicon"},
     Name{"0x4e", "NVIDIA"}, Name{"0x51", "Qualcomm"}, Name{"0x61", "Apple"},
@@ -94,7 +95,7 @@ std::string find_operating_system(const std::filesystem::path& root) {
   return name.empty() ? "Linux" : std::string(name);
 }
 
-// Bytes of a line such as "MemTotal:  24682740 kB".
+// Returns the bytes of a line such as "MemTotal:  24682740 kB".
 std::optional<int64_t> meminfo_bytes(const Fields& meminfo, std::string_view key) {
   const std::vector<std::string> words = split_words(field_or_empty(meminfo, key));
   const std::optional<int64_t> kib = words.empty() ? std::nullopt : parse_integer(words.front());
@@ -110,7 +111,7 @@ void read_memory(const std::filesystem::path& root, const CgroupLimits& limits, 
          .found = fmt::format("{} has no line MemTotal", (root / "proc/meminfo").string()),
          .expected = "the /proc file system of Linux"});
   }
-  // Kernels before 3.14 know no MemAvailable.
+  // Kernels before 3.14 do not report MemAvailable.
   const std::optional<int64_t> available = meminfo_bytes(meminfo, "MemAvailable");
   host.machine_bytes = *total;
   host.total_bytes = *total;

@@ -1,5 +1,5 @@
-// What the host is: CPU, cores and RAM, as far as this process may use them. Inside a container the
-// figures are the container's. x86_64 and aarch64.
+// CPU, cores and RAM of the host, as far as this process may use them. Inside a container the
+// values are the container's. Supports x86_64 and aarch64.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +14,46 @@
 namespace sotto::device {
 
 struct HostInfo {
-  // "Debian GNU/Linux 12 (bookworm)"; "Linux" where the system does not say.
+  // Example: "Debian GNU/Linux 12 (bookworm)"; "Linux" if the system does not report it.
   std::string operating_system = {};
-  // As uname says: "x86_64", "aarch64".
+  // Architecture in the notation of uname: "x86_64", "aarch64".
   std::string architecture = {};
-  // "Intel(R) Xeon(R) Processor", "Arm Neoverse-N1"; the architecture where nothing is known.
+  // Examples: "Intel(R) Xeon(R) Processor", "Arm Neoverse-N1"; the architecture if the model is
+  // unknown.
   std::string cpu_model = {};
-  // "avx2", "fma", ... in the kernel's spelling and order.
+  // Features such as "avx2" and "fma", in the kernel's spelling and order.
   std::vector<std::string> cpu_features = {};
-  // Cores this process may keep busy: its affinity, or the quota rounded up where that is less.
+  // Cores this process can keep busy: its affinity, or the rounded-up quota if that is less.
   int64_t num_cores = 1;
-  // CPU time of the container in cores, where it is limited.
+  // CPU time of the container in cores, if it is limited.
   std::optional<double> cpu_quota_cores = {};
   // RAM of the machine.
   int64_t machine_bytes = 0;
-  // RAM of the container, where it is limited to less than the machine has.
+  // RAM limit of the container, if it is below the RAM of the machine.
   std::optional<int64_t> container_limit_bytes = {};
-  // RAM this process can have at most, and RAM it could take now.
+  // Maximum RAM of this process, and RAM it could allocate now.
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;
 };
 
-// Architecture of the running kernel.
+// Returns the architecture of the running kernel.
 std::string running_architecture();
 
-// Where the facts come from; tests name a folder and facts of their own.
+// Sources of the values; tests pass their own folder and values.
 struct HostSource {
   std::filesystem::path root = "/";
   std::string architecture = running_architecture();
   int64_t num_scheduled_cores = count_scheduled_cores();
 };
 
-// Throws DataError where /proc/meminfo does not say how much RAM there is; everything else that is
-// missing has a fallback.
+// Reads the host's properties. Throws DataError where /proc/meminfo does not contain the amount of
+// RAM; every other missing value has a fallback.
 HostInfo read_host(const HostSource& source = {});
 
-// Its RAM alone: total_bytes and free_bytes, for who asks again and again.
+// Reads only the RAM, total_bytes and free_bytes, for repeated calls.
 MemoryAvailable read_host_memory(const std::filesystem::path& root = "/");
 
-// The CPU's features alone; empty where /proc/cpuinfo does not tell.
+// Reads only the CPU's features; empty if /proc/cpuinfo does not list them.
 std::vector<std::string> read_cpu_features(const std::filesystem::path& root = "/");
 
 }  // namespace sotto::device

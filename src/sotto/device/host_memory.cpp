@@ -12,7 +12,7 @@ namespace sotto::device {
 
 namespace {
 
-// A page: what the widest vectors, and copies of a GPU, are content with.
+// One page: sufficient for the widest vectors and for copies of a GPU.
 constexpr size_t kAlignment = 4096;
 
 std::byte* allocate_ordinary(int64_t bytes) {

@@ -1,6 +1,6 @@
-// Host memory that a run takes besides its device's: page-locked for a GPU, so that copies run
-// beside its work; ordinary for the CPU; only counted in a dry run. Under a budget of its own
-// (--host-memory), and outside of every arena.
+// Host memory of a run in addition to its device memory: page-locked for a GPU, so that copies run
+// concurrently with its work; ordinary for the CPU; only counted in a dry run. It has its own
+// budget (--host-memory) and is not part of any arena.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -13,7 +13,7 @@ namespace sotto::device {
 
 class HostMemory;
 
-// A block, given back where its owner ends. The memory must outlive it.
+// A block of host memory, freed by the destructor. The HostMemory must outlive it.
 class HostBlock {
  public:
   HostBlock() = default;
@@ -40,19 +40,19 @@ class HostMemory {
  public:
   static constexpr int64_t kUnlimited = int64_t{1} << 44;
 
-  // Of a run on that device, Meta being a dry one.
+  // Creates the host memory of a run on that device; Meta means a dry run.
   explicit HostMemory(c10::DeviceType device, int64_t budget_bytes = kUnlimited)
       : device_(device), budget_bytes_(budget_bytes) {}
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  // Throws OutOfMemory beyond the budget, or where the machine has no more. `purpose` ends the
-  // sentence "taking 4 MiB of host memory ...".
+  // Allocates a block. Throws OutOfMemory beyond the budget, or where the machine has no more
+  // memory. `purpose` ends the sentence "taking 4 MiB of host memory ...".
   HostBlock allocate(int64_t bytes, std::string_view purpose);
 
   c10::DeviceType device() const { return device_; }
   int64_t used_bytes() const { return used_bytes_; }
-  // Most that was taken at once, since it was last asked to forget.
+  // Peak of allocated bytes since the last reset.
   int64_t peak_bytes() const { return peak_bytes_; }
   void reset_peak() { peak_bytes_ = used_bytes_; }
 

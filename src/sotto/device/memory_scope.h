@@ -1,4 +1,4 @@
-// What an allocation is for and when it happens, said by scopes around the code that allocates:
+// Scopes that declare the purpose and the moment of the allocations inside them:
 //
 //   MomentScope moment({.phase = Phase::kForward, .micro_batch = 2, .layer = 7});
 //   CategoryScope category(Category::kWorkspace);
@@ -24,13 +24,13 @@ struct Moment {
   int64_t micro_batch = -1;  // -1: outside micro-batches
   int64_t layer = -1;        // -1: outside layers
 
-  // "backward of layer 7, micro-batch 2"
+  // Example: "backward of layer 7, micro-batch 2"
   std::string to_string() const;
 
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
-// The category of what this thread allocates now; activations where no scope says otherwise.
+// Returns the category of this thread's allocations; activations if no scope is active.
 Category current_category();
 Moment current_moment();
 

@@ -1,6 +1,6 @@
-// The part of NVML's C interface that sotto uses, declared by hand: the driver's library is opened
-// at run time, and its header need not be installed. Only gpu_info.cpp and gpu_memory_watch.cpp
-// include this.
+// The part of NVML's C interface that sotto uses, declared by hand: the driver's library is loaded
+// at run time, and its header need not be installed. Included only by gpu_info.cpp and
+// gpu_memory_watch.cpp.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ inline constexpr Status kSuccess = 0;
 inline constexpr Status kNotSupported = 3;
 inline constexpr Status kInsufficientSize = 7;
 
-// nvmlDevice_t: a pointer in C's eyes, or a struct of one pointer; both are passed alike.
+// nvmlDevice_t: a pointer, or a struct of one pointer, depending on the header; both are passed in
+// the same way.
 using Device = void*;
 
 // nvmlMemory_t
@@ -27,7 +28,7 @@ static_assert(sizeof(Memory) == 24);
 // nvmlProcessInfo_t of the _v3 functions
 struct Process {
   unsigned int pid;
-  unsigned long long used_bytes;  // kUnknownBytes where the driver does not tell
+  unsigned long long used_bytes;  // kUnknownBytes if the driver does not report it
   unsigned int gpu_instance;
   unsigned int compute_instance;
 };
@@ -35,7 +36,7 @@ static_assert(sizeof(Process) == 24);
 
 inline constexpr unsigned long long kUnknownBytes = ~0ULL;
 
-// Functions by their names in the library without the prefix; null where the library has none.
+// Functions by their names in the library without the prefix; null if the library lacks them.
 struct Functions {
   Status (*init)() = nullptr;
   Status (*shutdown)() = nullptr;
@@ -53,7 +54,7 @@ struct Functions {
   Status (*graphics_processes)(Device, unsigned int*, Process*) = nullptr;
 };
 
-// The library, open and initialised for as long as this lives.
+// Keeps the library open and initialised for its lifetime.
 class Session {
  public:
   explicit Session(const std::string& library);
@@ -61,11 +62,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Empty where the library is ready to be asked, else why it is not.
+  // Empty if the library is ready, otherwise the reason why it is not.
   const std::string& failure() const { return failure_; }
   const Functions& functions() const { return functions_; }
 
-  // The library's own words for a status.
+  // Returns the library's description of a status.
   std::string describe(Status status) const;
 
  private:

@@ -1,4 +1,4 @@
-// A device that is open, and the budget on it in bytes.
+// An open device, and the budget on it in bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 namespace sotto::device {
 
 struct OpenedDevice {
-  // Throws ConfigError where there is no such device, or the budget is more than is free there.
+  // Opens a device. Throws ConfigError where it does not exist, or where the budget exceeds its
+  // free memory.
   explicit OpenedDevice(const MemorySize& memory, const std::string& name = "cpu",
                         const std::string& pretended = {}, bool is_deterministic = false);
 

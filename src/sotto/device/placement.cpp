@@ -13,7 +13,7 @@ std::optional<int64_t> Placement::allocate(int64_t bytes) {
   SOTTO_ASSERT(bytes > 0, "a block of {} bytes", bytes);
   const int64_t size = rounded(bytes);
   int64_t offset = top_;
-  // Among gaps of equal size the lowest, which keeps the range short.
+  // Selects the lowest of several gaps of equal size, which keeps the range short.
   const auto best = gaps_by_size_.lower_bound({size, 0});
   if (best != gaps_by_size_.end()) {
     const int64_t gap_size = best->first;

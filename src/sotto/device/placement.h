@@ -1,10 +1,10 @@
-// Where blocks lie in one address range: best fit with coalescing, in offsets, over no memory at
-// all. The one placement code of sotto: the dry run, host memory and device memory go through it,
-// so that all of them fragment alike.
+// Places blocks in one address range: best fit with coalescing, computed in offsets without access
+// to memory. This is the only placement code of sotto: the dry run, host memory and device memory
+// use it, so that all of them fragment identically.
 //
-// The space above the highest block is used only when no gap below fits. Hence where a block lies
-// does not depend on the capacity, and a history fits into a range if and only if the range is as
-// long as the history's high-water mark.
+// The space above the highest block is used only when no gap below fits. Hence the offset of a
+// block does not depend on the capacity, and a history fits into a range if and only if the range
+// is as long as the history's high-water mark.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class Placement {
 
   explicit Placement(int64_t capacity_bytes);
 
-  // Offset of a new block of rounded(bytes) > 0, in the smallest gap that holds it; nothing where
-  // none does.
+  // Returns the offset of a new block of rounded(bytes) > 0, in the smallest gap that holds it;
+  // std::nullopt if there is none.
   std::optional<int64_t> allocate(int64_t bytes);
 
-  // Gives the block at `offset` back and returns its rounded size.
+  // Frees the block at `offset` and returns its rounded size.
   int64_t free(int64_t offset);
 
   int64_t capacity() const { return capacity_; }
@@ -39,10 +39,10 @@ class Placement {
   int64_t num_blocks() const { return static_cast<int64_t>(block_sizes_.size()); }
   // End of the highest block placed so far: the shortest range that holds this history.
   int64_t high_water() const { return high_water_; }
-  // The largest block that could be placed now.
+  // Returns the size of the largest block that could be placed now.
   int64_t largest_gap() const;
 
-  // Forgets the history: the high-water mark becomes the end of the highest block alive.
+  // Resets the history: the high-water mark becomes the end of the highest live block.
   void reset_high_water() { high_water_ = top_; }
 
  private:
@@ -51,7 +51,7 @@ class Placement {
 
   int64_t capacity_;
   int64_t live_ = 0;
-  int64_t top_ = 0;  // end of the highest block alive
+  int64_t top_ = 0;  // end of the highest live block
   int64_t high_water_ = 0;
   std::map<int64_t, int64_t> gaps_;                     // below top_: offset to size
   std::set<std::pair<int64_t, int64_t>> gaps_by_size_;  // (size, offset)

@@ -1,4 +1,4 @@
-// What both forms of host memory share: blocks beside the region.
+// Code shared by both implementations of host memory: blocks outside of the region.
 #include "sotto/device/region.h"
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace sotto::device {
 
 void* Region::take_outside(int64_t bytes) {
   if (kind_ == RegionKind::kCuda) return allocate_cuda(bytes);
-  // Of nothing, an address is wanted.
+  // A region without memory only needs a unique address.
   const int64_t needed = kind_ == RegionKind::kNothing ? Placement::kAlignment : bytes;
   void* address = std::aligned_alloc(Placement::kAlignment, static_cast<size_t>(needed));
   SOTTO_ASSERT(address != nullptr, "the system gave no {} bytes", needed);

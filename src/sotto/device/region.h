@@ -1,10 +1,9 @@
-// The memory behind an arena: an address for each offset. Three kinds: host memory, memory of the
-// GPU, and nothing at all (addresses that identify blocks of the dry run and must never be
-// touched).
+// The memory of an arena: maps offsets to addresses. Three kinds: host memory, GPU memory, and no
+// memory (addresses that identify blocks of the dry run and must never be accessed).
 //
-// Host memory has two forms, one of which is compiled: region_mapped.cpp, one mapping that the
-// system fills in when touched; and, in sanitizer builds, region_blocks.cpp, where each block is an
-// allocation of exactly its own size, so that a write past a tensor's end is seen.
+// Host memory has two implementations, one of which is compiled: region_mapped.cpp, one mapping
+// that the system commits on first access; and, in sanitizer builds, region_blocks.cpp, where each
+// block is an allocation of exactly its own size, so that a write past a tensor's end is detected.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +15,9 @@ enum class RegionKind { kNothing, kHost, kCuda };
 
 class Region {
  public:
-  // Throws OutOfMemory where the system or the driver refuses.
+  // Throws OutOfMemory where the system or the driver refuses the memory.
   Region(RegionKind kind, int64_t bytes);
-  // One of the two forms has memory to give back.
+  // Not trivial in one of the two implementations.
   // NOLINTNEXTLINE(performance-trivially-destructible)
   ~Region();
   Region(const Region&) = delete;
@@ -26,11 +25,11 @@ class Region {
 
   RegionKind kind() const { return kind_; }
 
-  // Address of a block of `bytes` at `offset`.
+  // Returns the address of a block of `bytes` at `offset`.
   void* take(int64_t offset, int64_t bytes);
   void give_back(void* address);
 
-  // A block beside the region.
+  // Allocates a block outside of the region.
   void* take_outside(int64_t bytes);
   void give_back_outside(void* address);
 

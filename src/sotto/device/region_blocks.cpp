@@ -1,4 +1,5 @@
-// The form of sanitizer builds: a host block is its own allocation, of exactly the bytes asked for.
+// Implementation for sanitizer builds: each host block is a separate allocation of exactly the
+// requested bytes.
 #include <cstdlib>
 
 #include "sotto/core/error.h"

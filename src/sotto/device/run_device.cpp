@@ -32,7 +32,7 @@ std::optional<int> parse_index(std::string_view text) {
   return index;
 }
 
-// 0 for "cuda", N for "cuda:N"; nothing for another name.
+// Returns 0 for "cuda", N for "cuda:N"; std::nullopt for other names.
 std::optional<int> cuda_index(std::string_view name) {
   if (name == kCuda) return 0;
   if (!name.starts_with("cuda:")) return std::nullopt;
@@ -57,15 +57,16 @@ std::optional<GpuInfo> find_gpu(std::string_view uuid) {
   return std::nullopt;
 }
 
-// cuBLAS gives the same bits each time only where its workspace is fixed, which is said by the
-// environment; and ATen would fill every new tensor, as if ours were read before they are written.
-// OpenMP does not know the CPU time of a control group: more threads than that wait for each other.
+// OpenMP ignores the CPU quota of a control group: more threads than that wait for each other.
 void limit_threads() {
   const auto most = static_cast<int>(num_threads());
   if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() > most)
     at::set_num_threads(most);
 }
 
+// cuBLAS is bitwise reproducible only with a fixed workspace, which is set by an environment
+// variable. ATen would also fill every new tensor, which ours do not need: they are written before
+// they are read.
 void make_deterministic() {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -142,8 +143,8 @@ int64_t used_by_this_process(const RunDevice& device) {
     for (const GpuProcess& process : gpu->processes) {
       if (process.pid == getpid() && process.used_bytes) return *process.used_bytes;
     }
-    // Inside a container processes have other numbers: what was added since the start is ours.
-    // Not below 0 where another process ended since.
+    // Inside a container process ids differ: the memory added since the start is counted as ours.
+    // Not below 0, because another process may have ended since.
     if (gpu->memory)
       return std::max<int64_t>(0, gpu->memory->used_bytes - device.used_before_bytes);
   }
@@ -153,7 +154,7 @@ int64_t used_by_this_process(const RunDevice& device) {
 
 MemoryReading watch_memory(const RunDevice& device) {
   if (!device.target.is_cuda()) return [] { return std::optional(read_host_memory()); };
-  // Shared, because functions are copied.
+  // Shared, because std::function is copyable.
   const auto watch = std::make_shared<const GpuMemoryWatch>(device.uuid);
   return [watch]() -> std::optional<MemoryAvailable> {
     const std::optional<GpuMemory> memory = watch->read();

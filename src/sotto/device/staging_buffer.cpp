@@ -4,7 +4,7 @@ namespace sotto::device {
 
 namespace {
 
-// What is taken anew when a place is too small: rarely, since limits bound what comes.
+// Granularity of reallocation when a buffer is too small: rare, since the limits bound the sizes.
 constexpr int64_t kStep = int64_t{4} << 20;
 
 }  // namespace

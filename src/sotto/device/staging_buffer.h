@@ -1,6 +1,6 @@
-// Page-locked host memory that tensors travel through on their way to the GPU, so that the copy
-// runs beside the host's work. Two places take turns: one is filled while the copy out of the other
-// may still run. What was taken is kept.
+// Page-locked host memory through which tensors are copied to the GPU, so that the copy runs
+// concurrently with the host's work. Double-buffered: one buffer is filled while the copy from the
+// other may still run. Allocated buffers are kept.
 #pragma once
 
 #include <array>
@@ -15,28 +15,28 @@ namespace sotto::device {
 
 class StagingBuffer {
  public:
-  // Nothing is taken before it is needed. The memory must outlive this.
+  // Allocates nothing until it is needed. The memory must outlive this object.
   explicit StagingBuffer(HostMemory& memory) : memory_(memory) {}
   ~StagingBuffer();
   StagingBuffer(const StagingBuffer&) = delete;
   StagingBuffer& operator=(const StagingBuffer&) = delete;
 
-  // Room for `bytes`, out of which no copy runs any more. Throws OutOfMemory beyond the budget of
-  // the memory.
+  // Returns a buffer of `bytes` from which no copy is running any more. Throws OutOfMemory beyond
+  // the budget of the memory.
   std::byte* take(int64_t bytes);
 
-  // The copy out of what take() gave is on the stream.
+  // Reports that the copy from the buffer of take() is on the stream.
   void launched();
 
   int64_t reserved_bytes() const;
-  // Gives both places back once no copy runs out of them; they are taken anew when they are needed.
-  // Returns their bytes.
+  // Frees both buffers once no copy from them is running; they are allocated again when needed.
+  // Returns the number of bytes freed.
   int64_t release();
 
  private:
   struct Place {
     HostBlock block;
-    // Behind the last copy out of it; made with the first.
+    // Recorded after the last copy from this buffer; created with the first copy.
     std::unique_ptr<CudaEvent> last_copy;
   };
 

@@ -4,7 +4,7 @@ namespace sotto::device {
 
 namespace {
 
-// Made when a thread first asks: what the CPU has is read then.
+// Created on first use in each thread, which reads the CPU's features.
 Target& target_now() {
   thread_local Target target;
   return target;

@@ -13,14 +13,14 @@ namespace sotto::device {
 
 namespace {
 
-// Higher than LibTorch gives its own allocators, so that ours replaces them.
+// Higher than the priority of LibTorch's own allocators, so that ours replaces them.
 constexpr uint8_t kPriority = 100;
 
 void free_host(void* address);
 void free_nothing(void* address);
 
-// LibTorch's allocator of one device type: the arena of the guard in force, else the one LibTorch
-// had.
+// LibTorch's allocator of one device type: uses the arena of the active guard, or LibTorch's
+// original allocator if there is none.
 class TorchAllocator final : public c10::Allocator {
  public:
   TorchAllocator(c10::DeviceType device, c10::DeleterFnPtr deleter)
@@ -32,7 +32,7 @@ class TorchAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, deleter_, device_};
     void* block = arena->allocate(static_cast<int64_t>(bytes));
     // A Meta tensor has no data; the block's address only identifies it. On the CPU data and
-    // context must be equal, or oneDNN's paths fail.
+    // context must be equal, or oneDNN's code paths fail.
     return {device_ == c10::kMeta ? nullptr : block, block, deleter_, device_};
   }
 
@@ -53,7 +53,7 @@ class TorchAllocator final : public c10::Allocator {
  private:
   c10::DataPtr allocate_original(size_t bytes) {
     if (device_ == c10::kMeta) return original_->allocate(bytes);
-    // Through raw_allocate, so that one deleter frees both kinds.
+    // Uses raw_allocate, so that one deleter frees both kinds.
     void* block = bytes == 0 ? nullptr : original_->raw_allocate(bytes);
     return {block, block, deleter_, device_};
   }
@@ -80,10 +80,10 @@ TorchAllocator& allocator_of(c10::DeviceType device) {
   return device == c10::kCPU ? *host : *nothing;
 }
 
-// The CUDA side goes through LibTorch's interface for allocators of others. Null until prepared.
+// The CUDA side uses LibTorch's interface for pluggable allocators. Null until prepared.
 ArenaSet* cuda_arenas = nullptr;
 
-// Null where LibTorch's own allocator is in place.
+// Returns null if LibTorch's own allocator is in place.
 ArenaSet* arenas_of(c10::DeviceType device) {
   const bool is_known = device == c10::kCPU || device == c10::kMeta || device == c10::kCUDA;
   SOTTO_ASSERT(is_known, "no arena on {}", c10::DeviceTypeName(device));
@@ -102,7 +102,7 @@ void free_nothing(void* address) {
 
 void prepare_cuda_memory() {
   if (cuda_arenas != nullptr) return;
-  // Never destroyed: LibTorch keeps what refers to it.
+  // Never destroyed: LibTorch keeps references to it.
   auto* arenas = new ArenaSet;
   install_cuda_allocator(*arenas);
   cuda_arenas = arenas;

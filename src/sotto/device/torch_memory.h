@@ -1,6 +1,6 @@
 // Arenas as LibTorch's allocators. While an ArenaGuard lives, every tensor that LibTorch allocates
-// on its device type lies in its arena; without one, LibTorch's own allocator serves as before. A
-// tensor may outlive its guard: its block goes back to its arena all the same.
+// on its device type is stored in its arena; without a guard, LibTorch's own allocator is used. A
+// tensor may outlive its guard: its block is still returned to its arena.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,14 +14,14 @@
 
 namespace sotto::device {
 
-// Makes arenas possible on the GPU. To be called before anything is allocated there: LibTorch's own
-// allocator cannot be replaced later. Until a guard lives, blocks come straight from the driver.
+// Enables arenas on the GPU. Must be called before anything is allocated there: LibTorch's own
+// allocator cannot be replaced later. Without a guard, blocks come directly from the driver.
 void prepare_cuda_memory();
 
 class ArenaGuard {
  public:
-  // `device` is CPU (an arena of host memory), CUDA (of device memory) or Meta (an arena of
-  // nothing: the dry run). The arena is shared because tensors that outlive both the guard and its
+  // `device` is CPU (an arena of host memory), CUDA (of device memory) or Meta (an arena without
+  // memory: the dry run). The arena is shared because tensors that outlive both the guard and its
   // owner still hold blocks of it.
   ArenaGuard(c10::DeviceType device, std::shared_ptr<Arena> arena);
   ~ArenaGuard();
@@ -33,12 +33,13 @@ class ArenaGuard {
   std::shared_ptr<Arena> outer_;
 };
 
-// The scope of a call into a library that allocates: reserves the bound in the device's arena,
-// which may throw OutOfMemory; inside, allocations are counted and never throw. Without an arena it
-// does nothing.
+// Scope of a call into a library that allocates: reserves the bound in the device's arena, which
+// may throw OutOfMemory; inside, allocations are counted and never throw. Without an arena it has
+// no effect.
 //
-// `results`: bytes of what the call allocates and returns, in that order. They are placed before
-// the bound as blocks like any other; inside, a request of just that many bytes gets the block.
+// `results`: bytes of the tensors that the call allocates and returns, in that order. They are
+// placed before the bound as ordinary blocks; inside, a request of exactly that many bytes gets the
+// block.
 class LibraryCall {
  public:
   LibraryCall(std::string_view name, c10::DeviceType device, int64_t bound_bytes,

@@ -1,5 +1,5 @@
-// Stands in for all x_cuda.cu where CUDA is not built: nothing here can be reached but by a tensor
-// on a GPU, which such a build cannot make.
+// Replaces all x_cuda.cu in builds without CUDA: these functions are only reached with a tensor on
+// a GPU, which such a build cannot create.
 #include <span>
 #include <string_view>
 

@@ -12,7 +12,7 @@ namespace sotto::report {
 
 namespace {
 
-// Of a letter's height.
+// Bars in eighths of a character's height.
 constexpr std::array<std::string_view, 9> kEighths = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
 std::string trimmed(std::string line) {
@@ -39,7 +39,7 @@ std::string names_below(std::span<const Stretch> stretches, int64_t count, int64
     before += stretch.num_values;
     const int64_t room = before * width / count - begin;
     line.resize(static_cast<size_t>(begin), ' ');
-    // With a blank behind it.
+    // The name must be followed by at least one blank.
     if (display_width(stretch.name) < room || before == count) line += stretch.name;
   }
   return line;

@@ -1,4 +1,4 @@
-// One quantity over time as a picture of letters, for the terminal:
+// Plots one quantity over time as text for the terminal:
 //
 //   8.0 ┤  ▂█▆
 //       │ ▄███▇▂
@@ -12,18 +12,19 @@
 
 namespace sotto::report {
 
-// Neighbouring values with a name, which stands below them where there is room for it.
+// A named range of consecutive values; the name is printed below them if there is room for it.
 struct Stretch {
   std::string name;
   int64_t num_values = 0;
 };
 
 struct Chart {
-  // None below 0; where there are more than columns, each column shows the largest of its own.
+  // Values of at least 0; if there are more than columns, each column shows the maximum of its
+  // range.
   std::vector<double> values;
-  // Of all values, in their order.
+  // Ranges that cover all values, in order.
   std::vector<Stretch> stretches;
-  // What the largest value is called.
+  // Label of the largest value.
   std::string top;
 
   static constexpr int64_t kHeight = 8;

@@ -15,7 +15,7 @@ namespace sotto::report {
 namespace {
 
 constexpr int64_t kGap = 2;
-// Below this a cut column says nothing.
+// A narrower truncated column is unreadable.
 constexpr int64_t kMinTextWidth = 4;
 constexpr std::string_view kEllipsis = "…";
 constexpr std::string_view kRule = "─";
@@ -25,8 +25,8 @@ struct Range {
   char32_t last;
 };
 
-// Two places on the screen: Hangul, CJK, kana, full-width forms, pictographs (the blocks of Unicode
-// Standard Annex 11 that a terminal meets).
+// Characters that take two columns: Hangul, CJK, kana, full-width forms, pictographs (the blocks of
+// Unicode Standard Annex 11 that are common in terminals).
 constexpr std::array kWide = {
     Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},
     Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},
@@ -34,7 +34,7 @@ constexpr std::array kWide = {
     Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x3FFFD},
 };
 
-// No place at all: combining marks, zero-width blanks and joiners, variation selectors.
+// Characters of zero width: combining marks, zero-width blanks and joiners, variation selectors.
 constexpr std::array kZero = {Range{0x0300, 0x036F}, Range{0x200B, 0x200F}, Range{0x20D0, 0x20FF},
                               Range{0xFE00, 0xFE0F}};
 
@@ -62,7 +62,8 @@ struct Letter {
   int64_t width;
 };
 
-// The first code point of a text that is not empty; a broken sequence is one byte, one place.
+// Returns the first code point of a text that is not empty; an invalid sequence counts as one byte
+// and one column.
 Letter first_letter(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   const size_t length = sequence_length(lead);
@@ -82,7 +83,8 @@ std::string repeated(std::string_view text, int64_t count) {
   return result;
 }
 
-// A line end or an escape inside a cell (the name of a process may hold one) would break the table.
+// A line end or an escape character inside a cell (as in the name of a process) would break the
+// table.
 std::string without_control_characters(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; },
@@ -153,7 +155,8 @@ std::vector<int64_t> Table::column_widths(int64_t max_width) const {
     widths.push_back(width);
     total += width + kGap;
   }
-  // One place at a time off the column that is the widest by then: long columns end up equal.
+  // Removes one column at a time from the currently widest column, so that long columns become
+  // equal.
   for (; total > max_width; --total) {
     int64_t* widest = nullptr;
     for (size_t i = 0; i < columns_.size(); ++i) {

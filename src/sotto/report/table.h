@@ -1,12 +1,13 @@
-// A table as plain text for the terminal: columns two blanks apart, numbers to the right, within a
-// given width. Widths are those on the screen: UTF-8 is decoded, and East Asian letters take two
-// places.
+// A table as plain text for the terminal: columns separated by two blanks, numbers aligned to the
+// right, within a given width. Widths are display widths: UTF-8 is decoded, and East Asian
+// characters take two columns.
 //
 //   Table table({{"layer"}, {"bytes", Align::kRight}});
 //   table.add_row({"encoder.0", "7.38 GiB"});
 //   std::cout << table.to_string();
 //
-// A terminal's width bounds a table; a pipe and a file have none, and get every cell whole.
+// The width of a terminal limits a table; output to a pipe or file is not limited and shows every
+// cell in full.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +22,28 @@ enum class Align { kLeft, kRight };
 struct Column {
   // A table whose titles are all empty has no header.
   std::string title = {};
-  // Columns aligned left are text and may be cut; those aligned right are numbers and never are.
+  // Left-aligned columns are text and may be truncated; right-aligned columns are numbers and never
+  // are.
   Align align = Align::kLeft;
 };
 
-// Places of a line on standard output: those of the terminal; without one, as many as are needed.
+// Returns the width of standard output: that of the terminal, or unlimited if there is none.
 int64_t output_width();
 
 class Table {
  public:
   explicit Table(std::vector<Column> columns);
 
-  // Needs one cell for each column.
+  // Adds a row, which needs one cell for each column.
   void add_row(std::vector<std::string> cells);
 
-  // A line across the table between the last row and the next: begins a section. It is not drawn
-  // where no row follows.
+  // Adds a horizontal rule between the last row and the next: starts a section. It is omitted if no
+  // row follows.
   void add_rule();
 
-  // All lines, each with its line end and without trailing blanks. Where they would exceed
-  // `max_width`, the widest text columns are cut with "…"; the table is wider than that only where
-  // numbers alone are.
+  // Returns all lines, each with its line end and without trailing blanks. If they would exceed
+  // `max_width`, the widest text columns are truncated with "…"; the table exceeds the width only
+  // if the numbers alone do.
   std::string to_string(int64_t max_width = output_width()) const;
 
  private:
@@ -55,10 +57,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Places on the screen that `text` takes. A byte that is no UTF-8 counts as one.
+// Returns the display width of `text`. An invalid UTF-8 byte counts as one column.
 int64_t display_width(std::string_view text);
 
-// `text` where it fits into `max_width` places, else its beginning and "…".
+// Returns `text` if it fits into `max_width` columns, otherwise its beginning and "…".
 std::string shorten(std::string_view text, int64_t max_width);
 
 }  // namespace sotto::report

@@ -17,7 +17,7 @@ constexpr const char* kVersionKey = "format_version";
 // Reads the entries of one map into the fields of one struct.
 class GroupReader : public OptionVisitor {
  public:
-  // `known` are keys of the map that are no fields of the struct.
+  // `known` lists keys of the map that are not fields of the struct.
   GroupReader(const ConfigNode& map, std::vector<std::string> known)
       : map_(map), known_(std::move(known)) {}
 
@@ -44,7 +44,7 @@ class GroupReader : public OptionVisitor {
   }
 
   void visit_group(const OptionGroup& group) override {
-    // A group that is not there is read all the same, from nothing: its defaults are validated too.
+    // A missing group is read as an empty one, so that its defaults are validated too.
     const ConfigNode absent = {
         .kind = ConfigNode::Kind::kMap, .key = std::string(group.key), .place = map_.place};
     const ConfigNode* node = take(group.key);
@@ -76,7 +76,7 @@ class GroupReader : public OptionVisitor {
     refuse(entry.key_place, complaint);
   }
 
-  // The struct knows what is wrong, we know where it was written.
+  // The struct knows what is wrong, the reader knows where it was written.
   static void validate(const OptionGroup& group, const ConfigPlace& place) {
     try {
       group.validate();

@@ -1,12 +1,12 @@
-// Configurations: reading a YAML or JSON file and --set overrides into a struct of options
-// (options.h), and writing one back.
+// Configurations: reads a YAML or JSON file and --set overrides into a struct of options
+// (options.h), and writes one back.
 //
-// What the notations leave open is decided so. Integers are plain decimal digits (not 1e3, 1_000,
-// 010). Numbers may have a fraction and an exponent (.5, 1e-4); nan and inf are refused. Booleans
-// are true and false; yes, on and True are refused. A number or boolean in quotes is text, and
-// refused where a number is expected; a text field takes what is written, with or without quotes,
-// so that 1.10 stays "1.10". A key without a value, ~ and null are refused. What is not named keeps
-// its default.
+// Rules where the notations are ambiguous: Integers are plain decimal digits (not 1e3, 1_000, 010).
+// Numbers may have a fraction and an exponent (.5, 1e-4); nan and inf are refused. Booleans are
+// true and false; yes, on and True are refused. A number or boolean in quotes is text, and refused
+// where a number is expected; a text field takes the literal spelling, with or without quotes, so
+// that 1.10 stays "1.10". A key without a value, ~ and null are refused. Options that are not given
+// keep their defaults.
 #pragma once
 
 #include <cstdint>
@@ -19,36 +19,36 @@
 
 namespace sotto {
 
-// Written into every configuration as `format_version`. A file without it is of this version.
+// Written into every configuration as `format_version`. A file without it has this version.
 inline constexpr int64_t kConfigFormatVersion = 1;
 
-// One setting, for --help and the documentation.
+// One setting, as shown by --help and the documentation.
 struct OptionInfo {
-  // "model.layers"
+  // Example: "model.layers"
   std::string key;
   std::string help;
-  // What a value must be: "one of cpu, cuda".
+  // Description of valid values: "one of cpu, cuda".
   std::string expected;
-  // As it is written in YAML.
+  // The value as written in YAML.
   std::string value;
 };
 
-// The tree of a file, by its name JSON (.json) or YAML, with the overrides "key.sub=value" laid
-// over it in their order. Throws ConfigError; DataError where the file cannot be read as text.
+// Loads a JSON (.json) or YAML file, chosen by its name, and applies the overrides "key.sub=value"
+// in order. Throws ConfigError; throws DataError where the file cannot be read as text.
 ConfigNode load_config(const std::filesystem::path& path,
                        const std::vector<std::string>& overrides = {});
 
-// The tree of overrides alone.
+// Builds a tree from overrides alone.
 ConfigNode load_overrides(const std::vector<std::string>& overrides);
 
-// Reads a tree into options, then calls their validate(). Throws ConfigError with the place of the
-// first thing that is wrong; the options are then half read. Throws DataError for a newer format.
+// Reads a tree into options, then calls their validate(). Throws ConfigError with the location of
+// the first error, which leaves the options partly read. Throws DataError for a newer format.
 void read_group(const ConfigNode& root, const OptionGroup& options);
 
-// The tree of options, with their help as comments.
+// Returns the tree of options, with their help texts as comments.
 ConfigNode write_group(const OptionGroup& options);
 
-// Every field, groups inside groups too, in their order.
+// Returns every field, including those of nested groups, in order.
 std::vector<OptionInfo> list_group(const OptionGroup& options);
 
 template <class Options>
@@ -58,7 +58,7 @@ Options read_options(const ConfigNode& root) {
   return options;
 }
 
-// The usual way in: a file with overrides laid over it, or the defaults with overrides.
+// Main entry point for reading: a file with overrides applied, or the defaults with overrides.
 template <class Options>
 Options read_config(const std::filesystem::path& path,
                     const std::vector<std::string>& overrides = {}) {
@@ -70,14 +70,14 @@ Options read_overrides(const std::vector<std::string>& overrides) {
   return read_options<Options>(load_overrides(overrides));
 }
 
-// The way out; format_yaml() and format_json() give its text. They take a copy, because visit() is
-// one function for reading and writing.
+// Main entry point for writing; format_yaml() and format_json() return the text. Takes a copy,
+// because visit() is one function for reading and writing.
 template <class Options>
 ConfigNode write_options(Options options) {
   return write_group(as_group(options));
 }
 
-// The settings of a struct with its values as they stand: its defaults for Options{}.
+// Lists the settings of a struct with its current values: the defaults for Options{}.
 template <class Options>
 std::vector<OptionInfo> list_options(Options options) {
   return list_group(as_group(options));

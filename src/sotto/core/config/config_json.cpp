@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kMaxJsonDepth = 32;
 
-// Walks a text that is known to be valid JSON: it only has to find where things begin and end.
-// nlohmann's reader would not say where they stand.
+// Walks a text that is known to be valid JSON: it only has to find where values begin and end.
+// nlohmann's parser does not report positions.
 class JsonWalker {
  public:
   JsonWalker(std::string_view text, const std::string& source) : text_(text), source_(source) {}
@@ -39,7 +39,7 @@ class JsonWalker {
     }
   }
 
-  // Steps over `mark` and blanks where it comes next.
+  // Skips `mark` and the blanks after it if it comes next.
   bool take(char mark) {
     skip_blanks();
     if (text_[at_] != mark) return false;
@@ -99,7 +99,7 @@ class JsonWalker {
     return node;
   }
 
-  // A number, true, false or null, kept as it is spelt.
+  // Reads a number, true, false or null, and keeps its spelling.
   ConfigNode take_literal() {
     ConfigNode node = begin(ConfigNode::Kind::kPlain);
     const size_t end = std::min(text_.find_first_of(",]} \t\r\n", at_), text_.size());
@@ -117,8 +117,8 @@ class JsonWalker {
   int depth_ = 0;
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." from
-// "line 1" on; other messages from behind the bracket.
+// Cuts "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." down to
+// the part from "line 1" on; other messages to the part after the bracket.
 std::string plain_message(const nlohmann::json::exception& error) {
   std::string message = error.what();
   for (const std::string_view start : {"] ", "parse error at "}) {

@@ -1,5 +1,5 @@
-// JSON in and out of the configuration tree. A reader of its own, beside YAML's, because yaml-cpp
-// refuses the surrogate pairs with which JSON escapes characters such as emoji.
+// Conversion between JSON and the configuration tree. It has its own reader, separate from YAML,
+// because yaml-cpp refuses the surrogate pairs with which JSON escapes characters such as emoji.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace sotto {
 
-// Reads a JSON text. `source` names it in errors. Throws ConfigError.
+// Parses a JSON text. `source` names it in errors. Throws ConfigError.
 ConfigNode parse_json(const std::string& text, const std::string& source);
 
-// The text of a map, indented, keys in their order, without comments. parse_json() reads it back to
+// Formats a map as indented text, keys in order, without comments. parse_json() reads it back to
 // the same keys and values.
 std::string format_json(const ConfigNode& map);
 

@@ -10,7 +10,7 @@ namespace sotto {
 
 namespace {
 
-// The entry `key` of a map that --set is about to change; made where it is missing.
+// Returns the entry `key` of a map that --set is about to change; creates it if it is missing.
 ConfigNode& open_entry(ConfigNode& map, std::string_view key, const ConfigPlace& place) {
   if (map.kind == ConfigNode::Kind::kEmpty) map.kind = ConfigNode::Kind::kMap;
   if (map.kind != ConfigNode::Kind::kMap) {

@@ -1,6 +1,6 @@
-// A configuration as it stands in a file: keys, values and where each was written. YAML, JSON and
-// --set are turned into this tree; options are read from it and written through it. So there is one
-// path into the option structs whatever the notation, and every error can name its place.
+// A configuration as written in a file: keys, values and the location of each. YAML, JSON and --set
+// are converted to this tree; options are read from it and written through it. This gives one path
+// into the option structs for every notation, and every error can name its location.
 #pragma once
 
 #include <string>
@@ -9,49 +9,50 @@
 
 namespace sotto {
 
-// Where something was written. Lines and columns count from 1, columns in bytes, as compilers do.
+// Location in a source text. Lines and columns count from 1, columns in bytes, as compilers do.
 struct ConfigPlace {
-  // "configs/digits.yaml", "--set model.layers=3"
+  // Examples: "configs/digits.yaml", "--set model.layers=3"
   std::string source;
-  // 0 where there is none: in an override, or for a file as a whole.
+  // 0 if there is no line: in an override, or for a file as a whole.
   int line = 0;
   int column = 0;
 };
 
 struct ConfigNode {
-  // Plain text is what stands without quotes: numbers, true and false, and in YAML bare words.
+  // Plain text is unquoted text: numbers, true and false, and in YAML bare words.
   enum class Kind { kEmpty, kPlain, kQuoted, kList, kMap };
 
   Kind kind = Kind::kEmpty;
-  // Of an entry of a map.
+  // Key of a map entry.
   std::string key = {};
-  // Of kPlain and kQuoted, without quotes and escapes.
+  // Text of kPlain and kQuoted, without quotes and escapes.
   std::string text = {};
-  // Items of a list, entries of a map in the order of the file.
+  // Items of a list, or entries of a map in file order.
   std::vector<ConfigNode> children = {};
-  // Written above the key in YAML.
+  // Comment written above the key in YAML.
   std::string comment = {};
   ConfigPlace key_place = {};
   ConfigPlace place = {};
 
   bool is_scalar() const { return kind == Kind::kPlain || kind == Kind::kQuoted; }
 
-  // The entry of a map; nullptr where there is none. The pointer lasts until the map changes.
+  // Returns the entry of a map; nullptr if there is none. The pointer is valid until the map
+  // changes.
   const ConfigNode* find(std::string_view entry_key) const;
   ConfigNode* find(std::string_view entry_key);
 };
 
-// Adds an entry to a map. Throws ConfigError where the key is there already.
+// Adds an entry to a map. Throws ConfigError where the key exists already.
 void add_entry(ConfigNode& map, ConfigNode entry);
 
-// Lays "key.sub=value" over a tree; the value is read as YAML and replaces what was there, a whole
-// group too. Throws ConfigError where the text is no such assignment.
+// Applies "key.sub=value" to a tree; the value is parsed as YAML and replaces the old value, even a
+// whole group. Throws ConfigError where the text is not such an assignment.
 void apply_override(ConfigNode& root, std::string_view text);
 
-// What a node holds, for error messages: "'12'", "a list".
+// Describes the value of a node for error messages: "'12'", "a list".
 std::string describe_value(const ConfigNode& node);
 
-// What to say of a place: an error without its "attempted" part, which the place supplies.
+// An error without its "attempted" part, which the location supplies.
 struct Complaint {
   std::string found;
   std::string expected = {};

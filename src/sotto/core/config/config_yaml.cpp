@@ -22,10 +22,10 @@ namespace {
 constexpr size_t kMaxYamlDepth = 32;
 constexpr size_t kMaxColumns = 100;
 
-// Builds the tree from what yaml-cpp's parser meets.
+// Builds the tree from the events of yaml-cpp's parser.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  // Counts lines within `start`, unless it is a place without lines.
+  // Counts lines relative to `start`, unless it is a location without lines.
   TreeBuilder(const std::string& text, const ConfigPlace& start) : text_(text), start_(start) {}
 
   // Throws ConfigError.
@@ -61,7 +61,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                 const std::string& value) override {
     refuse_tag(mark, tag);
-    // yaml-cpp's tag of a scalar without one: "!" where it stands in quotes or as a block.
+    // yaml-cpp's tag of an untagged scalar: "!" if it is quoted or a block.
     const bool quoted = tag == "!";
     if (quoted) refuse_open_quote(mark);
     add({.kind = quoted ? ConfigNode::Kind::kQuoted : ConfigNode::Kind::kPlain,
@@ -82,7 +82,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // A list or map whose end has not come yet; of a map also the key that waits for its value.
+  // A list or map whose end has not been reached; for a map also the key that waits for its value.
   struct Frame {
     ConfigNode node;
     std::optional<ConfigNode> key;
@@ -100,7 +100,7 @@ class TreeBuilder : public YAML::EventHandler {
                             .hint = "Put text that begins with ! in quotes."});
   }
 
-  // yaml-cpp takes the end of the file for a missing quote, and all that comes before it for text.
+  // yaml-cpp treats the end of the file as the missing quote, and everything before it as text.
   void refuse_open_quote(const YAML::Mark& mark) const {
     const auto first = static_cast<size_t>(mark.pos);
     if (first >= text_.size() || (text_[first] != '"' && text_[first] != '\'')) return;
@@ -145,7 +145,7 @@ class TreeBuilder : public YAML::EventHandler {
     } else {
       node.key = frame.key->text;
       node.key_place = frame.key->place;
-      // yaml-cpp gives a missing value the place of whatever comes next.
+      // yaml-cpp gives a missing value the location of whatever comes next.
       if (node.kind == ConfigNode::Kind::kEmpty) node.place = node.key_place;
       frame.key.reset();
       add_entry(frame.node, std::move(node));
@@ -159,7 +159,8 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// Whether `text` is digits and a unit, as in 8GiB, 90% or 0.5s: no number in any YAML version.
+// Returns whether `text` is digits and a unit, as in 8GiB, 90% or 0.5s, which is not a number in
+// any YAML version.
 bool is_number_with_unit(std::string_view text) {
   const size_t unit = text.find_first_not_of("0123456789.");
   if (unit == 0 || unit == std::string_view::npos) return false;
@@ -167,7 +168,8 @@ bool is_number_with_unit(std::string_view text) {
   return text.find_first_not_of("BKMGTidhmns", unit) == std::string_view::npos;
 }
 
-// Whether text can stand without quotes and is text to every YAML reader, of version 1.1 too.
+// Returns whether text can be written without quotes and is text to every YAML reader, including
+// those of version 1.1.
 bool is_bare_word(const std::string& text) {
   constexpr std::array kReserved = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -192,7 +194,7 @@ std::string format_scalar(const ConfigNode& node) {
   return nlohmann::json(node.text).dump();
 }
 
-// Breaks a comment into lines that begin with "# " behind the indent.
+// Breaks a comment into lines that begin with the indent and "# ".
 std::string format_comment(const std::string& comment, size_t indent) {
   const std::string start = std::string(indent, ' ') + "#";
   std::string result;
@@ -208,7 +210,7 @@ std::string format_comment(const std::string& comment, size_t indent) {
   return line.size() > start.size() ? result + line + "\n" : result;
 }
 
-// A list stands on one line where it fits, else one item to a line.
+// Formats a list on one line if it fits, otherwise one item per line.
 std::string format_list(const ConfigNode& list, size_t indent) {
   const std::string line = format_yaml_value(list);
   if (indent + list.key.size() + 2 + line.size() <= kMaxColumns) return " " + line;

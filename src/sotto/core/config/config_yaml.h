@@ -1,6 +1,6 @@
-// YAML in and out of the configuration tree. The part of YAML that people write by hand is read;
-// what would let a file mean something else than it says (aliases, tags, several documents, the
-// same key twice) is refused.
+// Conversion between YAML and the configuration tree. Supports the part of YAML that people write
+// by hand; features that could give a file an unexpected meaning (aliases, tags, several documents,
+// duplicate keys) are refused.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace sotto {
 
-// Reads one document; a text without any gives an empty node. `source` names it in errors. Throws
-// ConfigError.
+// Parses one document; a text without a document gives an empty node. `source` names it in errors.
+// Throws ConfigError.
 ConfigNode parse_yaml(const std::string& text, const std::string& source);
 
-// Reads one value that stands at a place without lines: everything in it gets that place.
+// Parses one value at a location without lines: every node in it gets that location.
 ConfigNode parse_yaml_value(const std::string& text, const ConfigPlace& place);
 
-// The text of a map, each key under its comment, no comment line longer than 100 columns.
+// Formats a map, each key below its comment, with comment lines of at most 100 columns.
 // parse_yaml() reads it back to the same keys and values.
 std::string format_yaml(const ConfigNode& map);
 
-// A scalar or a list of scalars on one line, as format_yaml() writes it behind its key.
+// Formats a scalar or a list of scalars on one line, as format_yaml() writes it after its key.
 std::string format_yaml_value(const ConfigNode& value);
 
 }  // namespace sotto

@@ -14,7 +14,7 @@ namespace sotto {
 
 namespace {
 
-// What a setting must be to become a T.
+// Requirements on a setting that is converted to a T.
 template <class T>
 struct Setting;
 template <>

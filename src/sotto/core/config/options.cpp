@@ -13,12 +13,12 @@ namespace {
 
 using Kind = ConfigNode::Kind;
 
-// How the values of one field, or the items of a list, are read and written.
+// Reads and writes the values of one field, or the items of a list.
 template <class Value>
 struct Codec {
   std::string expected;
   std::string limits;
-  // Nothing where the node holds no such value.
+  // Returns std::nullopt if the node does not hold such a value.
   std::function<std::optional<Value>(const ConfigNode&)> parse;
   std::function<ConfigNode(const Value&)> write;
 };
@@ -27,7 +27,7 @@ std::string join_limits(const std::string& kind, const std::string& limits) {
   return limits.empty() ? kind : kind + ", " + limits;
 }
 
-// "from 1 to 200", "at least 1", "at most 200"; the ends as `format` writes them.
+// Formats "from 1 to 200", "at least 1", "at most 200"; `format` formats the ends.
 template <class Number, class Format>
 std::string describe_ends(Number min, Number max, Format format) {
   const bool has_min = min > std::numeric_limits<Number>::lowest();
@@ -51,7 +51,7 @@ std::string describe_range(const RealRange& range, Format format) {
   return limits;
 }
 
-// A leading zero is refused because some readers take 010 for eight.
+// A leading zero is refused because some readers interpret 010 as eight.
 bool has_leading_zero(std::string_view digits) {
   if (digits.starts_with('-')) digits.remove_prefix(1);
   return digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9';
@@ -67,7 +67,7 @@ std::optional<Number> parse_number(const ConfigNode& node) {
   return number;
 }
 
-// A value that one of the parsers of units.h reads.
+// Parses a value with one of the parsers of units.h.
 template <class Value, class Parse>
 std::optional<Value> parse_with_unit(const ConfigNode& node, Parse parse) {
   if (!node.is_scalar()) return std::nullopt;
@@ -101,7 +101,7 @@ ConfigNode quoted(const std::string& text) {
   return {.kind = Kind::kQuoted, .text = text};
 }
 
-// What parse_duration() reads back to the same number of seconds.
+// Returns a text that parse_duration() reads back to the same number of seconds.
 std::string exact_duration(double seconds) {
   SOTTO_ASSERT(std::isfinite(seconds) && seconds >= 0, "{} is no duration", seconds);
   constexpr std::array kUnits = {Named<double>{"d", 86400}, Named<double>{"h", 3600},
@@ -112,7 +112,7 @@ std::string exact_duration(double seconds) {
       return fmt::format("{:.0f}{}", count, unit.name);
     }
   }
-  // All digits of the smallest double behind the point are about 1080.
+  // The smallest double has about 1080 decimal digits after the point.
   std::array<char, 1100> digits{};
   const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), seconds,
                                          std::chars_format::fixed);
@@ -175,7 +175,7 @@ Codec<std::filesystem::path> path() {
   return {.expected = "a path",
           .limits = {},
           .parse = [](const ConfigNode& node) -> std::optional<std::filesystem::path> {
-            // The system would take what stands before a zero byte for the whole path.
+            // The system would take the part before a zero byte as the whole path.
             if (!node.is_scalar() || node.text.find('\0') != std::string::npos) return std::nullopt;
             return node.text;
           },
@@ -224,7 +224,7 @@ Codec<double> duration_s(const RealRange& range) {
           .write = [](double value) { return quoted(exact_duration(value)); }};
 }
 
-// The start of every option: key and help.
+// Key and help, the common first part of every option.
 struct Label {
   std::string_view key;
   std::string_view help;

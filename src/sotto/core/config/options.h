@@ -1,17 +1,17 @@
-// How a struct of options tells its fields, once, to whoever reads, writes or lists them:
+// Lets a struct of options describe its fields once, for all code that reads, writes or lists them:
 //
 //   struct EncoderOptions {
 //     // Transformer blocks.
 //     int64_t layers = 12;
-//     // Share of values set to zero in training.
+//     // Fraction of values set to zero in training.
 //     double dropout = 0.1;
-//     // Between the two products of the feed-forward part.
+//     // Activation of the feed-forward part.
 //     Activation activation = Activation::kGelu;
 //
 //     void visit(OptionVisitor& visitor) {
 //       visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
 //       visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
-//       visitor.choice("activation", activation, "of the feed-forward part", kActivations);
+//       visitor.choice("activation", activation, "feed-forward activation", kActivations);
 //     }
 //     void validate() const;  // where fields must agree with each other; throws ConfigError
 //   };
@@ -32,29 +32,29 @@
 
 namespace sotto {
 
-// What an integer may be; both ends are allowed values. In bytes for a memory size.
+// Valid range of an integer, both ends inclusive. In bytes for a memory size.
 struct IntRange {
   int64_t min = std::numeric_limits<int64_t>::min();
   int64_t max = std::numeric_limits<int64_t>::max();
 };
 
-// What a number may be. In seconds for a duration.
+// Valid range of a number. In seconds for a duration.
 struct RealRange {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  // As min and max, but not themselves allowed.
+  // Exclusive counterparts of min and max.
   double above = -std::numeric_limits<double>::infinity();
   double below = std::numeric_limits<double>::infinity();
 };
 
-// One line of the table of an enum's names.
+// One entry of the name table of an enum.
 template <class Enum>
 struct Named {
   std::string_view name;
   Enum value;
 };
 
-// The name of a value in such a table, and the value of a name that is known to be there.
+// Returns the name of a value in such a table, or the value of a name that is known to be in it.
 template <class Enum, size_t N>
 std::string_view name_of(Enum value, const std::array<Named<Enum>, N>& names) {
   for (const Named<Enum>& entry : names) {
@@ -73,22 +73,22 @@ Enum value_of(std::string_view name, const std::array<Named<Enum>, N>& names) {
   return {};
 }
 
-// One field, reduced to text in and text out.
+// One field, with conversion from and to text.
 struct Option {
   std::string_view key;
   std::string_view help;
-  // What a value must be: "one of cpu, cuda"
+  // Description of valid values: "one of cpu, cuda"
   std::string expected;
-  // The part of it that a reader of the file needs told: "cpu, cuda"; empty where there is none
+  // The part of `expected` that a reader of the file needs: "cpu, cuda"; empty if there is none
   std::string limits;
-  // Takes the value out of a node; returns the node that is wrong, nullptr where none is.
+  // Reads the value from a node; returns the invalid node, or nullptr if there is none.
   std::function<const ConfigNode*(const ConfigNode&)> read;
   std::function<ConfigNode()> write;
 };
 
 class OptionVisitor;
 
-// A struct of options as a whole, top-level (without a key) or inside another.
+// A struct of options as a whole, either top-level (without a key) or nested in another.
 struct OptionGroup {
   std::string_view key;
   std::string_view help;
@@ -96,8 +96,8 @@ struct OptionGroup {
   std::function<void()> validate;
 };
 
-// Meets the fields of a struct in their order. The help is one line without a full stop; limits and
-// choices need not be repeated in it.
+// Visits the fields of a struct in order. The help is one line without a full stop; it need not
+// repeat limits and choices.
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
@@ -114,13 +114,13 @@ class OptionVisitor {
              RealRange range = {});
   void value(std::string_view key, std::vector<std::string>& values, std::string_view help);
 
-  // Bytes, written "8GiB".
+  // Bytes, written as "8GiB".
   void bytes(std::string_view key, int64_t& value, std::string_view help, IntRange range = {});
 
-  // Seconds, written "15min".
+  // Seconds, written as "15min".
   void duration(std::string_view key, double& seconds, std::string_view help, RealRange range = {});
 
-  // One name, or a list of names, out of those given.
+  // One name, or a list of names, from the given ones.
   void choice(std::string_view key, std::string& value, std::string_view help,
               const std::vector<std::string>& names);
   void choice(std::string_view key, std::vector<std::string>& values, std::string_view help,
@@ -135,17 +135,18 @@ class OptionVisitor {
     value = value_of(word, names);
   }
 
-  // Another struct of options.
+  // A nested struct of options.
   template <class Options>
   void group(std::string_view key, Options& options, std::string_view help);
 
  protected:
-  // Both act before they return: what they are given does not outlive the call.
+  // Implementations must finish with their arguments before they return: these do not outlive the
+  // call.
   virtual void visit_option(const Option& option) = 0;
   virtual void visit_group(const OptionGroup& group) = 0;
 };
 
-// The group that `options` is; `options` must outlive it.
+// Returns `options` as a group; `options` must outlive it.
 template <class Options>
 OptionGroup as_group(Options& options) {
   return {.key = {},

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a process writes, and what it is about to remove: ".NAME.partial-PID".
+// Suffix of entries that a process is writing or about to remove: ".NAME.partial-PID".
 constexpr std::string_view kPartial = ".partial-";
 constexpr std::string_view kReplaced = ".replaced-";
 
@@ -35,7 +35,8 @@ fs::path hidden_sibling(const fs::path& path, std::string_view mark) {
   return path.parent_path() / fmt::format(".{}{}{}", path.filename().string(), mark, getpid());
 }
 
-// Absolute, because the process may change its folder; without a slash at its end.
+// Returns an absolute path, because the process may change its working directory, without a
+// trailing slash.
 fs::path normalised(const fs::path& path) {
   fs::path result = fs::absolute(path).lexically_normal();
   if (!result.has_filename()) result = result.parent_path();
@@ -60,18 +61,18 @@ class Descriptor {
   int number_;
 };
 
-// A file or folder, to the disk.
+// Syncs a file or folder to the disk.
 void sync_path(const fs::path& path) {
   const Descriptor descriptor(path);
   if (!descriptor.is_open() || fsync(descriptor.number()) != 0) throw_file_error("syncing", path);
 }
 
-// All below a folder, and itself.
+// Syncs a folder and everything below it.
 void sync_tree(const fs::path& folder) {
   std::error_code failed;
   fs::recursive_directory_iterator at(folder, failed);
   for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
-    // A link is part of its folder; sockets and the like hold nothing.
+    // A link is part of its folder; sockets and the like have no content.
     const fs::file_status status = at->symlink_status(failed);
     if (fs::is_regular_file(status) || fs::is_directory(status)) sync_path(at->path());
   }
@@ -83,22 +84,22 @@ void sync_tree(const fs::path& folder) {
 }
 
 void make_folders(const fs::path& path) {
-  std::error_code ignored;  // mkdir says it better
+  std::error_code ignored;  // mkdir reports a better error
   if (fs::is_directory(path, ignored) || path == path.root_path()) return;
   make_folders(path.parent_path());
   if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) throw_file_error("creating", path);
   sync_path(path.parent_path());
 }
 
-// Whether another descriptor holds the lock of a folder or file. File systems without locks hold
-// none.
+// Returns whether another descriptor holds the lock of a folder or file; false on file systems
+// without locks.
 bool is_locked(const fs::path& path) {
   const Descriptor descriptor(path);
   return descriptor.is_open() && flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 &&
          errno == EWOULDBLOCK;
 }
 
-// A hidden folder or file of ours: whose it is and what it is to become.
+// A hidden folder or file of ours: the process that owns it and its final name.
 struct Leftover {
   std::string final_name;
   bool is_replaced = false;
@@ -119,8 +120,9 @@ std::optional<Leftover> parse_leftover(const std::string& name) {
   return std::nullopt;
 }
 
-// A process of our own number is one of another time, as in a container that was started again: of
-// ours the lock tells. The number alone would not do either, nor the lock on every file system.
+// A leftover with our own process id may be from an earlier process, as in a restarted container:
+// only the lock identifies ours. The process id alone would not suffice, nor would the lock, which
+// not every file system has.
 bool is_abandoned(const Leftover& leftover, const fs::path& path) {
   const bool is_gone =
       leftover.process == getpid() || (kill(leftover.process, 0) != 0 && errno == ESRCH);
@@ -131,15 +133,15 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_file_error("renaming to", to);
 }
 
-// A folder to a name that is free, to the disk. Where that does not succeed, or what is then read
-// back is not what was written, nothing has the name.
+// Renames a folder to a free name and syncs. If this fails, or if the content read back differs
+// from what was written, the name stays free.
 void rename_and_check(const fs::path& from, const fs::path& to, const FolderCheck& check) {
   rename_or_throw(from, to);
   try {
     sync_path(to.parent_path());
     if (check) check(to);
   } catch (...) {
-    // At once, where the disk can: part of a folder would have the name while it is removed.
+    // Renamed first if possible: otherwise a partly removed folder would have the final name.
     std::error_code failed;
     fs::rename(to, from, failed);
     if (failed) fs::remove_all(to, failed);
@@ -147,8 +149,8 @@ void rename_and_check(const fs::path& from, const fs::path& to, const FolderChec
   }
 }
 
-// Two folders swap their names, to the disk. False where the file system cannot; nothing has
-// changed where it throws.
+// Exchanges the names of two folders and syncs. Returns false if the file system does not support
+// this; throws without having changed anything.
 bool exchange(const fs::path& a, const fs::path& b) {
   const auto swap = [&] {
     return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
@@ -175,11 +177,11 @@ void detail::replace_in_two_renames(const fs::path& partial, const fs::path& fin
   try {
     rename_and_check(partial, final_path, check);
   } catch (...) {
-    std::error_code failed;  // what stays is a leftover, which gets its name back
+    std::error_code failed;  // a remaining folder is a leftover, which gets its name back
     fs::rename(replaced, final_path, failed);
     throw;
   }
-  std::error_code ignored;  // what stays is a leftover
+  std::error_code ignored;  // a remaining folder is a leftover
   fs::remove_all(replaced, ignored);
 }
 
@@ -190,7 +192,7 @@ AtomicFolder::AtomicFolder(const fs::path& final_path, FileSystem file_system)
     : final_(normalised(final_path)),
       partial_(hidden_sibling(final_, kPartial)),
       file_system_(std::move(file_system)) {
-  std::error_code ignored;  // mkdir says it better
+  std::error_code ignored;  // mkdir reports a better error
   if (fs::exists(final_, ignored) && !fs::is_directory(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the folder {}", final_.string()),
                      .found = "there is a file of that name",
@@ -204,14 +206,14 @@ AtomicFolder::AtomicFolder(const fs::path& final_path, FileSystem file_system)
                      .expected = "nobody else to write it",
                      .hint = "Wait until that run ends, or name another folder with --out."});
   }
-  fs::remove_all(partial_, ignored);  // of an earlier process with our number
+  fs::remove_all(partial_, ignored);  // left by an earlier process with our process id
   if (mkdir(partial_.c_str(), 0777) != 0) throw_file_error("creating", partial_);
   lock();
 }
 
 void AtomicFolder::lock() {
   descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Where there are no locks the number of the process has to do.
+  // Without file locks, the process id alone must identify the owner.
   if (descriptor_ >= 0) flock(descriptor_, LOCK_EX | LOCK_NB);
 }
 
@@ -227,12 +229,12 @@ void AtomicFolder::commit(const FolderCheck& check) {
   sync_tree(partial_);
   publish(check);
   is_committed_ = true;
-  std::error_code ignored;  // an old folder that stays is a leftover
+  std::error_code ignored;  // an old folder that remains is a leftover
   fs::remove_all(partial_, ignored);
 }
 
 void AtomicFolder::publish(const FolderCheck& check) {
-  std::error_code ignored;  // the renaming says it better
+  std::error_code ignored;  // rename reports a better error
   if (!fs::exists(fs::symlink_status(final_, ignored))) {
     rename_and_check(partial_, final_, file_system_.renames_at_once ? FolderCheck() : check);
     return;
@@ -247,7 +249,7 @@ void AtomicFolder::publish(const FolderCheck& check) {
 
 namespace {
 
-// Whether the folder that was to replace another one is there, and whole.
+// Returns whether the replacement of a folder exists and is complete.
 bool has_replaced(const fs::path& path, const FolderCheck& check) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored))) return false;
@@ -308,7 +310,7 @@ int64_t remove_leftovers(const fs::path& parent, const FolderCheck& check) {
 
 namespace {
 
-// The file that a link leads to is replaced, not the link.
+// Resolves links: the target of a link is replaced, not the link.
 fs::path without_links(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_symlink(path, ignored)) return path;
@@ -357,7 +359,7 @@ void AtomicFile::commit() {
 }
 
 void check_writable(const fs::path& folder) {
-  // Hidden and of our process: where it stays it is a leftover.
+  // Hidden and named after our process, so that it counts as a leftover if it remains.
   const fs::path probe = hidden_sibling(folder / "probe", kPartial);
   const int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) {

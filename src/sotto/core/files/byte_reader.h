@@ -1,5 +1,4 @@
-// Walks through bytes that somebody else wrote, from front to back: nothing is taken beyond their
-// end. Numbers are little-endian.
+// Bounds-checked sequential reader for bytes from untrusted files. Numbers are little-endian.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +26,7 @@ class ByteReader {
   size_t at() const { return at_; }
   size_t left() const { return bytes_.size() - at_; }
 
-  // The next bytes. Throws DataError where there are fewer.
+  // Returns the next bytes. Throws DataError where fewer remain.
   std::span<const std::byte> take(uint64_t count) {
     if (count > left()) {
       refuse_file(path_, fmt::format("{} ends after {} bytes", part_, bytes_.size()),

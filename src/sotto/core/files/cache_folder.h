@@ -1,11 +1,11 @@
-// Where files lie that can be made again: XDG_CACHE_HOME/sotto, or ~/.cache/sotto.
+// Location of files that can be recreated: XDG_CACHE_HOME/sotto, or ~/.cache/sotto.
 #pragma once
 
 #include <filesystem>
 
 namespace sotto {
 
-// It need not be there.
+// Returns the path of the cache folder, which need not exist.
 std::filesystem::path cache_folder();
 
 }  // namespace sotto

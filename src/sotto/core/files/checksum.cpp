@@ -10,7 +10,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are read as they lie");
 
-// The constants of the specification (doc/xxhash_spec.md, "XXH64 Algorithm Description").
+// Constants of the specification (doc/xxhash_spec.md, "XXH64 Algorithm Description").
 constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87;
 constexpr uint64_t kPrime2 = 0xC2B2AE3D27D4EB4F;
 constexpr uint64_t kPrime3 = 0x165667B19E3779F9;
@@ -32,7 +32,7 @@ constexpr uint64_t with_lane(uint64_t hash, uint64_t lane) {
   return (hash ^ with_word(0, lane)) * kPrime1 + kPrime4;
 }
 
-// The bytes that fill no stripe: by words of eight, one of four, and one by one.
+// Adds the bytes that do not fill a stripe: words of eight bytes, one of four, then single bytes.
 uint64_t with_rest(uint64_t hash, std::span<const std::byte> rest) {
   const std::byte* at = rest.data();
   const std::byte* const end = at + rest.size();
@@ -54,10 +54,10 @@ constexpr uint64_t mixed(uint64_t hash) {
 
 }  // namespace
 
-// Of a seed of 0.
+// Initial lanes for a seed of 0.
 const std::array<uint64_t, 4> Checksum::kFirstLanes = {kPrime1 + kPrime2, kPrime2, 0, 0 - kPrime1};
 
-// Whole stripes; in lanes of its own, which the compiler keeps in registers.
+// Uses local lanes, which the compiler keeps in registers.
 size_t Checksum::add_stripes(std::span<const std::byte> bytes) {
   std::array<uint64_t, 4> lanes = lanes_;
   size_t at = 0;

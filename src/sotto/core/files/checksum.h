@@ -1,5 +1,5 @@
-// XXH64, the 64-bit hash of https://xxhash.com: of a file's bytes while they are written, and again
-// when they are read, to notice a disk or a copy that changed one. Fast enough not to hold up a
+// XXH64, the 64-bit hash of https://xxhash.com. It is computed when a file is written and again
+// when it is read, to detect corruption by a disk or a copy. It is fast enough not to slow down a
 // disk; `xxhsum -H1 FILE` prints the same number.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace sotto {
 
-// What a file had in it when it was written.
+// Size and checksum of a file when it was written.
 struct FileSum {
   int64_t num_bytes = 0;
   uint64_t checksum = 0;
@@ -20,21 +20,21 @@ struct FileSum {
 
 class Checksum {
  public:
-  // The next bytes.
+  // Adds the next bytes.
   void add(std::span<const std::byte> bytes);
 
-  // Of all bytes so far.
+  // Returns the hash of all bytes added so far.
   uint64_t value() const;
   FileSum sum() const { return {.num_bytes = num_bytes_, .checksum = value()}; }
 
  private:
   static constexpr size_t kStripe = 32;
 
-  // Returns how many bytes they took.
+  // Adds whole stripes; returns the number of bytes consumed.
   size_t add_stripes(std::span<const std::byte> bytes);
 
   std::array<uint64_t, 4> lanes_ = kFirstLanes;
-  // Bytes behind the last whole stripe.
+  // Bytes after the last whole stripe.
   std::array<std::byte, kStripe> rest_ = {};
   int64_t num_bytes_ = 0;
 

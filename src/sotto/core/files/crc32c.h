@@ -1,4 +1,4 @@
-// The checksum of TensorFlow's record files: CRC-32C (Castagnoli's polynomial, as in RFC 3720).
+// CRC-32C (Castagnoli's polynomial, as in RFC 3720), the checksum of TensorFlow's record files.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace sotto {
 
 uint32_t crc32c(std::span<const std::byte> bytes);
 
-// As those files store it: turned and shifted, so that the checksum of bytes that hold a checksum
-// is not a trivial one.
+// Returns the checksum in the form stored in those files: rotated and offset, so that the checksum
+// of bytes that contain a checksum is not trivial.
 uint32_t masked_crc32c(std::span<const std::byte> bytes);
 
 }  // namespace sotto

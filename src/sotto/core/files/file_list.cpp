@@ -100,7 +100,7 @@ void FileList::add_rest(const fs::path& folder) {
   fs::directory_iterator at(folder, failed);
   for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
     const std::string name = at->path().filename().string();
-    std::error_code ignored;  // opening says it better
+    std::error_code ignored;  // open reports a better error
     if (at->is_regular_file(ignored) && name != kFileListName && !files_.contains(name))
       add(name, sum_of(InputFile::open(at->path(), "a file that was just written")));
   }

@@ -1,6 +1,5 @@
-// The files of a folder with the size and the checksum of each, written beside them as files.json:
-// a bit that a disk flipped, a copy that was cut short and a file that is missing are noticed
-// before anything is read from them.
+// Size and checksum of every file of a folder, stored next to them as files.json. Bit flips,
+// truncated copies and missing files are detected before anything is read from them.
 //
 //   FileList list;
 //   list.add("model.safetensors", write_safetensors(...));
@@ -21,20 +20,20 @@ namespace sotto {
 
 inline constexpr int64_t kFileListFormatVersion = 1;
 inline constexpr const char* kFileListName = "files.json";
-// The file that makes a folder a checkpoint: counters, limits, position in the data.
+// The file that marks a folder as a checkpoint: counters, limits, position in the data.
 inline constexpr const char* kStateFile = "state.json";
 
 class FileList {
  public:
-  // The list of a folder. Throws DataError where it is missing, broken or of a newer format.
+  // Reads the list of a folder. Throws DataError where it is missing, broken or of a newer format.
   static FileList read(const std::filesystem::path& folder);
 
-  // A file that was summed while it was written.
+  // Adds a file whose checksum was computed while it was written.
   void add(const std::string& name, const FileSum& sum);
-  // All other files of the folder, which are small: they are read again.
+  // Adds all other files of the folder, which are small and are read again for this.
   void add_rest(const std::filesystem::path& folder);
 
-  // Throws DataError where it cannot be written.
+  // Writes the list. Throws DataError where it cannot be written.
   void write(const std::filesystem::path& folder) const;
 
   const std::map<std::string, FileSum, std::less<>>& files() const { return files_; }
@@ -44,14 +43,14 @@ class FileList {
 };
 
 struct FileCheck {
-  // A file that is not looked at, because nobody will read it; empty: none.
+  // File to skip because it will not be read; empty: none.
   std::string_view left_out = {};
-  // Reads what is on the disk, not what the system remembers of it.
+  // Reads from the disk instead of the page cache.
   bool is_from_disk = false;
 };
 
 // Reads the files of a folder and compares them with its list. Throws DataError, which names folder
-// and file, where one is missing, has another size or other bytes.
+// and file, where a file is missing or its size or content differs.
 void check_files(const std::filesystem::path& folder, const FileCheck& check = {});
 
 }  // namespace sotto

@@ -15,11 +15,11 @@ struct Weak {
   std::string_view name;
 };
 
-// Numbers of linux/magic.h, and of drivers that keep theirs to themselves.
+// Magic numbers of linux/magic.h, and of drivers that define their own.
 constexpr std::array kWeak = {
     Weak{0x65735546, "FUSE"},   // s3fs, rclone, sshfs, gcsfuse, virtiofs
-    Weak{0x01021997, "9p"},     // drives of Windows under WSL 2, shares
-    Weak{0x53464846, "drvfs"},  // the same under WSL 1
+    Weak{0x01021997, "9p"},     // Windows drives under WSL 2, shares
+    Weak{0x53464846, "drvfs"},  // Windows drives under WSL 1
     Weak{0x4d44, "vfat"},      Weak{0x2011bab0, "exfat"}, Weak{0x5346544e, "ntfs"},
     Weak{0x7366746e, "ntfs3"}, Weak{0x6969, "nfs"},       Weak{0xff534d42, "cifs"},
     Weak{0xfe534d42, "smb2"},  Weak{0x517b, "smb"},       Weak{0x786f4256, "vboxsf"},
@@ -28,7 +28,7 @@ constexpr std::array kWeak = {
 }  // namespace
 
 FileSystem file_system_of(int64_t magic) {
-  // Some systems have it as a signed number of 32 bits.
+  // Some systems report it as a signed 32-bit integer.
   const auto* found = std::ranges::find(kWeak, magic & 0xffffffff, &Weak::magic);
   if (found == kWeak.end()) return {};
   return {.name = std::string(found->name), .renames_at_once = false};

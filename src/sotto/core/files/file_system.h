@@ -1,5 +1,5 @@
-// What kind of file system a folder lies on, as far as it matters for replacing one folder by
-// another: disks of this machine rename at once, drives that are mounted from elsewhere may not.
+// Properties of the file system of a folder that matter for replacing one folder by another: local
+// disks rename atomically, mounted remote drives may not.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 namespace sotto {
 
 struct FileSystem {
-  // "vfat"; empty where it is none of those that we know to be weak.
+  // Example: "vfat"; empty if the file system is not known to be weak.
   std::string name = {};
-  // Whether a folder is renamed at once: after a crash it has the old name or the new one, and all
-  // of its files.
+  // Whether renaming a folder is atomic: after a crash it has either the old or the new name, and
+  // all of its files.
   bool renames_at_once = true;
 };
 
-// By the number that the system gives to its kind (statfs, f_type).
+// Looks up a file system by its magic number (statfs, f_type).
 FileSystem file_system_of(int64_t magic);
 
-// Of the folder, or of the first above it that is there.
+// Returns the file system of a folder, or of its closest existing ancestor.
 FileSystem file_system_at(const std::filesystem::path& path);
 
 }  // namespace sotto

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockFile = ".lock";
 
-// What the file says of the process that holds the lock.
+// Content of the lock file: describes the process that holds the lock.
 std::string holder_text() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
@@ -49,7 +49,8 @@ FolderLock::FolderLock(const fs::path& folder)
 }
 
 FolderLock::~FolderLock() {
-  // Removed before the lock is given back: whoever opened it meanwhile sees that it is gone.
+  // Removed before the lock is released: a process that has opened it meanwhile sees that it is
+  // gone.
   ::unlink(file_.c_str());
   ::close(descriptor_);
   for (auto path = created_.rbegin(); path != created_.rend(); ++path) ::rmdir(path->c_str());
@@ -57,7 +58,7 @@ FolderLock::~FolderLock() {
 
 void FolderLock::create_folders() {
   std::vector<fs::path> missing;
-  std::error_code ignored;  // mkdir says it better
+  std::error_code ignored;  // mkdir reports a better error
   for (fs::path at = file_.parent_path(); !fs::exists(at, ignored) && at != at.root_path();
        at = at.parent_path())
     missing.push_back(at);
@@ -75,7 +76,7 @@ void FolderLock::take() {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw_file_error("opening", file_);
-    // File systems without locks answer with other codes; there we do without.
+    // File systems without locks return other error codes; the lock is then skipped.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       const std::string holder = read_holder(descriptor_);
       ::close(std::exchange(descriptor_, -1));
@@ -86,12 +87,12 @@ void FolderLock::take() {
     }
   } while (!is_current());
   const std::string text = holder_text();
-  // For the message of others alone.
+  // Used only in the error messages of other processes.
   if (ftruncate(descriptor_, 0) == 0) [[maybe_unused]]
     const ssize_t written = pwrite(descriptor_, text.data(), text.size(), 0);
 }
 
-// Whether the file that is locked is still the one in the folder.
+// Returns whether the locked file is still the one in the folder.
 bool FolderLock::is_current() const {
   struct stat locked{};
   struct stat named{};

@@ -1,9 +1,9 @@
-// The lock of a folder: one process at a time works in it.
+// Exclusive lock of a folder: one process at a time works in it.
 //
 //   const FolderLock lock("runs/digits");
 //
-// The lock is that of the file `.lock` in the folder. The system gives it back when the process
-// ends, however it ends.
+// The lock is held on the file `.lock` in the folder. The system releases it when the process ends,
+// however it ends.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,12 @@ namespace sotto {
 
 class FolderLock {
  public:
-  // Creates the folder where it is missing, and takes its lock. Throws DataError, which names the
-  // process that holds it, where that is not possible; nothing in the folder has then changed. File
-  // systems without locks hold none.
+  // Creates the folder if it is missing, and takes its lock. Throws DataError, which names the
+  // process that holds the lock, where that is not possible; the folder is then unchanged. On file
+  // systems without locks nothing is locked.
   explicit FolderLock(const std::filesystem::path& folder);
 
-  // Gives the lock back. Folders that the constructor created and that are empty are removed.
+  // Releases the lock. Folders that the constructor created are removed if they are empty.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

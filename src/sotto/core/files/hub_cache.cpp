@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 struct HubId {
   std::string organisation;
   std::string name;
-  // Empty where none is given.
+  // Empty if none is given.
   std::string revision;
 
   std::string model() const { return fmt::format("{}/{}", organisation, name); }
 };
 
-// As the hub's own rule has it, so that a name is always one folder.
+// Applies the hub's own rule for names, so that a name is always a single folder.
 bool is_name(std::string_view text) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -38,14 +38,14 @@ bool is_name(std::string_view text) {
          text.find("..") == std::string_view::npos;
 }
 
-// What stands before the first mark, and behind it where there is one.
+// Splits a text at the first mark; the second part is std::nullopt if there is no mark.
 std::pair<std::string_view, std::optional<std::string_view>> cut(std::string_view text, char mark) {
   const size_t at = text.find(mark);
   if (at == std::string_view::npos) return {text, std::nullopt};
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-// Names with slashes between them: "main", "refs/pr/1".
+// Names separated by slashes: "main", "refs/pr/1".
 bool is_revision(std::string_view text) {
   const auto [first, rest] = cut(text, '/');
   return is_name(first) && (!rest || is_revision(*rest));
@@ -61,7 +61,7 @@ std::optional<HubId> parse_id(std::string_view text) {
                .revision = std::string(revision.value_or(""))};
 }
 
-// Nothing where the variable is not set or empty.
+// Returns std::nullopt if the variable is unset or empty.
 std::optional<fs::path> folder_of(const char* variable) {
   const char* value = std::getenv(variable);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -88,7 +88,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// The commit that a branch or tag stands for.
+// Returns the commit of a branch or tag.
 std::string read_ref(const fs::path& path) {
   std::string commit = read_text_file(path);
   commit.erase(std::min(commit.find_first_of(" \t\r\n"), commit.size()));
@@ -113,7 +113,7 @@ bool is_hub_repository(std::string_view text) {
 }
 
 std::optional<std::string> hub_id_of(const fs::path& folder) {
-  // CACHE/models--org--name/snapshots/COMMIT
+  // Layout: CACHE/models--org--name/snapshots/COMMIT
   constexpr std::string_view kPrefix = "models--";
   const fs::path snapshots = folder.parent_path();
   const std::string model = snapshots.parent_path().filename().string();

@@ -1,5 +1,5 @@
-// Models that Hugging Face's tools have downloaded to this machine. Nothing is fetched here: a
-// model that is not there is an error with the line that fetches it.
+// Models that Hugging Face's tools have downloaded to this machine. Nothing is downloaded here: a
+// missing model is an error that shows the command to download it.
 #pragma once
 
 #include <filesystem>
@@ -9,20 +9,21 @@
 
 namespace sotto {
 
-// Whether a text is the id of a model, "org/name" or "org/name@revision", and not the path of
-// something that is there.
+// Returns whether a text is a model id, "org/name" or "org/name@revision", and not an existing
+// path.
 bool is_hub_id(std::string_view text);
 
-// Whether a text can be the name of a repository, "org/name", whatever is there on this machine.
+// Returns whether a text is a valid repository name, "org/name", regardless of what exists on this
+// machine.
 bool is_hub_repository(std::string_view text);
 
-// The id, "org/name", of a model whose folder find_hub_folder() returned; none where the path is no
-// such folder.
+// Returns the id, "org/name", of a model folder that find_hub_folder() returned; std::nullopt for
+// other paths.
 std::optional<std::string> hub_id_of(const std::filesystem::path& folder);
 
-// The folder of a model in the local cache: HF_HUB_CACHE, or hub in HF_HOME, or huggingface/hub in
-// XDG_CACHE_HOME or ~/.cache. A revision is a branch, a tag or a commit; main where there is none.
-// Throws DataError where the model or the revision is not there.
+// Returns the folder of a model in the local cache: HF_HUB_CACHE, or hub in HF_HOME, or
+// huggingface/hub in XDG_CACHE_HOME or ~/.cache. A revision is a branch, a tag or a commit; the
+// default is main. Throws DataError where the model or the revision is not in the cache.
 std::filesystem::path find_hub_folder(std::string_view id);
 
 }  // namespace sotto

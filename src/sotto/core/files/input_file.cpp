@@ -20,7 +20,7 @@ InputFile::InputFile(std::filesystem::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {}
 
 InputFile InputFile::open(const std::filesystem::path& path, const std::string& expected) {
-  // Without waiting, or a pipe would hold us here.
+  // O_NONBLOCK, because opening a pipe would block.
   InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0)
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});

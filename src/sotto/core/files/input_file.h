@@ -1,5 +1,5 @@
-// A file that is read at any place, from several threads. Unlike a mapped one it may be changed or
-// cut by somebody else meanwhile: a read then gives other bytes, or fewer, and nothing crashes.
+// A file for random-access reads from several threads. Unlike a mapped file it may be changed or
+// truncated by another process: a read then returns other bytes, or fewer, but does not crash.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace sotto {
 
 class InputFile {
  public:
-  // `expected` says in errors what should be there: "a manifest". Throws DataError where the file
-  // is missing, unreadable or no regular one.
+  // Opens a file. `expected` describes it in errors: "a manifest". Throws DataError where it is
+  // missing, unreadable or not a regular file.
   static InputFile open(const std::filesystem::path& path, const std::string& expected);
 
   ~InputFile();
@@ -22,20 +22,19 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // As they were when it was opened.
+  // Values at the time the file was opened.
   int64_t size() const { return size_; }
   int64_t changed_ns() const { return changed_ns_; }
 
-  // The bytes from `offset` on, as many as fit or as there are; how many. Throws DataError where
-  // the system cannot read.
+  // Reads from `offset` until `bytes` is full or the file ends; returns the number of bytes read.
+  // Throws DataError on a read error.
   int64_t read(int64_t offset, std::span<char> bytes) const;
 
-  // All of the bytes. Throws DataError where there are fewer, because the file was cut since it was
-  // opened.
+  // Fills `bytes` completely. Throws DataError where the file has fewer bytes, because it was
+  // truncated after it was opened.
   void read_all(int64_t offset, std::span<char> bytes) const;
 
-  // Lets the system forget what it remembers of the file, so that reading reaches the disk; what is
-  // not there yet stays.
+  // Drops the file from the page cache, so that later reads reach the disk; unwritten pages stay.
   void forget() const;
 
  private:
@@ -47,13 +46,14 @@ class InputFile {
   int64_t changed_ns_ = 0;
 };
 
-// Bytes that lie together in a file, which must outlive this.
+// A contiguous range of a file, which must outlive this.
 struct FilePart {
   const InputFile* file = nullptr;
   int64_t offset = 0;
   int64_t size = 0;
 
-  // From `at` on, as many as fit or as the part has; how many. Throws as InputFile::read().
+  // Reads from `at` until `bytes` is full or the part ends; returns the number of bytes read.
+  // Throws as InputFile::read() does.
   int64_t read(int64_t at, std::span<char> bytes) const;
 };
 

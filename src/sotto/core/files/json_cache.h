@@ -1,4 +1,4 @@
-// Small facts that took time to find out, by key in one JSON file of the user's cache folder.
+// Cache of small results that are expensive to compute: one JSON file in the user's cache folder.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,12 @@ namespace sotto {
 class JsonCache {
  public:
   explicit JsonCache(std::filesystem::path file) : file_(std::move(file)) {}
-  // A file of the user's cache folder.
+  // Opens a file in the user's cache folder.
   static JsonCache named(const std::string& name);
 
-  // Nothing where the file is absent or of no use.
+  // Returns std::nullopt if the file is absent or unusable.
   std::optional<nlohmann::json> find(const std::string& key) const;
-  // A cache that cannot be written is no error: what it would hold is found out again.
+  // Stores a value. A cache that cannot be written is not an error: the value is computed again.
   void store(const std::string& key, nlohmann::json value) const;
 
  private:

@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kMaxObjectDepth = 32;
 
-// Looks at names and depth in a pass of its own. The parser's callback would do so while it builds
-// the value, but goes through all entries of an object at the end of each of them: the time for a
-// header would grow with the square of its tensors.
+// Checks names and depth in a separate pass. The parser's callback could check while it builds the
+// value, but it visits all entries of an object at the end of each of them: the time for a header
+// would be quadratic in the number of tensors.
 class JsonWatch : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonWatch(const JsonSource& source) : source_(source) {}
@@ -57,7 +57,7 @@ class JsonWatch : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const JsonSource& source_;
-  // One for each object and list that is open; lists have no keys.
+  // One set for each open object and list; lists have no keys.
   std::vector<std::unordered_set<std::string>> keys_;
 };
 

@@ -1,6 +1,6 @@
-// JSON objects inside files that others made: headers and indices. Unlike the parser alone it
-// refuses a name that occurs twice (of which the parser keeps the last) and nesting so deep that to
-// copy or print the value would exhaust the stack.
+// Parser for JSON objects in third-party files: headers and indices. Unlike the plain parser it
+// refuses duplicate names (of which the parser keeps the last) and nesting so deep that copying or
+// printing the value would exhaust the stack.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,19 @@
 
 namespace sotto {
 
-// What a text is, for error messages.
+// Describes a text in error messages.
 struct JsonSource {
   const std::filesystem::path& path;
-  // "its header", "it"
+  // Examples: "its header", "it"
   std::string_view part;
-  // "a safetensors file"
+  // Example: "a safetensors file"
   std::string expected;
 };
 
-// Throws DataError where the text is no JSON object.
+// Parses a text. Throws DataError where it is not a JSON object.
 nlohmann::json parse_json_object(std::string_view text, const JsonSource& source);
 
-// A value for an error message, cut where it is long.
+// Formats a value for an error message, truncated if it is long.
 std::string shown(const nlohmann::json& value);
 
 }  // namespace sotto

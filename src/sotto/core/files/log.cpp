@@ -16,7 +16,7 @@ namespace sotto {
 
 namespace {
 
-// The log's file; until there is one, what will be its beginning.
+// The log file; buffers the lines until a file is set.
 class KeptLog : public spdlog::sinks::base_sink<std::mutex> {
  public:
   void open(const std::filesystem::path& path, std::string_view title) {
@@ -42,7 +42,7 @@ class KeptLog : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  // Under the mutex.
+  // Requires the mutex.
   void write(std::string_view text) {
     if (!file_) {
       beginning_ += text;
@@ -55,7 +55,7 @@ class KeptLog : public spdlog::sinks::base_sink<std::mutex> {
         file_->write(std::as_bytes(std::span(part.data(), part.size())));
       num_lost_ = 0;
     } catch (const DataError&) {
-      ++num_lost_;  // the terminal has it
+      ++num_lost_;  // the terminal has shown it
     }
   }
 
@@ -64,7 +64,7 @@ class KeptLog : public spdlog::sinks::base_sink<std::mutex> {
   int64_t num_lost_ = 0;
 };
 
-// The logger's second sink, where start_log() was called.
+// Returns the logger's second sink, if start_log() was called.
 std::shared_ptr<KeptLog> kept_log() {
   const std::vector<spdlog::sink_ptr>& sinks = spdlog::default_logger()->sinks();
   return sinks.size() < 2 ? nullptr : std::dynamic_pointer_cast<KeptLog>(sinks[1]);

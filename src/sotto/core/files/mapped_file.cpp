@@ -14,7 +14,7 @@
 namespace sotto {
 
 MappedFile MappedFile::open(const std::filesystem::path& path, const std::string& expected) {
-  // Without waiting, or a pipe would hold us here.
+  // O_NONBLOCK, because opening a pipe would block.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});

@@ -1,5 +1,5 @@
-// A whole file for reading, mapped into memory: only what is looked at is read. It must not change
-// while it is open.
+// A whole file mapped into memory for reading: only pages that are accessed are read. It must not
+// change while it is open.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace sotto {
 
 class MappedFile {
  public:
-  // `expected` says in errors what should be there: "a safetensors file". Throws DataError where
-  // the file is missing, unreadable or no regular one. An empty file has no bytes.
+  // Opens a file. `expected` describes it in errors: "a safetensors file". Throws DataError where
+  // it is missing, unreadable or not a regular file. An empty file has no bytes.
   static MappedFile open(const std::filesystem::path& path, const std::string& expected);
 
   ~MappedFile();
@@ -23,7 +23,7 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Gives back the memory of what was looked at; it is read again when it is looked at again.
+  // Releases the memory of accessed pages; they are read again at the next access.
   void release() const;
 
  private:
@@ -32,7 +32,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Throws the DataError of a file that does not hold what it should.
+// Throws a DataError for a file that does not have the expected content.
 [[noreturn]] void refuse_file(const std::filesystem::path& path, std::string found,
                               std::string expected,
                               std::string hint = "If it was copied or downloaded, do that again.");

@@ -14,7 +14,8 @@ namespace sotto {
 
 namespace {
 
-// What is hashed and then written at a time: it is still in a cache when the system copies it.
+// Bytes that are hashed and then written at a time: they are still in the CPU cache when the system
+// copies them.
 constexpr size_t kWriteBytes = size_t{1} << 20;
 
 Problem describe(int code) {

@@ -1,5 +1,5 @@
-// A file being written, straight to the system, so that a full disk is noticed where it happens and
-// nothing is copied on the way. Its checksum is taken as the bytes go by.
+// A file for writing, unbuffered, so that a full disk is detected by the write that fails and
+// nothing is copied. The checksum is updated with every write.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ namespace sotto {
 
 class OutputFile {
  public:
-  // Creates the file, or empties it. Throws DataError where that is not possible.
+  // Creates or truncates the file. Throws DataError where that is not possible.
   static OutputFile create(const std::filesystem::path& path);
-  // Creates the file, or goes on at its end. Throws DataError where that is not possible.
+  // Creates the file or opens it at its end. Throws DataError where that is not possible.
   static OutputFile append(const std::filesystem::path& path);
 
   ~OutputFile();
@@ -23,17 +23,17 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Appends all bytes. Throws DataError where they do not fit on the disk; part of them may then
-  // stand in the file.
+  // Appends all bytes. Throws DataError where they do not fit on the disk; part of them may then be
+  // in the file.
   void write(std::span<const std::byte> bytes);
 
-  // Returns when all that was written would survive a power failure. Throws DataError.
+  // Returns when everything written would survive a power failure. Throws DataError.
   void sync();
 
-  // Ends the writing; a file system may tell only now that there was no room. Throws DataError.
+  // Closes the file; some file systems report a full disk only now. Throws DataError.
   void close();
 
-  // Of all bytes that were written here.
+  // Size and checksum of all bytes written through this object.
   FileSum sum() const { return checksum_.sum(); }
 
  private:
@@ -44,11 +44,11 @@ class OutputFile {
   Checksum checksum_;
 };
 
-// Writes one file, in place of what is there. Not synced and not atomic: for files inside of an
-// AtomicFolder, which syncs them all. Throws DataError where it cannot be written.
+// Writes one file and replaces an existing one. Neither synced nor atomic: for files in an
+// AtomicFolder, which syncs all of them. Throws DataError where it cannot be written.
 FileSum write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
-// Throws DataError with what the system says of its last call (errno) and what to try.
+// Throws DataError with the system's message for errno and a hint.
 [[noreturn]] void throw_file_error(const char* doing, const std::filesystem::path& path);
 
 }  // namespace sotto

@@ -63,8 +63,8 @@ nlohmann::json parse_record(const std::string& line, int64_t number,
   return record;
 }
 
-// Whether a file without any whole line is a record whose header a crash cut short: part of the
-// header, or the zeros that some file systems leave after a power failure.
+// Returns whether a file without a complete line is a record whose header was truncated by a crash:
+// part of the header, or the zeros that some file systems leave after a power failure.
 bool is_cut_header(std::string_view text) {
   return header_line().starts_with(text) || text.find_first_not_of('\0') == std::string_view::npos;
 }
@@ -78,7 +78,7 @@ void name_numbers_not_finite(nlohmann::json& value) {
   }
 }
 
-// The bytes behind the last line end of a file, and how many come before them.
+// The bytes after the last line end of a file, and the number of bytes before them.
 struct Tail {
   int64_t start = 0;
   std::string text;
@@ -88,7 +88,7 @@ Tail read_tail(int descriptor, const std::filesystem::path& path) {
   struct stat status{};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
-  std::vector<std::string> pieces;  // from the last on
+  std::vector<std::string> pieces;  // in reverse order
   std::array<char, 4096> block{};
   while (tail.start > 0) {
     const int64_t length = std::min<int64_t>(tail.start, block.size());
@@ -149,7 +149,7 @@ RunRecord RunRecord::open(const std::filesystem::path& path) {
     throw DataError(
         {.attempted = describe_attempt("opening", path), .found = "it is no regular file"});
   }
-  // File systems without locks answer with other codes; there we do without.
+  // File systems without locks return other error codes; the lock is then skipped.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw DataError({.attempted = describe_attempt("opening", path),
                      .found = "another process is writing it",
@@ -177,7 +177,7 @@ void RunRecord::continue_file() {
 int64_t RunRecord::cut_back(const std::function<bool(const nlohmann::json&)>& kept) {
   std::ifstream file(path_, std::ios::binary);
   int64_t end = 0;
-  // What could not be read is never cut off.
+  // Lines that cannot be read are never cut off.
   for (bool is_header = true; end < size_; is_header = false) {
     errno = 0;
     std::string line;
@@ -205,7 +205,7 @@ void RunRecord::append(const nlohmann::json& record) {
   SOTTO_ASSERT(record.is_object(), "a record is an object, not {}", record.type_name());
   nlohmann::json named = record;
   name_numbers_not_finite(named);
-  // A text with broken UTF-8 (a file name, a transcript) must not cost the run its record.
+  // Text with broken UTF-8 (a file name, a transcript) must not prevent writing the record.
   write_line(named.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
@@ -251,7 +251,7 @@ RunRecordContent read_run_record(const std::filesystem::path& path) {
   int64_t number = 0;
   while (std::getline(file, line)) {
     ++number;
-    // getline() stops at the end of the file too: a line without its end is the cut one.
+    // getline() also stops at the end of the file: a line without a line end is truncated.
     if (file.eof()) {
       if (number == 1 && !is_cut_header(line)) check_header(line, path);
       content.has_cut_tail = true;

@@ -19,7 +19,7 @@ constexpr size_t kMaxTextBytes = size_t{16} << 20;
                    .expected = "a text file in UTF-8"});
 }
 
-// Length of the UTF-8 sequence that begins with `lead`; 0 where none may begin so.
+// Returns the length of the UTF-8 sequence that begins with `lead`; 0 if `lead` is invalid.
 size_t sequence_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead < 0xE0) return 2;
@@ -32,7 +32,7 @@ std::string read_bytes(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw_unreadable(path, std::generic_category().message(errno));
-  // Piece by piece: a pipe has no size to ask for beforehand.
+  // The file is read in pieces because a pipe has no known size.
   constexpr size_t kPieceBytes = size_t{64} << 10;
   std::string text;
   while (file && text.size() <= kMaxTextBytes) {

@@ -19,7 +19,7 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Readers take the files of a folder in the order of their names.
+// Readers process the files of a folder in the order of their names.
 fs::path free_name(const fs::path& folder) {
   const auto seconds = static_cast<int64_t>(seconds_since_1970());
   for (int number = 0;; ++number) {
@@ -32,7 +32,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// Little endian, as all machines that we run on are.
+// Little-endian, like all supported machines.
 template <class Number>
 void append_number(std::string& record, Number number) {
   char bytes[sizeof(Number)];
@@ -71,7 +71,7 @@ void EventFile::append_record(std::string_view message) {
   try {
     file_.write(bytes_of(record));
   } catch (const DataError&) {
-    // Behind part of a record readers would find nothing any more.
+    // Readers would not find any records after a partial one.
     std::error_code ignored;
     fs::resize_file(path_, static_cast<uintmax_t>(size_), ignored);
     throw;

@@ -1,6 +1,6 @@
-// An event file of TensorBoard: numbers of steps under names. A record of it is its length, the
-// checksum of that, a message, and the checksum of this; it is there whole, or it is the last and a
-// crash cut it short, which readers pass over.
+// Writes a TensorBoard event file: named scalars per step. A record consists of its length, the
+// checksum of the length, a message, and the checksum of the message. Every record is complete
+// except possibly the last, which a crash may truncate and which readers skip.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace sotto {
 
 class EventFile {
  public:
-  // Begins a file of its own in the folder, events.out.tfevents.SECONDS.NUMBER, behind those that
-  // are there. What they say of `first_step` and later steps is void from then on. Throws DataError
-  // where it cannot be written.
+  // Creates a new file in the folder, events.out.tfevents.SECONDS.NUMBER, sorted after the existing
+  // ones. Their values for `first_step` and later steps become void. Throws DataError where it
+  // cannot be written.
   static EventFile begin(const std::filesystem::path& folder, int64_t first_step);
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Throws DataError where they do not fit on the disk; the file is then as before, and the next
-  // may fit.
+  // Adds scalars of a step. Throws DataError where they do not fit on the disk; the file is then
+  // unchanged, and the next call may succeed.
   void add(int64_t step, std::span<const Scalar> scalars);
 
  private:
@@ -33,7 +33,7 @@ class EventFile {
 
   std::filesystem::path path_;
   OutputFile file_;
-  // Bytes of whole records.
+  // Total bytes of complete records.
   int64_t size_ = 0;
 };
 

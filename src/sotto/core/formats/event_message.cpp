@@ -6,10 +6,10 @@ namespace sotto {
 
 namespace {
 
-// The version of the format, by which readers know that they can read it.
+// Version of the format, which readers check.
 constexpr std::string_view kFileVersion = "brain.Event:2";
 
-// A message field by field. A field is a key, of its number and its kind, and a value.
+// Encodes a message field by field. A field is a key (its number and wire type) and a value.
 class Message {
  public:
   void put_integer(uint32_t field, int64_t value) {
@@ -24,7 +24,7 @@ class Message {
     put_key(field, kFixed32);
     put_raw(value);
   }
-  // Text, or a message.
+  // Appends text or a nested message.
   void put_bytes(uint32_t field, std::string_view bytes) {
     put_key(field, kBytes);
     put_varint(bytes.size());
@@ -38,13 +38,13 @@ class Message {
 
   void put_key(uint32_t field, Kind kind) { put_varint(field << 3 | kind); }
 
-  // Seven bits a byte, the lowest first; the highest bit of a byte says that another follows.
+  // Seven bits per byte, lowest first; the highest bit of a byte is set if another byte follows.
   void put_varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>((value & 0x7f) | 0x80);
     bytes_ += static_cast<char>(value);
   }
 
-  // Little endian, as all machines that we run on are.
+  // Little-endian, like all supported machines.
   template <class Number>
   void put_raw(Number value) {
     char raw[sizeof(Number)];
@@ -55,7 +55,7 @@ class Message {
   std::string bytes_;
 };
 
-// The fields of the messages; tests/unit/core/formats/event_message.proto has them in protobuf's
+// Field numbers of the messages; tests/unit/core/formats/event_message.proto has them in protobuf's
 // language.
 enum EventField : uint32_t { kWallTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSession = 7 };
 enum SummaryField : uint32_t { kValue = 1 };

@@ -29,7 +29,8 @@ constexpr std::array kNumpyTypes = {Named<TensorType>{"<f2", TensorType::kFloat1
                                     Named<TensorType>{"<f4", TensorType::kFloat32},
                                     Named<TensorType>{"<f8", TensorType::kFloat64}};
 
-// For an error message: what the file says, cut where it is long, and without what is no text.
+// Returns an excerpt of the header for an error message: truncated if it is long, printable
+// characters only.
 std::string header_excerpt(std::string_view text) {
   constexpr size_t kLongest = 60;
   std::string result;
@@ -37,7 +38,7 @@ std::string header_excerpt(std::string_view text) {
   return text.size() > kLongest ? result + "..." : result;
 }
 
-// Walks through the header: a dictionary of three names in any order, in Python's notation.
+// Parses the header: a dictionary of three names in any order, in Python's notation.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, const std::filesystem::path& path)
@@ -100,7 +101,8 @@ class HeaderReader {
     if (!skip(c)) refuse_here(fmt::format("'{}'", c).c_str());
   }
 
-  // In either kind of quotes. What we look for has neither these nor a backslash in it.
+  // Reads a string in either kind of quotes. The expected names contain neither quotes nor
+  // backslashes.
   std::string_view read_text() {
     if (!is_next('\'') && !is_next('"')) refuse_here("a text in quotes: no array of records");
     const char quote = text_[at_++];
@@ -147,7 +149,7 @@ class HeaderReader {
   size_t at_ = 0;
 };
 
-// The header's text, from behind the magic bytes on.
+// Returns the header's text, which follows the magic bytes.
 std::string_view header_text(ByteReader& reader, const std::filesystem::path& path) {
   const auto major = reader.take_number<uint8_t>();
   const auto minor = reader.take_number<uint8_t>();
@@ -158,8 +160,8 @@ std::string_view header_text(ByteReader& reader, const std::filesystem::path& pa
   return reader.take_text(length);
 }
 
-// The magic bytes and the header; of a file that ends before it has told the header's length, or of
-// one that claims more than anybody's header has, less.
+// Returns the magic bytes and the header; less if the file ends before the header's length, or if
+// that length is implausibly large.
 std::string front_of(const InputFile& file) {
   constexpr int64_t kLengthAt = 8, kPrefix = 12;
   constexpr int64_t kLongest = int64_t{1} << 20;
@@ -170,7 +172,7 @@ std::string front_of(const InputFile& file) {
   };
   std::string prefix = read(kPrefix);
   if (std::ssize(prefix) < kPrefix) return prefix;
-  // Version 1.0 has two bytes for the length, the others four.
+  // Version 1.0 has two bytes for the length, the others have four.
   uint32_t length = 0;
   std::memcpy(&length, prefix.data() + kLengthAt, prefix[kNumpyMagic.size()] == 1 ? 2 : 4);
   return read(kPrefix + std::min(int64_t{length}, kLongest));

@@ -14,13 +14,13 @@ namespace sotto {
 
 namespace {
 
-// A state dict takes about a dozen values a tensor.
+// A state dict takes about a dozen values per tensor.
 constexpr size_t kMaxValues = size_t{1} << 21;
-// Open brackets. State dicts have four.
+// Maximum number of open marks. State dicts have four.
 constexpr size_t kMaxMarks = 200;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
-// The opcodes that a state dict is made of, as Python's pickletools names them.
+// The opcodes that occur in a state dict, named as in Python's pickletools.
 enum class Opcode : uint8_t {
   kMark = '(',
   kStop = '.',
@@ -61,7 +61,7 @@ enum class Opcode : uint8_t {
   kFrame = 0x95,
 };
 
-// Opcodes that make objects of any class: what a pickle with something to run would use.
+// Opcodes that create objects of arbitrary classes: a pickle that runs code would use them.
 constexpr std::array<std::pair<uint8_t, std::string_view>, 7> kRefusedOpcodes = {{
     {'i', "INST"},
     {'o', "OBJ"},
@@ -79,7 +79,7 @@ std::string name_of_opcode(uint8_t code) {
   return fmt::format("0x{:02x}", code);
 }
 
-// A name for an error message: short, and without what a terminal would obey.
+// Returns a name for an error message: short, and without terminal control characters.
 std::string printable(std::string_view text) {
   constexpr size_t kMaxShown = 80;
   std::string shown(text.substr(0, kMaxShown));
@@ -260,7 +260,7 @@ class PickleMachine {
     push({.kind = PickleKind::kText, .text = text});
   }
 
-  // --- globals: looked up in a list, and never anywhere else
+  // --- globals: looked up in a list, and nowhere else
 
   std::string_view take_line() {
     const ByteReader start = in_;
@@ -308,7 +308,7 @@ class PickleMachine {
     push({.kind = PickleKind::kDict});
   }
 
-  // Python sets attributes: of a module's state dict, `_metadata`.
+  // Python sets attributes here: `_metadata` in the state dict of a module.
   void build() {
     pop();
     if (top().kind != PickleKind::kDict) {
@@ -322,7 +322,7 @@ class PickleMachine {
   size_t opcode_at_ = 0;
   Pickle pickle_;
   std::vector<uint32_t> stack_;
-  // Lengths of the stack at the brackets that are open.
+  // Stack sizes at the open marks.
   std::vector<size_t> marks_;
   std::unordered_map<uint64_t, uint32_t> memo_;
 };

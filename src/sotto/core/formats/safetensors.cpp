@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "values are written as
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kHeaderAlignment = 8;
-// The reference implementation reads no longer ones.
+// The limit of the reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -32,8 +32,8 @@ struct TypeInfo {
   std::string_view name;
 };
 
-// In the order in which the reference implementation lays them out: wider ones first, so that each
-// is aligned.
+// In the storage order of the reference implementation: wider types first, so that each tensor is
+// aligned.
 constexpr std::array kTypeInfos = {
     TypeInfo{TensorType::kInt64, "I64"},     TypeInfo{TensorType::kFloat64, "F64"},
     TypeInfo{TensorType::kFloat32, "F32"},   TypeInfo{TensorType::kInt32, "I32"},
@@ -73,8 +73,8 @@ std::vector<const SafetensorsEntry*> in_file_order(std::span<const SafetensorsEn
   return ordered;
 }
 
-// Without the length before it. By hand, because the order of its keys is part of the format that
-// others read and compare.
+// Returns the header without its length prefix. Formatted by hand, because the order of its keys is
+// part of the format that others read and compare.
 std::string header_text(const std::vector<const SafetensorsEntry*>& entries,
                         const SafetensorsMetadata& metadata) {
   std::vector<std::string> parts;
@@ -113,7 +113,7 @@ std::string_view header_of(std::span<const std::byte> file, const std::filesyste
   return {reinterpret_cast<const char*>(file.data()) + kLengthBytes, length};
 }
 
-// The tensors of a header, each checked by itself, then all against each other.
+// Reads the tensors of a header: checks each one individually, then all against each other.
 class TensorReader {
  public:
   TensorReader(std::span<const std::byte> data, const std::filesystem::path& path)
@@ -142,7 +142,7 @@ class TensorReader {
     return view;
   }
 
-  // The tensors fill the data without gaps and without sharing a byte, as the format demands.
+  // Checks that the tensors fill the data without gaps or overlaps, as the format requires.
   void check_layout(const std::map<std::string, TensorView, std::less<>>& tensors) const {
     std::vector<std::pair<const std::byte*, const std::string*>> starts;
     for (const auto& [name, view] : tensors) starts.emplace_back(view.bytes.data(), &name);

@@ -1,6 +1,6 @@
 // Files of named tensors in the safetensors format (github.com/huggingface/safetensors), which
-// Python loads as they are: eight bytes with the length of the header, a JSON header, the bytes of
-// all tensors. Bytes are little-endian, as on every machine we build for.
+// Python can load directly: eight bytes with the length of the header, a JSON header, the bytes of
+// all tensors. Bytes are little-endian, as on every supported machine.
 //
 //   write_safetensors(folder.path() / "model.safetensors", entries, {{"format", "pt"}});
 //   const auto file = SafetensorsFile::open(path);
@@ -26,7 +26,7 @@ namespace sotto {
 
 using SafetensorsMetadata = std::map<std::string, std::string, std::less<>>;
 
-// A tensor to be written. The bytes are its values in row order and must outlive the call.
+// A tensor to write. The bytes are its values in row-major order and must outlive the call.
 struct SafetensorsEntry {
   std::string name;
   TensorType type = TensorType::kFloat32;
@@ -34,30 +34,31 @@ struct SafetensorsEntry {
   std::span<const std::byte> bytes;
 };
 
-// Writes the file, byte for byte as the reference implementation does: tensors of wider types
-// first, then by name, all aligned to their type. The bytes go from where they are to the file. Is
-// not synced and not atomic: write into an AtomicFolder. Returns what was written, for a FileList.
+// Writes a file that is byte-identical to the output of the reference implementation: tensors of
+// wider types first, then by name, all aligned to their type. The bytes are written without a copy.
+// Neither synced nor atomic: write into an AtomicFolder. Returns size and checksum for a FileList.
 // Throws DataError where it cannot be written.
 //
-// `fetch`: for entries whose bytes are on a device, brings those of one into host memory, where
-// they stay until the next call.
+// `fetch`: for entries whose bytes are on a device, copies those of one entry to host memory, where
+// they stay valid until the next call.
 using FetchBytes = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
 FileSum write_safetensors(const std::filesystem::path& path,
                           std::span<const SafetensorsEntry> entries,
                           const SafetensorsMetadata& metadata = {}, const FetchBytes& fetch = {});
 
-// A file opened for reading, mapped into memory: only what is looked at is read. It must not change
-// while it is open.
+// A file mapped into memory for reading: only accessed pages are read. It must not change while it
+// is open.
 class SafetensorsFile {
  public:
-  // Checks the whole header. Throws DataError where the file is missing, cut short, no safetensors
-  // file, holds a type not known here, or where names, shapes and offsets do not fit each other.
+  // Opens a file and checks the whole header. Throws DataError where the file is missing,
+  // truncated, not a safetensors file, has an unknown type, or where names, shapes and offsets are
+  // inconsistent.
   static SafetensorsFile open(const std::filesystem::path& path);
 
-  // In the order of the alphabet.
+  // Returns the names in alphabetical order.
   std::vector<std::string> names() const;
 
-  // The tensor of that name, nullptr where there is none. It lasts as long as the file is open.
+  // Returns the tensor of that name; nullptr if there is none. It is valid while the file is open.
   const TensorView* find(std::string_view name) const;
 
   const SafetensorsMetadata& metadata() const { return metadata_; }

@@ -15,7 +15,7 @@ namespace sotto {
 
 namespace {
 
-// The header's fields, as in POSIX.1-2017, pax, "ustar Interchange Format".
+// Header fields, as in POSIX.1-2017, pax, "ustar Interchange Format".
 constexpr size_t kBlock = 512;
 constexpr size_t kNameBytes = 100;
 constexpr size_t kSizeAt = 124;
@@ -26,24 +26,24 @@ constexpr size_t kTypeAt = 156;
 constexpr size_t kMagicAt = 257;
 constexpr size_t kPrefixAt = 345;
 constexpr size_t kPrefixBytes = 155;
-// Names and pax records are small; more is a lie.
+// Names and pax records are small; a larger size is invalid.
 constexpr uint64_t kMaxExtendedBytes = uint64_t{1} << 20;
 
 constexpr const char* kTar = "a tar archive that is whole";
 
-// Up to the first zero.
+// Returns the part before the first zero byte.
 std::string_view until_zero(std::string_view field) {
   return field.substr(0, field.find('\0'));
 }
 
-// What the headers before a file's own say of it.
+// Attributes of a file from the extended headers before its own.
 struct Extended {
   std::optional<std::string> name;
   std::optional<uint64_t> size;
 };
 
-// An archive in memory or in a file: its size, and some of its bytes, which last until the next are
-// fetched.
+// An archive in memory or in a file: its size, and access to its bytes, which are valid until the
+// next fetch.
 struct TarBytes {
   uint64_t size = 0;
   std::function<std::string_view(uint64_t offset, size_t count)> fetch;
@@ -55,7 +55,7 @@ TarBytes bytes_in(std::span<const std::byte> archive) {
           }};
 }
 
-// The file must outlive it.
+// The file must outlive the result.
 TarBytes bytes_in(const InputFile& file) {
   return {.size = static_cast<uint64_t>(file.size()),
           .fetch = [&file, room = std::string()](uint64_t offset, size_t count) mutable {
@@ -70,7 +70,7 @@ class TarWalker {
   TarWalker(TarBytes archive, const std::filesystem::path& path, size_t offset)
       : archive_(std::move(archive)), at_(offset), path_(path) {}
 
-  // The next regular file and where its headers begin; none at the end.
+  // Returns the next regular file and the offset of its headers; std::nullopt at the end.
   std::optional<std::pair<TarEntry, size_t>> next() {
     Extended extended;
     size_t first = at_;
@@ -81,7 +81,7 @@ class TarWalker {
         return std::nullopt;
       }
       const char type = (*header)[kTypeAt];
-      // A type behind which nothing lies may still say a size; old archives do so for links.
+      // A type without content may still have a size; old archives do so for links.
       const bool has_content = std::string_view("123456").find(type) == std::string_view::npos;
       const uint64_t size = extended.size.value_or(number_at(*header));
       const uint64_t content = skip_content(has_content ? size : 0);
@@ -91,7 +91,7 @@ class TarWalker {
       }
       if (type == 'S') broken("a sparse file");
       const bool is_file = type == '0' || type == '\0' || type == '7';
-      // Of folders, links, devices, and GNU's long names of links nothing is wanted.
+      // Folders, links, devices, and GNU long link names are ignored.
       if (is_file)
         return std::pair(
             TarEntry{.name = name_of(*header, extended), .offset = content, .size = size}, first);
@@ -105,7 +105,7 @@ class TarWalker {
     refuse_file(path_, fmt::format("byte {}: {}", at_, found), kTar);
   }
 
-  // Where the next bytes are, which are then passed over.
+  // Skips the next bytes; returns their offset.
   uint64_t pass(uint64_t count) {
     if (count > archive_.size - at_) {
       refuse_file(path_, fmt::format("the archive ends after {} bytes", archive_.size),
@@ -114,7 +114,7 @@ class TarWalker {
     return std::exchange(at_, at_ + count);
   }
 
-  // None at the end, which is a block of zeros, or the end of the file.
+  // Returns std::nullopt at the end, which is a block of zeros or the end of the file.
   std::optional<std::string> take_header() {
     if (at_ == archive_.size) return std::nullopt;
     std::string header(archive_.fetch(pass(kBlock), kBlock));
@@ -133,7 +133,7 @@ class TarWalker {
       broken("a header whose sum is wrong");
   }
 
-  // A number in octal digits, between blanks and zeros.
+  // Parses octal digits surrounded by blanks and zeros.
   uint64_t octal(std::string_view field) const {
     const size_t first = std::min(field.find_first_not_of(' '), field.size());
     field = field.substr(first);
@@ -145,8 +145,8 @@ class TarWalker {
     return number;
   }
 
-  // The size of the content: in octal, or as GNU writes what needs more, in binary behind a set
-  // bit.
+  // Returns the size of the content: in octal, or for larger sizes in GNU's binary form, marked by
+  // a set high bit.
   uint64_t number_at(std::string_view header) const {
     const std::string_view field = header.substr(kSizeAt, kNumberBytes);
     if (static_cast<unsigned char>(field[0]) != 0x80) return octal(field);
@@ -158,7 +158,7 @@ class TarWalker {
     return number;
   }
 
-  // With the padding behind it, which the last file may lack.
+  // Skips the content and its padding, which the last file may lack.
   uint64_t skip_content(uint64_t size) {
     const uint64_t content = pass(size);
     const uint64_t padding = (kBlock - size % kBlock) % kBlock;
@@ -176,7 +176,8 @@ class TarWalker {
     }
   }
 
-  // Records "27 path=a/long/name.flac\n", the number being the length of all.
+  // Parses records of the form "27 path=a/long/name.flac\n", where the number is the length of the
+  // record.
   void read_pax(std::string_view records, Extended& extended) const {
     while (!records.empty()) {
       size_t length = 0;
@@ -208,7 +209,7 @@ class TarWalker {
   std::string name_of(std::string_view header, const Extended& extended) const {
     std::string name =
         extended.name.value_or(std::string(until_zero(header.substr(0, kNameBytes))));
-    // GNU's old magic has other things in the place of the prefix.
+    // Archives with GNU's old magic store other data in place of the prefix.
     const bool is_ustar = header.substr(kMagicAt, 6) == std::string_view("ustar\0", 6);
     const std::string_view prefix = until_zero(header.substr(kPrefixAt, kPrefixBytes));
     if (!extended.name && is_ustar && !prefix.empty()) name = fmt::format("{}/{}", prefix, name);
@@ -224,7 +225,7 @@ class TarWalker {
   const std::filesystem::path& path_;
 };
 
-// Archives that were compressed are no archives to be read from the middle.
+// Compressed archives do not support random access.
 void check_not_compressed(const InputFile& file) {
   std::array<char, 4> bytes{};
   const auto got = static_cast<size_t>(file.read(0, bytes));

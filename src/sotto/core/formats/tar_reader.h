@@ -1,7 +1,7 @@
-// The files inside of a tar archive (ustar, GNU's long names, pax headers), found by name without
-// reading what lies between. Only an index of 16 bytes per file is kept. Archives are read, not
-// mapped: one that is cut or cannot be read while it is used is a DataError, as is all that such
-// archives can say at worst.
+// Finds files in a tar archive (ustar, GNU long names, pax headers) by name without reading the
+// content of the others. Only an index of 16 bytes per file is kept. Archives are read, not mapped:
+// an archive that is truncated or becomes unreadable while in use is a DataError, as is any
+// malformed header.
 #pragma once
 
 #include <cstddef>
@@ -20,29 +20,29 @@
 namespace sotto {
 
 struct TarEntry {
-  // As stored; "./" at its front is left off.
+  // As stored, without a leading "./".
   std::string name;
-  // Where its content lies in the archive, and how many bytes it has.
+  // Offset of the content in the archive, and its size in bytes.
   uint64_t offset = 0;
   uint64_t size = 0;
 };
 
-// Calls `visit` for each regular file, in order, with where its headers begin. `path` is for
-// errors. Folders, links and devices are passed over. Throws DataError.
+// Calls `visit` for each regular file, in order, with the offset of its headers. `path` is for
+// errors. Folders, links and devices are skipped. Throws DataError.
 void walk_tar(std::span<const std::byte> archive, const std::filesystem::path& path,
               const std::function<void(const TarEntry&, size_t)>& visit);
 
 class TarFile {
  public:
-  // Goes through all headers once. Throws DataError where the archive is missing, compressed, cut
-  // short or broken, or has two files of one name.
+  // Reads all headers once. Throws DataError where the archive is missing, compressed, truncated or
+  // broken, or has two files of the same name.
   static TarFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
 
-  // Where the content of a file lies, as long as this lives; none where there is no such file.
-  // Throws DataError where the archive cannot be read any more.
+  // Returns the content of a file, valid while this object lives; std::nullopt if there is no such
+  // file. Throws DataError where the archive cannot be read any more.
   std::optional<FilePart> find(std::string_view name) const;
 
  private:

@@ -1,4 +1,4 @@
-// A tensor as the bytes of a file: what all readers of weights give out.
+// A tensor as bytes of a file: the common result type of all weight readers.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ enum class TensorType {
   kBool
 };
 
-// The bytes of one value.
+// Returns the number of bytes of one value.
 int64_t size_of(TensorType type);
 
-// The bytes of a tensor; nothing where they are more than can be counted.
+// Returns the number of bytes of a tensor; std::nullopt on overflow.
 std::optional<int64_t> num_bytes(TensorType type, std::span<const int64_t> shape);
 
-// A tensor of a file: its values in row order. The bytes need not be aligned in a file that another
-// program wrote.
+// A tensor of a file: its values in row-major order. The bytes may be unaligned in a file that
+// another program wrote.
 struct TensorView {
   TensorType type = TensorType::kFloat32;
   std::vector<int64_t> shape;

@@ -18,8 +18,8 @@ namespace sotto {
 namespace {
 
 constexpr std::string_view kExpected = "a file of torch.save";
-// How much larger than the file the copies of its tensors may become. Views of one storage can
-// be many; in files of weights they are few.
+// Maximum ratio of the copied tensors to the size of the file. A storage can have many views; in
+// weight files it has few.
 constexpr size_t kMaxCopyRatio = 4;
 
 using StorageBytes = std::map<std::string_view, std::span<const std::byte>>;
@@ -28,7 +28,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What a file holds, before tensors are made of it.
+// Content of a file before tensors are created from it.
 struct Content {
   std::vector<StoredTensor> tensors;
   StorageBytes storages;
@@ -36,7 +36,7 @@ struct Content {
 
 // --- the zip archive
 
-// The folder that everything lies in: "archive" or the name that the file once had.
+// Returns the folder that contains all entries: "archive" or the original name of the file.
 std::string top_folder(const ZipEntries& entries, const std::filesystem::path& path) {
   constexpr std::string_view kPickle = "/data.pkl";
   std::vector<std::string> folders;
@@ -75,9 +75,9 @@ Content read_archive(std::span<const std::byte> bytes, const std::filesystem::pa
   return content;
 }
 
-// --- the form before PyTorch 1.6
+// --- the format before PyTorch 1.6
 
-// Of protocol 2 and later.
+// First byte of a pickle of protocol 2 and later.
 constexpr char kPickleStart = '\x80';
 // 0x1950a86a20f9469cfc6c, lowest byte first.
 constexpr std::string_view kTorchMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -166,7 +166,7 @@ bool is_in_row_order(const StoredTensor& tensor) {
   return true;
 }
 
-// The values in row order. Places in the storage were checked before.
+// Gathers the values in row-major order. Offsets into the storage were checked before.
 std::vector<std::byte> gather(const StoredTensor& tensor, std::span<const std::byte> storage) {
   const auto size = static_cast<size_t>(size_of(tensor.type));
   std::vector<std::byte> values(static_cast<size_t>(*num_bytes(tensor.type, tensor.shape)));
@@ -222,7 +222,7 @@ void TorchFile::add(const StoredTensor& tensor, std::span<const std::byte> stora
   TensorView& view = tensors_[tensor.name];
   view = {.type = tensor.type, .shape = tensor.shape, .bytes = {}};
   const auto size = static_cast<size_t>(*num_bytes(tensor.type, tensor.shape));
-  if (size == 0) return;  // its offset may lie anywhere
+  if (size == 0) return;  // its offset may be anything
   if (is_in_row_order(tensor)) {
     view.bytes = storage.subspan(static_cast<size_t>(tensor.offset * size_of(tensor.type)), size);
     return;

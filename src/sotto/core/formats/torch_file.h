@@ -1,6 +1,6 @@
-// Files of named tensors as torch.save(state_dict) writes them, pytorch_model.bin for one: a zip
-// archive, or before PyTorch 1.6 a row of pickles with the values behind them. Such files are
-// programs for Python. Here they are data: nothing in them is run, and one that asks for more than
+// Files of named tensors as written by torch.save(state_dict), for example pytorch_model.bin: a zip
+// archive, or before PyTorch 1.6 a sequence of pickles followed by the values. Python treats such
+// files as programs. Here they are data: nothing in them is run, and a file that requires more than
 // tensors is refused.
 //
 //   const auto file = TorchFile::open(path);
@@ -24,21 +24,21 @@ namespace sotto {
 
 struct StoredTensor;
 
-// A file opened for reading, mapped into memory: only what is looked at is read, but for tensors
-// whose values do not lie in row order, which are copied when it is opened. It must not change
-// while it is open.
+// A file mapped into memory for reading: only accessed pages are read, except for tensors whose
+// values are not stored in row-major order, which are copied when the file is opened. It must not
+// change while it is open.
 class TorchFile {
  public:
-  // The tensors are those of the dict that was saved or, where that holds none, of the dict below
-  // "state_dict", "model_state_dict" or "model". Throws DataError where the file is missing, cut
-  // short, no such file, holds a type not known here or anything that is no weight, or where names,
-  // shapes and places do not fit each other.
+  // Opens a file. The tensors are those of the saved dict or, if that holds none, of the dict under
+  // "state_dict", "model_state_dict" or "model". Throws DataError where the file is missing,
+  // truncated, not such a file, holds an unknown type or anything but weights, or where names,
+  // shapes and offsets are inconsistent.
   static TorchFile open(const std::filesystem::path& path);
 
-  // In the order of the alphabet.
+  // Returns the names in alphabetical order.
   std::vector<std::string> names() const;
 
-  // The tensor of that name, nullptr where there is none. It lasts as long as the file is open.
+  // Returns the tensor of that name; nullptr if there is none. It is valid while the file is open.
   const TensorView* find(std::string_view name) const;
 
  private:
@@ -49,7 +49,7 @@ class TorchFile {
 
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;
-  // Values of tensors that lie in the file in another order.
+  // Values of tensors that are not stored in row-major order.
   std::vector<std::vector<std::byte>> copies_;
   size_t num_copied_ = 0;
 };

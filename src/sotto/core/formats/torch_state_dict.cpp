@@ -13,10 +13,10 @@ namespace sotto {
 
 namespace {
 
-// Of a tensor in PyTorch. A pickle can name one long tuple or text many times: what is copied of it
-// must be short.
+// PyTorch's limit per tensor. A pickle can refer to one long tuple or text many times, so
+// everything that is copied must be short.
 constexpr size_t kMaxDimensions = 64;
-// Keys are numbers: counted, or addresses.
+// Keys are numbers: indices or addresses.
 constexpr size_t kMaxKeyBytes = 100;
 
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
@@ -29,8 +29,8 @@ struct StorageClass {
   std::optional<TensorType> type;
 };
 
-// With those whose values we cannot hold: where the next storage begins depends on their size, and
-// the error names the tensor.
+// Includes classes whose values are unsupported: the start of the next storage depends on their
+// size, and the error names the tensor.
 constexpr std::array kStorageClasses = {
     StorageClass{"torch.FloatStorage", 4, TensorType::kFloat32},
     StorageClass{"torch.HalfStorage", 2, TensorType::kFloat16},
@@ -48,7 +48,7 @@ constexpr std::array kStorageClasses = {
 
 constexpr std::array kFunctions = {kRebuildTensor, kRebuildParameter, kParameter};
 
-// Where training programs put the state dict into a dict of more.
+// Keys under which training programs store the state dict in a larger dict.
 constexpr std::array<std::string_view, 3> kNestedKeys = {"state_dict", "model_state_dict", "model"};
 
 constexpr auto kNames = [] {
@@ -58,7 +58,7 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-// The value of a text key, nullptr where there is none.
+// Returns the value of a text key; nullptr if there is none.
 const PickleValue* find_key(const Pickle& pickle, const PickleValue& dict, std::string_view key) {
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const PickleValue& known = pickle.item(dict, i);
@@ -79,8 +79,8 @@ bool holds_tensors(const Pickle& pickle, const PickleValue& dict) {
   return false;
 }
 
-// ("storage", torch.FloatStorage, key, "cpu", number of values), and in the older form None, in
-// whose place files before PyTorch 0.4 could have a view.
+// Form: ("storage", torch.FloatStorage, key, "cpu", number of values), followed in the older format
+// by None, or by a view in files before PyTorch 0.4.
 bool is_storage_name(const Pickle& pickle, const PickleValue& value) {
   if (value.kind != PickleKind::kTuple) return false;
   const size_t size = value.items.size();
@@ -133,7 +133,7 @@ class StateDictReader {
     refuse_file(path_, fmt::format("the tensor '{}' has {}", name, found), std::move(expected));
   }
 
-  // What a parameter, which is a tensor with more around it, is made of; nullptr for other values.
+  // Returns the tensor that a parameter wraps; nullptr for other values.
   const PickleValue* inside_parameter(const PickleValue& value) const {
     const bool is_parameter = value.text == kRebuildParameter || value.text == kParameter;
     if (value.kind != PickleKind::kCall || !is_parameter) return nullptr;
@@ -141,7 +141,8 @@ class StateDictReader {
     return arguments.items.empty() ? nullptr : &pickle_.item(arguments, 0);
   }
 
-  // Storage, offset, shape, stride, whether it trains, hooks; what may follow changes the values.
+  // Arguments: storage, offset, shape, stride, requires-gradient flag, hooks; further ones would
+  // change the values.
   bool is_plain(const PickleValue& arguments) const {
     const size_t count = arguments.items.size();
     if (count < 6 || count > 7 || pickle_.item(arguments, 0).kind != PickleKind::kPersistent) {
@@ -181,7 +182,8 @@ class StateDictReader {
     return tensor;
   }
 
-  // A short tuple of numbers; {-1} where it is none, which no shape and no stride is.
+  // Returns a short tuple of numbers; {-1}, which is neither a valid shape nor a stride, for
+  // anything else.
   std::vector<int64_t> read_numbers(const PickleValue& arguments, size_t i) const {
     const PickleValue& tuple = pickle_.item(arguments, i);
     if (tuple.kind != PickleKind::kTuple || tuple.items.size() > kMaxDimensions) return {-1};
@@ -193,7 +195,7 @@ class StateDictReader {
     return numbers;
   }
 
-  // Every value of the tensor lies in its storage.
+  // Checks that every value of the tensor is inside its storage.
   void check_place(const StoredTensor& tensor, const TorchStorage& storage) const {
     const auto is_negative = [](int64_t number) { return number < 0; };
     if (tensor.offset < 0 || tensor.shape.size() != tensor.stride.size() ||

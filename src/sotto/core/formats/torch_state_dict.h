@@ -1,5 +1,5 @@
-// What a pickle of torch.save() says of its tensors: names, shapes and where their values are
-// stored. It knows nothing of the file around the pickle: the values themselves are elsewhere.
+// The tensors described by a pickle of torch.save(): names, shapes and the location of their
+// values. Independent of the file around the pickle, which holds the values.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace sotto {
 
-// The globals that the pickle of a state dict may name.
+// Returns the globals that the pickle of a state dict may name.
 std::span<const std::string_view> state_dict_names();
 
-// Values of one type one behind the other; tensors are views of them.
+// A contiguous array of values of one type; tensors are views of it.
 struct TorchStorage {
-  // As Python names it: "torch.FloatStorage".
+  // Python's name: "torch.FloatStorage".
   std::string_view class_name;
-  // Nothing for types that we do not have.
+  // std::nullopt for unsupported types.
   std::optional<TensorType> type;
   int64_t bytes_a_value = 0;
   int64_t num_values = 0;
 
-  // Nothing where they are more than can be counted.
+  // Returns std::nullopt on overflow.
   std::optional<int64_t> num_bytes() const {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(num_values, bytes_a_value, &bytes)) return std::nullopt;
@@ -38,10 +38,10 @@ struct TorchStorage {
   friend bool operator==(const TorchStorage&, const TorchStorage&) = default;
 };
 
-// Storages by their key in the file. Keys lie in the memory that the pickle was read from.
+// Storages by their key in the file. Keys refer to the memory from which the pickle was read.
 using TorchStorages = std::map<std::string_view, TorchStorage>;
 
-// A tensor of values offset + sum(i * stride) of its storage.
+// A tensor that consists of the values at offset + sum(i * stride) of its storage.
 struct StoredTensor {
   std::string name;
   std::string_view storage_key;
@@ -51,14 +51,14 @@ struct StoredTensor {
   std::vector<int64_t> stride;
 };
 
-// All storages that a pickle names, whether a tensor of the state dict uses them or not. Throws
-// DataError where one is described wrongly or in two ways.
+// Returns all storages that a pickle names, even if no tensor of the state dict uses them. Throws
+// DataError where a description is invalid or where two contradict each other.
 TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& path);
 
-// The tensors of a pickle: of the dict that it is or, where that holds no tensors, of the one below
+// Returns the tensors of a pickle: of its dict or, if that holds no tensors, of the dict under
 // "state_dict", "model_state_dict" or "model". Shapes and strides are checked against the storages:
-// each value of a tensor lies in its storage. Throws DataError where there is no such dict, where
-// it holds anything but tensors, a name twice, or a tensor that is impossible.
+// every value of a tensor is inside its storage. Throws DataError where there is no such dict, or
+// where it holds anything but tensors, a duplicate name, or an impossible tensor.
 std::vector<StoredTensor> read_state_dict(const Pickle& pickle, const TorchStorages& storages,
                                           const std::filesystem::path& path);
 

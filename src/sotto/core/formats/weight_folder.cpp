@@ -26,13 +26,14 @@ constexpr std::array<std::string_view, 4> kKnownFiles = {
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
     "pytorch_model.bin.index.json"};
 
-// Also a link to nothing, as an interrupted download leaves it: opening it says what is wrong.
+// True also for a dangling link, as an interrupted download leaves it: opening it reports the
+// error.
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-// What a folder holds, for a message.
+// Lists the content of a folder, for a message.
 std::string listed(const fs::path& folder) {
   constexpr size_t kMaxListed = 8;
   std::error_code failed;
@@ -51,7 +52,7 @@ std::string listed(const fs::path& folder) {
   return fmt::format("the folder holds {}", fmt::join(names, ", "));
 }
 
-// Which shard has which tensor, as an index says.
+// Returns the shard of each tensor according to an index.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const std::string text = read_text_file(path);
   const nlohmann::json index = parse_json_object(
@@ -63,7 +64,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   }
   std::map<std::string, std::string> shards;
   for (const auto& [name, shard] : map.items()) {
-    // A name in the folder itself, or an index could have any file read.
+    // Must be a name in the folder itself, because otherwise an index could have any file read.
     const bool good = shard.is_string() && !shard.get<std::string>().empty() &&
                       shard.get<std::string>().find('\0') == std::string::npos &&
                       fs::path(shard.get<std::string>()).filename() == shard.get<std::string>();
@@ -76,7 +77,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   return shards;
 }
 
-// Entries in their order, split where a file would become too large.
+// Splits entries, in order, so that no file becomes too large.
 std::vector<std::span<const SafetensorsEntry>> split(std::span<const SafetensorsEntry> entries,
                                                      int64_t max_bytes) {
   std::vector<std::span<const SafetensorsEntry>> shards;

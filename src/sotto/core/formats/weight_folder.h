@@ -1,5 +1,5 @@
-// The weights of a folder as Hugging Face lays it out: one file or several shards with an index,
-// in the safetensors format or in that of torch.save.
+// The weights of a folder in Hugging Face's layout: one file or several shards with an index, in
+// the safetensors format or in that of torch.save.
 //
 //   const auto folder = WeightFolder::open("wav2vec2-base");
 //   if (const TensorView* weight = folder.find("lm_head.weight")) copy(weight->bytes);
@@ -23,22 +23,23 @@ namespace sotto {
 
 class WeightFolder {
  public:
-  // Opens the first that is there of model.safetensors, model.safetensors.index.json with its
-  // shards, pytorch_model.bin, pytorch_model.bin.index.json with its shards. Throws DataError where
-  // there is none, where a file is refused, where a shard is missing or lacks a tensor that the
-  // index says it has, where two shards have one tensor.
+  // Opens the first that exists of model.safetensors, model.safetensors.index.json with its shards,
+  // pytorch_model.bin, pytorch_model.bin.index.json with its shards. Throws DataError where none
+  // exists, where a file is refused, where a shard is missing or lacks a tensor that the index
+  // assigns to it, or where two shards have the same tensor.
   static WeightFolder open(const std::filesystem::path& folder);
 
-  // In the order of the alphabet.
+  // Returns the names in alphabetical order.
   std::vector<std::string> names() const;
 
-  // The tensor of that name, nullptr where there is none. It lasts as long as the folder is open.
+  // Returns the tensor of that name; nullptr if there is none. It is valid while the folder is
+  // open.
   const TensorView* find(std::string_view name) const;
 
-  // The file that holds a tensor, for messages. The tensor must be there.
+  // Returns the file that holds a tensor, for messages. The tensor must exist.
   const std::filesystem::path& path_of(std::string_view name) const;
 
-  // What was opened, without the index.
+  // The opened files, without the index.
   const std::vector<std::filesystem::path>& files() const { return files_; }
 
  private:
@@ -59,18 +60,18 @@ class WeightFolder {
 };
 
 struct WeightFolderOptions {
-  // Of each file.
+  // Metadata of each file.
   SafetensorsMetadata metadata = {{"format", "pt"}};
-  // Tensors of one file; a tensor that is larger gets a file of its own. As transformers has it.
+  // Maximum bytes of tensors per file; a larger tensor gets its own file. The default of
+  // transformers.
   int64_t max_shard_bytes = 5'000'000'000;
-  // As write_safetensors() takes it.
+  // See write_safetensors().
   FetchBytes fetch = {};
 };
 
-// Writes model.safetensors or, where that would be too large, model-00001-of-0000N.safetensors and
-// so on with model.safetensors.index.json, as transformers names them. The folder must be there. Is
-// not synced and not atomic: write into an AtomicFolder. Throws DataError where it cannot be
-// written.
+// Writes model.safetensors or, if that would be too large, model-00001-of-0000N.safetensors and so
+// on with model.safetensors.index.json, named as in transformers. The folder must exist. Neither
+// synced nor atomic: write into an AtomicFolder. Throws DataError where it cannot be written.
 void write_weight_folder(const std::filesystem::path& folder,
                          std::span<const SafetensorsEntry> entries,
                          const WeightFolderOptions& options = {});

@@ -15,7 +15,7 @@ namespace sotto {
 
 namespace {
 
-// Signatures and lengths of the records, as in PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16.
+// Signatures and lengths of the records, from PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16.
 constexpr uint32_t kLocalHeader = 0x04034b50;
 constexpr uint32_t kDirectoryEntry = 0x02014b50;
 constexpr uint32_t kEnd = 0x06054b50;
@@ -26,7 +26,7 @@ constexpr size_t kLocator64Bytes = 20;
 constexpr size_t kMaxCommentBytes = 65535;
 constexpr uint16_t kExtra64 = 1;
 constexpr uint16_t kEncrypted = 1;
-// Stands for a number that is in the extra field.
+// Marks a number that is stored in the extra field.
 constexpr uint32_t kElsewhere = 0xFFFFFFFF;
 
 struct Directory {
@@ -80,7 +80,7 @@ class ZipReader {
     return reader_at(offset).take_number<uint32_t>() == signature;
   }
 
-  // The record at the end of an archive, which a comment may follow.
+  // Finds the record at the end of an archive, which a comment may follow.
   std::optional<size_t> find_end() const {
     if (archive_.size() < kEndBytes) return std::nullopt;
     const size_t last = archive_.size() - kEndBytes;
@@ -138,7 +138,7 @@ class ZipReader {
     return entry;
   }
 
-  // Numbers that need more than 32 bits, in the order of the format.
+  // Reads numbers that need more than 32 bits, in the order of the format.
   static void read_extra(ByteReader in, Entry& entry) {
     while (in.left() >= 4) {
       const auto id = in.take_number<uint16_t>();

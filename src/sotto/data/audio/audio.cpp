@@ -19,7 +19,7 @@ namespace sotto::data {
 
 namespace {
 
-// Frames decoded at a time: what a header says of the length is not trusted with an allocation.
+// Frames decoded at a time: the length in a header is not trusted for an allocation.
 constexpr sf_count_t kFramesAtOnce = 16'384;
 constexpr sf_count_t kMaxReservedFrames = 4'000'000;
 
@@ -32,7 +32,7 @@ constexpr sf_count_t kMaxReservedFrames = 4'000'000;
               SoundFile::Fault::kWrongLength);
 }
 
-// Where the segment's first frame is, after moving the file there.
+// Moves the file to the segment's first frame and returns its position.
 sf_count_t seek_to_segment(const SoundFile& file, const AudioSegment& segment) {
   const double wanted = std::round(segment.offset_s.value_or(0.0) * file.info().samplerate);
   if (wanted == 0.0) return 0;
@@ -48,7 +48,7 @@ sf_count_t seek_to_segment(const SoundFile& file, const AudioSegment& segment) {
   return first;
 }
 
-// The next frames, channels averaged, until `most` are there or the file ends.
+// Decodes the next frames, channels averaged, until there are `most` or the file ends.
 std::vector<float> decode(const SoundFile& file, sf_count_t most) {
   const auto channels = static_cast<size_t>(file.info().channels);
   std::vector<float> block(channels == 1 ? 0 : static_cast<size_t>(kFramesAtOnce) * channels);
@@ -71,7 +71,7 @@ std::vector<float> decode(const SoundFile& file, sf_count_t most) {
   return samples;
 }
 
-// Many at a time, and which it is only where one is not.
+// Checks many samples at a time; individual samples are examined only if one is not finite.
 bool are_finite(std::span<const float> samples) {
   constexpr uint32_t kInfinity = 0x7f800000, kMagnitude = 0x7fffffff;
   constexpr ptrdiff_t kAtOnce = 32;
@@ -92,9 +92,10 @@ void check_finite(const std::vector<float>& samples, const SoundFile& file) {
               SoundFile::Fault::kNotFinite);
 }
 
-// Frames to ask for: one more than a whole file may have shows that it is longer.
+// Returns the number of frames to request: one more than a whole file may have, to detect a longer
+// file.
 sf_count_t frames_to_ask(const AudioSegment& segment, const SF_INFO& info) {
-  constexpr double kMost = 1e15;  // a manifest may say anything
+  constexpr double kMost = 1e15;  // a manifest may contain any number
   if (segment.duration_s == 0.0) return static_cast<sf_count_t>(kMost);
   const bool is_whole = !segment.offset_s.has_value();
   const double slack_s = is_whole ? duration_tolerance_s(segment.duration_s) : 0.0;
@@ -102,8 +103,8 @@ sf_count_t frames_to_ask(const AudioSegment& segment, const SF_INFO& info) {
   return static_cast<sf_count_t>(std::min(frames, kMost)) + (is_whole ? 1 : 0);
 }
 
-// Frames whose decoding and resampling fit into the segment's memory: while a vector grows both the
-// old and the new one are there, and the resampled samples after them.
+// Returns the number of frames whose decoding and resampling fit into the segment's memory: while a
+// vector grows, both the old and the new one exist, followed by the resampled samples.
 sf_count_t frames_that_fit(const AudioSegment& segment, const SF_INFO& info, int64_t sample_rate) {
   if (segment.max_bytes == 0) return SF_COUNT_MAX;
   const double ratio = static_cast<double>(sample_rate) / info.samplerate;
@@ -121,8 +122,8 @@ sf_count_t frames_that_fit(const AudioSegment& segment, const SF_INFO& info, int
       "Cut the file into shorter ones, or allow more memory.");
 }
 
-// The usual case of a whole file that is FLAC, without libsndfile's detours. None where it is
-// another, or where libsndfile has to say what is wrong with it.
+// Fast path for a whole FLAC file, which bypasses libsndfile's decoder. Returns std::nullopt for
+// other files, or if libsndfile has to report an error.
 std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
                                                     const AudioSegment& segment) {
   const bool is_flac = (file.info().format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
@@ -137,12 +138,12 @@ std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
               "The file is cut short or broken.");
 }
 
-// Frames that were asked for and those that came.
+// Frames requested and frames decoded.
 struct Decoded {
   sf_count_t first, asked, got;
 };
 
-// What came against what the file's header and the manifest say.
+// Compares the decoded length with the file's header and the manifest.
 void check_length(const Decoded& decoded, const AudioSegment& segment, const SoundFile& file) {
   const sf_count_t end = decoded.first + decoded.got;
   if (file.knows_length() && end < std::min(decoded.first + decoded.asked, file.info().frames))
@@ -153,7 +154,7 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
   const bool is_as_long =
       segment.duration_s == 0.0 ||
       (found_s >= segment.duration_s - tolerance_s && found_s <= segment.duration_s + tolerance_s);
-  // A manifest made after the file was cut agrees with it.
+  // A manifest created after the file was truncated agrees with it.
   if (is_as_long) return;
   if (end < std::min(decoded.first + decoded.asked, file.promised_frames())) refuse_cut(file, end);
   refuse_length(found_s, segment, file);
@@ -164,11 +165,11 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
 std::vector<float> resample(std::vector<float> samples, double from, double to) {
   if (from == to || samples.empty()) return samples;
   const double ratio = to / from;
-  // soxr rounds the length up or down by itself; one more never hurts.
+  // soxr rounds the length up or down; one more sample is harmless.
   std::vector<float> result(static_cast<size_t>(static_cast<double>(samples.size()) * ratio) + 2);
   const soxr_io_spec_t types = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
   const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has threads enough
+  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has enough threads
   size_t taken = 0;
   size_t made = 0;
   const soxr_error_t error =
@@ -182,7 +183,7 @@ std::vector<float> resample(std::vector<float> samples, double from, double to) 
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards) {
   const SoundFile file(segment.path, shards);
   const SF_INFO& info = file.info();
-  // Known before hours are decoded in vain.
+  // Checked before hours of audio are decoded in vain.
   const double longest_s = segment.duration_s + duration_tolerance_s(segment.duration_s);
   if (!segment.offset_s && segment.duration_s > 0.0 && file.knows_length() &&
       file.seconds_of(info.frames) > longest_s)
@@ -193,7 +194,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, 
   const sf_count_t present = file.knows_length() ? info.frames - decoded.first : 0;
   if (std::min(decoded.asked, present) > most) refuse_size(segment, file, most);
   std::optional<std::vector<float>> fast = decode_whole_flac(file, segment);
-  // One more than fits shows that a stream without a length is too long.
+  // One frame more than fits reveals that a stream of unknown length is too long.
   std::vector<float> samples =
       fast ? std::move(*fast)
            : decode(file, most == SF_COUNT_MAX ? decoded.asked : std::min(decoded.asked, most + 1));

@@ -53,7 +53,7 @@ AudioCache::AudioCache(CacheKind kind, int64_t max_bytes, const std::filesystem:
   std::string pattern = (folder / "decoded-audio-XXXXXX").string();
   descriptor_ = ::mkstemp(pattern.data());
   if (descriptor_ < 0) throw_file_error("making", pattern);
-  // Without a name it goes with the process, however that ends.
+  // An unlinked file disappears with the process, however that ends.
   ::unlink(pattern.c_str());
 }
 
@@ -78,7 +78,7 @@ std::optional<std::vector<float>> AudioCache::find(int64_t utterance) const {
   if (!is_read) return std::nullopt;  // it is decoded again
   const std::lock_guard lock(mutex_);
   const auto found = on_disk_.find(utterance);
-  // Released while it was read, and perhaps added again elsewhere.
+  // Released while it was read, and possibly added again at another offset.
   if (found == on_disk_.end() || found->second.offset != place.offset) return std::nullopt;
   return samples;
 }
@@ -103,7 +103,7 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
       in_memory_.emplace(utterance, std::make_shared<const std::vector<float>>(samples));
   }
   if (kind_ != CacheKind::kDisk) return;
-  // Its place is its own: written outside of the mutex, found when it is there.
+  // Its range is exclusive: written without the mutex, and visible once it is complete.
   const bool is_written =
       write_at(descriptor_, reinterpret_cast<const char*>(samples.data()), bytes, place.offset);
   const std::lock_guard lock(mutex_);

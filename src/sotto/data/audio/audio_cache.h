@@ -1,6 +1,6 @@
-// Decoded audio that was needed once and will be needed again in the next epoch: in memory, or in a
-// file that is gone when the process ends. It takes in until it is full and then stays as it is:
-// every utterance comes once an epoch, so none is worth more than another.
+// Cache of decoded audio for later epochs: in memory, or in a file that is removed when the process
+// ends. It accepts utterances until it is full and then stays unchanged: every utterance is used
+// once per epoch, so none is more valuable than another.
 #pragma once
 
 #include <array>
@@ -22,25 +22,25 @@ inline constexpr std::array kCacheKinds = {Named<CacheKind>{"none", CacheKind::k
                                            Named<CacheKind>{"memory", CacheKind::kMemory},
                                            Named<CacheKind>{"disk", CacheKind::kDisk}};
 
-// All may be called from several threads.
+// All functions are thread-safe.
 class AudioCache {
  public:
-  // The file of kDisk is made in `folder`. Throws DataError where it cannot be.
+  // kDisk creates its file in `folder`. Throws DataError where that is not possible.
   AudioCache(CacheKind kind, int64_t max_bytes, const std::filesystem::path& folder);
   ~AudioCache();
   AudioCache(const AudioCache&) = delete;
   AudioCache& operator=(const AudioCache&) = delete;
 
-  // As they were added; none where they are not there.
+  // Returns the samples as they were added; std::nullopt if they are not cached.
   std::optional<std::vector<float>> find(int64_t utterance) const;
 
-  // Where there is room. A disk that is full ends the taking in, and nothing else.
+  // Adds samples if there is room. A full disk stops further additions without an error.
   void add(int64_t utterance, const std::vector<float>& samples);
 
   int64_t used_bytes() const;
 
-  // Forgets everything and gives the memory, or the disk, back; returns how many bytes. Afterwards
-  // it takes in again, or nothing any more.
+  // Clears the cache and frees the memory or disk space; returns the number of bytes freed.
+  // Afterwards it either accepts utterances again or stays empty.
   enum class Afterwards { kTakesIn, kStaysEmpty };
   int64_t release(Afterwards afterwards);
 
@@ -52,17 +52,17 @@ class AudioCache {
 
   CacheKind kind_;
   int64_t max_bytes_;
-  // Of the file; it has no name any more.
+  // Descriptor of the file, which is already unlinked.
   int descriptor_ = -1;
   mutable std::mutex mutex_;
-  // Under the mutex.
+  // Guarded by the mutex.
   int64_t used_bytes_ = 0;
-  // Where the next utterance goes in the file. It only grows: what a thread still writes or reads
-  // when everything is released lies where nothing else will.
+  // Offset of the next utterance in the file. It only grows: ranges that a thread still writes or
+  // reads during a release are never reused.
   int64_t next_offset_ = 0;
   int64_t num_releases_ = 0;
   bool is_full_ = false;
-  // Shared, so that a reader copies outside of the mutex.
+  // Shared, so that a reader can copy without holding the mutex.
   std::unordered_map<int64_t, std::shared_ptr<const std::vector<float>>> in_memory_;
   std::unordered_map<int64_t, Place> on_disk_;
 };

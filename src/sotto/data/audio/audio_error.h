@@ -1,4 +1,4 @@
-// What is wrong with an utterance's audio, in a form that can be counted.
+// Categories of errors in an utterance's audio, for statistics.
 #pragma once
 
 #include "sotto/core/error.h"
@@ -8,13 +8,13 @@ namespace sotto::data {
 class AudioError : public DataError {
  public:
   enum class Kind {
-    // Missing, no audio, cut short.
+    // Missing, not audio, truncated.
     kUnreadable,
     // Audio without samples, or a file without bytes.
     kEmpty,
     // A NaN or infinite sample.
     kNotFinite,
-    // Not as long as the manifest says.
+    // Duration differs from the manifest.
     kWrongLength
   };
 

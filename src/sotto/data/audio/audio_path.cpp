@@ -53,7 +53,7 @@ bool needs_ffmpeg(const std::filesystem::path& path) {
 std::string ffmpeg_line(const std::filesystem::path& path) {
   std::filesystem::path made = path;
   made.replace_extension(".flac");
-  // -vn leaves pictures out; one channel at 16 kHz is what networks take.
+  // -vn drops video; networks expect one channel at 16 kHz.
   return fmt::format("ffmpeg -i {} -vn -ac 1 -ar 16000 {}", shell_word(path.string()),
                      shell_word(made.string()));
 }

@@ -1,6 +1,6 @@
-// Where an utterance's audio lies, as manifests write it: a file, or
-// "shards/audio_0.tar:name.flac", a file inside of a tar archive. And which names are audio at all.
-// Nothing here needs the audio libraries.
+// Location of an utterance's audio as written in manifests: a file, or
+// "shards/audio_0.tar:name.flac", a file in a tar archive. Also recognises audio file names. Does
+// not need the audio libraries.
 #pragma once
 
 #include <filesystem>
@@ -14,22 +14,24 @@ struct TarMember {
   std::string name;
 };
 
-// The two sides of ".tar:"; none where the path is that of a plain file.
+// Returns the two sides of ".tar:"; std::nullopt if the path is a plain file.
 std::optional<TarMember> tar_member(const std::filesystem::path& path);
 
-// The file on the disk that holds the audio: the archive, or the path itself.
+// Returns the file on disk that holds the audio: the archive, or the path itself.
 std::filesystem::path file_on_disk(const std::filesystem::path& path);
 
-// Whether a name ends as audio that can be read: .wav, .flac, .ogg, .mp3 and their like.
+// Returns whether a name has an extension of a readable audio format: .wav, .flac, .ogg, .mp3 and
+// similar.
 bool has_audio_name(const std::filesystem::path& path);
 
-// Whether a name ends as audio or video that only ffmpeg reads: .m4a, .mp4, .webm, .mkv, ...
+// Returns whether a name has an extension of an audio or video format that requires ffmpeg: .m4a,
+// .mp4, .webm, .mkv, ...
 bool needs_ffmpeg(const std::filesystem::path& path);
 
-// The line to type that makes a readable file of one that is not.
+// Returns the ffmpeg command that converts a file to a readable format.
 std::string ffmpeg_line(const std::filesystem::path& path);
 
-// A word of a line to type, in quotes where a shell would change it.
+// Returns a word of a command line, quoted if a shell would change it.
 std::string shell_word(const std::string& word);
 
 }  // namespace sotto::data

@@ -18,7 +18,7 @@ namespace sotto::data {
 
 namespace {
 
-// Values are read as they lie in the file.
+// Values are read in the file's byte order.
 static_assert(std::endian::native == std::endian::little);
 
 [[noreturn]] void refuse(const FeatureRows& rows, const std::string& found,
@@ -68,7 +68,7 @@ std::vector<float> read_halves(const FeatureRows& rows) {
   return {halves.begin(), halves.end()};
 }
 
-// The values need not be aligned in the file.
+// The values may be unaligned in the file.
 template <class Number>
 std::vector<float> as_floats(std::span<const std::byte> bytes) {
   std::vector<float> values;

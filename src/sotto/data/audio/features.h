@@ -1,6 +1,6 @@
-// Stored features: rows of IEEE half-precision numbers, little endian, one behind the other without
-// a header (`.f16`), or a matrix that numpy.save wrote (`.npy`). Many utterances share a file; a
-// manifest says which rows are whose.
+// Stored features: contiguous rows of little-endian half-precision numbers without a header
+// (`.f16`), or a matrix written by numpy.save (`.npy`). Many utterances share a file; a manifest
+// specifies the rows of each.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct FeatureRows {
   int64_t feature_dim = 0;
 };
 
-// The values [num_frames, feature_dim], row after row; of the file only these are read. A file
-// whose name ends in .npy is one of NumPy's. Throws DataError where the file is missing, is no
-// whole number of rows, has rows of another dimension, ends before the last row asked for, or where
-// a value is NaN or, as fp32, infinite. May be called from several threads at once.
+// Returns the values [num_frames, feature_dim], row by row; only these are read from the file. A
+// file whose name ends in .npy is a NumPy file. Throws DataError where the file is missing, is not
+// a whole number of rows, has rows of another dimension, ends before the last requested row, or
+// where a value is NaN or, as fp32, infinite. Thread-safe.
 std::vector<float> read_features(const FeatureRows& rows);
 
 }  // namespace sotto::data

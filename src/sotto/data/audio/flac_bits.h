@@ -1,4 +1,4 @@
-// The bits of a FLAC stream and its checksums. Part of flac_decoder.cpp: nothing else includes it.
+// Bit reader and checksums of FLAC streams. Part of flac_decoder.cpp: nothing else includes it.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace sotto::data::flac {
 
-// Takes numbers out of bytes, the highest bit first. Behind the end there are zeros; a caller asks
-// is_past_end() before it believes what it has taken.
+// Reads numbers from bytes, most significant bit first. Past the end it returns zeros; callers must
+// check is_past_end() before they use a result.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  // Up to 32 bits.
+  // Returns up to 32 bits.
   uint64_t take(int count) {
     if (count == 0) return 0;
     if (count_ < count) refill();
@@ -31,7 +31,7 @@ class BitReader {
     return static_cast<int32_t>(high) >> (32 - count);
   }
 
-  // The zeros before a one, which is taken too.
+  // Counts the zeros before a one, and consumes the one.
   int take_unary() {
     for (int zeros = 0;;) {
       refill();
@@ -46,11 +46,11 @@ class BitReader {
     }
   }
 
-  // Numbers in Rice's code: a quotient in zeros, `parameter` bits of remainder, the sign below.
-  // False where one has more than 32 bits.
+  // Reads Rice-coded numbers: a unary quotient, `parameter` bits of remainder, the sign in the
+  // lowest bit. Returns false if one has more than 32 bits.
   bool take_rice(std::span<int32_t> to, int parameter) {
-    // Bits for so many numbers are fetched at a time, as a rule enough: a test whether there are
-    // would come out differently again and again, which costs more than fetching some in vain.
+    // Refills the bits for this many numbers at a time, which are usually enough: a test for each
+    // number would be unpredictable, which costs more than some needless refills.
     return parameter <= 9 ? take_rice_numbers<4>(to, parameter)
                           : take_rice_numbers<2>(to, parameter);
   }
@@ -61,7 +61,7 @@ class BitReader {
     for (int i = 0; i < count; ++i) take(8);
   }
 
-  // Where the next bit is; at the beginning of a byte.
+  // Returns the position of the next bit, which must be the start of a byte.
   size_t byte_position() const { return at_ - static_cast<size_t>(count_ / 8); }
 
   bool is_past_end() const { return byte_position() > bytes_.size(); }
@@ -71,11 +71,12 @@ class BitReader {
   }
 
  private:
-  // By value, so that the reader of a loop need not lie in memory for the sake of a rare call.
+  // Passed by value, so that the reader of a loop need not be in memory for the sake of a rare
+  // call.
   struct LongNumber;
   [[gnu::cold]] static LongNumber take_long_number(BitReader reader, int parameter);
 
-  // One number; the reader has bits, but perhaps too few.
+  // Reads one number; the reader has bits, but perhaps too few.
   [[gnu::always_inline]] uint64_t take_rice_number(int parameter);
 
   template <size_t kAtOnce>
@@ -86,8 +87,8 @@ class BitReader {
     count_ -= count;
   }
 
-  // At least 56 bits. Eight bytes at once where there are as many: what lies in the window behind
-  // its count are the next bits too, and they come again.
+  // Provides at least 56 bits. Loads eight bytes at once if there are that many: the bits in the
+  // window beyond its count are also the next bits, and are loaded again.
   void refill() {
     if (at_ + 8 <= bytes_.size()) [[likely]] {
       uint64_t next = 0;
@@ -106,8 +107,8 @@ class BitReader {
 
   std::span<const std::byte> bytes_;
   uint64_t window_ = 0;  // the next bits, from the highest down
-  int count_ = 0;        // of them, below 64
-  size_t at_ = 0;        // the byte behind them
+  int count_ = 0;        // number of valid bits, below 64
+  size_t at_ = 0;        // the byte after them
 };
 
 struct BitReader::LongNumber {
@@ -158,7 +159,7 @@ bool BitReader::take_rice_numbers(std::span<int32_t> to, int parameter) {
   return all >> 32 == 0;
 }
 
-// x^8 + x^2 + x + 1, of headers.
+// CRC of headers: x^8 + x^2 + x + 1.
 inline uint8_t crc8(std::span<const std::byte> bytes) {
   uint32_t crc = 0;
   for (const std::byte byte : bytes) {
@@ -168,7 +169,7 @@ inline uint8_t crc8(std::span<const std::byte> bytes) {
   return static_cast<uint8_t>(crc);
 }
 
-// Of x^16 + x^15 + x^2 + 1: [n][b] is that of byte b and n zeros behind it.
+// Tables of x^16 + x^15 + x^2 + 1: [n][b] is the CRC of byte b followed by n zeros.
 using CrcTables = std::array<std::array<uint16_t, 256>, 8>;
 
 constexpr CrcTables make_crc_tables() {
@@ -183,7 +184,7 @@ constexpr CrcTables make_crc_tables() {
   return tables;
 }
 
-// Of frames; eight bytes at a time.
+// CRC of frames; eight bytes at a time.
 inline uint16_t crc16(std::span<const std::byte> bytes) {
   static constexpr CrcTables kTables = make_crc_tables();
   uint32_t crc = 0;

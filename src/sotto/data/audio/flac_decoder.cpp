@@ -1,5 +1,5 @@
-// After RFC 9639, whose names are used here: a stream is a header and frames, a frame has a
-// subframe for each channel, a subframe is a predictor and the residual that it left.
+// Follows RFC 9639 and its terms: a stream is a header and frames, a frame has a subframe for each
+// channel, a subframe is a predictor and its residual.
 #include "sotto/data/audio/flac_decoder.h"
 
 #include <algorithm>
@@ -17,18 +17,18 @@ namespace {
 using flac::BitReader;
 
 constexpr int kMaxOrder = 32;
-// Orders with code of their own: as far as encoders go by default.
+// Orders with specialised code: the maximum that encoders use by default.
 constexpr int kMaxUnrolledOrder = 12;
 
 struct StreamInfo {
   int64_t channels = 0;
-  int bits = 0;  // of a sample
+  int bits = 0;  // per sample
   int64_t samples = 0;
 };
 
 struct FrameHeader {
   int64_t block_size = 0;
-  // 0 to 7: channels less one; then left and side, side and right, middle and side.
+  // 0 to 7: channels minus one; then left and side, side and right, mid and side.
   int assignment = 0;
 
   static constexpr int kLeftSide = 8, kSideRight = 9, kMidSide = 10;
@@ -36,7 +36,7 @@ struct FrameHeader {
 
 // --- the stream's header
 
-// The first block of metadata; the reader stands behind the last one afterwards.
+// Reads the first metadata block; afterwards `at` is after the last one.
 std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, size_t& at) {
   constexpr size_t kBlockHeader = 4, kInfoSize = 34;
   constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
@@ -54,7 +54,7 @@ std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, si
     if (stream.size() - at < size) return std::nullopt;
     if (is_info && size == kInfoSize) {
       block.skip_bytes(10);
-      block.take(20);  // the rate; libsndfile has said it
+      block.take(20);  // the rate; libsndfile has reported it
       info = StreamInfo{.channels = static_cast<int64_t>(block.take(3)) + 1,
                         .bits = static_cast<int>(block.take(5)) + 1};
       info->samples = static_cast<int64_t>(block.take(4) << 32);
@@ -67,7 +67,7 @@ std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, si
 
 // --- a frame's header
 
-// The number of the frame, or of its first sample, in UTF-8's manner.
+// Reads the number of the frame, or of its first sample, in a UTF-8-like encoding.
 std::optional<uint64_t> read_number(BitReader& bits) {
   const uint64_t first = bits.take(8);
   const int ones = std::countl_one(static_cast<uint8_t>(first));
@@ -96,7 +96,7 @@ int sample_bits_of(uint64_t code, const StreamInfo& info) {
 }
 
 // `position`: samples before this frame. `first_size` is the block size of the first frame, which
-// the numbers of frames of fixed size count by.
+// determines the position of frames of fixed size.
 std::optional<FrameHeader> read_frame_header(BitReader& bits, const StreamInfo& info,
                                              int64_t position, int64_t first_size) {
   const size_t begin = bits.byte_position();
@@ -127,12 +127,12 @@ std::optional<FrameHeader> read_frame_header(BitReader& bits, const StreamInfo& 
 struct Predictor {
   int order = 0;
   int shift = 0;
-  std::array<int32_t, kMaxOrder> factors = {};  // of the samples before, the latest first
+  std::array<int32_t, kMaxOrder> factors = {};  // of the preceding samples, the latest first
 };
 
-// Residuals become samples, behind `order` samples that are there. Unsigned sums: broken streams
-// may overflow, and their checksum tells. The latest sample's term is last, since it is the one
-// that has to be waited for.
+// Replaces residuals by samples, after `order` samples that are already present. Unsigned sums:
+// broken streams may overflow, which their checksum detects. The term of the latest sample is last,
+// since it is the one available last.
 template <class Sum, class Order>
 void restore(std::span<int32_t> samples, const Predictor& predictor, Order order) {
   std::array<Sum, kMaxOrder> factors = {};
@@ -161,7 +161,7 @@ void restore_by_order(std::span<int32_t> samples, const Predictor& predictor,
   restore<Sum>(samples, predictor, predictor.order);
 }
 
-// `bits`: of a sample and a factor, together.
+// `bits`: total bits of a sample and a factor.
 void restore_samples(std::span<int32_t> samples, const Predictor& predictor, int bits) {
   const auto orders = std::make_index_sequence<kMaxUnrolledOrder + 1>();
   const int sum_bits =
@@ -221,7 +221,7 @@ bool read_fixed(BitReader& bits, int width, int order, std::span<int32_t> sample
 bool read_subframe(BitReader& bits, int width, std::span<int32_t> samples) {
   if (bits.take(1) != 0) return false;
   const auto type = static_cast<int>(bits.take(6));
-  // Zeros that all samples end in and that are left out.
+  // Trailing zeros of all samples, which are not stored.
   const int wasted = bits.take(1) != 0 ? bits.take_unary() + 1 : 0;
   width -= wasted;
   const int order = type >= 32 ? type - 31 : type - 8;
@@ -250,10 +250,10 @@ class FrameReader {
   FrameReader(std::span<const std::byte> frames, const StreamInfo& info)
       : bits_(frames), info_(info) {}
 
-  // Samples decoded until now.
+  // Number of samples decoded so far.
   int64_t position() const { return position_; }
 
-  // The samples of the next frame, behind those of the frames before it.
+  // Appends the samples of the next frame.
   bool read_frame(std::vector<float>& all) {
     const size_t begin = bits_.byte_position();
     const std::optional<FrameHeader> header =
@@ -264,7 +264,7 @@ class FrameReader {
     if (samples_.size() < size * static_cast<size_t>(info_.channels))
       samples_.resize(size * static_cast<size_t>(info_.channels));
     for (int64_t c = 0; c < info_.channels; ++c) {
-      // A difference of channels has a bit more.
+      // A difference of channels has one more bit.
       const bool is_side = header->assignment == FrameHeader::kSideRight  ? c == 0
                            : header->assignment >= FrameHeader::kLeftSide ? c == 1
                                                                           : false;
@@ -296,7 +296,7 @@ class FrameReader {
       } else if (assignment == FrameHeader::kSideRight) {
         first[i] = static_cast<int32_t>(a + b);
       } else {
-        // The bit that the middle lost is the last one of the side.
+        // The bit that the mid channel lost is the last one of the side channel.
         const int64_t sum = 2 * a + (b & 1);
         first[i] = static_cast<int32_t>((sum + b) >> 1);
         second[i] = static_cast<int32_t>((sum - b) >> 1);
@@ -330,7 +330,7 @@ class FrameReader {
 
 std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
   constexpr int kMinBits = 4, kMaxBits = 24;
-  // Of speech it is fewer. What a header promises beyond that is trusted as its frames come.
+  // Speech has fewer. A header that claims more is trusted only as its frames arrive.
   constexpr int64_t kUsualSamplesAByte = 16;
   size_t first_frame = 0;
   const std::optional<StreamInfo> info = read_stream_info(stream, first_frame);

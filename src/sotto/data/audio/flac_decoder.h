@@ -1,6 +1,6 @@
-// FLAC streams in memory as samples, at about twice the speed of libsndfile. Only for streams that
-// are as usual and whole: libsndfile opens every file, and reads those that this one gives up on,
-// so that what is wrong with a file is found and said in one place.
+// Decodes FLAC streams in memory at about twice the speed of libsndfile. Handles only ordinary,
+// complete streams: libsndfile opens every file, and reads those that this decoder rejects, so that
+// errors are detected and reported in one place.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace sotto::data {
 
-// The first `most` samples, channels averaged, as libsndfile gives them to the bit. None where
-// anything is unusual: the length is unknown, a frame is cut, out of place, of another form than
-// the stream, or has another checksum; more than 24 bits a sample.
+// Returns the first `most` samples, channels averaged, bitwise equal to libsndfile's. Returns
+// std::nullopt for anything unusual: the length is unknown, a frame is truncated, out of order, of
+// another format than the stream, or has a wrong checksum; more than 24 bits per sample.
 std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most);
 
 }  // namespace sotto::data

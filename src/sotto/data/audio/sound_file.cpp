@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kAudio = "audio in WAV, FLAC, OGG or MP3";
 
-// Bytes of a sample; 0 where frames are packed in blocks.
+// Returns the bytes of a sample; 0 if frames are packed in blocks.
 sf_count_t sample_bytes(int format) {
   switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_S8:
@@ -38,7 +38,8 @@ sf_count_t sample_bytes(int format) {
   }
 }
 
-// Frames that a WAV file's header promises, which libsndfile cuts down to those that are there.
+// Returns the number of frames claimed by a WAV file's header, which libsndfile reduces to the
+// available ones.
 sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   const int container = info.format & SF_FORMAT_TYPEMASK;
   const sf_count_t frame_bytes = sample_bytes(info.format) * info.channels;
@@ -49,7 +50,7 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   chunk.id_size = 4;
   SF_CHUNK_ITERATOR* at = sf_get_chunk_iterator(file, &chunk);
   if (at == nullptr || sf_get_chunk_size(at, &chunk) != SF_ERR_NO_ERROR) return info.frames;
-  // Programs that write to a pipe cannot know the size and say as much as the field can hold.
+  // Programs that write to a pipe cannot know the size and write the maximum of the field.
   constexpr unsigned kUnknown = 0x7FFF0000;
   if (chunk.datalen >= kUnknown) return info.frames;
   return std::max(info.frames, chunk.datalen / frame_bytes);
@@ -57,7 +58,7 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
 
 }  // namespace
 
-// What libsndfile calls to read from inside of an archive.
+// Callbacks with which libsndfile reads from an archive.
 struct StreamCalls {
   using Stream = SoundFile::Stream;
 
@@ -82,7 +83,7 @@ struct StreamCalls {
       stream->at += taken;
       return taken;
     } catch (const DataError&) {
-      // Nothing may be thrown through a library in C: to it, the file ends here.
+      // Exceptions must not propagate through a C library: report the end of the file instead.
       return 0;
     }
   }
@@ -97,7 +98,7 @@ SoundFile::Descriptor::~Descriptor() {
 }
 
 SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : path_(path) {
-  // Asked first: the reader of MP3 takes some of these for its own and finds noise in them.
+  // Checked first: the MP3 reader accepts some of these files and decodes noise.
   if (needs_ffmpeg(path_)) {
     refuse(fmt::format("{} files are for other programs to read", path_.extension().string()),
            kAudio, fmt::format("This makes one: {}", ffmpeg_line(path_)));
@@ -107,7 +108,8 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
   if (member && stream_.part.size == 0) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
   if (!member) descriptor_.emplace(open_descriptor());
   // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
-  // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
+  // opened by many threads concurrently; if one fails it is opened again exclusively, to get the
+  // reason.
   static std::shared_mutex opening;
   {
     const std::shared_lock together(opening);
@@ -126,9 +128,9 @@ SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : pat
   promised_frames_ = frames_of_header(file_.get(), info_);
 }
 
-// libsndfile would say "System error" of all that is refused here.
+// libsndfile would report "System error" for everything that is refused here.
 int SoundFile::open_descriptor() const {
-  // Without waiting, or a pipe would hold us here.
+  // O_NONBLOCK, because opening a pipe would block.
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse(std::generic_category().message(errno), kAudio);
   struct stat status{};
@@ -153,7 +155,7 @@ SoundFile::Handle SoundFile::open_once() {
     SF_VIRTUAL_IO calls = StreamCalls::all();
     return Handle(sf_open_virtual(&calls, SFM_READ, &info_, &stream_));
   }
-  // A descriptor of its own, which it closes; both share the place in the file.
+  // libsndfile gets its own descriptor, which it closes; both share the file position.
   lseek(descriptor_->number(), 0, SEEK_SET);
   return Handle(sf_open_fd(dup(descriptor_->number()), SFM_READ, &info_, SF_TRUE));
 }
@@ -167,7 +169,7 @@ std::span<const std::byte> SoundFile::bytes(std::unique_ptr<std::byte[]>& room) 
     const int64_t got = stream_.part.read(0, {reinterpret_cast<char*>(room.get()), size});
     return {room.get(), got == stream_.part.size ? size : 0};
   }
-  // Without moving the place in the file, which is libsndfile's.
+  // Does not move the file position, which libsndfile uses.
   for (size_t at = 0; at < size;) {
     const ssize_t got =
         pread(descriptor_->number(), room.get() + at, size - at, static_cast<off_t>(at));

@@ -1,5 +1,5 @@
-// A file opened by libsndfile, on the disk or inside of a tar archive. Part of audio.cpp: nothing
-// else includes it, and a build without libsndfile has neither.
+// A file opened by libsndfile, on disk or in a tar archive. Part of audio.cpp: nothing else
+// includes it, and a build without libsndfile has neither.
 #pragma once
 
 #include <sndfile.h>
@@ -22,22 +22,22 @@ class SoundFile {
   // shards must outlive the file.
   SoundFile(const std::filesystem::path& path, TarShards& shards);
 
-  // libsndfile holds the address of what it reads from.
+  // libsndfile keeps the address of the stream.
   SoundFile(const SoundFile&) = delete;
   SoundFile& operator=(const SoundFile&) = delete;
 
   SNDFILE* get() const { return file_.get(); }
   const SF_INFO& info() const { return info_; }
-  // Frames that the header promises. Of a WAV file that was cut short more than info() says, which
-  // is what libsndfile makes of it.
+  // Number of frames claimed by the header. For a truncated WAV file this exceeds info(), which
+  // libsndfile limits to the available frames.
   sf_count_t promised_frames() const { return promised_frames_; }
-  // Whether the header's number of frames means anything; a stream may not know its length.
+  // Returns whether the header's number of frames is valid; a stream may not know its length.
   bool knows_length() const { return info_.frames >= 0 && info_.frames < SF_COUNT_MAX; }
   double seconds_of(sf_count_t frames) const {
     return static_cast<double>(frames) / info_.samplerate;
   }
 
-  // All bytes of the file, in `room`. None where it can no longer be read whole.
+  // Reads all bytes of the file into `room`. Returns none if it can no longer be read completely.
   std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const;
 
   using Fault = AudioError::Kind;
@@ -59,7 +59,7 @@ class SoundFile {
    private:
     int number_;
   };
-  // What lies inside of an archive, and how far it was read.
+  // A file in an archive, and the read position.
   struct Stream {
     FilePart part;
     sf_count_t at = 0;
@@ -72,7 +72,7 @@ class SoundFile {
   [[noreturn]] void refuse_format(const std::string& reason) const;
 
   std::filesystem::path path_;
-  // Of a file inside of an archive; of any other its descriptor.
+  // For a file in an archive; other files use the descriptor.
   Stream stream_;
   std::optional<Descriptor> descriptor_;
   SF_INFO info_ = {};

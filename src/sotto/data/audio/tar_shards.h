@@ -1,5 +1,5 @@
-// The tar archives that utterances lie in, each opened and indexed when it is first asked for and
-// kept from then on: 16 bytes per file, and a descriptor per archive.
+// The tar archives that contain utterances, each opened and indexed on first use and kept open: 16
+// bytes per file, and a descriptor per archive.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +13,16 @@ namespace sotto::data {
 
 class TarShards {
  public:
-  // Where the content of a file lies, as long as this lives. Throws DataError where the archive
-  // cannot be read or there is no such file in it. May be called from several threads at once.
+  // Returns the content of a file, valid while this object lives. Throws DataError where the
+  // archive cannot be read or has no such file. Thread-safe.
   FilePart find(const TarMember& member);
-  // Whether there is such a file. Throws DataError where the archive cannot be read.
+  // Returns whether there is such a file. Throws DataError where the archive cannot be read.
   bool contains(const TarMember& member);
 
  private:
   const TarFile& archive_of(const TarMember& member);
 
-  // Only the look-up is locked; an archive does not change once it is there.
+  // Guards only the look-up; an archive does not change once it is opened.
   std::mutex mutex_;
   std::map<std::filesystem::path, TarFile> archives_;
 };

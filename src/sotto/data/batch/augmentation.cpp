@@ -56,7 +56,7 @@ Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, in
 }
 
 RandomStream Augmentation::stream(Draw draw, int64_t utterance, int64_t epoch) const {
-  // Behind those of masks, which are numbered by the layers of a network.
+  // Greater than the numbers of masks, which are the layer indices of a network.
   constexpr uint64_t kBehindLayers = uint64_t{1} << 32U;
   return RandomStream({.seed = seed_,
                        .purpose = Purpose::kAugmentation,
@@ -76,7 +76,7 @@ double Augmentation::slowest() const {
 
 void Augmentation::apply(std::vector<float>& samples, int64_t utterance, int64_t epoch) const {
   const double factor = speed(utterance, epoch);
-  // As if it had been recorded at another rate.
+  // Changes the tempo by treating the samples as recorded at another rate.
   const auto rate = static_cast<double>(sample_rate_);
   if (factor != 1.0) samples = resample(std::move(samples), rate * factor, rate);
   if (noise_ && !samples.empty()) add_noise(samples, stream(Draw::kNoise, utterance, epoch));
@@ -94,7 +94,7 @@ void Augmentation::add_noise(std::vector<float>& samples, const RandomStream& dr
   for (size_t i = 0; i < samples.size(); ++i) samples[i] += gain * noise[i];
 }
 
-// From a random place of a random recording; one that is too short begins again.
+// Reads from a random position of a random recording; a short recording is repeated.
 std::vector<float> Augmentation::read_noise(size_t num_samples, const RandomStream& draws) const {
   const Utterance line = noise_->at(draws.bits(2) % noise_->size());
   const double wanted_s = static_cast<double>(num_samples) / static_cast<double>(sample_rate_);

@@ -1,6 +1,6 @@
-// Speech made different in each epoch: faster or slower, and with noise. What an utterance becomes
-// follows from the seed, its place in the manifest and the epoch alone, and how long it becomes is
-// known before it is decoded.
+// Speech augmentation that varies per epoch: tempo and noise. The result for an utterance depends
+// only on the seed, its index in the manifest and the epoch, and its length is known before it is
+// decoded.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 namespace sotto::data {
 
 struct AugmentationOptions {
-  // Factors of the tempo, one of which is drawn, such as [0.9, 1.0, 1.1]; pitch changes with it.
-  // Empty: speech stays as fast as it is.
+  // Tempo factors, one of which is drawn, such as [0.9, 1.0, 1.1]; the pitch changes too. Empty:
+  // the tempo is unchanged.
   std::vector<double> speeds = {};
   // Manifest of noise; empty: none is added.
   std::filesystem::path noise = {};
-  // Share of the utterances that noise is added to.
+  // Fraction of the utterances to which noise is added.
   double noise_probability = 0.5;
-  // How much louder speech is than noise, in dB, drawn between the two.
+  // Signal-to-noise ratio in dB, drawn between these two.
   double min_snr_db = 5.0;
   double max_snr_db = 20.0;
 
@@ -34,18 +34,19 @@ struct AugmentationOptions {
 
 class Augmentation {
  public:
-  // Opens the manifest of noise. Throws DataError where it is none of audio, ConfigError.
+  // Opens the manifest of noise. Throws DataError where it is not a manifest of audio, ConfigError
+  // for invalid options.
   Augmentation(const AugmentationOptions& options, uint64_t seed, int64_t sample_rate);
 
-  // The factor of an utterance's tempo in an epoch; 1 where there are none.
+  // Returns the tempo factor of an utterance in an epoch; 1 if there are none.
   double speed(int64_t utterance, int64_t epoch) const;
   double slowest() const;
 
-  // Changes samples at the sample rate. Throws DataError where the noise cannot be read.
+  // Augments samples at the sample rate. Throws DataError where the noise cannot be read.
   void apply(std::vector<float>& samples, int64_t utterance, int64_t epoch) const;
 
  private:
-  // What is drawn for; each has numbers of its own.
+  // Purpose of a draw; each has its own random numbers.
   enum class Draw : uint64_t { kSpeed = 1, kNoise = 2 };
   RandomStream stream(Draw draw, int64_t utterance, int64_t epoch) const;
   void add_noise(std::vector<float>& samples, const RandomStream& draws) const;

@@ -16,11 +16,11 @@ namespace sotto::data {
 
 namespace {
 
-// What an utterance may have: packs count their rows in 32 bits, and layers a few times as many.
+// Maximum rows of an utterance: packs count their rows in 32 bits, and layers a few times as many.
 // As audio at 16 kHz it is 18 hours.
 constexpr int64_t kMostRows = 1 << 30;
 
-// What a user types for a policy.
+// Returns the command-line setting for a policy.
 std::string skip_hint(std::string_view setting, std::string_view what) {
   return fmt::format("--set data.{}=skip leaves such {} out.", setting, what);
 }
@@ -139,7 +139,7 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
                  .policy = options_.too_long,
                  .setting = "too_long"};
   }
-  // What cannot be cut is refused: nobody asked to lose it.
+  // An utterance that cannot be cut is refused: the user did not ask to lose it.
   if (utterance.segments.empty()) {
     return Fault{.found = fmt::format("{} s and no segments to cut it at", utterance.duration_s),
                  .expected = "segments: a list of offset, duration and text",
@@ -195,7 +195,7 @@ void Dataset::take_bad_lines() {
   num_skipped_ = index.num_bad_lines();
 }
 
-// In single precision, as the index has them: a bound is an allowed value.
+// In single precision, like the index: a limit is an allowed value.
 bool Dataset::may_be_faulty(int64_t utterance) const {
   const auto place = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = manifest_.index().columns();
@@ -209,7 +209,7 @@ bool Dataset::may_be_faulty(int64_t utterance) const {
 }
 
 void Dataset::select_utterances() {
-  // The first utterance that a policy refuses, and how many more its setting would.
+  // The first utterance that a policy refuses, and how many more its setting would refuse.
   std::optional<int64_t> refused;
   std::map<std::string, int64_t> num_refused;
   for (int64_t u = 0; u < manifest_.size(); ++u) {
@@ -294,7 +294,8 @@ void Dataset::look_at_texts() {
   });
 }
 
-// The longest file that is accepted for a line of that duration; resampling may round up by one.
+// Returns the length of the longest file that is accepted for a line of that duration; resampling
+// may round up by one.
 int64_t Dataset::most_samples(double seconds) const {
   return num_samples(seconds + duration_tolerance_s(seconds)) + 1;
 }

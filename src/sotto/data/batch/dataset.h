@@ -1,5 +1,5 @@
-// The utterances of a manifest that take part in training, and how each is loaded. What is wrong
-// with an utterance is met by a policy: `error` stops and says what to do, `skip` leaves it out and
+// The utterances of a manifest that take part in training, and how each is loaded. A policy decides
+// about invalid utterances: `error` stops and explains what to do, `skip` omits the utterance and
 // lists it with its reason, `chunk` cuts one that is too long at its segments.
 #pragma once
 
@@ -35,31 +35,31 @@ inline constexpr std::array kEmptyTextPolicies = {Named<Policy>{"keep", Policy::
                                                   Named<Policy>{"error", Policy::kError}};
 
 struct DatasetOptions {
-  // Bounds of an utterance, by the manifest's duration; a max of 0: none.
+  // Limits of an utterance's duration in the manifest; a max of 0: none.
   double min_seconds = 0.0;
   double max_seconds = 0.0;
-  // The first so many that take part; 0: all.
+  // Maximum number of utterances that take part, from the first on; 0: all.
   int64_t max_samples = 0;
-  // What audio is brought to, in Hz, and the fewest samples or frames that the model can take: they
-  // follow from the model and are no settings of their own.
+  // Sample rate of the audio after resampling, in Hz, and the minimum number of samples or frames
+  // that the model accepts: both follow from the model and are not settings.
   int64_t sample_rate = 16'000;
   int64_t min_rows = 1;
-  // An utterance outside the bounds. Who sets them wants the others left out.
+  // Policy for an utterance outside the limits: setting limits implies that others are skipped.
   Policy too_short = Policy::kSkip;
   Policy too_long = Policy::kSkip;
-  // A line that is no utterance; a file that is missing, cut short, no audio or not as long as the
-  // manifest says.
+  // Policy for a line that is not an utterance; a file that is missing, truncated, not audio or
+  // whose duration differs from the manifest.
   Policy broken = Policy::kError;
-  // A transcript with characters that the tokenizer lacks.
+  // Policy for a transcript with characters that the tokenizer lacks.
   Policy unknown_text = Policy::kError;
-  // A transcript without characters, once its rules are applied; CTC learns silence from it.
+  // Policy for a transcript that is empty after its rules are applied; CTC learns silence from it.
   Policy empty_text = Policy::kKeep;
 
   void visit(OptionVisitor& visitor);
   void validate() const;  // throws ConfigError
 };
 
-// What a dataset may do with audio besides decoding it.
+// Processing of audio in addition to decoding.
 struct AudioTreatment {
   std::shared_ptr<const Augmentation> augmentation = {};
   // Shared by the copies of a dataset.
@@ -68,9 +68,9 @@ struct AudioTreatment {
 
 class Dataset : public Source {
  public:
-  // Looks at durations and transcripts; files are opened by load(). Throws DataError where a policy
-  // says so, with the first such utterance and how many there are, and where no utterance is left;
-  // ConfigError for a treatment of audio where there is none.
+  // Checks durations and transcripts; files are opened by load(). Throws DataError where a policy
+  // requires it, with the first such utterance and their number, and where no utterance remains;
+  // ConfigError for a treatment of audio if there is none.
   Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& options,
           AudioTreatment treatment = {});
 
@@ -78,10 +78,10 @@ class Dataset : public Source {
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const DatasetOptions& options() const { return options_; }
 
-  // Places in the manifest of those that take part whole, in order: 4 bytes each, as there may be
-  // millions. Items are these, and behind them the pieces of those that are cut.
+  // Indices in the manifest of the utterances that take part as a whole, in order: 4 bytes each, as
+  // there may be millions. Items are these, followed by the pieces of those that are cut.
   const std::vector<uint32_t>& utterances() const { return utterances_; }
-  // The labels of an utterance that takes part, by its place in the manifest.
+  // Returns the labels of an utterance that takes part, by its index in the manifest.
   std::vector<int32_t> labels_of(int64_t utterance) const;
 
   std::string name() const override { return manifest_.path().string(); }
@@ -92,7 +92,8 @@ class Dataset : public Source {
   int64_t num_skipped() const override { return num_skipped_; }
   std::span<const SkippedUtterance> skipped() const override { return skipped_; }
   std::vector<float> lengths() const override;
-  // As long as a file may be for the manifest's duration, and at the slowest tempo.
+  // Returns the maximum length that a file may have for the manifest's duration, at the slowest
+  // tempo.
   ExampleSize size_of(int64_t place) const override;
   int64_t bytes_a_row() const override;
   Example dry_example(const ExampleSize& size) const override {
@@ -100,11 +101,11 @@ class Dataset : public Source {
   }
   void check_files() const override;
   std::vector<FileHash> hash_files(int64_t max_files) const override;
-  // Thrown or skipped, as the policy says, is also what is too short once decoded.
+  // Also applies the policy to an item that is too short after decoding: throws or skips it.
   std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const override;
 
  private:
-  // What is wrong with an utterance by its line in the manifest, and which setting decides.
+  // A fault found in an utterance's line of the manifest, and the setting that decides about it.
   struct Fault {
     std::string found;
     std::string expected;
@@ -112,10 +113,10 @@ class Dataset : public Source {
     const char* setting = "";
   };
 
-  // Of an utterance that is cut.
+  // A piece of an utterance that is cut.
   struct Piece {
     uint32_t utterance = 0;
-    // From 0.
+    // Index of the piece, from 0.
     uint32_t number = 0;
     SegmentRun run;
     float seconds = 0.0f;
@@ -123,26 +124,26 @@ class Dataset : public Source {
     uint32_t num_labels = 0;
   };
 
-  // An item by its place: the line that it is of, or what is cut out of it.
+  // An item by its index: a line of the manifest, or a piece of it.
   struct Item {
     int64_t utterance = 0;
     int64_t piece = 0;
     Utterance line;
   };
 
-  // Of skipped utterances the reasons are kept for so many.
+  // Number of skipped utterances whose reasons are kept.
   static constexpr int64_t kMostReasons = 1000;
 
   void take_bad_lines();
   void look_at_texts();
   void select_utterances();
-  // By the index alone.
+  // Decided by the index alone.
   bool may_be_faulty(int64_t utterance) const;
   std::vector<Fault> faults_of(const Utterance& utterance) const;
   bool is_too_long(const Utterance& utterance) const {
     return options_.max_seconds > 0.0 && utterance.duration_s > options_.max_seconds;
   }
-  // What is wrong with the text of an utterance, or of a piece of it: " in the piece from 2 s".
+  // Returns the faults in the text of an utterance, or of a piece of it: " in the piece from 2 s".
   std::vector<Fault> faults_of_text(const Tokenizer::Encoded& encoded,
                                     const std::string& piece) const;
   static std::string reason_of(const Utterance& utterance, const Fault& fault);
@@ -166,12 +167,12 @@ class Dataset : public Source {
   Tokenizer tokenizer_;
   DatasetOptions options_;
   AudioTreatment treatment_;
-  // Archives that recordings lie in. Shared by the copies of a dataset.
+  // Archives that contain recordings. Shared by the copies of a dataset.
   std::shared_ptr<TarShards> shards_;
   std::vector<uint32_t> utterances_;
   std::vector<Piece> pieces_;
-  // Of each utterance of the manifest, where texts had to be looked at; empty where the index says
-  // all: no character is unknown, and each is a label.
+  // For each utterance of the manifest, if texts had to be examined; empty if the index is
+  // sufficient: no character is unknown, and each is a label.
   std::vector<uint8_t> has_text_fault_;
   std::vector<uint32_t> num_labels_;
   int64_t num_skipped_ = 0;

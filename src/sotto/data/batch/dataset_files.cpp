@@ -1,5 +1,5 @@
-// What the files of a dataset are, without decoding them: whether they are there, and whether they
-// are still the same.
+// Checks of the files of a dataset without decoding: whether they exist, and whether they have
+// changed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,14 +17,15 @@ namespace sotto::data {
 
 namespace {
 
-// All files together; of one, its part of that. What training reads soon anyway, in seconds.
+// Total bytes hashed over all files; each file gets an equal part. They are read in seconds, and
+// training reads them soon anyway.
 constexpr int64_t kMostHashedBytes = int64_t{512} << 20;
-// Number of pieces that are read of a longer file, the first and the last among them.
+// Number of pieces that are read of a longer file, including the first and the last.
 constexpr int64_t kPieces = 16;
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 constexpr uint64_t kHashSeed = 1000;
 
-// Places of items, one in each of `count` equal parts of all of them, rising.
+// Returns indices of items, one in each of `count` equal parts, in ascending order.
 std::vector<int64_t> choose_places(int64_t num_items, int64_t count) {
   const RandomStream stream({.seed = kHashSeed, .purpose = Purpose::kShuffle});
   std::vector<int64_t> places;
@@ -38,8 +39,8 @@ std::vector<int64_t> choose_places(int64_t num_items, int64_t count) {
   return places;
 }
 
-// The bytes from `begin` to `end`, as `read(offset, bytes)` gives them: all, or pieces that are
-// `most` bytes together.
+// Hashes the bytes from `begin` to `end` as returned by `read(offset, bytes)`: all of them, or
+// pieces of `most` bytes in total.
 template <class Read>
 uint64_t hash_range(int64_t begin, int64_t end, int64_t most, const Read& read) {
   const int64_t length = end - begin;
@@ -58,7 +59,7 @@ uint64_t hash_range(int64_t begin, int64_t end, int64_t most, const Read& read) 
   return hash;
 }
 
-// A file, or the rows of one; an archive's member is hashed by its name in `path`.
+// A file, or a range of rows; a member of an archive is identified by its name in `path`.
 struct HashedFile {
   std::filesystem::path path;
   int64_t begin = 0;
@@ -87,7 +88,7 @@ void Dataset::check_file(const Utterance& line) const {
     audio_info(manifest_.path_of(line), *shards_);
     return;
   }
-  // Where its last row is there, all of them are.
+  // If its last row exists, all of them do.
   read_features({.path = manifest_.path_of(line),
                  .frame_offset = line.frame_offset + std::max<int64_t>(0, line.num_frames - 1),
                  .num_frames = std::min<int64_t>(1, line.num_frames),
@@ -108,12 +109,12 @@ void Dataset::check_files() const {
 
 std::vector<FileHash> Dataset::hash_files(int64_t max_files) const {
   constexpr int64_t kHalfBytes = 2;
-  // By path and beginning: segments of a recording share it.
+  // Keyed by path and start: segments of a recording share it.
   std::map<std::pair<std::string, int64_t>, HashedFile> files;
   for (const int64_t place : choose_places(num_items(), std::min(num_items(), max_files))) {
     const Utterance line = manifest_.at(utterance_at(place));
     HashedFile file{.path = manifest_.path_of(line)};
-    // Many utterances lie in a file of features; .npy files have a header before their rows.
+    // A file of features contains many utterances; .npy files have a header before their rows.
     if (line.feature_dim > 0 && file.path.extension() != ".npy") {
       file.begin = line.frame_offset * line.feature_dim * kHalfBytes;
       file.end = file.begin + line.num_frames * line.feature_dim * kHalfBytes;

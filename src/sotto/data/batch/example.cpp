@@ -5,7 +5,7 @@
 namespace sotto::data {
 
 Example make_dry_example(int64_t rows, int64_t feature_dim, int64_t num_labels) {
-  // Any label: nothing looks at them.
+  // The values of the labels are never read.
   Example example{.rows = rows, .feature_dim = feature_dim};
   example.labels.assign(static_cast<size_t>(num_labels), 1);
   return example;

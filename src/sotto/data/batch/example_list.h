@@ -1,4 +1,4 @@
-// Items that are in memory already, as a source of them.
+// A source of items that are already in memory.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@ namespace sotto::data {
 
 class ExampleList : public Source {
  public:
-  // `lengths`: as the sampler would have them; empty where nothing asks for them.
+  // `lengths`: the lengths that the sampler uses; empty if they are not needed.
   explicit ExampleList(std::vector<Example> examples, std::vector<float> lengths = {})
       : examples_(std::move(examples)), lengths_(std::move(lengths)) {}
 

@@ -15,7 +15,7 @@ Loader::Loader(const Source& source, const Sampler& sampler, const LoaderOptions
                options.num_threads, options.num_steps_ahead);
   SOTTO_ASSERT(sampler.num_utterances() == source.num_items(), "a sampler over {} items for {}",
                sampler.num_utterances(), source.num_items());
-  // Behind the last step of an epoch stands the first of the next.
+  // The position after the last step of an epoch is the first step of the next.
   if (position_.step < 0 || position_.step > order_.num_steps()) {
     throw DataError({.attempted = fmt::format("continuing with {} at epoch {}, step {}",
                                               source.name(), position_.epoch, position_.step),
@@ -29,13 +29,13 @@ Loader::Loader(const Source& source, const Sampler& sampler, const LoaderOptions
 }
 
 Loader::~Loader() {
-  // All at once: each would otherwise be told only when the one before it has ended.
+  // All at once: otherwise each would be stopped only after the previous one has ended.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
 Loader::PendingStep Loader::make_step() {
   if (position_.step == order_.num_steps()) {
-    order_ = sampler_.epoch(position_.epoch + 1);  // first: it may run out of memory
+    order_ = sampler_.epoch(position_.epoch + 1);  // first, because it may run out of memory
     position_ = {.epoch = position_.epoch + 1, .step = 0};
   }
   PendingStep step;
@@ -59,7 +59,7 @@ void Loader::enqueue_steps() {
   std::unique_lock lock(mutex_);
   while (static_cast<int64_t>(pending_.size()) < options_.num_steps_ahead) {
     if (!next_) {
-      // Drawing the order of an epoch takes a while, in which the threads go on.
+      // Drawing the order of an epoch takes a while, during which the threads continue.
       lock.unlock();
       next_ = make_step();
       lock.lock();
@@ -80,7 +80,7 @@ Loader::PendingStep Loader::take_first_step() {
 }
 
 LoadedStep Loader::next() {
-  bytes_in_use_ = 0;  // whoever asks for the next step has done with the last
+  bytes_in_use_ = 0;  // a caller that requests the next step is done with the last
   enqueue_steps();
   PendingStep step = take_first_step();
   bytes_in_use_ = step.num_bytes;
@@ -96,7 +96,7 @@ LoadedStep Loader::next() {
   return loaded;
 }
 
-// The earliest step with an utterance that nobody has taken.
+// Returns the earliest step with an utterance that no thread has taken.
 Loader::PendingStep* Loader::find_work() {
   for (PendingStep& step : pending_) {
     if (step.num_taken < step.places.size()) return &step;
@@ -128,7 +128,7 @@ Loader::Outcome Loader::load(int64_t place, int64_t epoch) const {
     if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
     return std::get<SkippedUtterance>(std::move(loaded));
   } catch (...) {
-    // Whatever it is, the thread goes on; next() throws it at its step.
+    // The thread continues after any exception; next() throws it at its step.
     return std::current_exception();
   }
 }

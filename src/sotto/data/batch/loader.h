@@ -1,5 +1,5 @@
-// Whole steps, decoded ahead of their use on threads of their own. What next() returns, and in
-// which order, does not depend on the number of threads.
+// Loads whole steps, decoded ahead of their use on separate threads. The results of next() and
+// their order do not depend on the number of threads.
 //
 //   Loader loader(source, sampler, {.num_threads = 4, .start = {.epoch = 2, .step = 17}});
 //   while (training) use(loader.next());
@@ -23,10 +23,10 @@ namespace sotto::data {
 
 struct LoaderOptions {
   int64_t num_threads = 2;
-  // Steps that are decoded while another is used.
+  // Number of steps that are decoded while another is used.
   int64_t num_steps_ahead = 2;
-  // Bytes of decoded values that may be there at once, the step in use among them. The next step is
-  // decoded in any case.
+  // Maximum bytes of decoded values at once, including the step in use. The next step is always
+  // decoded.
   int64_t max_bytes = int64_t{1} << 30;
   // The first step that next() returns.
   StepPosition start = {};
@@ -34,25 +34,25 @@ struct LoaderOptions {
 
 struct LoadedStep {
   StepPosition position;
-  // In the sampler's order. Empty where every utterance was skipped.
+  // In the sampler's order. Empty if every utterance was skipped.
   std::vector<Example> examples;
-  // Those whose files were found to be broken, or too short, in the same order.
+  // Utterances whose files turned out to be broken, or too short, in the same order.
   std::vector<SkippedUtterance> skipped;
 };
 
 class Loader {
  public:
   // The source and the sampler, which is over its lengths(), must outlive the loader. Throws
-  // DataError for a start that the sampler's epoch does not have.
+  // DataError for a start that is not in the sampler's epoch.
   Loader(const Source& source, const Sampler& sampler, const LoaderOptions& options);
-  // Waits for the utterances that are being decoded, and no further.
+  // Waits only for the utterances that are currently being decoded.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next step, epoch after epoch without end. Throws at a step what its first utterance that
-  // failed threw, such as DataError under the policy `error`; the call behind it returns the step
-  // behind it.
+  // Returns the next step, epoch after epoch without end. Throws the exception of the step's first
+  // utterance that failed, such as DataError under the policy `error`; the next call returns the
+  // step after it.
   LoadedStep next();
 
  private:
@@ -60,11 +60,11 @@ class Loader {
 
   struct PendingStep {
     StepPosition position;
-    // In the source.
+    // Indices in the source.
     std::vector<uint32_t> places;
-    // Of all values, as their sizes say.
+    // Total bytes of the values, computed from their sizes.
     int64_t num_bytes = 0;
-    std::vector<Outcome> outcomes;  // in the order of the places
+    std::vector<Outcome> outcomes;  // in the order of `places`
     size_t num_taken = 0;
     size_t num_done = 0;
 
@@ -82,20 +82,20 @@ class Loader {
   const Source& source_;
   const Sampler& sampler_;
   LoaderOptions options_;
-  // Of the next step to enqueue; only next() touches them.
+  // Position of the next step to enqueue; accessed only by next().
   StepPosition position_;
   EpochOrder order_;
-  // Drawn and not enqueued yet: there was no room.
+  // Drawn but not enqueued yet, because there was no room.
   std::optional<PendingStep> next_;
   int64_t bytes_in_use_ = 0;
 
   std::mutex mutex_;
   std::condition_variable_any has_work_;
   std::condition_variable_any step_done_;
-  // Under the mutex. Threads keep references to steps, which adding and taking at the ends of a
-  // deque leaves valid; a step is taken only when no thread works on it.
+  // Guarded by the mutex. Threads keep references to steps, which stay valid when elements are
+  // added or removed at the ends of a deque; a step is removed only when no thread works on it.
   std::deque<PendingStep> pending_;
-  // Last: whatever happens, threads end before what they use.
+  // Last, so that the threads end before the members they use are destroyed.
   std::vector<std::jthread> threads_;
 };
 

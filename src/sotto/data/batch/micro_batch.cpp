@@ -17,7 +17,7 @@ const Example& at_place(std::span<const Example> examples, int64_t place) {
   return examples[static_cast<size_t>(place)];
 }
 
-// Concatenates what the examples have as `member`.
+// Concatenates the field `member` of the examples.
 template <class T>
 void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> places,
                std::vector<T> Example::* member) {
@@ -30,7 +30,7 @@ void pack_into(std::span<T> to, std::span<const Example> examples, std::span<con
   SOTTO_ASSERT(next == to.end(), "examples hold other values than their rows say");
 }
 
-// `values` filled with them, through page-locked memory on their way to a GPU.
+// Fills `values` with the examples, through page-locked memory for a GPU.
 template <class T>
 void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> places,
           std::vector<T> Example::* member, device::StagingBuffer& staging) {

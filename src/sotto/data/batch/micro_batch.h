@@ -1,4 +1,4 @@
-// What one forward sees: some utterances of a step, packed, on the device of the step.
+// The input of one forward: some utterances of a step, packed, on the device of the step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,13 +15,13 @@
 
 namespace sotto::data {
 
-// The tokens around the labels of an utterance that a decoder sees and says.
+// The start and end tokens that a decoder uses around the labels of an utterance.
 struct DecoderTokens {
   int32_t start = 0;
   int32_t end = 0;
 };
 
-// The pack of a decoder: at each place the token it sees, and the one it is to say next.
+// The pack of a decoder: for each position its input token, and the token to predict.
 struct DecoderPack {
   kernels::Labels inputs;  // start, labels
   kernels::Labels next;    // labels, end
@@ -32,10 +32,10 @@ struct MicroBatch {
   // Utterances concatenated along one axis: samples fp32 [S], stored features fp32 [N, F], or
   // tokens int32 [N].
   at::Tensor values;
-  // Of samples or of frames; keyed by the place in the manifest.
+  // Packing of samples or of frames; keyed by the index in the manifest.
   kernels::Packing packing;
   kernels::Labels labels;
-  // For a network with a decoder.
+  // Set for a network with a decoder.
   std::optional<DecoderPack> decoder = std::nullopt;
 };
 
@@ -44,9 +44,9 @@ struct MicroBatchOptions {
   std::optional<DecoderTokens> decoder = std::nullopt;
 };
 
-// The examples at `places`, packed in that order, each segment as an utterance of its own. On Meta
-// a dry one, for which values are not read. To a GPU they travel through `staging`, beside the
-// host's work.
+// Packs the examples at `places` in that order, each segment as a separate utterance. On Meta it
+// creates a dry micro-batch, for which values are not read. For a GPU they are copied through
+// `staging`, concurrently with the host's work.
 MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
                             device::StagingBuffer& staging, const MicroBatchOptions& options);
 

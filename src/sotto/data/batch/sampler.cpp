@@ -21,7 +21,8 @@ namespace {
                                  "audio, such as 120s or 2min"});
 }
 
-// Whether a step of `seconds` is as near to its size as it gets, before an utterance of `next`.
+// Returns whether a step of `seconds` is as close to its size as possible, before an utterance of
+// `next`.
 bool is_full(const EffectiveBatch& batch, int64_t utterances, double seconds, double next) {
   if (utterances == 0) return false;
   if (batch.kind == EffectiveBatch::Kind::kUtterances) return utterances >= batch.utterances;
@@ -35,7 +36,7 @@ RandomStream shuffle_stream(uint64_t seed, int64_t epoch, uint64_t layer = 0) {
                        .layer = layer});
 }
 
-// Durations within 10 % of each other.
+// Groups durations within 10 % of each other.
 int32_t bucket_of(float duration_s) {
   return static_cast<int32_t>(std::floor(std::log(duration_s) / std::log(1.1f)));
 }
@@ -93,7 +94,7 @@ std::vector<uint32_t> Sampler::order_of(int64_t epoch) const {
   } else {
     std::iota(order.begin(), order.end(), 0U);
   }
-  // Stable: among equals the order stays random, or as listed.
+  // Stable: the order of equal lengths stays random, or as listed.
   if (options_.curriculum == Curriculum::kSorted)
     std::ranges::stable_sort(order, {}, [&](uint32_t u) { return duration_of(u); });
   if (options_.curriculum == Curriculum::kBucketed)
@@ -101,7 +102,7 @@ std::vector<uint32_t> Sampler::order_of(int64_t epoch) const {
   return order;
 }
 
-// Where the steps begin, and the end of the last.
+// Returns the starts of the steps, followed by the end of the last.
 std::vector<uint32_t> Sampler::cut(std::span<const uint32_t> order) const {
   std::vector<uint32_t> starts = {0};
   int64_t utterances = 0;
@@ -123,7 +124,7 @@ std::vector<uint32_t> Sampler::cut(std::span<const uint32_t> order) const {
 void Sampler::shuffle_steps(EpochOrder& steps, int64_t epoch) const {
   EpochOrder shuffled;
   shuffled.starts_ = {0};
-  // Another stream than that of the utterances.
+  // A different stream from that of the utterances.
   const RandomStream stream = shuffle_stream(options_.seed, epoch, /*layer=*/1);
   for (const int64_t step : stream.permutation(steps.num_steps())) {
     const std::span<const uint32_t> utterances = steps.utterances(step);
@@ -148,7 +149,8 @@ std::vector<uint32_t> Sampler::part(std::span<const uint32_t> step, const Rank& 
   std::iota(places.begin(), places.end(), size_t{0});
   std::ranges::stable_sort(places, std::greater<>(),
                            [&](size_t place) { return duration_of(step[place]); });
-  // Dealt there and back: who gets the longest of a round gets the shortest of the next.
+  // Distributed back and forth: the rank that gets the longest of a round gets the shortest of the
+  // next.
   const auto count = static_cast<size_t>(rank.count);
   std::vector<size_t> own;
   for (size_t i = 0; i < places.size(); ++i) {

@@ -1,7 +1,7 @@
-// Which utterances make up each step. They follow from the seed, the epoch, the effective batch,
-// the curriculum and the durations alone: not from the budget, the number of micro-batches, of
-// devices or of the loader's threads. So nothing needs saving but a position, and any step can be
-// gone to at once.
+// Assigns utterances to steps. The assignment depends only on the seed, the epoch, the effective
+// batch, the curriculum and the durations: not on the budget, the number of micro-batches, of
+// devices or of the loader's threads. Therefore only a position has to be saved, and any step can
+// be reached directly.
 //
 //   const Sampler sampler({.seed = 1, .batch = EffectiveBatch::parse("120s")}, durations);
 //   const EpochOrder order = sampler.epoch(0);
@@ -19,18 +19,19 @@
 
 namespace sotto::data {
 
-// How much goes into one update of the weights.
+// Amount of data per update of the weights.
 struct EffectiveBatch {
   enum class Kind { kUtterances, kSeconds };
 
   Kind kind = Kind::kUtterances;
-  int64_t utterances = 32;  // of kUtterances
-  double seconds = 0.0;     // of kSeconds
+  int64_t utterances = 32;  // for kUtterances
+  double seconds = 0.0;     // for kSeconds
 
-  // "32": utterances; "120s", "2min": seconds of audio. Throws ConfigError for anything else.
+  // Parses "32" as utterances; "120s", "2min" as seconds of audio. Throws ConfigError for anything
+  // else.
   static EffectiveBatch parse(std::string_view text);
 
-  // What parse() reads back to the same value.
+  // Returns a text that parse() reads back to the same value.
   std::string to_string() const;
 
   friend bool operator==(const EffectiveBatch&, const EffectiveBatch&) = default;
@@ -41,14 +42,14 @@ enum class Curriculum {
   kShuffle,
   // The shortest first, in every epoch.
   kSorted,
-  // Utterances of about the same length (10 %) in a step, the steps in a new random order in each
-  // epoch.
+  // Utterances of about the same length (within 10 %) in a step, the steps in a new random order in
+  // each epoch.
   kBucketed,
-  // As they are listed: for evaluation.
+  // In the order of the list: for evaluation.
   kListed
 };
 
-// Those that training offers.
+// The curricula that training offers.
 inline constexpr std::array kCurricula = {Named<Curriculum>{"shuffle", Curriculum::kShuffle},
                                           Named<Curriculum>{"sorted", Curriculum::kSorted},
                                           Named<Curriculum>{"bucketed", Curriculum::kBucketed}};
@@ -71,15 +72,15 @@ struct StepPosition {
 class EpochOrder {
  public:
   int64_t num_steps() const { return static_cast<int64_t>(starts_.size()) - 1; }
-  // Places in the sampler's durations. They last as long as this object.
+  // Returns indices into the sampler's durations, valid while this object lives.
   std::span<const uint32_t> utterances(int64_t step) const;
 
  private:
   friend class Sampler;
 
-  // 4 bytes an utterance: there may be millions.
+  // 4 bytes per utterance: there may be millions.
   std::vector<uint32_t> order_;
-  // Of each step in the order, and its end behind the last.
+  // Start of each step in the order, followed by the end of the last.
   std::vector<uint32_t> starts_;
 };
 
@@ -97,13 +98,13 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
   int64_t num_utterances() const { return static_cast<int64_t>(durations_s_.size()); }
 
-  // Every utterance once. With an effective batch of utterances each step has that many, with one
-  // of seconds it ends where its sum is nearest to them, and has at least one utterance. The last
-  // step has what is left.
+  // Returns every utterance once. With an effective batch of utterances each step has that many;
+  // with one of seconds it ends where its sum is closest to them, and has at least one utterance.
+  // The last step has the remainder.
   EpochOrder epoch(int64_t epoch) const;
 
-  // A rank's utterances of a step, in the step's order. The parts of all ranks are the step, and
-  // about equally long: the longest are dealt out first.
+  // Returns a rank's utterances of a step, in the step's order. The parts of all ranks make up the
+  // step, and are about equally long: the longest utterances are distributed first.
   std::vector<uint32_t> part(std::span<const uint32_t> step, const Rank& rank) const;
 
  private:

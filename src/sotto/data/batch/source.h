@@ -1,4 +1,4 @@
-// What a run learns from, item by item: the utterances of a manifest, or the rows of a text.
+// Training data item by item: the utterances of a manifest, or the rows of a text.
 #pragma once
 
 #include <cstdint>
@@ -11,54 +11,55 @@
 
 namespace sotto::data {
 
-// What a file held that items are read from; of an archive or a file of features, the part of it.
+// Hash of a file from which items are read; for an archive or a file of features, of the part that
+// is used.
 struct FileHash {
   std::string path;
-  // 0 where it could not be read.
+  // 0 if it could not be read.
   uint64_t hash = 0;
 
   friend bool operator==(const FileHash&, const FileHash&) = default;
 };
 
-// Items are numbered by their place among those that take part. All may be called from several
-// threads.
+// Items are numbered by their index among those that take part. All functions are thread-safe.
 class Source {
  public:
   virtual ~Source() = default;
 
-  // The file that it is of.
+  // Returns the file of the source.
   virtual std::string name() const = 0;
-  // Of an example's `utterance`: where a user finds it, FILE:LINE.
+  // Returns the location of an example's `utterance` for the user, FILE:LINE.
   virtual std::string where(int64_t utterance) const = 0;
-  // Other items have another one, as good as always.
+  // Different items have a different fingerprint, with near certainty.
   virtual uint64_t fingerprint() const = 0;
 
   virtual int64_t num_items() const = 0;
-  // The `utterance` of the example at a place.
+  // Returns the `utterance` of the example at an index.
   virtual int64_t utterance_at(int64_t place) const = 0;
-  // How many were left out, and the first of them with their reasons.
+  // Number of skipped utterances, and the first of them with their reasons.
   virtual int64_t num_skipped() const = 0;
   virtual std::span<const SkippedUtterance> skipped() const { return {}; }
-  // What the sampler goes by: seconds of audio, or tokens.
+  // Returns the lengths that the sampler uses: seconds of audio, or tokens.
   virtual std::vector<float> lengths() const = 0;
-  // At most: what an epoch does to an utterance may shorten it.
+  // Returns the maximum size: augmentation in an epoch may shorten an utterance.
   virtual ExampleSize size_of(int64_t place) const = 0;
-  // Of values and labels in memory, for each row of an item.
+  // Returns the bytes of values and labels in memory per row of an item.
   virtual int64_t bytes_a_row() const = 0;
 
-  // Items without values: one of a size, and the largest that the one at a place may be.
+  // Return items without values: one of a given size, and the largest possible one at an index.
   virtual Example dry_example(const ExampleSize& size) const = 0;
   virtual Example dry_at(int64_t place) const { return dry_example(size_of(place)); }
 
-  // Throws the DataError of the first item whose file is missing or no such file, where load()
-  // would throw it; nothing is decoded.
+  // Throws the DataError of the first item whose file is missing or invalid, if load() would throw
+  // it; decodes nothing.
   virtual void check_files() const {}
-  // A hash of the size and the bytes of each of at most `max_files` files that items are read from,
-  // chosen by a fixed seed. Not of when a file was changed: copies change that. Empty where the
-  // fingerprint is of the content already.
+  // Returns a hash of the size and the bytes of each of at most `max_files` files from which items
+  // are read, chosen by a fixed seed. The modification time is not included: copies change it.
+  // Empty if the fingerprint already covers the content.
   virtual std::vector<FileHash> hash_files(int64_t) const { return {}; }
 
-  // As it is in an epoch. One that is broken is returned as skipped or thrown as DataError.
+  // Loads an item as it is in an epoch. A broken item is returned as skipped or thrown as
+  // DataError.
   virtual std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const = 0;
 };
 

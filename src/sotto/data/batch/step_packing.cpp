@@ -28,7 +28,7 @@ Room whole_room(const MicroBatchLimits& limits) {
           .utterances = limits.max_utterances};
 }
 
-// First fit of the places in the given order.
+// First fit of the indices in the given order.
 MicroBatches first_fit(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                        const std::vector<int64_t>& places) {
   MicroBatches micro_batches;
@@ -48,7 +48,7 @@ MicroBatches first_fit(std::span<const ItemSize> sizes, const MicroBatchLimits& 
   return micro_batches;
 }
 
-// No packing has fewer.
+// Returns a lower bound of the number of micro-batches.
 int64_t fewest_conceivable(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                            const std::vector<int64_t>& places) {
   int64_t frames = 0;
@@ -62,8 +62,8 @@ int64_t fewest_conceivable(std::span<const ItemSize> sizes, const MicroBatchLimi
                    needed(std::ssize(places), limits.max_utterances), int64_t{1}});
 }
 
-// Into `count` micro-batches, each utterance into the shortest that takes it; none where one finds
-// no room.
+// Distributes to `count` micro-batches, each utterance to the shortest that has room; std::nullopt
+// if one has no room.
 std::optional<MicroBatches> spread(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                                    const std::vector<int64_t>& places, int64_t count) {
   MicroBatches micro_batches(static_cast<size_t>(count));
@@ -87,7 +87,7 @@ MicroBatches pack(std::span<const ItemSize> sizes, const MicroBatchLimits& limit
   const auto by = [&](int64_t ItemSize::* field) {
     return [&sizes, field](int64_t place) { return sizes[static_cast<size_t>(place)].*field; };
   };
-  // Stable: equals stay in the order of the step.
+  // Stable: equal items stay in the order of the step.
   std::vector<int64_t> by_labels = places;
   std::ranges::stable_sort(by_labels, std::greater<>(), by(&ItemSize::labels));
   std::ranges::stable_sort(places, std::greater<>(), by(&ItemSize::frames));

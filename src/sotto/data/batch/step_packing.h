@@ -1,4 +1,4 @@
-// Which utterances of a step go through the model together.
+// Splits the utterances of a step into micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,18 @@ struct ItemSize {
 };
 
 struct StepPacking {
-  // Places in the step. The micro-batch with the longest utterance comes first, so that a shortage
-  // of memory shows at once; inside a micro-batch the order is the step's.
+  // Indices in the step. The micro-batch with the longest utterance comes first, so that a shortage
+  // of memory shows immediately; inside a micro-batch the order is the step's.
   std::vector<std::vector<int64_t>> micro_batches;
-  // Places of utterances that exceed a limit by themselves, in order. They are in no micro-batch:
-  // the caller's policy decides what becomes of them.
+  // Indices of utterances that exceed a limit by themselves, in order. They are in no micro-batch:
+  // the caller's policy decides about them.
   std::vector<int64_t> too_large;
 };
 
-// The fewest micro-batches under the limits that can be found quickly, about equally long: for each
-// number of them from the fewest conceivable on, every utterance, the longest first, goes into the
-// micro-batch with the fewest frames that has room for it. The number at which first fit succeeds
-// (at most 11/9 of the fewest possible for one limit) ends the search. The same sizes and limits
-// always give the same result.
+// Returns a small number of micro-batches under the limits, about equally long: for increasing
+// numbers, starting at a lower bound, every utterance, the longest first, is put into the
+// micro-batch with the fewest frames that has room for it. The search ends at the number at which
+// first fit succeeds (at most 11/9 of the minimum for one limit). The result is deterministic.
 StepPacking pack_step(std::span<const ItemSize> sizes, const MicroBatchLimits& limits);
 
 }  // namespace sotto::data

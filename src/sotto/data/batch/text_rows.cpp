@@ -53,7 +53,7 @@ Example TextRows::row(int64_t number) const {
   Example example;
   example.utterance = number;
   example.rows = end - begin;
-  // With the one behind the row, where there is one: it is the label of the last.
+  // Includes the token after the row, if there is one: it is the label of the last.
   const std::vector<TokenFile::Token> tokens =
       tokens_.read(begin, std::min(end + 1, tokens_.size()) - begin);
   const auto num_rows = static_cast<size_t>(example.rows);

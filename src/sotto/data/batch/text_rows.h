@@ -1,6 +1,6 @@
-// A text cut into rows of the sequence length: what a language model takes in the place of
-// utterances. Row i has the tokens from i * length on, whatever documents they are of, so that all
-// rows but the last are full and every token is once the input in an epoch.
+// A text cut into rows of the sequence length: the items of a language model, in place of
+// utterances. Row i has the tokens from i * length on, across documents, so that all rows except
+// the last are full and every token is an input once per epoch.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@ namespace sotto::data {
 
 class TextRows : public Source {
  public:
-  // `path`: of the text, for messages.
+  // `path`: the path of the text, for messages.
   TextRows(std::filesystem::path path, TokenFile tokens, int64_t length);
 
   const TokenFile& tokens() const { return tokens_; }
   int64_t length() const { return length_; }
 
-  // A row by its number. Its documents, or what it has of them, are its segments: attention does
-  // not look from one into another, and positions begin anew in each. The label of a token is the
-  // one behind it, also where that is the first of the next row; the last of a document has none.
+  // Returns a row by its index. Its documents, or the parts of them that it contains, are its
+  // segments: attention does not cross them, and positions restart in each. The label of a token is
+  // the next token, even if that is the first of the next row; the last token of a document has
+  // none.
   Example row(int64_t number) const;
 
   std::string name() const override { return path_.string(); }
@@ -45,7 +46,7 @@ class TextRows : public Source {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // Of a row, in the file.
+  // Returns the token range of a row in the file.
   Range tokens_of(int64_t number) const;
 
   std::filesystem::path path_;

@@ -1,4 +1,4 @@
-// Public corpora of speech and of text: what they are, under which licence, and how to get them.
+// Public corpora of speech and of text: description, licence, and how to download them.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,25 @@ namespace sotto::data {
 struct Corpus {
   std::string name;
   std::string what;
-  // "960 h", "100 million words"
+  // Examples: "960 h", "100 million words"
   std::string amount;
-  // Of the files to load, about.
+  // Approximate download size.
   std::string size;
   std::string licence;
-  // Where it is described.
+  // URL of its description.
   std::string page;
-  // Files that can be loaded without asking; empty where the page has to be visited.
+  // Files that can be downloaded directly; empty if the page has to be visited.
   std::vector<std::string> files;
-  // What to do where there are none.
+  // Instructions if there are no such files.
   std::string steps;
-  // What reads it: "sotto data import --form librispeech"
+  // Command that imports it: "sotto data import --form librispeech"
   std::string import;
 };
 
-// All that we know of, speech first.
+// Returns all known corpora, speech first.
 const std::vector<Corpus>& public_corpora();
 
-// By its name; none where there is no such.
+// Looks up a corpus by name; std::nullopt if there is none.
 std::optional<Corpus> find_corpus(std::string_view name);
 
 }  // namespace sotto::data

@@ -23,7 +23,7 @@ namespace sotto::data {
 
 namespace {
 
-// Characters per second that no language is spoken at: whatever the rest of the corpus is like,
+// Characters per second at which no language is spoken: whatever the rest of the corpus is like,
 // such a transcript belongs to another recording.
 constexpr double kSlowest = 0.5;
 constexpr double kFastest = 50.0;
@@ -38,13 +38,13 @@ Fault fault_of(AudioError::Kind kind) {
   return Fault::kUnreadable;
 }
 
-// What one thread finds out of one utterance.
+// The results of one thread for one utterance.
 struct Looked {
   std::vector<Finding> findings;
-  // Labels per second, or characters without a tokenizer; none where there is nothing to compare.
+  // Labels per second, or characters without a tokenizer; std::nullopt if there is nothing to
+  // compare.
   std::optional<double> rate;
-  // Hash of the samples, or of their location where they were not read; equal hashes are
-  // duplicates.
+  // Hash of the samples, or of their location if they were not read; equal hashes are duplicates.
   uint64_t source = 0;
 };
 
@@ -70,7 +70,7 @@ class Inspector {
   }
 
  private:
-  // Samples or frames; 0 where they cannot be read.
+  // Returns the number of samples or frames; 0 if they cannot be read.
   int64_t look_at_source(const Utterance& utterance, Looked& looked) {
     try {
       if (utterance.feature_dim > 0) {
@@ -135,7 +135,7 @@ class Inspector {
     }
   }
 
-  // Code points but blanks: every byte that does not continue one.
+  // Counts code points except blanks: every byte that is not a continuation byte.
   static int64_t num_characters(std::string_view text) {
     return std::ranges::count_if(text, [](char byte) {
       const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
@@ -143,7 +143,7 @@ class Inspector {
     });
   }
 
-  // A blank must stand between equal labels.
+  // CTC needs a blank between equal labels.
   static int64_t num_ctc_frames(const std::vector<int32_t>& labels) {
     int64_t frames = std::ssize(labels);
     for (size_t i = 1; i < labels.size(); ++i) frames += labels[i] == labels[i - 1] ? 1 : 0;
@@ -177,8 +177,8 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-// Far from the median in units of the median deviation, on a scale of ratios: twice as fast is as
-// odd as half as fast. Transcripts that belong to other recordings show so.
+// Finds rates far from the median in units of the median deviation, on a logarithmic scale: twice
+// as fast is as odd as half as fast. This reveals transcripts that belong to other recordings.
 void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, const char* unit,
                    std::vector<Finding>& findings) {
   constexpr size_t kFewest = 20;
@@ -190,7 +190,7 @@ void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, con
   if (rates.size() < kFewest) return;
   const double median = median_of(rates);
   for (double& rate : rates) rate = std::abs(rate - median);
-  // People differ by a tenth at least.
+  // Speakers differ by at least a tenth.
   const double deviation = std::max(1.4826 * median_of(rates), 0.1);
   for (int64_t place = 0; place < std::ssize(all); ++place) {
     const std::optional<double>& rate = all[static_cast<size_t>(place)].rate;
@@ -213,7 +213,7 @@ std::optional<Finding> fault_of_samples(const std::vector<float>& samples) {
     return Finding{.fault = Fault::kSilent,
                    .detail = fmt::format("peak {:.5f}, expected at least {}", peak, kSilence)};
   }
-  // Resampling rounds the edges of what was clipped.
+  // Resampling rounds the edges of clipped samples.
   constexpr float kFullScale = 0.999f;
   int64_t clipped = 0;
   int64_t run = 0;

@@ -1,5 +1,4 @@
-// What is wrong with a corpus, before hours of training find it out: every line, transcript and
-// recording of a manifest is looked at.
+// Checks a corpus before training: every line, transcript and recording of a manifest is examined.
 #pragma once
 
 #include <array>
@@ -31,7 +30,7 @@ enum class Fault {
   kOddRate
 };
 
-// In the order of tables, with what people read there.
+// In the order of tables, with the names shown there.
 inline constexpr std::array kFaults = {Named<Fault>{"broken line", Fault::kBrokenLine},
                                        Named<Fault>{"unreadable", Fault::kUnreadable},
                                        Named<Fault>{"empty audio", Fault::kEmptyAudio},
@@ -47,58 +46,58 @@ inline constexpr std::array kFaults = {Named<Fault>{"broken line", Fault::kBroke
 
 struct Finding {
   Fault fault = Fault::kBrokenLine;
-  // Its place in the manifest; -1: a line that is none.
+  // Index in the manifest; -1: a line that is not an utterance.
   int64_t utterance = -1;
   int64_t line = 0;
-  // "peak 0.0002", with what was expected.
+  // Example: "peak 0.0002", with the expected value.
   std::string detail;
 };
 
 struct CorpusCheckOptions {
-  // What the transcripts must be made of.
+  // Tokenizer that must be able to encode the transcripts.
   const Tokenizer* tokenizer = nullptr;
-  // Frames that a network makes of so many samples or rows; none: CTC's feasibility is not looked
-  // at.
+  // Returns the number of frames that a network computes from a number of samples or rows; empty:
+  // CTC's feasibility is not checked.
   std::function<int64_t(int64_t)> num_frames = {};
-  // Of the network, in Hz.
+  // Sample rate of the network, in Hz.
   int64_t sample_rate = 16'000;
-  // 0: as many as the machine has cores.
+  // 0: one per core.
   int64_t num_threads = 0;
-  // Most memory that decoding a single recording may take; 0: any.
+  // Maximum memory for decoding a single recording; 0: unlimited.
   int64_t max_audio_bytes = 0;
-  // Utterances done, of all; called by one thread at a time.
+  // Receives the number of utterances done and their total; called by one thread at a time.
   std::function<void(int64_t, int64_t)> on_progress = {};
 };
 
 struct CorpusCheck {
   int64_t num_utterances = 0;
   double seconds = 0.0;
-  // In the order of the lines; of broken lines the first.
+  // In the order of the lines; of broken lines only the first ones.
   std::vector<Finding> findings;
-  // Broken lines that are not among the findings: of a file that is no manifest there may be
+  // Number of broken lines that are not among the findings: a file that is not a manifest may have
   // millions.
   int64_t num_unlisted = 0;
 
-  // Those that are not listed among them.
+  // Returns the number of findings, including those that are not listed.
   int64_t count(Fault fault) const;
   int64_t num_findings() const { return std::ssize(findings) + num_unlisted; }
-  // Places of utterances without a finding, in order.
+  // Returns the indices of utterances without a finding, in order.
   std::vector<int64_t> clean() const;
 };
 
 // Peaks below this are silence: 60 dB below full scale.
 inline constexpr float kSilence = 1e-3f;
-// Samples at full scale, in runs of at least three, of all samples: what counts as clipped.
+// Threshold for clipping: fraction of samples that are at full scale in runs of at least three.
 inline constexpr double kClippedShare = 1e-3;
 
 CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& options);
 
-// The lines of utterances without a finding, as a manifest. Relative paths stay right in another
-// folder. Throws DataError.
+// Writes the lines of utterances without a finding as a manifest. Relative paths are adjusted for
+// another folder. Throws DataError.
 void write_clean(const Manifest& manifest, const CorpusCheck& check,
                  const std::filesystem::path& path);
 
-// Of decoded samples; none where they are well. Here for the tests.
+// Returns the fault of decoded samples; std::nullopt if there is none. Public for the tests.
 std::optional<Finding> fault_of_samples(const std::vector<float>& samples);
 
 }  // namespace sotto::data

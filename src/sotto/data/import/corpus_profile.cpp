@@ -22,14 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Places of a sample in their order; of all where it is as large.
+// Returns the sorted indices of a sample; all of them if it is as large as the corpus.
 std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& options) {
   if (options.sample == 0 || options.sample >= size) {
     std::vector<int64_t> places(static_cast<size_t>(size));
     std::iota(places.begin(), places.end(), int64_t{0});
     return places;
   }
-  // Floyd's way takes the memory of the sample alone: Bentley, "A sample of brilliance", 1987.
+  // Floyd's algorithm needs only the memory of the sample: Bentley, "A sample of brilliance", 1987.
   const RandomStream stream({.seed = options.seed, .purpose = Purpose::kShuffle});
   std::set<int64_t> sample;
   for (int64_t last = size - options.sample; last < size; ++last) {
@@ -41,12 +41,12 @@ std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& optio
   return {sample.begin(), sample.end()};
 }
 
-// What one file says.
+// Properties of one file.
 struct LookedAt {
   std::string speaker;
   std::string lang;
   double duration_s = 0.0;
-  // Empty where it could not be read.
+  // Empty if it could not be read.
   std::string form;
   std::string error;
   // This utterance's share of its file.
@@ -65,7 +65,7 @@ LookedAt look_at(const Manifest& manifest, int64_t place) {
     if (utterance.feature_dim > 0) {
       looked.form = fmt::format("features of dimension {}, {}", utterance.feature_dim,
                                 path.extension().string());
-      // Half precision; other types are found when they are loaded.
+      // Assumes half precision; other types are detected when they are loaded.
       looked.bytes = 2.0 * static_cast<double>(utterance.num_frames * utterance.feature_dim);
       if (!fs::exists(path)) throw DataError({.attempted = path.string(), .found = "no such file"});
       return looked;
@@ -122,7 +122,7 @@ void add_sample(CorpusProfile& profile, const std::vector<LookedAt>& sample) {
   if (seconds > 0.0) profile.estimated_bytes = std::llround(bytes / seconds * profile.seconds);
 }
 
-// 1, 2 or 5 times a power of ten.
+// Returns 1, 2 or 5 times a power of ten.
 double round_width(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double times : {1.0, 2.0, 5.0}) {
@@ -160,7 +160,7 @@ Distribution Distribution::of(std::vector<float> values) {
                          [&](size_t place) { return double{values[place]}; });
 }
 
-// Counts are few different numbers, however many utterances have them.
+// Counts have few distinct values, however many utterances there are.
 Distribution Distribution::of_counts(std::span<const uint32_t> values) {
   std::map<uint32_t, size_t> times;
   for (const uint32_t value : values) ++times[value];
@@ -207,7 +207,7 @@ CorpusProfile profile_corpus(const Manifest& manifest, const CorpusProfileOption
   profile.durations_s = Distribution::of(std::vector<float>(durations.begin(), durations.end()));
   constexpr int64_t kBins = 16;
   profile.histogram = Histogram::of(durations, kBins);
-  // A column of millions of lines is looked at once.
+  // A column of millions of lines is read once.
   index.release();
   profile.characters = Distribution::of_counts(columns.num_characters);
   profile.num_empty_texts = std::ranges::count(columns.num_characters, 0U);

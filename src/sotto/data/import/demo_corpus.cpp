@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 6> kThings = {"the door", "the window", "
                                                      "the pump", "the fan",    "the heater"};
 constexpr std::array<std::string_view, 3> kPlaces = {"", " upstairs", " in the garden"};
 
-// Accents with variants of the speaker; the last of each list speak in no training utterance.
+// Accents with speaker variants; the last of each list are not used for training.
 constexpr std::array<std::string_view, 28> kTrainVoices = {
     "en-us+m1",          "en-us+m2",          "en-us+m3",          "en-us+m5",
     "en-us+m7",          "en-us+f1",          "en-us+f2",          "en-us+f3",
@@ -60,7 +60,7 @@ struct Split {
   int64_t num_utterances;
 };
 
-// Draws of one utterance: what is said, by whom, how fast, in how much noise.
+// Random draws of one utterance: text, voice, speed, noise level.
 class Draws {
  public:
   Draws(uint64_t seed, uint64_t utterance)
@@ -84,13 +84,13 @@ class Draws {
     return text;
   }
 
-  // Noise of a normal distribution, `decibels` below the signal.
+  // Adds normally distributed noise, `decibels` below the signal.
   void add_noise(std::vector<float>& samples, double decibels) const {
     double power = 0.0;
     for (const float sample : samples) power += static_cast<double>(sample) * sample;
     power /= static_cast<double>(samples.size());
     const auto scale = static_cast<float>(std::sqrt(power) * std::pow(10.0, -decibels / 20.0));
-    constexpr uint64_t kFirst = 1024;  // behind the numbers that next_ counts
+    constexpr uint64_t kFirst = 1024;  // after the numbers that next_ counts
     for (size_t i = 0; i < samples.size(); ++i)
       samples[i] = std::clamp(samples[i] + scale * stream_.normal(kFirst + i), -1.0f, 1.0f);
   }
@@ -100,7 +100,7 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-// Runs espeak-ng to its end.
+// Runs espeak-ng to completion.
 void speak(const std::string& text, const std::string& voice, int64_t speed, const fs::path& wave) {
   const std::vector<std::string> words = {
       "espeak-ng", "-v", voice, "-s", fmt::format("{}", speed), "-w", wave.string(), text};
@@ -119,11 +119,11 @@ void speak(const std::string& text, const std::string& voice, int64_t speed, con
                      .hint = "apt-get install espeak-ng"});
 }
 
-// Speaks one utterance into a FLAC file below `folder`; returns what the manifest says of it.
+// Speaks one utterance into a FLAC file below `folder`; returns its manifest entry.
 Utterance make_utterance(const fs::path& folder, const Split& split, uint64_t seed,
                          int64_t number) {
   const fs::path wave = folder / "spoken.wav";
-  // An utterance that comes out too short or too long is drawn anew.
+  // An utterance that is too short or too long is drawn again.
   for (uint64_t attempt = 0;; ++attempt) {
     Draws draws(seed, fold({.utterance = static_cast<uint64_t>(number),
                             .segment = static_cast<uint32_t>(split.name.size() * 16 +

@@ -1,7 +1,7 @@
-// A corpus that the program makes itself: espeak-ng speaks strings of digits and short commands in
-// several voices and speeds, and seeded noise is laid over them. 1 to 12 s an utterance; the voices
-// of dev and test are not among those of train. The same seed gives the same corpus, as far as the
-// installed espeak-ng is the same.
+// Generates a synthetic corpus: espeak-ng speaks strings of digits and short commands in several
+// voices and speeds, with seeded noise added. 1 to 12 s per utterance; the voices of dev and test
+// are not among those of train. The same seed gives the same corpus with the same version of
+// espeak-ng.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct DemoCorpus {
   double audio_seconds = 0.0;
 };
 
-// Makes the folder with audio and manifests, whole or not at all. Calls `progress` with the number
-// of utterances done. Throws ConfigError where it exists or espeak-ng is not installed.
+// Creates the folder with audio and manifests atomically. Calls `progress` with the number of
+// utterances done. Throws ConfigError where the folder exists or espeak-ng is not installed.
 DemoCorpus make_demo_corpus(const std::filesystem::path& folder, const DemoCorpusOptions& options,
                             const std::function<void(int64_t)>& progress = {});
 

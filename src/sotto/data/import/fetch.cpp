@@ -15,14 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exit codes of curl, as its manual lists them.
+// Exit codes of curl, as listed in its manual.
 constexpr int kNoHost = 6;
 constexpr int kNoConnection = 7;
 constexpr int kHttpError = 22;
 constexpr int kCannotWrite = 23;
 constexpr int kTimeout = 28;
 constexpr int kNoRange = 33;
-// What it says last, of the server's answer.
+// Prefix of curl's last output line, which has the server's status.
 constexpr const char* kStatus = "answer ";
 
 [[noreturn]] void refuse(const FetchRequest& request, std::string found, std::string expected,
@@ -52,7 +52,7 @@ int64_t size_of(const fs::path& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// "curl: (22) The requested URL returned error: 404" becomes what stands behind the number.
+// Returns the text after the number in "curl: (22) The requested URL returned error: 404".
 std::string last_words(const std::string& output) {
   std::string line;
   std::istringstream lines(output);
@@ -119,8 +119,8 @@ ProgramResult run_curl(const FetchRequest& request, const fs::path& part,
                      .hint = "apt-get install curl"});
 }
 
-// Whether what is there cannot be continued: the server knows no ranges, or has nothing behind it.
-// Of the latter curl makes a success, whatever the part is.
+// Returns whether the partial file cannot be continued: the server does not support ranges, or has
+// no more bytes. In the latter case curl reports success, whatever the partial file contains.
 bool is_stuck(const ProgramResult& result, int64_t bytes_before) {
   const bool is_behind_end = result.output.find(std::string(kStatus) + "416") != std::string::npos;
   return bytes_before > 0 && (result.exit_code == kNoRange || is_behind_end);
@@ -132,7 +132,7 @@ void check_sum(const FetchRequest& request, const fs::path& file) {
   if (!result.has_started || result.exit_code != 0)
     refuse(request, fmt::format("sha256sum failed: {}", last_words(result.output)),
            "the program sha256sum", "apt-get install coreutils");
-  // A name with odd characters has a backslash before the sum.
+  // sha256sum writes a backslash before the sum of a name with special characters.
   const size_t begin = result.output.starts_with('\\') ? 1 : 0;
   const std::string found = result.output.substr(begin, 64);
   std::string wanted = request.sha256;
@@ -175,7 +175,7 @@ fs::path fetch_file(const FetchRequest& request, const std::function<void(int64_
       result = run_curl(request, part, progress);
     }
     if (result.exit_code != 0) refuse_loading(request, result);
-    // An empty file leaves curl nothing to write.
+    // curl does not create a file if the download is empty.
     if (!fs::exists(part)) refuse(request, "an empty file", "a file with bytes", "");
     check_sum(request, part);
     fs::rename(part, file, error);

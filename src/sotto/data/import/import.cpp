@@ -36,7 +36,7 @@ ImportList list_items(ImportSource source, const ImportRequest& request) {
   return {};
 }
 
-// An option that means nothing to the source is a mistake.
+// An option that does not apply to the source is an error.
 void check_options(const ImportOptions& options, ImportSource source) {
   const auto refuse = [&](const char* option, const char* where) {
     throw ConfigError(
@@ -56,7 +56,7 @@ void check_options(const ImportOptions& options, ImportSource source) {
     refuse("--tar", "--from nemo-tarred");
 }
 
-// Known before thousands of files are read in vain.
+// Checked before thousands of files are read in vain.
 void check_is_no_folder(const fs::path& out) {
   std::error_code ignored;
   if (out.has_filename() && !fs::is_directory(out, ignored)) return;
@@ -70,11 +70,11 @@ std::string place_of(const ImportList& list, const ImportItem& item) {
   return item.line > 0 ? fmt::format("{} line {}", list.name, item.line) : item.file;
 }
 
-// The same audio twice: ids that are not unique, or a table that was joined wrongly.
+// Removes duplicate audio: ids that are not unique, or an incorrectly joined table.
 void take_out_duplicates(ImportList& list) {
   const std::vector<ImportItem>& items = list.items;
-  // Segments may begin together and end apart. Of a whole file the duration is no part of what it
-  // is: lists round it.
+  // Segments may start together and end apart. The duration of a whole file is not part of its
+  // identity: lists round it.
   constexpr double kWhole = -1.0;
   const auto key = [&](size_t i) {
     return std::tuple<const std::string&, double, double>(
@@ -100,7 +100,7 @@ void take_out_duplicates(ImportList& list) {
   std::erase_if(list.items, [&](const ImportItem&) { return is_second[at++]; });
 }
 
-// Throws the first problem where the policy says so, and whenever nothing is left.
+// Throws the first problem if the policy requires it, and whenever nothing remains.
 void check_problems(const ImportList& list, const ImportRequest& request, int64_t num_left) {
   const bool is_error = request.options.broken == Policy::kError && !list.problems.empty();
   if (num_left > 0 && !is_error) return;
@@ -163,7 +163,7 @@ ImportResult import_corpus(const fs::path& source, const ImportOptions& options,
                       .num_read = counts.num_read,
                       .num_resumed = counts.num_resumed,
                       .problems = std::move(list.problems)};
-  remove_leftovers(out.parent_path());  // of an import that was killed while it wrote
+  remove_leftovers(out.parent_path());  // left by an import that was killed while writing
   ManifestWriter writer(out);
   ManifestPaths paths(out.parent_path());
   for (size_t i = 0; i < faults.size(); ++i) {

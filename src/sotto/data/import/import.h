@@ -1,8 +1,8 @@
-// Manifests from corpora as they come: a folder of audio with transcripts, a table, Common Voice,
-// LJSpeech, LibriSpeech, a Kaldi data folder, NeMo's tarred shards. A source lists its utterances;
-// durations that it does not say are read from the headers of the files, on all cores. What was
-// read stands in a file beside the manifest until that is finished, so that an import that was
-// killed goes on where it was.
+// Creates manifests from common corpus formats: a folder of audio with transcripts, a table, Common
+// Voice, LJSpeech, LibriSpeech, a Kaldi data folder, NeMo's tarred shards. A source lists its
+// utterances; missing durations are read from the headers of the files, on all cores. They are
+// stored in a file next to the manifest until that is finished, so that an interrupted import can
+// be continued.
 #pragma once
 
 #include <array>
@@ -53,18 +53,20 @@ struct ImportOptions {
   // The manifest to write.
   std::filesystem::path out = {};
   TableColumns columns = {};
-  // Where relative paths in a table or a Kaldi folder begin; empty: at the list itself.
+  // Base folder of relative paths in a table or a Kaldi folder; empty: the folder of the list
+  // itself.
   std::filesystem::path audio_root = {};
   // NeMo's archives: "shards/audio_{0..7}.tar" or "shards/audio__OP_0..7_CL_.tar"; empty:
-  // audio_N.tar beside the manifest.
+  // audio_N.tar next to the manifest.
   std::string tar = {};
-  // A file that cannot be read, a row that is broken, an utterance without its other half.
+  // Policy for a file that cannot be read, a broken row, or an utterance without audio or
+  // transcript.
   Policy broken = Policy::kSkip;
 };
 
-// What was left out, and why.
+// An item that was omitted, and the reason.
 struct ImportProblem {
-  // "validated.tsv line 12", "a/b.wav"
+  // Examples: "validated.tsv line 12", "a/b.wav"
   std::string place;
   std::string found;
 };
@@ -74,19 +76,19 @@ struct ImportResult {
   std::filesystem::path manifest = {};
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
-  // Files whose headers were read now, and in an import before that did not end.
+  // Number of files whose headers were read now, and in an earlier, interrupted import.
   int64_t num_read = 0;
   int64_t num_resumed = 0;
   std::vector<ImportProblem> problems = {};
 };
 
-// The source that a file or folder is. Throws DataError where it is none.
+// Recognises the source type of a file or folder. Throws DataError where it is none.
 ImportSource recognise_source(const std::filesystem::path& source);
 
-// Writes the manifest, in the order of the source. Calls `progress` now and then with the number of
-// utterances done and of all. Throws ConfigError where an option means nothing to the source, a
-// column is missing or the build cannot read headers; DataError where the source cannot be read,
-// nothing is left, or a problem meets `error`.
+// Writes the manifest, in the order of the source. Calls `progress` regularly with the number of
+// utterances done and their total. Throws ConfigError where an option does not apply to the source,
+// a column is missing or the build cannot read headers; DataError where the source cannot be read,
+// nothing remains, or there is a problem under the policy `error`.
 ImportResult import_corpus(const std::filesystem::path& source, const ImportOptions& options,
                            const std::function<void(int64_t, int64_t)>& progress = {});
 

@@ -1,4 +1,4 @@
-// Common Voice: clips/ with MP3 files, and validated.tsv, train.tsv, ... with a row a clip.
+// Common Voice: clips/ with MP3 files, and validated.tsv, train.tsv, ... with one row per clip.
 #include <fmt/format.h>
 
 #include <system_error>
@@ -32,7 +32,7 @@ ImportList list_common_voice(const ImportRequest& request) {
   options.audio_root = table.parent_path() / "clips";
   ImportList list = list_table({.source = table, .options = options});
   for (ImportItem& item : list.items) {
-    // Early releases leave it off.
+    // Early releases omit the extension.
     if (fs::path(item.file).extension().empty()) item.file += ".mp3";
   }
   return list;

@@ -33,7 +33,7 @@ std::optional<DurationStore::Stamp> stamp_of(const fs::path& file) {
       .changed_ns = status.st_mtim.tv_sec * kBillion + status.st_mtim.tv_nsec};
 }
 
-// A name as one field of a line.
+// Returns whether a name can be a field of a line.
 bool fits_a_line(const std::string& name) {
   return name.find_first_of("\t\n\r") == std::string::npos;
 }
@@ -92,7 +92,7 @@ class DurationReader {
   TarShards shards_;
   std::atomic<int64_t> num_read_ = 0;
   std::atomic<int64_t> num_resumed_ = 0;
-  // Of the progress.
+  // Guards the progress.
   std::mutex mutex_;
 };
 
@@ -102,11 +102,11 @@ DurationStore::DurationStore(fs::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (!fs::exists(path_, ignored)) return;
   TextLines lines(path_, "durations of an import");
-  // A line that was left half has fewer fields, or a name whose stamp is another file's.
+  // An incomplete line has fewer fields, or a name whose stamp does not match.
   while (const std::optional<std::string_view> line = lines.next()) take_line(*line);
 }
 
-// "2.25\t72044\t1700000000000000000\t/data/a.wav"
+// Format: "2.25\t72044\t1700000000000000000\t/data/a.wav"
 void DurationStore::take_line(std::string_view line) {
   Entry entry;
   std::array<std::string_view, 3> fields;
@@ -140,10 +140,10 @@ void DurationStore::add(const std::string& file, const Stamp& stamp, double dura
       fmt::format("{}\t{}\t{}\t{}\n", duration_s, stamp.bytes, stamp.changed_ns, file);
   const std::lock_guard lock(mutex_);
   if (file_ == nullptr) {
-    std::error_code ignored;  // creating the file says it better
+    std::error_code ignored;  // creating the file reports a better error
     fs::create_directories(path_.parent_path(), ignored);
     file_ = std::make_unique<OutputFile>(OutputFile::append(path_));
-    // Behind a line that was left half.
+    // Separates new lines from an incomplete one.
     file_->write(std::as_bytes(std::span("\n", 1)));
   }
   file_->write(std::as_bytes(std::span(line)));

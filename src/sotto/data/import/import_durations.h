@@ -1,4 +1,4 @@
-// Durations of the items of an import, from the headers of their files, on all cores.
+// Reads the durations of the items of an import from the headers of their files, on all cores.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace sotto::data {
 
-// Durations that were read before, in a file beside the manifest: one line a file, with size and
-// time of change, by which a file that became another one is known. A line that a killed process
-// left half is passed over.
+// Durations from an earlier run, in a file next to the manifest: one line per file, with size and
+// modification time, by which a changed file is detected. An incomplete line of a killed process is
+// skipped.
 class DurationStore {
  public:
-  // What tells a file from another of that name.
+  // Identifies a version of a file.
   struct Stamp {
     int64_t bytes = 0;
     int64_t changed_ns = 0;
@@ -31,9 +31,9 @@ class DurationStore {
   explicit DurationStore(std::filesystem::path path);
 
   std::optional<double> find(const std::string& file, const Stamp& stamp) const;
-  // Writes it at once. May be called from several threads. Throws DataError where there is no room.
+  // Writes an entry immediately. Thread-safe. Throws DataError where the disk is full.
   void add(const std::string& file, const Stamp& stamp, double duration_s);
-  // The file is of no use once the manifest is there.
+  // Removes the file, which is not needed once the manifest exists.
   void remove();
 
  private:
@@ -55,9 +55,9 @@ struct DurationCounts {
   int64_t num_resumed = 0;
 };
 
-// Fills in what is 0; of the others only looks whether the file is there. What is wrong with an
-// item goes into `faults` at its place. Throws what is no fault of a file: a build without audio, a
-// full disk.
+// Fills in durations that are 0; for the others only checks that the file exists. Faults of an item
+// are stored in `faults` at its index. Throws errors that are not faults of a file: a build without
+// audio, a full disk.
 DurationCounts read_durations(std::vector<ImportItem>& items, DurationStore& store,
                               std::vector<std::string>& faults,
                               const std::function<void(int64_t, int64_t)>& progress);

@@ -1,4 +1,4 @@
-// A folder of audio, with the transcript of each file beside it: a.flac with a.txt or a.lab.
+// A folder of audio, with the transcript of each file next to it: a.flac with a.txt or a.lab.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 
 namespace {
 
-// All words of a file, with one blank between them. A file without any is a transcript too: nothing
+// Returns all words of a file, separated by one blank. An empty file is a valid transcript: nothing
 // was said. Throws DataError.
 std::string read_transcript(const fs::path& path) {
   constexpr const char* kText = "a transcript in UTF-8";

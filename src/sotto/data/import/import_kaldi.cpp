@@ -1,7 +1,7 @@
-// A Kaldi data folder: wav.scp and text, and where they are there segments, utt2spk and utt2dur.
-// A line of wav.scp may be a command that writes audio. None is run: one that only unpacks or
-// converts a file that we read ourselves stands for that file, all others are refused with the line
-// to type.
+// A Kaldi data folder: wav.scp and text, and optionally segments, utt2spk and utt2dur.
+// A line of wav.scp may be a command that writes audio. Commands are never run: one that only
+// unpacks or converts a file that can be read directly is replaced by that file, all others are
+// refused with the command to type.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ Words split_words(std::string_view text) {
   return words;
 }
 
-// The file that a command reads, where all it does is to unpack it (flac, cat) or to change rate,
-// width or channels (sox without effects), which we do ourselves; empty for every other command.
+// Returns the file that a command reads, if it only unpacks it (flac, cat) or changes rate, width
+// or channels (sox without effects), which sotto does itself; empty for every other command.
 std::string file_of_command(const Words& command) {
   const std::string program = fs::path(command.front()).filename().string();
   const bool is_sox = program == "sox";
@@ -52,7 +52,7 @@ std::string file_of_command(const Words& command) {
                 word == "--silent" || word == "--decode" || word == "--stdout")) {
       continue;
     } else if (word.starts_with('-') || !file.empty() || has_output) {
-      return {};  // something that changes the audio
+      return {};  // an effect that changes the audio
     } else {
       file = word;
     }
@@ -91,8 +91,8 @@ class KaldiFolder {
   }
 
  private:
-  // Calls `take` with the id and the rest of each line; it returns false for an id that was there.
-  // A file that is absent has no lines.
+  // Calls `take` with the id and the rest of each line; it returns false for a duplicate id. A
+  // missing file counts as empty.
   template <class Take>
   void read_pairs(const char* name, const Take& take) {
     std::error_code ignored;
@@ -133,7 +133,7 @@ class KaldiFolder {
     });
   }
 
-  // Recipes are run two folders above the data, and their paths begin there.
+  // Recipes are run two folders above the data, and their paths are relative to that.
   std::string place_of(const std::string& file) const {
     std::error_code ignored;
     if (!root_.empty()) return (root_ / file).string();
@@ -162,7 +162,8 @@ class KaldiFolder {
     return {};
   }
 
-  // "recording start end" or "recording start end channel", an end of -1 being that of the file.
+  // Parses "recording start end" or "recording start end channel", where an end of -1 is that of
+  // the file.
   std::string take_segment(const std::string& id, ImportItem& item) {
     const auto at = segments_.find(id);
     if (at == segments_.end()) return fmt::format("'{}' is not in segments", id);
@@ -171,10 +172,10 @@ class KaldiFolder {
     const std::optional<double> end = words.size() < 3 ? std::nullopt : parse_number(words[2]);
     const bool is_open = end && *end == -1.0;
     const std::optional<double> channel = words.size() < 4 ? 0.0 : parse_number(words[3]);
-    constexpr double kMostChannels = 1024.0;  // of libsndfile
+    constexpr double kMostChannels = 1024.0;  // libsndfile's limit
     const bool has_channel =
         channel && *channel >= 0.0 && *channel < kMostChannels && *channel == std::floor(*channel);
-    constexpr double kMostSeconds = 1e9;  // of a line of a manifest
+    constexpr double kMostSeconds = 1e9;  // limit of a manifest line
     const bool has_end = end && (is_open || (start && *end > *start && *end < kMostSeconds));
     if (!start || *start < 0.0 || !has_end || !has_channel || words.size() > 4)
       return fmt::format(
@@ -188,8 +189,8 @@ class KaldiFolder {
     return check_channel(words[0], item.file, static_cast<int64_t>(*channel));
   }
 
-  // A manifest has no channels. That of a recording with a single one need not be named; one of
-  // several would be averaged with the others.
+  // A manifest has no channels. The channel of a mono recording need not be named; one of several
+  // would be averaged with the others.
   std::string check_channel(const std::string& recording, const std::string& file,
                             int64_t channel) {
     auto known = num_channels_.find(recording);
@@ -217,13 +218,13 @@ class KaldiFolder {
   int64_t line_ = 0;
   bool has_segments_ = false;
   std::unordered_map<std::string, std::string> recordings_;
-  // Recordings whose command was refused, and why.
+  // Recordings whose command was refused, with the reason.
   std::unordered_map<std::string, std::string> refused_;
   std::unordered_map<std::string, std::string> segments_;
   std::unordered_map<std::string, std::string> speakers_;
   std::unordered_map<std::string, double> durations_;
   std::unordered_map<std::string, int64_t> seen_;
-  // By recording, for those whose channel a segment names.
+  // By recording, for those whose segments name a channel.
   std::unordered_map<std::string, int64_t> num_channels_;
   TarShards shards_;
 };

@@ -1,5 +1,5 @@
 // LibriSpeech: SPEAKER/CHAPTER/SPEAKER-CHAPTER.trans.txt with a line "id TEXT" for each id.flac
-// beside it.
+// next to it.
 #include <fmt/format.h>
 
 #include "sotto/core/files/text_file.h"

@@ -1,5 +1,5 @@
-// LJSpeech and what is laid out like it: metadata.csv with "id|text|normalised text", without a row
-// of names and without quotes, and wavs/id.wav.
+// LJSpeech and corpora with its layout: metadata.csv with "id|text|normalised text", without a
+// header row and without quotes, and wavs/id.wav.
 #include <fmt/format.h>
 
 #include <algorithm>

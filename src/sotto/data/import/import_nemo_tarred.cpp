@@ -1,5 +1,5 @@
-// NeMo's tarred shards: a manifest whose audio_filepath names a file inside of audio_N.tar, N being
-// shard_id. Each becomes "audio_N.tar:name", the form that our manifests have.
+// NeMo's tarred shards: a manifest whose audio_filepath names a file in audio_N.tar, where N is
+// shard_id. Each becomes "audio_N.tar:name", the form of our manifests.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -17,17 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "audio_{0..7}.tar" taken apart. NeMo writes the brackets in four more ways, for shells that would
-// take them as their own.
+// The parts of "audio_{0..7}.tar". NeMo has four more notations for the braces, for shells that
+// would interpret them.
 struct TarPattern {
   std::string front, back;
   int64_t first = 0, last = 0;
-  // Digits at least: 00 to 15.
+  // Minimum number of digits: 00 to 15.
   int width = 1;
   // One archive for all shards.
   bool is_single = false;
 
-  // The archive of a shard; none where it is outside of the range.
+  // Returns the archive of a shard; std::nullopt if it is outside of the range.
   std::optional<std::string> archive(int64_t shard) const {
     if (is_single) return front;
     if (shard < first || shard > last) return std::nullopt;
@@ -35,7 +35,7 @@ struct TarPattern {
   }
 };
 
-// Takes "12" off the front.
+// Removes a number such as "12" from the front.
 std::optional<int64_t> take_count(std::string_view& text, int& width) {
   int64_t number = 0;
   const auto [last, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -59,7 +59,7 @@ TarPattern parse_pattern(const std::string& pattern) {
     const std::optional<int64_t> last = take_count(rest, last_width);
     if (!last || *last < *first || !rest.starts_with(close)) continue;
     rest.remove_prefix(close.size());
-    // "0..15" has no zeros in front, "00..15" has.
+    // "0..15" has no leading zeros, "00..15" has.
     return {.front = pattern.substr(0, at),
             .back = std::string(rest),
             .first = *first,
@@ -69,8 +69,8 @@ TarPattern parse_pattern(const std::string& pattern) {
   return {.front = pattern, .back = {}, .is_single = true};
 }
 
-// The name inside of the archive. NeMo looks files up without their extension, and calls the second
-// segment of a.wav "a-sub1.wav" though it is stored once.
+// Returns the name in the archive. NeMo looks files up without their extension, and calls the
+// second segment of a.wav "a-sub1.wav" although it is stored once.
 std::optional<std::string> name_inside(TarShards& shards, const fs::path& archive,
                                        const std::string& name) {
   const auto is_there = [&](const std::string& other) {
@@ -98,7 +98,7 @@ std::string text_at(const nlohmann::json& object, const char* key) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
 }
 
-// Takes what a line says but for the file; returns what is wrong.
+// Reads the fields of a line except for the file; returns an error message.
 std::string take_line(const nlohmann::json& object, ImportItem& item) {
   if (text_at(object, "audio_filepath").empty()) return "no audio_filepath";
   if (!object.contains("text") || !object.at("text").is_string()) return "no text";

@@ -1,4 +1,4 @@
-// Which source a file or folder is, by what lies in it.
+// Recognises the source type of a file or folder by its content.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool has_column(const std::string& header, std::string_view name) {
   return fmt::format("\t{}\t", header).find(fmt::format("\t{}\t", name)) != std::string::npos;
 }
 
-// Its first row is an utterance, not a row of names.
+// In LJSpeech the first row is an utterance, not a header.
 bool is_ljspeech(const fs::path& table) {
   return table.extension() == ".csv" && is_there(table) && is_there(table.parent_path() / "wavs") &&
          first_line(table).find('|') != std::string::npos;

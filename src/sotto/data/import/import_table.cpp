@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Usual names of a column, the likeliest first.
+// Usual names of a column, the most likely first.
 constexpr std::array<std::string_view, 15> kAudioNames = {
     "audio_filepath", "audio_path", "audio_file",   "audio",    "file_name", "filename",
     "filepath",       "file_path",  "wav_filename", "wav_path", "wav",       "clip",
@@ -41,7 +41,7 @@ class Columns {
  public:
   Columns(const TableReader& table, const fs::path& path) : table_(table), path_(path) {}
 
-  // The place of a column: the one that was named, or the first of its usual names.
+  // Returns the index of a column: the one that was specified, or the first of its usual names.
   std::optional<size_t> find(const std::string& named,
                              std::span<const std::string_view> usual) const {
     const std::vector<std::string>& columns = table_.columns();
@@ -81,7 +81,8 @@ class Columns {
   const fs::path& path_;
 };
 
-// Seconds of a cell: nothing for an empty one; none and a problem where it is no number.
+// Parses the seconds of a cell: 0 for an empty cell; returns false if it is not a number of at
+// least 0.
 bool take_seconds(const std::string& cell, double& seconds) {
   seconds = 0.0;
   if (trimmed(cell).empty()) return true;
@@ -96,7 +97,7 @@ struct Places {
   std::optional<size_t> duration, offset, speaker, lang;
 };
 
-// What is wrong with a row; empty where it became an item.
+// Returns what is wrong with a row; empty if it became an item.
 std::string take_row(const TableRow& row, const Places& places, ImportItem& item) {
   const auto cell = [&](const std::optional<size_t>& place) {
     return place ? std::string(trimmed(row.cells[*place])) : std::string();
@@ -139,7 +140,7 @@ ImportList list_table(const ImportRequest& request) {
       list.refuse(row->line, fault);
       continue;
     }
-    item.file = (root / item.file).string();  // an absolute one stays what it is
+    item.file = (root / item.file).string();  // an absolute path is unchanged
     list.items.push_back(std::move(item));
   }
   return list;

@@ -1,4 +1,4 @@
-// Other programs, run to their end: curl, tar, unzip, sha256sum.
+// Runs other programs to completion: curl, tar, unzip, sha256sum.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,16 @@
 namespace sotto::data {
 
 struct ProgramResult {
-  // Minus the signal's number where a signal ended it; none where it could not be started.
+  // The negative signal number if a signal ended it; unset if it could not be started.
   int exit_code = 0;
   bool has_started = false;
-  // Standard output and standard error, in the order they came.
+  // Standard output and standard error, interleaved in order.
   std::string output = {};
 };
 
-// Runs `words`, of which the first is looked for in PATH, with nothing on standard input. `tick` is
-// called a few times a second meanwhile. Throws InternalError where the system gives no pipe.
+// Runs `words`, of which the first is looked up in PATH, with empty standard input. `tick` is
+// called a few times per second meanwhile. Throws InternalError where the system cannot create a
+// pipe.
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::function<void()>& tick = {});
 

@@ -31,11 +31,11 @@ namespace fs = std::filesystem;
                      .hint = std::move(hint)});
 }
 
-// Utterances that stay together: those of a speaker, or one alone.
+// Utterances that stay together: those of a speaker, or a single one.
 struct Group {
   int64_t num_utterances = 0;
   double seconds = 0.0;
-  // Of kParts; all are train until another part takes them.
+  // Index in kParts; all are train until another part takes them.
   size_t part = 0;
 };
 
@@ -117,8 +117,8 @@ class Splitter {
            "something to be left to train on", {});
   }
 
-  // Gives groups to a part as long as each brings it nearer to its size, in the drawn order, and
-  // keeps `num_others` for the parts that come after.
+  // Assigns groups to a part, in the drawn order, as long as each brings it closer to its size, and
+  // keeps `num_others` for the following parts.
   void choose(size_t part, const PartSize& size, int64_t num_others) {
     if (size.is_empty()) return;
     const auto weight = [&](const Group& group) {
@@ -135,7 +135,7 @@ class Splitter {
           std::abs(weight(group) - target) < std::abs(weight(*nearest) - target))
         nearest = &group;
       const bool is_nearer = std::abs(taken + weight(group) - target) < std::abs(taken - target);
-      // Of speakers a smaller one may still fit; of utterances that would prefer the short ones.
+      // For speakers a smaller one may still fit; for utterances this would prefer the short ones.
       if (!is_nearer && by_ == SplitBy::kRandom) break;
       if (!is_nearer) continue;
       group.part = part;
@@ -145,8 +145,8 @@ class Splitter {
     if (taken == 0.0 && nearest != nullptr) nearest->part = part;
   }
 
-  // A part of an older split would keep lines that are now in another one. Even a part that this
-  // split does not write is in the way.
+  // A part of an older split would keep lines that are now in another one. This holds even for a
+  // part that this split does not write.
   void check_folder() const {
     std::vector<std::string> present;
     for (const char* part : kParts) {
@@ -206,7 +206,7 @@ class Splitter {
   const SplitOptions& options_;
   Manifest manifest_;
   SplitBy by_ = SplitBy::kAuto;
-  // By utterance.
+  // Group index of each utterance.
   std::vector<int64_t> group_of_;
   std::vector<Group> groups_;
   std::vector<int64_t> order_;

@@ -7,14 +7,14 @@ namespace sotto::data {
 
 Manifest Manifest::read(const std::filesystem::path& path, const IndexOptions& options) {
   ManifestIndex index = ManifestIndex::open(path, options);
-  // Behind the index: whatever changes in between shows in the hashes of the lines.
+  // Opened after the index: changes in between are detected by the hashes of the lines.
   InputFile file = InputFile::open(path, "a manifest");
   return Manifest(
       std::make_shared<const Opened>(Opened{.file = std::move(file), .index = std::move(index)}));
 }
 
 std::filesystem::path Manifest::path_of(const Utterance& utterance) const {
-  return path().parent_path() / utterance.file;  // an absolute one stays what it is
+  return path().parent_path() / utterance.file;  // an absolute path is unchanged
 }
 
 std::string Manifest::line_of(int64_t utterance) const {
@@ -24,7 +24,7 @@ std::string Manifest::line_of(int64_t utterance) const {
   const uint64_t offset = columns.offsets[place];
   const uint64_t num_bytes = columns.num_bytes[place];
   const auto size = static_cast<uint64_t>(opened_->file.size());
-  // An index that was changed on the disk may say anything.
+  // An index that was modified on disk may hold any value.
   if (num_bytes > size || offset > size - num_bytes) refuse_line(place);
   std::string line(num_bytes, '\0');
   const int64_t got = opened_->file.read(static_cast<int64_t>(offset), line);

@@ -1,14 +1,14 @@
-// A manifest: JSON lines in NeMo's convention, one utterance a line.
+// A manifest: JSON lines in NeMo's convention, one utterance per line.
 //
 //   {"audio_filepath": "audio/a.flac", "duration": 2.25, "text": "seven", "speaker": "theo"}
 //   {"feature_filepath": "train.f16", "frame_offset": 99, "num_frames": 149, "feature_dim": 13,
 //    "duration": 1.49, "text": "enter five"}
 //
 // Relative paths are relative to the manifest's folder. With `offset` (seconds) an utterance is a
-// segment of its file; without, the whole file. Keys that are not named here are ignored, blank
-// lines too. Text may be empty. A manifest is of one kind: audio, or features of one dimension.
+// segment of its file; without, the whole file. Unknown keys and blank lines are ignored. Text may
+// be empty. All utterances of a manifest are of one kind: audio, or features of one dimension.
 //
-// Only an index is held in memory (manifest_index.h); a line is read when it is asked for.
+// Only an index is held in memory (manifest_index.h); a line is read when it is needed.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace sotto::data {
 
 class Manifest {
  public:
-  // Throws DataError for a file that is missing, no manifest or without utterances. Lines that are
-  // not as described above are kept as bad_lines() of the index.
+  // Opens a manifest. Throws DataError for a file that is missing, not a manifest or without
+  // utterances. Lines that do not have the format above are kept as bad_lines() of the index.
   static Manifest read(const std::filesystem::path& path, const IndexOptions& options = {});
 
   const std::filesystem::path& path() const { return opened_->file.path(); }
@@ -37,19 +37,19 @@ class Manifest {
   int64_t feature_dim() const { return index().feature_dim(); }
   uint64_t fingerprint() const { return index().fingerprint(); }
 
-  // The file of an utterance.
+  // Returns the file of an utterance.
   std::filesystem::path path_of(const Utterance& utterance) const;
-  // By its place among the utterances, read from the file. May be called from several threads.
-  // Throws DataError where the file has changed since it was opened.
+  // Reads an utterance from the file by its index. Thread-safe. Throws DataError where the file has
+  // changed since it was opened.
   Utterance at(int64_t utterance) const;
-  // Its line as it stands there.
+  // Returns the unmodified line of an utterance.
   std::string line_of(int64_t utterance) const;
-  // Seconds to 7 digits, from the index.
+  // Returns seconds to 7 digits, from the index.
   double duration_s(int64_t utterance) const;
 
-  // Throws the DataError of the first bad line, where there is one.
+  // Throws the DataError of the first bad line, if there is one.
   void refuse_bad_lines() const;
-  // "m.jsonl: line 3: no key 'text'. Expected one."
+  // Formats an error: "m.jsonl: line 3: no key 'text'. Expected one."
   DataError error_of(const BadLine& bad, const std::string& more = {}) const;
 
  private:

@@ -15,11 +15,11 @@ namespace sotto::data {
 
 namespace {
 
-// Gone when it is closed, whatever happens.
+// The file disappears when it is closed, even after a crash.
 int open_without_name(const std::filesystem::path& folder) {
   const int unnamed = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (unnamed >= 0) return unnamed;
-  // Not every file system has such files.
+  // Not every file system supports unnamed files.
   std::string pattern = (folder / ".sotto-columns-XXXXXX").string();
   const int named = mkostemp(pattern.data(), O_CLOEXEC);
   if (named < 0) throw_file_error("creating a file in", folder);

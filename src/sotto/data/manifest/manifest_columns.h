@@ -1,6 +1,6 @@
-// What an index has of each utterance while it is made: columns of pieces of the manifest, one
-// piece after the other. Of millions of lines they wait in a file until all are known, so that
-// making an index takes little memory.
+// Columns of an index while it is built: those of consecutive pieces of the manifest. For millions
+// of lines they are kept in a file until all are known, so that building an index takes little
+// memory.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace sotto::data {
 // One entry per utterance of a piece, as ManifestIndex::Columns describes them.
 struct ManifestColumns {
   static constexpr size_t kCount = 7;
-  // Bytes of an entry, column by column, in the order of the file.
+  // Bytes per entry of each column, in the order of the file.
   static constexpr std::array<size_t, kCount> kWidths = {8, 4, 4, 4, 4, 4, 4};
   static constexpr size_t kNumBytes = 1, kHashes = 2;
 
@@ -33,28 +33,29 @@ struct ManifestColumns {
 
 class ColumnStore {
  public:
-  // In memory.
+  // Stores the columns in memory.
   ColumnStore() = default;
-  // In a file without a name, in a folder that is there. Throws DataError where it cannot be made.
+  // Stores the columns in an unnamed file in an existing folder. Throws DataError where it cannot
+  // be created.
   explicit ColumnStore(const std::filesystem::path& folder);
   ~ColumnStore();
   ColumnStore(const ColumnStore&) = delete;
   ColumnStore& operator=(const ColumnStore&) = delete;
 
-  // The piece behind all that are there. Throws DataError where there is no room for it.
+  // Appends a piece. Throws DataError where the disk is full.
   void add(ManifestColumns piece);
 
   size_t num_pieces() const { return pieces_.size(); }
   uint64_t num_utterances() const { return num_utterances_; }
-  // A column of a piece. Throws DataError where it cannot be read back.
+  // Returns a column of a piece. Throws DataError where it cannot be read back.
   std::vector<std::byte> read(size_t piece, size_t column) const;
 
  private:
   struct Piece {
     uint64_t num_utterances = 0;
-    // In the file.
+    // Offset in the file.
     int64_t offset = 0;
-    // Where there is none.
+    // Used if there is no file.
     std::optional<ManifestColumns> columns = {};
   };
 

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "a manifest: JSON lines, one utterance a line";
 
-// The beginning of an index; the columns follow in the order of ManifestIndex::Columns, then a JSON
-// object with what is small.
+// The beginning of an index; followed by the columns in the order of ManifestIndex::Columns, then a
+// JSON object with the small values.
 struct Header {
   std::array<char, 8> magic = {'s', 'o', 't', 't', 'o', 'i', 'd', 'x'};
   uint64_t version = 1;
@@ -35,7 +35,7 @@ struct Header {
   int64_t changed_ns = 0;
   uint64_t num_utterances = 0;
   uint64_t tail_bytes = 0;
-  // Of all fields above.
+  // Checksum of all fields above.
   uint64_t checksum = 0;
 
   uint64_t own_checksum() const {
@@ -79,7 +79,7 @@ std::string tail_of(const ManifestScan& scan, const ColumnStore& columns) {
       .dump();
 }
 
-// Everything in the form of the file, a part at a time.
+// Encodes everything in the format of the file, one part at a time.
 void encode(const ManifestScan& scan, const ColumnStore& columns, const InputFile& manifest,
             const std::function<void(std::span<const std::byte>)>& put) {
   const std::string tail = tail_of(scan, columns);
@@ -104,12 +104,12 @@ void require_utterances(const ManifestScan& scan, const ColumnStore& columns,
   refuse_file(manifest, fmt::format("line {}: {}", line, fault.found), fault.expected, fault.hint);
 }
 
-// Why an index cannot be stored somewhere. It does not leave this file.
+// Reason why an index cannot be stored somewhere. Used only in this file.
 struct NotStored {
   std::string reason;
 };
 
-// What is wrong with the place is not wrong with the manifest.
+// Distinguishes errors of the storage location from errors of the manifest.
 template <class Store>
 void store_or_give_up(const Store& store) {
   try {
@@ -120,7 +120,7 @@ void store_or_give_up(const Store& store) {
   }
 }
 
-// Throws NotStored, or DataError for the manifest.
+// Throws NotStored, or DataError for errors of the manifest.
 void write_index(const InputFile& manifest, const IndexOptions& options, const fs::path& path) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
@@ -138,7 +138,7 @@ void write_index(const InputFile& manifest, const IndexOptions& options, const f
   });
 }
 
-// Hands out column after column of the bytes behind a header.
+// Returns the columns after a header one by one.
 class ColumnReader {
  public:
   ColumnReader(std::span<const std::byte> bytes, size_t num_utterances)
@@ -146,7 +146,7 @@ class ColumnReader {
 
   template <class T>
   void take(std::span<const T>& column) {
-    // Columns of 8 bytes come first: all lie on their alignment.
+    // Columns of 8 bytes come first: all are aligned.
     column = {reinterpret_cast<const T*>(at_), num_utterances_};
     at_ += num_utterances_ * sizeof(T);
   }
@@ -176,7 +176,7 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
       header.checksum != header.own_checksum() || header.manifest_bytes != manifest_bytes ||
       header.changed_ns != changed_ns)
     return false;
-  // Anybody can make a checksum: the numbers may be such that their product overflows.
+  // A checksum can be forged: the product of these numbers may overflow.
   const uint64_t present = bytes.size() - sizeof(Header);
   if (header.num_utterances > present / kEntryBytes) return false;
   const size_t columns_bytes = header.num_utterances * kEntryBytes;
@@ -196,7 +196,7 @@ bool ManifestIndex::decode(std::span<const std::byte> bytes, int64_t manifest_by
                             reinterpret_cast<const char*>(tail.data() + tail.size()), nullptr,
                             /*allow_exceptions=*/false);
   if (!parsed.is_object()) return false;
-  // A number with a fraction or beyond 64 bits would become another one.
+  // A number with a fraction or beyond 64 bits would be converted to a different one.
   for (const char* key : {"feature_dim", "fingerprint", "num_bad_lines"}) {
     if (!parsed.at(key).is_number_integer()) return false;
   }
@@ -224,7 +224,7 @@ std::optional<ManifestIndex> ManifestIndex::find(const fs::path& manifest, const
     index.file_ = file;
     return index;
   } catch (const std::exception& error) {
-    // An index that cannot be read is no index: another is made.
+    // An index that cannot be read is treated as missing: another is built.
     spdlog::debug("{}: {}", file.string(), error.what());
     return std::nullopt;
   }
@@ -239,7 +239,7 @@ std::optional<ManifestIndex> ManifestIndex::make_stored(const InputFile& manifes
       spdlog::debug("the index is not stored there: {}", not_stored.reason);
       continue;
     }
-    // None where the manifest changed in this moment.
+    // std::nullopt if the manifest has just changed.
     if (std::optional<ManifestIndex> index = find(manifest.path(), file)) return index;
   }
   spdlog::info(
@@ -282,7 +282,7 @@ ManifestIndex ManifestIndex::open(const fs::path& manifest, const IndexOptions& 
     }
   }
   ManifestIndex index = make(file, options, is_stored);
-  // What the scan took in many small pieces goes back to the system, not to the next allocation.
+  // Returns the many small allocations of the scan to the system instead of keeping them for reuse.
   malloc_trim(0);
   return index;
 }

@@ -1,10 +1,10 @@
-// Where the lines of a manifest are and how large their utterances: 32 bytes an utterance, made in
-// one pass over the file on all cores, and kept in a file of its own, so that a manifest of
-// millions of lines is open in an instant. Knows no LibTorch.
+// Index of the lines of a manifest and the sizes of their utterances: 32 bytes per utterance, built
+// in one pass over the file on all cores, and stored in a separate file, so that a manifest of
+// millions of lines opens instantly. Independent of LibTorch.
 //
-// The index file lies beside the manifest (`.NAME.sotto-index`) or, where that folder cannot be
-// written, in the cache folder; where neither can, or the manifest is small, in memory alone. It is
-// made anew when the manifest's size or time of change is another.
+// The index file is next to the manifest (`.NAME.sotto-index`) or, if that folder is not writable,
+// in the cache folder; if neither is, or if the manifest is small, only in memory. It is rebuilt
+// when the manifest's size or modification time changes.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@
 
 namespace sotto::data {
 
-// Bytes done, of all bytes.
+// Receives the bytes done and the total bytes.
 using IndexProgress = std::function<void(int64_t, int64_t)>;
 
 struct IndexOptions {
-  // 0: as many as the machine has cores.
+  // 0: one per core.
   int64_t num_threads = 0;
-  // Smaller manifests are read anew each time: that takes milliseconds, and leaves no files behind.
+  // Smaller manifests are read again each time: that takes milliseconds, and leaves no files.
   int64_t min_stored_bytes = int64_t{4} << 20;
-  // Called by one thread at a time while an index is made.
+  // Called by one thread at a time while an index is built.
   IndexProgress on_progress = {};
 };
 
-// A line that is no utterance.
+// A line that is not an utterance.
 struct BadLine {
   int64_t line = 0;
   LineFault fault;
@@ -42,39 +42,41 @@ struct BadLine {
 
 class ManifestIndex {
  public:
-  // Throws DataError for a file that is missing, no regular one, or without any utterance.
+  // Opens or builds an index. Throws DataError for a file that is missing, not a regular file, or
+  // without any utterance.
   static ManifestIndex open(const std::filesystem::path& manifest, const IndexOptions& options);
 
   int64_t size() const { return static_cast<int64_t>(columns_.offsets.size()); }
   // Width of stored features; 0 for audio.
   int64_t feature_dim() const { return feature_dim_; }
-  // 64 bits of all lines: another content has another fingerprint, as good as always.
+  // 64-bit hash of all lines: a different content has a different fingerprint, with near certainty.
   uint64_t fingerprint() const { return fingerprint_; }
-  // The first of those lines that are no utterances, in order, and how many there are.
+  // The first lines that are not utterances, in order, and their total number.
   const std::vector<BadLine>& bad_lines() const { return bad_lines_; }
   int64_t num_bad_lines() const { return num_bad_lines_; }
-  // Every code point of the texts once, in their order.
+  // Every code point of the texts once, in ascending order.
   const std::vector<char32_t>& characters() const { return characters_; }
-  // Where the index was found or stored; none: in memory alone.
+  // File in which the index was found or stored; std::nullopt: only in memory.
   const std::optional<std::filesystem::path>& file() const { return file_; }
 
-  // One entry an utterance. They last as long as the index.
+  // One entry per utterance. Valid while the index lives.
   struct Columns {
-    // Of the line in the file.
+    // Offset of the line in the file.
     std::span<const uint64_t> offsets;
     std::span<const uint32_t> num_bytes;
-    // Of the line's bytes: shows that the manifest has changed since.
+    // Hash of the line's bytes: detects changes of the manifest.
     std::span<const uint32_t> hashes;
-    // Its number, from 1.
+    // Line number, from 1.
     std::span<const uint32_t> lines;
     std::span<const float> durations_s;
     // Rows of stored features; 0 for audio.
     std::span<const uint32_t> num_frames;
-    // Code points of the text; runs of spaces count as one, and those at its ends not at all.
+    // Code points of the text; runs of spaces count as one, leading and trailing spaces are not
+    // counted.
     std::span<const uint32_t> num_characters;
   };
   const Columns& columns() const { return columns_; }
-  // Gives back the memory of what was looked at, where the index lies in a file.
+  // Releases the memory of accessed pages if the index is in a file.
   void release() const {
     if (mapped_) mapped_->release();
   }
@@ -82,12 +84,13 @@ class ManifestIndex {
  private:
   ManifestIndex() = default;
 
-  // Takes apart what encode() of manifest_index.cpp put together; false where it is something else,
-  // or of another manifest.
+  // Decodes the output of encode() in manifest_index.cpp; returns false if it is something else, or
+  // belongs to another manifest.
   bool decode(std::span<const std::byte> bytes, int64_t manifest_bytes, int64_t changed_ns);
   static std::optional<ManifestIndex> find(const std::filesystem::path& manifest,
                                            const std::filesystem::path& file);
-  // Beside the manifest or in the cache folder; none where neither can be written.
+  // Stores the index next to the manifest or in the cache folder; returns std::nullopt if neither
+  // is writable.
   static std::optional<ManifestIndex> make_stored(const InputFile& manifest,
                                                   const IndexOptions& options);
   static ManifestIndex make(const InputFile& manifest, const IndexOptions& options, bool is_stored);

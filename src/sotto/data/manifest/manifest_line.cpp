@@ -17,23 +17,23 @@ constexpr std::string_view kSourceHint =
 
 // Longer than any recording; its samples can still be counted in 64 bits.
 constexpr double kMostSeconds = 1e9;
-// An index holds durations as floats: of 1e-300 nothing would be left.
+// An index stores durations as floats: 1e-300 would become zero.
 constexpr double kLeastSeconds = 1e-9;
-// And frames in 32 bits.
+// An index stores frames in 32 bits.
 constexpr int64_t kMostCount = std::numeric_limits<uint32_t>::max();
-// No stored features are wider, and with it a recording's bytes still fit into an int64.
+// No stored features are wider, and the bytes of a recording still fit into an int64.
 constexpr int64_t kMostDimension = 1 << 20;
 
 std::string shortened(std::string_view text) {
   constexpr size_t kMost = 60;
   if (text.size() <= kMost) return std::string(text);
   size_t end = kMost;
-  // Not inside a character of several bytes.
+  // Does not cut inside of a multi-byte character.
   while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return std::string(text.substr(0, end)) + "...";
 }
 
-// Complaints are thrown as a LineFault, which does not leave this file.
+// Faults are thrown as a LineFault, which is caught in this file.
 [[noreturn]] void refuse(const std::string& found, std::string_view expected,
                          std::string_view hint = {}) {
   // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
@@ -42,7 +42,7 @@ std::string shortened(std::string_view text) {
 
 nlohmann::json parse_object(std::string_view text) {
   constexpr std::string_view kObject = "a JSON object on each line";
-  // The parser takes a zero for the end of the text, and does not look at what follows.
+  // The parser treats a zero as the end of the text, and ignores what follows.
   if (text.find('\0') != std::string_view::npos) refuse("a zero byte", "text in UTF-8");
   nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (object.is_discarded()) {
@@ -54,8 +54,8 @@ nlohmann::json parse_object(std::string_view text) {
   return object;
 }
 
-// A JSON object with the keys that we know, which must outlive this. It is never copied: a list in
-// a list in a list, as deep as its writer liked, could exhaust the stack.
+// A JSON object with the known keys, which must outlive this. It is never copied: arbitrarily deep
+// nesting could exhaust the stack.
 class Line {
  public:
   explicit Line(const nlohmann::json& object) : object_(object) {}
@@ -67,13 +67,13 @@ class Line {
     if (!value.is_string()) refuse_value(key, value, "a string");
     return value.get<std::string>();
   }
-  // Empty where it is absent; NeMo's tools write null for what they do not know.
+  // Returns an empty text if it is absent; NeMo's tools write null for unknown values.
   std::string optional_text(const char* key) const {
     return has(key) && !object_.at(key).is_null() ? text(key) : std::string();
   }
   std::string file(const char* key) const {
     std::string name = text(key);
-    // The system would take what stands before a zero byte for the whole name.
+    // The system would take the part before a zero byte as the whole name.
     if (name.empty() || name.find('\0') != std::string::npos)
       refuse_value(key, object_.at(key), "the name of a file");
     return name;
@@ -111,7 +111,7 @@ class Line {
 
   [[noreturn]] void refuse_value(const char* key, const nlohmann::json& value,
                                  std::string_view expected) const {
-    // To print one that is deep could exhaust the stack too.
+    // Printing deep nesting could exhaust the stack too.
     const bool is_nested = value.is_structured() && !value.empty();
     refuse(fmt::format("{} is {}", key, is_nested ? value.type_name() : shortened(value.dump())),
            expected);
@@ -144,7 +144,7 @@ void take_source(const Line& line, Utterance& utterance) {
   utterance.feature_dim = line.count("feature_dim", 1, kMostDimension);
 }
 
-// Segments may reach that far beyond the utterance: times are rounded.
+// Maximum distance by which segments may extend beyond the utterance: times are rounded.
 constexpr double kToleranceS = 0.01;
 
 void take_segments(const Line& line, Utterance& utterance) {

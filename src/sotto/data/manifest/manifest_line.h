@@ -1,5 +1,5 @@
-// One line of a manifest. Knows no LibTorch and no file: bytes in, an utterance or what is wrong
-// with them out.
+// Parses one line of a manifest. Independent of LibTorch and of files: takes bytes and returns an
+// utterance or a fault.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace sotto::data {
 
-// A part of an utterance with what is said in it.
+// A part of an utterance with its transcript.
 struct Segment {
-  // From the beginning of the utterance.
+  // Relative to the beginning of the utterance.
   double offset_s = 0.0;
   double duration_s = 0.0;
   std::string text = {};
@@ -22,23 +22,23 @@ struct Segment {
 };
 
 struct Utterance {
-  // Of the manifest, from 1.
+  // Line number in the manifest, from 1.
   int64_t line = 0;
-  // As it is written there; Manifest::path_of() gives the one to open.
+  // The path as written in the manifest; Manifest::path_of() returns the one to open.
   std::string file = {};
-  // Audio: where the segment begins; none: the whole file.
+  // For audio: start of the segment; std::nullopt: the whole file.
   std::optional<double> offset_s = {};
-  // Features: rows of the file. All 0 for audio.
+  // For features: rows of the file. All 0 for audio.
   int64_t frame_offset = 0;
   int64_t num_frames = 0;
   int64_t feature_dim = 0;
   double duration_s = 0.0;
-  // In UTF-8.
+  // The transcript, in UTF-8.
   std::string text = {};
-  // Empty where the manifest says nothing.
+  // Empty if the manifest does not specify it.
   std::string speaker = {};
   std::string lang = {};
-  // In their order, not overlapping; empty where the manifest knows none.
+  // In order, not overlapping; empty if the manifest has none.
   std::vector<Segment> segments = {};
 };
 
@@ -48,10 +48,10 @@ struct LineFault {
   std::string hint = {};
 };
 
-// The number of the line is left at 0. Whatever the bytes are, nothing is thrown.
+// Leaves the line number at 0. Never throws, whatever the bytes are.
 std::variant<Utterance, LineFault> parse_manifest_line(std::string_view line);
 
-// "audio", or "features of dimension 13".
+// Returns "audio", or "features of dimension 13".
 std::string source_kind(int64_t feature_dim);
 
 }  // namespace sotto::data

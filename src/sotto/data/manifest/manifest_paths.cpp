@@ -25,7 +25,7 @@ std::string ManifestPaths::name_of(const fs::path& file) {
   const fs::path absolute = fs::absolute(file).lexically_normal();
   const fs::path below = absolute.lexically_relative(folder_);
   if (!below.empty() && *below.begin() != "..") return below.string();
-  // Behind a link ".." leads elsewhere than the text says.
+  // After a link ".." does not lead to the textual parent.
   if (absolute.parent_path() != last_parent_) {
     last_parent_ = absolute.parent_path();
     last_real_parent_ = with_links_followed(last_parent_);
@@ -39,12 +39,11 @@ std::string ManifestPaths::name_of(const fs::path& file) {
 }
 
 std::string with_file(std::string_view line, std::string_view key, const std::string& file) {
-  // The value, and where it stands. Of a key that is there twice the last one counts, as for the
-  // parser.
+  // The value and its location. For a duplicate key the last one counts, as in the parser.
   std::string_view value;
   size_t value_at = 0;
   int64_t depth = 0;
-  // Whether the string before was the key.
+  // Whether the previous string was the key.
   bool is_value = false;
   for (size_t at = 0; at < line.size(); ++at) {
     const char letter = line[at];

@@ -19,7 +19,7 @@ namespace sotto::data {
 
 namespace {
 
-// A thread takes the lines that begin in so many bytes at a time.
+// A thread processes the lines that begin in this many bytes at a time.
 constexpr int64_t kPieceBytes = int64_t{2} << 20;
 constexpr int64_t kMostLineBytes = int64_t{16} << 20;
 
@@ -33,7 +33,7 @@ class Piece {
   Piece(const InputFile& file, int64_t number) : file_(file) {
     const int64_t begin = number * kPieceBytes;
     const int64_t end = std::min(begin + kPieceBytes, file.size());
-    // From the byte before it: that tells whether a line begins at the very start.
+    // Starts at the preceding byte, which shows whether a line begins at the very start.
     first_ = std::max<int64_t>(begin - 1, 0);
     append(end - first_);
     if (begin > 0) {
@@ -61,7 +61,7 @@ class Piece {
     if (start_ == bytes_.size() || bytes_.back() == '\n') return;
     while (true) {
       append(kMore);
-      if (bytes_.size() == searched) return;  // the file ends here
+      if (bytes_.size() == searched) return;  // end of the file
       const size_t stop = bytes_.find('\n', searched);
       if (stop != std::string::npos) return bytes_.resize(stop + 1);
       searched = bytes_.size();
@@ -78,7 +78,7 @@ class Piece {
   std::string bytes_;
 };
 
-// Calls `visit` with each line, without what ends it, and with its place in the file.
+// Calls `visit` with each line, without its line end, and with its offset in the file.
 template <class Visit>
 void for_each_line(const Piece& piece, Visit visit) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -94,7 +94,7 @@ void for_each_line(const Piece& piece, Visit visit) {
   }
 }
 
-// Code points that occurred; nearly all of them are below 2^16.
+// Set of code points; nearly all of them are below 2^16.
 class CharacterSet {
  public:
   void add(char32_t character) {
@@ -115,12 +115,12 @@ class CharacterSet {
 
  private:
   static constexpr size_t kBits = 64;
-  // A bit for each.
+  // A bit for each code point.
   std::array<uint64_t, (1 << 16) / kBits> common_ = {};
   std::set<char32_t> others_;
 };
 
-// What one piece holds. Line numbers count from its first line.
+// The content of one piece. Line numbers count from its first line.
 struct ScannedPiece {
   ManifestScan scan;
   ManifestColumns columns;
@@ -158,7 +158,7 @@ class PieceScanner {
     columns_.num_characters.push_back(count_characters(utterance.text));
   }
 
-  // Runs of spaces are one, and those at the ends none.
+  // Runs of spaces count as one, leading and trailing spaces are not counted.
   uint32_t count_characters(std::string_view text) {
     uint32_t count = 0;
     bool has_space = false;
@@ -185,7 +185,7 @@ class PieceScanner {
   CharacterSet characters_;
 };
 
-// The kind of the first utterance; 0 where there is none.
+// Returns the kind of the first utterance; 0 if there is none.
 int64_t first_feature_dim(const InputFile& file) {
   std::optional<int64_t> found;
   for (int64_t number = 0; number * kPieceBytes < file.size() && !found; ++number) {
@@ -199,13 +199,13 @@ int64_t first_feature_dim(const InputFile& file) {
   return found.value_or(0);
 }
 
-// Puts pieces behind each other, in their order, however they come.
+// Joins pieces in order, whatever the order in which they arrive.
 class PieceJoiner {
  public:
   PieceJoiner(ManifestScan& all, const std::function<void(ManifestColumns)>& take)
       : all_(all), take_(take) {}
 
-  // From one thread at a time.
+  // Must be called by one thread at a time.
   void add(int64_t number, ScannedPiece piece) {
     waiting_.emplace(number, std::move(piece));
     for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_;

@@ -1,4 +1,4 @@
-// One pass over a manifest on all cores: what its index is made of.
+// One pass over a manifest on all cores, from which its index is built.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace sotto::data {
 
-// What is small, whatever the manifest is.
+// The small results, of bounded size for any manifest.
 struct ManifestScan {
-  // Of bad lines the text is kept for so many: whoever has more has given us another file.
+  // Maximum number of bad lines whose text is kept: with more, the file is probably not a manifest.
   static constexpr size_t kMostBadLines = 1000;
 
   int64_t feature_dim = 0;
@@ -24,9 +24,9 @@ struct ManifestScan {
   std::set<char32_t> characters = {};
 };
 
-// Whatever a line holds, the scan goes on behind it. `take` gets the columns piece by piece, in
-// their order, from one thread at a time; what it throws is passed on. Throws DataError where the
-// system cannot read, and for lines so long that this is no manifest.
+// Scans a manifest; bad lines do not stop it. `take` receives the columns piece by piece, in order,
+// from one thread at a time; its exceptions are passed on. Throws DataError where the file cannot
+// be read, and for lines that are too long for a manifest.
 ManifestScan scan_manifest(const InputFile& file, const IndexOptions& options,
                            const std::function<void(ManifestColumns)>& take);
 

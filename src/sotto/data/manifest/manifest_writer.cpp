@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kBytesAtOnce = size_t{1} << 20;
 
-// To the microsecond, which tells samples apart at any rate; without zeros at the end. What would
-// round to nothing stands with all its digits.
+// Formats to the microsecond, which distinguishes samples at any rate, without trailing zeros.
+// Values that would round to zero are written with all their digits.
 std::string seconds_text(double seconds) {
   if (seconds < 1e-6) return fmt::format("{}", seconds);
   std::string text = fmt::format("{:.6f}", seconds);
@@ -37,7 +37,7 @@ std::string quoted(const std::string& text, const char* key) {
 
 std::filesystem::path with_folders(std::filesystem::path path) {
   check_replaces_manifest(path);
-  std::error_code ignored;  // creating the file says it better
+  std::error_code ignored;  // creating the file reports a better error
   std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
   return path;
 }

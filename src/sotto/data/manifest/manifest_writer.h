@@ -1,5 +1,5 @@
-// Writes manifests: JSON lines in NeMo's keys, always in the same order, durations to the
-// microsecond, text in UTF-8 as it is. The file is there when finish() returns and not before:
+// Writes manifests: JSON lines with NeMo's keys, always in the same order, durations to the
+// microsecond, text in unescaped UTF-8. The file exists only after finish() has returned:
 //
 //   ManifestWriter writer("train.jsonl");
 //   writer.add({.file = "audio/a.flac", .duration_s = 2.25, .text = "seven"});
@@ -16,27 +16,29 @@
 
 namespace sotto::data {
 
-// The line of an utterance, without its end. Throws DataError where a text is not UTF-8.
+// Returns the line of an utterance, without its line end. Throws DataError where a text is not
+// UTF-8.
 std::string manifest_line(const Utterance& utterance);
 
-// Throws DataError where a file is there that is no manifest: one would take its place.
+// Throws DataError where the path is an existing file that is not a manifest, which would be
+// overwritten.
 void check_replaces_manifest(const std::filesystem::path& path);
 
 class ManifestWriter {
  public:
-  // Makes the folders above where they are missing. Throws DataError, also where the file would
-  // take the place of something else than a manifest.
+  // Creates missing parent folders. Throws DataError, also where the file would replace anything
+  // but a manifest.
   explicit ManifestWriter(const std::filesystem::path& path);
 
-  // Throws DataError where there is no room, or a text is not UTF-8.
+  // Adds an utterance. Throws DataError where the disk is full, or a text is not UTF-8.
   void add(const Utterance& utterance);
-  // A line as it stands in another manifest, without its end.
+  // Adds a line of another manifest, without its line end.
   void add_line(std::string_view line);
 
   int64_t num_lines() const { return num_lines_; }
 
-  // Gives the file its name, in place of one that has it. May be called once. Throws DataError;
-  // what was there before is then there still.
+  // Renames the file to its final name and replaces an existing one. May be called once. Throws
+  // DataError, which leaves an existing file in place.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// Cutting a long utterance where its manifest says who said what when. Knows no LibTorch.
+// Cuts a long utterance at the segments of its manifest. Independent of LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace sotto::data {
 
-// Neighbouring segments of an utterance.
+// Consecutive segments of an utterance.
 struct SegmentRun {
   uint32_t first = 0;
   uint32_t count = 0;
 };
 
-// All segments in their order, in the fewest runs of at most max_seconds from the beginning of the
-// first to the end of the last, pauses between them included. A segment that is longer has a run
-// of its own.
+// Returns all segments in order, in the fewest runs of at most max_seconds from the beginning of
+// the first to the end of the last, including the pauses between them. A longer segment is a run by
+// itself.
 std::vector<SegmentRun> join_segments(std::span<const Segment> segments, double max_seconds);
 
-// Of the utterance what lies in the run: its audio or frames from the run's beginning to its end,
-// and its texts with a space between them.
+// Returns the part of the utterance in the run: its audio or frames from the run's beginning to its
+// end, and its texts separated by spaces.
 Utterance cut_utterance(const Utterance& utterance, const SegmentRun& run);
 
 }  // namespace sotto::data

@@ -15,8 +15,7 @@ struct Expansion {
   std::u32string_view to;
 };
 
-// Unicode's SpecialCasing.txt: what becomes several characters in upper case, whatever is around
-// it.
+// Unicode's SpecialCasing.txt: unconditional mappings to several characters in upper case.
 constexpr std::array kUpperExpansions =
     std::to_array<Expansion>({{0x00DF, U"\x0053\x0053"},       {0x0149, U"\x02BC\x004E"},
                               {0x01F0, U"\x004A\x030C"},       {0x0390, U"\x0399\x0308\x0301"},
@@ -88,7 +87,7 @@ bool is_letter_with_case(char32_t code) {
   return simple_upper(code) != code || simple_lower(code) != code;
 }
 
-// A sigma that ends a word: a letter before it, none after it.
+// Returns whether a sigma ends a word: a letter before it, none after it.
 bool is_final(std::u32string_view text, size_t at) {
   return at > 0 && is_letter_with_case(text[at - 1]) &&
          (at + 1 == text.size() || !is_letter_with_case(text[at + 1]));

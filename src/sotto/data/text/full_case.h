@@ -1,6 +1,6 @@
-// Upper and lower case as Python's str.upper() and str.lower() have them, with the characters that
-// become several ("ß" is "SS") and the sigma that ends a word: what transformers' do_lower_case
-// does. Beyond ASCII they need utf8proc (unicode.h).
+// Upper and lower case as in Python's str.upper() and str.lower(), including characters that map to
+// several ("ß" is "SS") and the final sigma: equivalent to transformers' do_lower_case. Beyond
+// ASCII they need utf8proc (unicode.h).
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace sotto::data {
 
-// The upper case of one character: one to three characters.
+// Returns the upper case of one character: one to three characters.
 std::u32string full_upper(char32_t code);
 
-// `text`, which is UTF-8, in lower case.
+// Returns `text`, which must be UTF-8, in lower case.
 std::string full_lower(std::string_view text);
 
 }  // namespace sotto::data

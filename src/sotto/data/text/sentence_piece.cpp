@@ -15,14 +15,14 @@ namespace {
 
 namespace library = sentencepiece;
 
-// Sums of a unigram model are taken thread by thread: another number would give other bits.
+// A unigram model is summed per thread: another number of threads would give other bits.
 constexpr const char* kTrainingThreads = "8";
-// Longer texts would be left out by the library. They are handed over in parts.
+// The library would omit longer texts. They are passed in parts.
 constexpr size_t kMaxTextBytes = 65'536;
-// Only what ends the process anyway: its warnings are about what we set.
+// Only fatal messages: its warnings are about settings that we choose.
 constexpr const char* kQuiet = "3";
 
-// The texts, the long ones in parts that end at a space where there is one.
+// The texts, long ones in parts that end at a space if there is one.
 class Sentences final : public library::SentenceIterator {
  public:
   explicit Sentences(const std::vector<std::string>& texts) : texts_(texts) { take(); }
@@ -59,7 +59,7 @@ class Sentences final : public library::SentenceIterator {
   std::string current_;
 };
 
-// Behind the place in its source that it names: "... [(a) <= (b)] Vocabulary size too high (9)."
+// Returns the reason after the source location: "... [(a) <= (b)] Vocabulary size too high (9)."
 std::string reason_of(const library::util::Status& status) {
   std::string text = status.error_message();
   const size_t place = text.find("] ");
@@ -117,7 +117,7 @@ std::vector<int32_t> SentencePieceModel::encode(std::string_view text,
   SOTTO_ASSERT(status.ok(), "SentencePiece: {}", reason_of(status));
   const int unknown_id = this->unknown();
   if (std::ranges::find(ids, unknown_id) == ids.end()) return ids;
-  // Only now the costly form, which knows where each piece stands.
+  // The slower form, which has the position of each piece, is used only if it is needed.
   const library::ImmutableSentencePieceText pieces = processor.EncodeAsImmutableProto(text);
   for (size_t i = 0; i < pieces.pieces_size(); ++i) {
     const auto piece = pieces.pieces(static_cast<int>(i));
@@ -131,7 +131,7 @@ std::vector<int32_t> SentencePieceModel::encode(std::string_view text,
 std::string SentencePieceModel::piece(int32_t piece) const {
   const library::SentencePieceProcessor& processor = processor_->library;
   if (processor.IsControl(piece) || processor.IsUnknown(piece)) return {};
-  constexpr std::string_view kSpace = "\xE2\x96\x81";  // the mark that stands for it
+  constexpr std::string_view kSpace = "\xE2\x96\x81";  // the mark that stands for a space
   const std::string marked = processor.IdToPiece(piece);
   std::string text;
   for (size_t at = 0; at < marked.size();) {
@@ -161,7 +161,7 @@ std::string train_sentence_piece(const std::vector<std::string>& texts,
       {"unk_id", "1"},
       {"eos_id", "2"},
       {"bos_id", "-1"},
-      // Texts come with our rules applied; nothing is to be done to them a second time.
+      // Our rules have already been applied to the texts; they must not be normalised again.
       {"normalization_rule_name", "identity"},
       {"max_sentence_length", fmt::format("{}", kMaxTextBytes)},
       {"num_threads", kTrainingThreads},

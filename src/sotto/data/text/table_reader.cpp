@@ -11,7 +11,7 @@ namespace sotto::data {
 namespace {
 
 constexpr const char* kTable = "a table whose first row names the columns";
-// A quote that does not close within this many bytes was none.
+// A quote that is not closed within this many bytes is not an opening quote.
 constexpr size_t kMaxFieldBytes = size_t{64} << 10;
 
 char find_delimiter(std::string_view header) {
@@ -22,14 +22,14 @@ char find_delimiter(std::string_view header) {
   return best;
 }
 
-// Without the quotes around all of it, where those inside are written twice.
+// Removes the quotes around the whole field, if quotes inside are doubled.
 std::string unquoted(std::string_view field) {
   if (field.size() < 2 || field.front() != '"' || field.back() != '"') return std::string(field);
   std::string text;
   const std::string_view inside = field.substr(1, field.size() - 2);
   for (size_t at = 0; at < inside.size(); ++at) {
     if (inside[at] == '"') {
-      // A quote alone: they are part of what was said.
+      // A single quote: the quotes are part of the text.
       if (at + 1 == inside.size() || inside[at + 1] != '"') return std::string(field);
       ++at;
     }
@@ -88,10 +88,10 @@ TableRow TableReader::split(std::string_view line) {
   return row;
 }
 
-// Takes a field in quotes off the front of a line. Where it goes on behind the line's end, `line`
-// becomes the rest of the line it ends on.
+// Removes a quoted field from the front of a line. If it continues past the end of the line, `line`
+// becomes the rest of the line on which it ends.
 std::string TableReader::take_quoted(std::string_view& line, TableRow& row) {
-  // The line and what follows it are one text; only the end of the line was left out.
+  // The line and the following text are contiguous, separated by the line end.
   const std::string_view rest = lines_.rest();
   const char* begin = line.data();
   const std::string_view text(begin, static_cast<size_t>(rest.data() + rest.size() - begin));

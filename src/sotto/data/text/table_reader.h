@@ -1,7 +1,7 @@
-// Tables as text: CSV, TSV and their relatives. The first row names the columns. In a CSV a field
-// in quotes may hold commas and line ends, and a quote is written twice; in a TSV a field ends at
-// the tab, whatever quotes it holds, and quotes around all of it are taken off. A row that is not
-// so is returned with its fault, and the reading goes on behind it.
+// Tables as text: CSV, TSV and similar formats. The first row names the columns. In a CSV a quoted
+// field may hold commas and line ends, and quotes are doubled; in a TSV a field ends at the tab,
+// whatever quotes it holds, and quotes around the whole field are removed. An invalid row is
+// returned with its fault, and reading continues after it.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 namespace sotto::data {
 
 struct TableRow {
-  // Where it begins, from 1.
+  // First line of the row, from 1.
   int64_t line = 0;
   std::vector<std::string> cells;
-  // What is wrong with it; empty where nothing is.
+  // Description of the fault; empty if there is none.
   std::string fault;
 };
 
 class TableReader {
  public:
-  // Reads the row of names; its delimiter is that of the table: the one of tab, comma, semicolon
-  // and bar that stands in it most often. Throws DataError where there is none or it is broken.
+  // Reads the header row; the delimiter of the table is the most frequent one in it of tab, comma,
+  // semicolon and bar. Throws DataError where there is no header or it is broken.
   explicit TableReader(const std::filesystem::path& path);
 
   const std::vector<std::string>& columns() const { return columns_; }
   char delimiter() const { return delimiter_; }
 
-  // The next row that is not blank; none at the end.
+  // Returns the next row that is not blank; std::nullopt at the end.
   std::optional<TableRow> next();
 
  private:

@@ -28,7 +28,7 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
 }
 
-// A file being written in large pieces.
+// A file that is written in large pieces.
 class PartFile {
  public:
   PartFile(TextSplit::Part part, const fs::path& path)
@@ -76,7 +76,7 @@ void check_inputs(const std::vector<fs::path>& inputs, const fs::path& out) {
                    .hint = "Name another with --out."});
 }
 
-// The part of a document, by numbers that its text and the seed give.
+// Returns the part of a document, derived from its text and the seed.
 size_t part_of(const std::string& text, const TextSplitOptions& options) {
   const RandomStream stream(
       {.seed = static_cast<uint64_t>(options.seed), .purpose = Purpose::kShuffle},

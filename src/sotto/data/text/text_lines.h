@@ -1,5 +1,5 @@
-// The lines of a text file of any size, one after the other, without their ends: \n or \r\n, and
-// without a byte order mark. Nothing is copied.
+// The lines of a text file of any size, one after another, without their line ends (\n or \r\n),
+// and without a byte order mark. Nothing is copied.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace sotto::data {
 
 class TextLines {
  public:
-  // `expected` says in errors what should be there. Throws DataError where the file cannot be read.
+  // `expected` describes the file in errors. Throws DataError where the file cannot be read.
   TextLines(const std::filesystem::path& path, const std::string& expected);
 
-  // The next line; none at the end. It lasts as long as this.
+  // Returns the next line; std::nullopt at the end. It is valid while this object lives.
   std::optional<std::string_view> next();
-  // Of the line that came last, from 1.
+  // Number of the last returned line, from 1.
   int64_t number() const { return number_; }
-  // What is left behind the line that came last.
+  // The text after the last returned line.
   std::string_view rest() const { return text_; }
-  // Goes on behind `bytes` of rest(), which hold `lines` ends of lines.
+  // Skips `bytes` of rest(), which contain `lines` line ends.
   void skip(size_t bytes, int64_t lines);
 
  private:
@@ -33,14 +33,14 @@ class TextLines {
   int64_t number_ = 0;
 };
 
-// The first word of a line and what follows it, both trimmed.
+// The first word of a line and the text after it, both trimmed.
 struct FirstWord {
   std::string_view word;
   std::string_view rest;
 };
 FirstWord split_first_word(std::string_view line);
 
-// Seconds or another number that is finite; none where the text is anything else.
+// Parses seconds or another finite number; std::nullopt for any other text.
 std::optional<double> parse_number(std::string_view text);
 
 }  // namespace sotto::data

@@ -40,12 +40,12 @@ char32_t in_case(char32_t code, LetterCase letter_case) {
 }
 
 std::string normalise(std::string text, UnicodeForm form) {
-  // ASCII is its own form.
+  // ASCII text is already normalised.
   if (form == UnicodeForm::kNone || is_ascii(text)) return text;
   return Unicode::normalise(text, form);
 }
 
-// Case, punctuation and whitespace, character by character.
+// Applies case, punctuation and whitespace rules, character by character.
 std::string rewrite(const std::string& text, const TextRules& rules) {
   std::string made;
   made.reserve(text.size());
@@ -104,12 +104,12 @@ std::string TextRules::apply(std::string_view text) const {
   }
   std::string made = rewrite(normalise(std::string(text), unicode), *this);
   if (letter_case == LetterCase::kKeep && punctuation == Punctuation::kKeep) return made;
-  // Another case may be composed, and a mark between two characters may have kept them apart.
+  // Characters of another case may compose, and a removed mark may have separated two characters.
   return normalise(made, unicode);
 }
 
 bool TextRules::keeps_each(std::span<const char32_t> characters) const {
-  // From here on there are marks that join the character before them.
+  // First code point of the combining marks, which join the preceding character.
   constexpr char32_t kFirstMark = 0x300;
   return std::ranges::all_of(characters, [&](char32_t character) {
     std::string text;

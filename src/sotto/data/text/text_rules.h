@@ -1,5 +1,5 @@
-// How texts are brought to one form before they are encoded: transcripts, the texts that a
-// vocabulary is made of, and the references of an evaluation, so that like is compared with like.
+// Normalisation of texts before they are encoded: transcripts, the texts from which a vocabulary is
+// built, and the references of an evaluation, so that all are comparable.
 #pragma once
 
 #include <array>
@@ -25,26 +25,26 @@ inline constexpr std::array kPunctuations = {Named{"keep", Punctuation::kKeep},
                                              Named{"remove", Punctuation::kRemove}};
 
 struct TextRules {
-  // Which of the ways to write one character is taken.
+  // Unicode normalisation form.
   UnicodeForm unicode = UnicodeForm::kNfc;
   LetterCase letter_case = LetterCase::kKeep;
-  // Punctuation and symbols. What is removed leaves a space, so that words stay apart; an
+  // Treatment of punctuation and symbols. Removed ones leave a space, so that words stay apart; an
   // apostrophe leaves none.
   Punctuation punctuation = Punctuation::kKeep;
-  // Characters that stay whatever `punctuation` says, one behind the other: "'-".
+  // Characters that are kept regardless of `punctuation`, concatenated: "'-".
   std::string keep_characters = {};
 
   void visit(OptionVisitor& visitor);
-  // Throws ConfigError; also for a form that this build cannot make.
+  // Throws ConfigError; also for a form that this build does not support.
   void validate() const;
 
-  // The text by these rules. Whitespace of any kind becomes one space between words, and none at
-  // the ends. Applied twice it changes nothing more. Throws DataError where the text is not UTF-8,
-  // ConfigError where it has characters that only a missing library knows.
+  // Applies these rules to a text. Whitespace of any kind becomes one space between words, and is
+  // removed at the ends. Idempotent. Throws DataError where the text is not UTF-8, ConfigError
+  // where it has characters that require a missing library.
   std::string apply(std::string_view text) const;
 
-  // Whether texts of these characters alone stay as they are, but for runs of spaces. May say no
-  // where they would.
+  // Returns whether texts of only these characters stay unchanged, except for runs of spaces. May
+  // return false although they would.
   bool keeps_each(std::span<const char32_t> characters) const;
 
   friend bool operator==(const TextRules&, const TextRules&) = default;

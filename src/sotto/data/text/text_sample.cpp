@@ -39,8 +39,8 @@ TextSample sample_texts(const std::vector<fs::path>& inputs, const TextRules& ru
       sample.texts.push_back(std::move(text));
       return;
     }
-    // Of n + 1 texts each is kept with the same chance: the n-th takes the place of another, or
-    // none (algorithm R, Vitter 1985).
+    // Reservoir sampling: of n + 1 texts each is kept with the same probability; the n-th replaces
+    // another one, or none (algorithm R, Vitter 1985).
     const uint64_t draw = uint64_t{stream.bits(2 * number)} << 32U | stream.bits(2 * number + 1);
     const uint64_t place = draw % (number + 1);
     if (place < sample.texts.size()) sample.texts[place] = std::move(text);

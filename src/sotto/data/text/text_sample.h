@@ -1,4 +1,4 @@
-// The texts that a tokenizer is trained on.
+// The texts on which a tokenizer is trained.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 namespace sotto::data {
 
 struct TextSampleOptions {
-  // Texts that are kept in memory at most: a random choice of more.
+  // Maximum number of texts kept in memory: a random sample if there are more.
   int64_t max_texts = 1'000'000;
   int64_t seed = 1;
 };
 
 struct TextSample {
-  // By the rules, none empty.
+  // Texts after the rules, none empty.
   std::vector<std::string> texts;
-  // Of all that were read.
+  // Number of all texts that were read.
   int64_t num_texts = 0;
   int64_t num_bytes = 0;
 };
 
-// Calls `take` with every text of the files by the rules: lines of plain text, or the texts of JSON
-// lines, such as a manifest's. `progress` hears the bytes read. Throws DataError where a file
-// cannot be read.
+// Calls `take` with every text of the files after the rules: lines of plain text, or the texts of
+// JSON lines, such as a manifest's. `progress` receives the bytes read. Throws DataError where a
+// file cannot be read.
 void visit_texts(const std::vector<std::filesystem::path>& inputs, const TextRules& rules,
                  const std::function<void(std::string)>& take,
                  const std::function<void(int64_t)>& progress = {});
 
-// The same texts for the same files, rules and options. Throws also where there is no text.
+// Returns the same texts for the same files, rules and options. Also throws where there is no text.
 TextSample sample_texts(const std::vector<std::filesystem::path>& inputs, const TextRules& rules,
                         const TextSampleOptions& options,
                         const std::function<void(int64_t)>& progress = {});

@@ -23,18 +23,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Stands behind the tokens, because only then all of it is known. In the machine's own order: a
-// cache is not carried to another.
+// Follows the tokens, because its content is known only then. In native byte order: a cache is not
+// moved to another machine.
 struct Foot {
   uint64_t magic = 0;
   uint32_t format_version = 0;
   uint32_t token_bytes = 0;
-  // What the tokens were made of.
+  // Identifies the input of the tokens.
   uint64_t text_bytes = 0;
   int64_t text_time = 0;
   uint64_t tokenizer = 0;
   uint64_t documents_are = 0;
-  // What they are.
+  // Describes the tokens.
   uint64_t num_tokens = 0;
   uint64_t num_documents = 0;
   uint64_t num_unknown = 0;
@@ -56,7 +56,7 @@ Foot foot_for(const TextSource& source, const Tokenizer& tokenizer) {
                      .found = error.message(),
                      .expected = "a text file"});
   }
-  // The highest bit of a token says that a document ends.
+  // The highest bit of a token marks the end of a document.
   const bool is_small = tokenizer.size() <= int64_t{1} << 15;
   return {.magic = kMagic,
           .format_version = kFormatVersion,
@@ -85,7 +85,7 @@ bool is_of_same(const Foot& kept, const Foot& wanted) {
          kept.documents_are == wanted.documents_are;
 }
 
-// Encodes documents on all cores, in their order.
+// Encodes documents on all cores, in order.
 std::vector<Tokenizer::Encoded> encode_all(const std::vector<std::string>& texts,
                                            const Tokenizer& tokenizer) {
   std::vector<Tokenizer::Encoded> encoded(texts.size());
@@ -96,7 +96,7 @@ std::vector<Tokenizer::Encoded> encode_all(const std::vector<std::string>& texts
   return encoded;
 }
 
-// Writes tokens and counts what the foot says of them.
+// Writes tokens and collects the values of the foot.
 class TokenWriter {
  public:
   TokenWriter(const fs::path& path, const Foot& foot)
@@ -107,7 +107,7 @@ class TokenWriter {
     buffer_.clear();
     for (const int32_t label : document.labels) put(static_cast<uint32_t>(label));
     if (end) put(static_cast<uint32_t>(*end));
-    // Little end first: the mark is in the last byte.
+    // Little-endian: the mark is in the last byte.
     buffer_.back() = static_cast<char>(static_cast<unsigned char>(buffer_.back()) | 0x80U);
     hash_ = hash_combine(hash_, hash_bytes(buffer_));
     file_.write(std::as_bytes(std::span(buffer_)));
@@ -170,7 +170,8 @@ void write_tokens(const TextSource& source, const Tokenizer& tokenizer, TokenWri
                    .expected = "documents to learn from"});
 }
 
-// Aside, then renamed: two processes that do so at once end with the one or the other, whole.
+// Written to a temporary file, then renamed: if two processes do so concurrently, the result is one
+// of the two, complete.
 void make_tokens(const TextSource& source, const Tokenizer& tokenizer, const Foot& foot,
                  const std::function<void(int64_t)>& progress) {
   const fs::path path = TokenFile::path_for(source);
@@ -235,7 +236,7 @@ std::vector<TokenFile::Token> TokenFile::read(int64_t first, int64_t count) cons
   std::vector<Token> tokens;
   tokens.reserve(static_cast<size_t>(count));
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(token_bytes_)) {
-    // Little end first, as this machine has it.
+    // Little-endian, like this machine.
     uint32_t word = 0;
     std::memcpy(&word, bytes.data() + at, static_cast<size_t>(token_bytes_));
     tokens.push_back({.entry = static_cast<int32_t>(word & ~mark), .is_last = (word & mark) != 0});

@@ -23,7 +23,7 @@ TokenTrie::Match TokenTrie::longest(const std::vector<Partial>& partial, size_t 
                                     std::u32string_view text, size_t current) const {
   const size_t own_start = partial[found].start;
   Match match{.start = own_start, .end = current};
-  // What begins first wins, also where it ends only later.
+  // The earliest start wins, even if that match ends later.
   for (size_t i = 0; i <= found && match.start == own_start; ++i) {
     size_t at = i < found ? current + 1 : current;
     size_t node = partial[i].node;
@@ -47,8 +47,8 @@ std::vector<std::u32string> TokenTrie::split(std::u32string_view text) const {
     std::vector<Partial> grown;
     bool is_matched = false;
     for (size_t i = 0; i < partial.size() && !is_matched; ++i) {
-      // One that does not go on here stays in the list until the character is done, as it does
-      // there.
+      // A match that does not continue here stays in the list until the character is done, as in
+      // transformers.
       if (nodes_[partial[i].node].is_end) {
         matches.push_back(longest(partial, i, text, current));
         skipped_until = matches.back().end;

@@ -1,6 +1,6 @@
-// Tokens of several characters found in a text: the longest of those that begin first. It cuts a
-// text at the same places as the Trie of transformers (tokenization_python.py), whose tokenizers
-// label by it.
+// Finds tokens of several characters in a text: the longest of those that begin first. It cuts a
+// text at the same positions as the Trie of transformers (tokenization_python.py), which its
+// tokenizers use.
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace sotto::data {
 
 class TokenTrie {
  public:
-  // The token must not be empty.
+  // Adds a token, which must not be empty.
   void add(std::u32string_view token);
 
-  // The text in pieces: tokens, and what lies between them. Pieces are never empty.
+  // Splits the text into pieces: tokens, and the text between them. Pieces are never empty.
   std::vector<std::u32string> split(std::u32string_view text) const;
 
  private:
@@ -33,10 +33,10 @@ class TokenTrie {
     size_t end;
   };
 
-  // The node after `code`; 0, which is the root, where there is none.
+  // Returns the node after `code`; 0, which is the root, if there is none.
   size_t step(size_t node, char32_t code) const;
-  // The longest match of the partial ones up to the one at `found`, which is whole; those before it
-  // have already seen the character at `current`.
+  // Returns the longest match of the partial ones up to the one at `found`, which is complete;
+  // those before it have already seen the character at `current`.
   Match longest(const std::vector<Partial>& partial, size_t found, std::u32string_view text,
                 size_t current) const;
 

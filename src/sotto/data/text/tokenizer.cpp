@@ -103,7 +103,8 @@ uint64_t Tokenizer::fingerprint() const {
   uint64_t hash = 0;
   const auto add = [&](std::string_view text) { hash = hash_combine(hash, hash_bytes(text)); };
   if (const auto* vocabulary = std::get_if<Vocabulary>(&form_)) {
-    // Numbers without an entry beyond the last one are a larger head, not another vocabulary.
+    // Numbers without an entry after the last one belong to a larger head, not to another
+    // vocabulary.
     const std::vector<std::string>& entries = vocabulary->entries();
     const auto last = std::find_if(entries.rbegin(), entries.rend(),
                                    [](const std::string& entry) { return !entry.empty(); });

@@ -1,12 +1,12 @@
-// From text to the entries of a network's output and back: a vocabulary of characters or a model of
-// SentencePiece, behind the rules that bring texts to one form.
+// Converts text to the entries of a network's output and back: a vocabulary of characters or a
+// SentencePiece model, combined with the rules that normalise texts.
 //
 //   const Tokenizer tokenizer = Tokenizer::read("runs/digits/best", rules);
 //   const Tokenizer::Encoded encoded = tokenizer.encode("Enter seven!");
 //   tokenizer.decode(encoded.labels);
 //
-// In a folder it is a vocab.json (characters, as wav2vec2 has it, with the files of transformers
-// beside it) or a tokenizer.model.
+// In a folder it is a vocab.json (characters, in wav2vec2's format, together with the files of
+// transformers) or a tokenizer.model.
 #pragma once
 
 #include <cstdint>
@@ -30,73 +30,75 @@ namespace sotto::data {
 class Tokenizer {
  public:
   struct Encoded {
-    // By the rules; what labels and unknown are about.
+    // The text after the rules, to which labels and unknown refer.
     std::string text;
     std::vector<int32_t> labels;
-    // Characters that the tokenizer lacks, each once, in their order. Labels have its entry for the
-    // unknown in their place where there is one, else nothing.
+    // Characters that the tokenizer lacks, each once, in order. Labels have the unknown entry in
+    // their place if there is one, otherwise nothing.
     std::vector<std::string> unknown;
   };
 
-  // Characters.
+  // Creates a tokenizer of characters.
   Tokenizer(Vocabulary vocabulary, TextRules rules);
   Tokenizer(SentencePieceModel model, TextRules rules);
 
-  // Of the characters of all transcripts, as the rules make them. Throws as TextRules::apply()
-  // does.
+  // Builds a tokenizer from the characters of all transcripts after the rules. Throws as
+  // TextRules::apply() does.
   static Tokenizer of_characters(const Manifest& manifest, const TextRules& rules);
 
-  // A vocab.json, a .model, or a folder with vocab.json or tokenizer.model. Throws DataError where
-  // there is none or it is broken.
+  // Reads a vocab.json, a .model, or a folder with vocab.json or tokenizer.model. Throws DataError
+  // where there is none or it is broken.
   static Tokenizer read(const std::filesystem::path& path, const TextRules& rules);
 
-  // The file of a folder that read() takes; none where there is none.
+  // Returns the file of a folder that read() uses; std::nullopt if there is none.
   static std::optional<std::filesystem::path> find(const std::filesystem::path& folder);
 
-  // Puts vocab.json (with tokenizer_config.json, where it was read with settings) or
-  // tokenizer.model there. The rules are part of the run's configuration and are not written.
-  // Throws DataError where it cannot.
+  // Writes vocab.json (with tokenizer_config.json, if it was read with settings) or tokenizer.model
+  // to the folder. The rules are part of the run's configuration and are not written. Throws
+  // DataError where it cannot be written.
   void write(const std::filesystem::path& folder) const;
 
-  // Adds entries without text where a vocabulary of characters has fewer than these: a network's
-  // head may be larger.
+  // Adds entries without text up to this size to a vocabulary of characters: a network's head may
+  // be larger.
   void widen(int64_t size);
 
   const TextRules& rules() const { return rules_; }
   void set_rules(const TextRules& rules) { rules_ = rules; }
-  // Entries of the network's output, the blank among them.
+  // Number of entries of the network's output, including the blank.
   int64_t size() const;
-  // Of CTC. A model of SentencePiece has its <pad>, or else one more entry behind the last piece.
+  // The blank of CTC. For a SentencePiece model its <pad>, or an additional entry after the last
+  // piece.
   int32_t blank() const;
-  // What stands for characters that it lacks, where it has such an entry.
+  // The entry for unknown characters, if there is one.
   std::optional<int32_t> unknown() const;
-  // </s>, where it has one: it stands behind a document.
+  // </s>, if there is one: it follows a document.
   std::optional<int32_t> end() const;
-  // Another tokenizer, or other rules, have another one.
+  // A different tokenizer, or different rules, have a different fingerprint.
   uint64_t fingerprint() const;
 
-  // May be called from several threads. Throws as TextRules::apply() does.
+  // Encodes a text. Thread-safe. Throws as TextRules::apply() does.
   Encoded encode(std::string_view text) const;
 
-  // Whether each of these characters is one label in every text, so that texts of them alone have
-  // nothing unknown and as many labels as characters (runs of spaces counted as one, and none at
-  // the ends). May say no where it is so.
+  // Returns whether each of these characters is one label in every text, so that texts of only
+  // these have nothing unknown and as many labels as characters (runs of spaces counted as one,
+  // none at the ends). May return false although it is so.
   bool has_each(std::span<const char32_t> characters) const;
 
-  // What a label adds to a text, a space before it where it begins a word; nothing for those
-  // without text.
+  // Returns the text of a label, with a leading space if it begins a word; empty for labels without
+  // text.
   std::string piece(int32_t label) const;
 
-  // What encode() made of a text, as decode() would write it were all of it known: a reference to
-  // compare hypotheses with. Another text only where a vocabulary's settings change what it writes,
-  // as do_lower_case does.
+  // Returns the result of encode() as decode() would write it if all of it were known: a reference
+  // to compare hypotheses with. Differs from the text only if a vocabulary's settings change its
+  // output, as do_lower_case does.
   std::string decoded_form(std::string_view text) const;
 
-  // The text of labels, which must be below size(); the blank and others without text leave none.
+  // Returns the text of labels, which must be below size(); the blank and other labels without text
+  // are skipped.
   std::string decode(std::span<const int32_t> labels) const;
 
  private:
-  // Shared, because the library's model cannot be copied, and it never changes.
+  // Shared, because the library's model cannot be copied, and is immutable.
   std::variant<Vocabulary, std::shared_ptr<const SentencePieceModel>> form_;
   TextRules rules_;
 };

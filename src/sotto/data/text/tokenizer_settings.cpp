@@ -26,10 +26,10 @@ constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kModelConfig = "config.json";
 constexpr const char* kDecoder = "added_tokens_decoder";
 
-// An older name of the same tokenizer, and the one in use.
+// The current name of the tokenizer, and an older one.
 constexpr std::array kClasses = {std::string_view("Wav2Vec2CTCTokenizer"),
                                  std::string_view("Wav2Vec2Tokenizer")};
-// Special tokens with a place of their own in TokenizerSettings.
+// Special tokens with their own field in TokenizerSettings.
 constexpr std::array kOwnNames = {std::string_view("pad_token"), std::string_view("unk_token"),
                                   std::string_view("bos_token"), std::string_view("eos_token"),
                                   std::string_view("word_delimiter_token")};
@@ -69,7 +69,7 @@ void take_extra(const JsonSettings& file, const char* key, TokenizerSettings& se
   }
 }
 
-// pad_token and the others, as tokenizer_config.json and special_tokens_map.json have them.
+// Reads pad_token and the others from tokenizer_config.json or special_tokens_map.json.
 void take_special_tokens(const JsonSettings& file, TokenizerSettings& settings) {
   const auto take = [&](const char* key, std::optional<std::string>& token) {
     if (!file.names(key)) return false;
@@ -114,7 +114,7 @@ int64_t number_of(const JsonSettings& file, const std::string& text) {
   return number;
 }
 
-// Where tokenizer_config.json has them, transformers reads them nowhere else.
+// If tokenizer_config.json has them, transformers does not read them from other files.
 void take_decoder(const JsonSettings& file, TokenizerSettings& settings) {
   const nlohmann::json& decoder = file.values().at(kDecoder);
   if (!decoder.is_object()) file.refuse(file.shown(kDecoder), "an object of tokens");
@@ -185,7 +185,7 @@ void take_head(const JsonSettings& config, TokenizerSettings& settings) {
 std::optional<JsonSettings> model_config_of(const fs::path& folder) {
   if (!fs::exists(folder / kModelConfig)) return std::nullopt;
   JsonSettings config = open_settings(folder / kModelConfig);
-  // A run's configuration may have that name too.
+  // A run's configuration may have the same name.
   if (!config.has("model_type")) return std::nullopt;
   return config;
 }
@@ -220,7 +220,7 @@ std::optional<TokenizerSettings> read_tokenizer_settings(const fs::path& folder)
   const std::optional<JsonSettings> config = model_config_of(folder);
   const bool has_files =
       has(kTokenizerConfig) || has(kSpecialTokens) || has(kAddedTokens) || has(kTokenizerJson);
-  // A checkpoint of ours has a config.json too, but its tokenizer is elsewhere.
+  // Our checkpoints have a config.json too, but store their tokenizer elsewhere.
   if (!has_files && (!config || has(kStateFile))) return std::nullopt;
   TokenizerSettings settings;
   bool has_decoder = false;

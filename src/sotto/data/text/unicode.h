@@ -1,5 +1,6 @@
-// What Unicode says of characters beyond ASCII, by utf8proc. A build without it has
-// unicode_none.cpp, where all but is_available() throw a ConfigError that names the package.
+// Unicode properties of characters beyond ASCII, using utf8proc. A build without it has
+// unicode_none.cpp, where everything except is_available() throws a ConfigError that names the
+// package.
 #pragma once
 
 #include <string>
@@ -12,14 +13,14 @@ enum class UnicodeForm { kNone, kNfc, kNfkc };
 struct Unicode {
   static bool is_available();
 
-  // `text`, which is UTF-8, in that form.
+  // Returns `text`, which must be UTF-8, in that form.
   static std::string normalise(std::string_view text, UnicodeForm form);
 
-  // One character for one: what Unicode maps to several stays as it is.
+  // Maps one character to one: characters that Unicode maps to several stay unchanged.
   static char32_t lower(char32_t code);
   static char32_t upper(char32_t code);
 
-  // Of the categories P (punctuation) and S (symbols).
+  // Returns whether it is in the categories P (punctuation) or S (symbols).
   static bool is_punctuation(char32_t code);
 };
 

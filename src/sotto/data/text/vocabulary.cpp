@@ -30,7 +30,7 @@ void check_utf8(std::string_view text) {
                    .expected = "text in UTF-8"});
 }
 
-// The characters of a text, one after the other.
+// Returns the characters of a text in order.
 std::vector<std::string_view> characters_of(std::string_view text) {
   check_utf8(text);
   std::vector<std::string_view> characters;
@@ -67,7 +67,7 @@ std::optional<int32_t> find_one(const std::vector<std::string>& entries,
 // Far more than any vocabulary of characters has.
 constexpr int64_t kMaxNumber = 1 << 20;
 
-// The entries by their numbers, of which some may be missing.
+// Returns the entries by number, of which some may be missing.
 std::vector<std::string> take_entries(const nlohmann::json& json,
                                       const std::filesystem::path& path) {
   std::vector<std::string> entries;
@@ -89,7 +89,7 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
   return entries;
 }
 
-// The vocabulary of one language where the file has one for each, as those of MMS do.
+// Returns the vocabulary of one language if the file has one for each, as those of MMS do.
 nlohmann::json choose_language(const nlohmann::json& json, const std::string& language,
                                const std::filesystem::path& path) {
   const bool is_nested = json.begin()->is_object();
@@ -126,7 +126,7 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, int32_t blank)
       add_token(entry,
                 {.number = static_cast<int64_t>(i), .strips_left = true, .strips_right = true});
     } else if (!entry.empty()) {
-      // A `|` in a text is no delimiter: it could not be told from a space.
+      // A `|` in a text is not a delimiter: it could not be distinguished from a space.
       labels_.emplace(entry == kDelimiter ? " " : entry, static_cast<int32_t>(i));
     }
   }
@@ -147,10 +147,10 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, TokenizerSettings setti
   if (settings_->unknown) unknown_ = find(*settings_->unknown);
   if (!unknown_) unknown_ = find_one(entries_, kUnknowns);
   place_added(path);
-  // A space in a text is the delimiter; where the vocabulary has none, an entry that is a space.
+  // A space in a text is the delimiter; if the vocabulary has none, an entry that is a space.
   if (const std::optional<int32_t> number = find(delimiter)) labels_.insert_or_assign(" ", *number);
   choose_blank(path);
-  // Files name the blank as the unknown where there is no other entry for it. It cannot be a label.
+  // Files name the blank as the unknown entry if there is no other. It cannot be a label.
   if (unknown_ == blank_) unknown_.reset();
   std::vector<std::string> special = settings_->special_tokens();
   std::erase(special, delimiter);
@@ -163,7 +163,7 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, TokenizerSettings setti
 
 void Vocabulary::place_added(const std::filesystem::path& path) {
   const size_t num_listed = entries_.size();
-  // A smaller head is that of another vocabulary; a larger one is kept.
+  // A smaller head belongs to another vocabulary; a larger one is kept.
   const bool has_head =
       settings_->head_size >= static_cast<int64_t>(num_listed) && settings_->head_size < kMaxNumber;
   if (has_head) {
@@ -343,7 +343,7 @@ Vocabulary Vocabulary::read(const std::filesystem::path& path) {
   if (!parsed.is_object() || parsed.empty())
     refuse(path, fmt::format("{}{}", parsed.empty() ? "an empty " : "", parsed.type_name()),
            fmt::format("{}, such as {}", kExpected, R"({"<pad>": 0, "|": 1, "a": 2})"));
-  // Each name once, and no deep nesting.
+  // Rejects duplicate names and deep nesting.
   const nlohmann::json json =
       parse_json_object(text, {.path = path, .part = "it", .expected = kExpected});
   const bool has_folder = path.filename() == kFileName;

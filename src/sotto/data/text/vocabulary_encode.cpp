@@ -1,4 +1,4 @@
-// A vocabulary at work: from texts to labels and back.
+// Encoding and decoding with a vocabulary.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -20,7 +20,7 @@ void strip_right(std::u32string& text) {
   text.erase(text.find_last_not_of(U' ') + 1);
 }
 
-// As transformers' clean_up_tokenization().
+// Equivalent to transformers' clean_up_tokenization().
 void clean_up(std::string& text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kReplacements = {
       {{" .", "."},
@@ -153,7 +153,7 @@ std::string Vocabulary::decoded_form(std::string_view text) const {
     if (code == U' ') {
       spelled += settings_->space;
     } else {
-      // By way of the upper case that labels have: a sharp s is two letters then.
+      // Goes through the upper case that labels have: a sharp s then becomes two letters.
       spelled += to_utf8(settings_->lower_case ? full_upper(code) : std::u32string(1, code));
     }
   });

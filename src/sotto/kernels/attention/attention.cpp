@@ -33,9 +33,9 @@ using detail::AttentionShape;
 using detail::LibraryAttention;
 using detail::operands_of;
 
-// --- what calls are given
+// --- checks of arguments
 
-// A tensor of the bias: a value for each score, of the type and device of qkv.
+// Checks a tensor of the bias: one value per score, with the type and device of qkv.
 void check_scores(const at::Tensor& values, const at::Tensor& qkv, const AttentionShape& shape,
                   std::string_view name) {
   SOTTO_ASSERT(values.dim() == 1 && values.numel() == shape.num_scores() &&
@@ -46,7 +46,8 @@ void check_scores(const at::Tensor& values, const at::Tensor& qkv, const Attenti
                shape.num_scores(), c10::toString(qkv.scalar_type()));
 }
 
-// Rows for all frames of the pack, each with `num_parts` of all heads; gives the head size.
+// Checks that there is one row for each frame of the pack, with `num_parts` of all heads; returns
+// the head size.
 int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_t num_heads,
                           int64_t num_parts) {
   check_rows(rows, "what attention reads");
@@ -63,7 +64,7 @@ int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_
 AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
                              const Attention::Options& options, const Attention::Bias* bias) {
   const int64_t head_size = checked_head_size(qkv, packing, options.num_heads, 3);
-  // A window longer than every utterance is no window.
+  // A window longer than every utterance has no effect.
   const int64_t all = packing.max_length();
   const int64_t left = options.left.value_or(all);
   const int64_t right = options.right.value_or(all);
@@ -105,10 +106,10 @@ AttentionShape checked_cross_shape(const Attention::CrossInputs& in, const Atten
           .right = all};
 }
 
-// --- what calls cost
+// --- costs
 
-// Of products over all heads, two operations a multiply-add. The plain variant computes what it
-// then masks.
+// Returns the operations of products over all heads, two per multiply-add. The plain variant also
+// computes the scores that it masks.
 double flops_of(const AttentionShape& shape, Attention::Variant variant, double num_products) {
   const int64_t pairs = variant == Attention::Variant::kTiled
                             ? shape.num_pairs()
@@ -120,13 +121,13 @@ Work work_of(const at::Tensor& rows) {
   return rows.scalar_type() == at::kFloat ? Work::kAttention32 : Work::kAttention16;
 }
 
-// q, k and v.
+// Bytes of q, k and v.
 double operand_bytes(const AttentionOperands& in, const AttentionShape& shape) {
   const int64_t rows = shape.queries.num_frames() + 2 * shape.keys.num_frames();
   return static_cast<double>(rows * shape.width()) * static_cast<double>(in.q.rows.itemsize());
 }
 
-// What is read of a bias: that of the pairs that the variant computes.
+// Bytes read of a bias: one value for each pair that the variant computes.
 double bias_bytes(const AttentionShape& shape, Attention::Variant variant) {
   if (shape.bias == nullptr) return 0.0;
   if (variant == Attention::Variant::kPlain) return bytes_of(shape.bias->values);
@@ -141,8 +142,8 @@ double bias_gradient_bytes(const AttentionShape& shape) {
 
 // --- tiled, by a library
 
-// Whether a library does it on the GPU that the tensor is on, or stands for. FlashAttention takes
-// no bias, efficient attention one of padded rows.
+// Returns whether a library computes it on the GPU that the tensor is on, or represents.
+// FlashAttention does not support a bias, efficient attention only one with padded rows.
 bool is_for_library(const at::Tensor& rows, const AttentionShape& shape) {
   return is_for_cuda(rows) && shape.bias == nullptr &&
          LibraryAttention::has(shape, rows.scalar_type(), target_of(rows));
@@ -157,7 +158,7 @@ std::vector<int64_t> logsumexp_sizes(const at::Tensor& rows, const AttentionShap
   return {shape.num_heads, shape.queries.num_frames()};
 }
 
-// The call allocates its results itself: they are placed before it, as a dry run places them.
+// The call allocates its own results: they are placed before it, as in a dry run.
 Attention::Result forward_in_library(const AttentionOperands& in, const AttentionShape& shape) {
   const at::Tensor& like = in.q.rows;
   const LibraryAttention attention = in_library(like, shape);
@@ -176,7 +177,7 @@ Attention::Result forward_in_library(const AttentionOperands& in, const Attentio
   return attention.forward(in);
 }
 
-// dqkv of a call that allocates it itself.
+// Returns the dqkv of a call that allocates it itself.
 at::Tensor dqkv_of_library(const AttentionBackward& in, const AttentionShape& shape) {
   const at::Tensor& qkv = in.in.q.rows;
   const LibraryAttention attention = in_library(qkv, shape);
@@ -190,7 +191,8 @@ at::Tensor dqkv_of_library(const AttentionBackward& in, const AttentionShape& sh
   return attention.make_dqkv(in);
 }
 
-// What a library computes for heads of a size that it has no kernel for, it computes in vain.
+// Includes the wasted operations of a library that has no kernel for this head size and rounds it
+// up.
 double tiled_flops(const at::Tensor& rows, const AttentionShape& shape, double num_products) {
   const double flops = flops_of(shape, Attention::Variant::kTiled, num_products);
   if (!is_for_library(rows, shape)) return flops;
@@ -266,14 +268,14 @@ void check_softmax(const at::Tensor& softmax, int64_t num_elements, at::ScalarTy
       fmt::join(softmax.sizes(), ", "), c10::toString(softmax.scalar_type()), num_elements);
 }
 
-// Checks and counts what backward is given.
+// Checks the arguments of backward and reports its cost.
 void begin_backward(const AttentionBackward& in, const AttentionShape& shape,
                     std::string_view name) {
   const at::Tensor& like = in.in.q.rows;
   check_backward(in.dy, like, shape);
   check_softmax(in.softmax, c10::multiply_integers(logsumexp_sizes(like, shape)), at::kFloat);
   check_same(in.dy, in.y, "y");
-  // The four products of the gradients, and the scores once more.
+  // The four products of the gradients, and the recomputed scores.
   report_cost(
       name, {.flops = backward_slowdown(like, shape) * tiled_flops(like, shape, 5.0),
              .bytes = 2.0 * (operand_bytes(in.in, shape) + bytes_of(in.dy)) + bytes_of(in.softmax) +
@@ -295,7 +297,7 @@ void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
   const at::TensorOptions as_float = in.dy.options().dtype(at::kFloat);
   const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
   const at::Tensor* d_bias = shape.bias_gradient();
-  // Tiles in which no pair is seen are not met.
+  // Tiles without a visible pair are skipped.
   if (d_bias != nullptr && shape.has_window() && !dry) d_bias->zero_();
   if (is_for_cuda(in.dy)) {
     if (dry) return;
@@ -316,7 +318,7 @@ void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
 
 // --- plain
 
-// The scores of the longest utterance: others use the first part of it.
+// Allocates the scores of the longest utterance: shorter ones use the first part.
 at::Tensor make_scores(const at::Tensor& qkv, const AttentionShape& shape) {
   const int64_t longest = shape.max_length();
   return make_workspace({shape.num_heads, longest, longest}, qkv.options().dtype(at::kFloat));

@@ -1,15 +1,16 @@
 // Attention over packs. Self-attention: every frame sees the frames of its own utterance, all of
 // them or those in a window around it. Cross-attention: queries of one pack see all keys of their
-// utterance in another, as the tokens of a decoder see the frames of its encoder. N queries, M keys
-// (N in self-attention), H heads of head size D / H, T_u frames of utterance u. Scores are scaled
-// by 1 / sqrt(head size), then a bias may be added; arithmetic is fp32 for every type.
+// utterance in another pack, as the tokens of a decoder see the frames of its encoder. N queries, M
+// keys (N in self-attention), H heads of head size D / H, T_u frames of utterance u. Scores are
+// scaled by 1 / sqrt(head size), then a bias may be added; arithmetic is fp32 for every type.
 //
 // Allocates, kTiled: forward y and the logsumexp; backward dqkv, or dq and dkv, and as workspace
 // fp32 [H, N] and, for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the
-// stack. On a GPU FlashAttention or efficient attention does it where they have the shape, and
-// takes what attention_library.h declares; a bias goes to the kernel of ours, which takes what is
-// said above. Allocates, kPlain: forward y and the probabilities, and as workspace the scores of
-// the longest utterance, fp32 [H, T, T]; backward dqkv and the same workspace.
+// stack. On a GPU, FlashAttention or efficient attention is used for the shapes that they support,
+// and allocates what attention_library.h declares; calls with a bias use our own kernel, which
+// allocates what is listed above. Allocates, kPlain: forward y and the probabilities, and as
+// workspace the scores of the longest utterance, fp32 [H, T, T]; backward dqkv and the same
+// workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,37 +24,38 @@ namespace sotto::kernels {
 
 struct Attention {
   enum class Variant {
-    kTiled,  // the normal one: memory grows with N
-    kPlain,  // holds all scores, the baseline to compare with: memory grows with the squares of T_u
+    kTiled,  // the default: memory grows with N
+    kPlain,  // materialises all scores, a baseline for comparison: memory grows with the squares of
+             // T_u
   };
 
   struct Options {
     int64_t num_heads = 1;
-    // How many frames before and after itself a frame sees; absent: all of its utterance.
+    // Number of frames before and after itself that a frame sees; absent: its whole utterance.
     std::optional<int64_t> left = std::nullopt;
     std::optional<int64_t> right = std::nullopt;
     Variant variant = Variant::kTiled;
   };
 
-  // Largest head size: tiles on the stack are made for it.
+  // Largest head size: tiles on the stack have this capacity.
   static constexpr int64_t kMaxHeadSize = 256;
 
   struct Result {
     at::Tensor y;  // [N, D], type of the inputs
-    // What backward needs of the softmax. kTiled: the logsumexp of the scaled scores, [H, N] fp32
-    // (efficient attention: padded).
+    // The part of the softmax that backward needs. kTiled: the logsumexp of the scaled scores, [H,
+    // N] fp32 (efficient attention: padded).
     // kPlain: the probabilities, [sum over utterances of H T_u T_u], type of qkv; utterance by
-    // utterance, each [H, T_u, T_u] with a row a query.
+    // utterance, each [H, T_u, T_u] with one row per query.
     at::Tensor softmax;
   };
 
-  // What is added to the scaled scores, as relative positions are.
+  // A bias that is added to the scaled scores, for example relative positions.
   struct Bias {
-    // [sum over utterances of H T_u T_u], type of qkv, finite; laid out as the probabilities of
-    // kPlain are. What lies outside of the window has no effect.
+    // [sum over utterances of H T_u T_u], type of qkv, finite; same layout as the probabilities of
+    // kPlain. Values outside of the window have no effect.
     const at::Tensor& values;
-    // Where wanted: backward fills it with the gradient of the values, shape and type of those.
-    // Zero outside of the window. Forward leaves it alone.
+    // If not null, backward fills it with the gradient of the values, of the same shape and type.
+    // Zero outside of the window. Not used by forward.
     at::Tensor* gradient = nullptr;
   };
 
@@ -68,11 +70,12 @@ struct Attention {
   static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options,
                         const Bias* bias = nullptr);
 
-  // dqkv [N, 3 D], of the options and the bias that forward had.
+  // Returns dqkv [N, 3 D], for the same options and bias as forward.
   static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
                              const Options& options, const Bias* bias = nullptr);
 
-  // Pairs of a query and a key that it sees, in the whole pack: what the cost grows with.
+  // Returns the number of pairs of a query and a key that it sees, over the whole pack: the cost is
+  // proportional to it.
   static int64_t num_pairs(const Packing& packing, const Options& options);
 
   // The packs of cross-attention: the same utterances in the same order.
@@ -99,10 +102,10 @@ struct Attention {
     at::Tensor dkv;  // [M, 2 D]
   };
 
-  // Cross-attention is of kTiled and has no window.
+  // Cross-attention requires kTiled and no window.
   static Result forward_cross(const CrossInputs& in, const Packs& packs, const Options& options);
 
-  // Of the options that forward_cross had.
+  // Requires the same options as forward_cross.
   static CrossGradients backward_cross(const CrossBackwardInputs& in, const Packs& packs,
                                        const Options& options);
 };

@@ -1,6 +1,6 @@
-// Attention in tiles, after FlashAttention-2 (Dao 2023, algorithms 1 and 2): the softmax is taken
-// along with the products, one tile of keys after the other, and backward makes the probabilities
-// anew from the logsumexp.
+// Tiled attention, after FlashAttention-2 (Dao 2023, algorithms 1 and 2): the softmax is computed
+// together with the products, one tile of keys at a time, and backward recomputes the probabilities
+// from the logsumexp.
 #include "sotto/kernels/attention/attention_cpu.h"
 
 #include "sotto/kernels/attention/attention_tile.h"
@@ -14,9 +14,9 @@ namespace {
 using simd::Full;
 using simd::Lanes;
 
-// --- how the work is cut
+// --- partitioning of the work
 
-// body(whole) for each head of each utterance: a piece with all its queries and keys.
+// Calls body(whole) for each head of each utterance: a piece with all its queries and keys.
 template <class Body>
 void for_each_head(const AttentionShape& shape, Body body) {
   for (int64_t utterance = 0; utterance < shape.num_utterances(); ++utterance) {
@@ -28,7 +28,7 @@ void for_each_head(const AttentionShape& shape, Body body) {
   }
 }
 
-// A piece for each wide tile of queries, with all keys that they see.
+// Creates a piece for each wide tile of queries, with all keys that they see.
 Work work_by_queries(const AttentionShape& shape) {
   Work work;
   for_each_head(shape, [&](const Piece& whole) {
@@ -41,7 +41,7 @@ Work work_by_queries(const AttentionShape& shape) {
   return work;
 }
 
-// A piece for each wide tile of keys, with all queries that see them.
+// Creates a piece for each wide tile of keys, with all queries that see them.
 Work work_by_keys(const AttentionShape& shape) {
   Work work;
   for_each_head(shape, [&](const Piece& whole) {
@@ -54,7 +54,7 @@ Work work_by_keys(const AttentionShape& shape) {
   return work;
 }
 
-// A piece for each head of each utterance.
+// Creates a piece for each head of each utterance.
 Work work_by_heads(const AttentionShape& shape) {
   Work work;
   for_each_head(shape, [&](const Piece& whole) {
@@ -69,8 +69,8 @@ Work work_by_heads(const AttentionShape& shape) {
 
 // --- forward
 
-// A wide tile of queries. Scores are kept as [keys, queries]: the largest score and the sum are
-// then found for sixteen queries at a time.
+// Processes a wide tile of queries. Scores are stored as [keys, queries]: the maximum and the sum
+// are then computed for sixteen queries at a time.
 struct ForwardTiles {
   const TileProduct& product = TileProduct::best();
   HeadTile<kWideTile> q_rows;
@@ -79,12 +79,12 @@ struct ForwardTiles {
   HeadTile<kTile> k;      // [keys, head size], scaled
   HeadTile<kTile> v;      // [keys, head size]
   ScoreTile scores;
-  // By query:
-  alignas(64) float largest[kWideTile];  // of the scores so far
-  alignas(64) float sum[kWideTile];      // of exp(score - largest)
-  alignas(64) float factor[kWideTile];   // what y is to be multiplied by
+  // Per query:
+  alignas(64) float largest[kWideTile];  // maximum of the scores so far
+  alignas(64) float sum[kWideTile];      // sum of exp(score - largest)
+  alignas(64) float factor[kWideTile];   // factor by which y is rescaled
 
-  // `bias`: of this head, [queries, keys] of the utterance, or null.
+  // `bias`: the bias of this head, [queries, keys] of the utterance, or null.
   template <class T>
   void run(const QkvRows<const T>& head, const T* bias, const AttentionShape& shape,
            const Piece& piece) {
@@ -93,7 +93,7 @@ struct ForwardTiles {
     load_tile(q_rows, head.q, piece.queries);
     transpose_tile(q, q_rows, num_queries, shape.head_size);
     y.set_zero(num_queries, shape.head_size);
-    // Finite, so that a query without a key in the first tile gives no NaN.
+    // Finite, so that a query without a key in the first tile does not produce NaN.
     std::fill_n(largest, kWideTile, std::numeric_limits<float>::lowest());
     std::fill_n(sum, kWideTile, 0.0f);
     for_each_tile<kTile>(piece.keys, [&](const Span& keys) {
@@ -116,8 +116,7 @@ struct ForwardTiles {
     apply_factors(num_queries);
   }
 
-  // Scores become exp(score - largest). Where the largest has grown, what was summed before counts
-  // for less.
+  // Replaces scores by exp(score - largest). If the maximum has grown, earlier sums are rescaled.
   void to_probabilities(int64_t num_keys, int64_t num_queries) {
     for (int64_t i = 0; i < num_queries; i += simd::kLanes) {
       const Lanes before = simd::load(largest + i, Full{});
@@ -152,7 +151,7 @@ struct ForwardTiles {
 
 // --- backward
 
-// Which gradients a pass makes.
+// Gradients that a pass computes.
 enum class Pass { kAll, kQueries, kKeys };
 
 // The operands of one head of one utterance.
@@ -170,7 +169,7 @@ struct BackwardHead {
   int64_t num_keys;
 };
 
-// Wide tiles of keys against tiles of queries. Scores are kept as [queries, keys].
+// Processes wide tiles of keys against tiles of queries. Scores are stored as [queries, keys].
 template <class T>
 struct BackwardTiles {
   const TileProduct& product = TileProduct::best();
@@ -187,7 +186,7 @@ struct BackwardTiles {
   const AttentionShape& shape;
   Pass pass;
 
-  // Leaves the tiles as they are: each is written before it is read.
+  // Leaves the tiles uninitialised: each is written before it is read.
   BackwardTiles(const AttentionShape& shape_of_call, Pass pass_of_call)
       : shape(shape_of_call), pass(pass_of_call) {}
 
@@ -209,7 +208,7 @@ struct BackwardTiles {
   void load_keys(const BackwardHead<T>& head, const Span& keys) {
     load_tile(k, head.in.k, keys, score_scale(shape.head_size));
     transpose_tile(k_columns, k, keys.size(), shape.head_size);
-    load_tile(dv, head.in.v, keys);  // not yet in use
+    load_tile(dv, head.in.v, keys);  // not in use yet
     transpose_tile(v_columns, dv, keys.size(), shape.head_size);
     dk.set_zero(keys.size(), shape.head_size);
     dv.set_zero(keys.size(), shape.head_size);
@@ -239,7 +238,7 @@ struct BackwardTiles {
       store_scores(columns_of(head.d_bias, head.num_keys, keys), queries, d_scores.matrix());
   }
 
-  // Scores become probabilities; gradients of the probabilities become those of the scores.
+  // Replaces scores by probabilities, and gradients of the probabilities by those of the scores.
   void to_gradients(const BackwardHead<T>& head, const Span& queries, int64_t num_keys) {
     for (int64_t query = 0; query < queries.size(); ++query) {
       const float logsumexp = head.logsumexp[queries.begin + query];
@@ -254,7 +253,7 @@ struct BackwardTiles {
     }
   }
 
-  // dq is summed over tiles of keys in their order, between them in fp32.
+  // dq is summed over tiles of keys in order, with intermediate sums in fp32.
   void add_to_dq(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
     const Span seen = shape.keys_seen_by(queries, head.num_keys);
     if (keys.begin <= seen.begin) {
@@ -345,7 +344,7 @@ void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& s
                                .d_bias = scores_of(d_bias, shape, *piece),
                                .num_queries = shape.num_queries_of(piece->utterance),
                                .num_keys = shape.num_keys_of(piece->utterance)};
-          // Gradients in fp32 are summed where they belong.
+          // fp32 gradients are accumulated in place.
           if constexpr (std::is_same_v<T, float>) {
             head.dq_sum = head.out.q;
           } else {
@@ -355,9 +354,9 @@ void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& s
         }
       });
     };
-    // Head by head, a score is computed once for all three gradients. Where the heads are too few
-    // or too unequal for the cores, two passes with finer pieces and 7 products for 5 are faster.
-    // Both make the same sums in the same order.
+    // Processing head by head computes each score once for all three gradients. If there are too
+    // few heads for the cores, or their costs are too unequal, two passes with smaller pieces and 7
+    // instead of 5 products are faster. Both compute the same sums in the same order.
     const Work by_heads = work_by_heads(shape);
     const int64_t cores = at::in_parallel_region() ? 1 : at::get_num_threads();
     if (5 * by_heads.largest_share(cores) * cores <= 7 * by_heads.total()) {

@@ -1,5 +1,5 @@
-// The CPU versions of attention as attention.cpp calls them, and what they have in common: who sees
-// whom, and how the work is cut into pieces for the cores. Internal to the kernel.
+// The CPU versions of attention as called by attention.cpp, and their common parts: visibility of
+// keys, and partitioning of the work among the cores. Internal to the kernel.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -15,7 +15,7 @@
 
 namespace sotto::kernels::detail {
 
-// A head of an utterance with some of its queries and keys: what one core does at a time.
+// A head of an utterance with some of its queries and keys: the unit of work of one core.
 struct Piece {
   int64_t utterance;
   int64_t head;
@@ -23,8 +23,8 @@ struct Piece {
   Span keys;
 };
 
-// Pieces with their costs in multiply-adds. Cores get neighbouring pieces of about equal cost in
-// all; which core has a piece changes nothing in its result.
+// Pieces with their costs in multiply-adds. Cores get consecutive pieces of about equal total cost;
+// the assignment of a piece to a core does not affect its result.
 class Work {
  public:
   void add(const Piece& piece, int64_t cost) {
@@ -34,7 +34,7 @@ class Work {
 
   int64_t total() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  // The largest cost that falls to one of `num_cores`.
+  // Returns the largest cost assigned to one of `num_cores`.
   int64_t largest_share(int64_t num_cores) const {
     const int64_t share = (total() + num_cores - 1) / num_cores;
     int64_t largest = 0;
@@ -45,10 +45,10 @@ class Work {
     return largest;
   }
 
-  // body(first, last) for neighbouring pieces, on all cores.
+  // Calls body(first, last) for ranges of consecutive pieces, on all cores.
   template <class Body>
   void run(Body body) const {
-    // Some ten microseconds of work: less does not pay for waking a thread.
+    // About ten microseconds of work: less is not worth waking a thread.
     constexpr int64_t kCostATask = 256 * 1024;
     at::parallel_for(0, total(), kCostATask, [&](int64_t begin, int64_t end) {
       const auto [first, last] = pieces_in(begin, end);
@@ -60,7 +60,7 @@ class Work {
   int64_t begin_of(int64_t piece) const { return piece == 0 ? 0 : end_of(piece - 1); }
   int64_t end_of(int64_t piece) const { return ends_[static_cast<size_t>(piece)]; }
 
-  // The pieces whose cost begins in the range.
+  // Returns the pieces whose cost range begins in [begin, end).
   std::pair<int64_t, int64_t> pieces_in(int64_t begin, int64_t end) const {
     const auto first_beginning_at = [&](int64_t cost) {
       if (cost == 0) return int64_t{0};
@@ -72,7 +72,7 @@ class Work {
   }
 
   std::vector<Piece> pieces_;
-  std::vector<int64_t> ends_;  // running sum of the costs
+  std::vector<int64_t> ends_;  // cumulative costs
 };
 
 void attention_forward_cpu(const AttentionOperands& in, const AttentionShape& shape,
@@ -81,7 +81,7 @@ void attention_forward_cpu(const AttentionOperands& in, const AttentionShape& sh
 struct AttentionGradient {
   AttentionOperands out;
   const at::Tensor& delta;   // workspace [H, N] fp32: sum over a head of dy y
-  const at::Tensor& dq_sum;  // workspace [N, D] fp32; undefined where q is fp32
+  const at::Tensor& dq_sum;  // workspace [N, D] fp32; undefined if q is fp32
 };
 void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& shape,
                             const AttentionGradient& gradient);

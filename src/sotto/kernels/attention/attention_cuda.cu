@@ -1,6 +1,7 @@
-// Attention for what no library has: any head size up to 256, any window, any type, any bias. A
-// warp has one query (in the gradients of keys and values: one key) of one head, its lanes share
-// the head's values. Scores exist one at a time; sums have one order; nothing is written twice.
+// Attention for everything that the libraries do not support: any head size up to 256, any window,
+// type and bias. A warp processes one query (in the gradients of keys and values: one key) of one
+// head, and its lanes share the head's values. Scores exist one at a time; sums have a fixed order;
+// nothing is written twice.
 #include <cuda_runtime.h>
 
 #include "sotto/kernels/attention/attention_task.h"
@@ -35,7 +36,7 @@ struct Head {
     }
   }
 
-  // The same on all lanes.
+  // The result is the same on all lanes.
   __device__ float dot(const Head& other) const {
     float sum = 0.0f;
     for (int i = 0; i < kValues; ++i) sum += values[i] * other.values[i];
@@ -51,7 +52,7 @@ struct Head {
   }
 };
 
-// q, k or v of all heads, or a gradient: a row for each frame.
+// q, k or v of all heads, or a gradient: one row per frame.
 template <class T>
 struct HeadRows {
   T* first;
@@ -65,7 +66,7 @@ struct Operands {
   HeadRows<T> v;
 };
 
-// The shape with the types that device code computes in, and where heads lie.
+// The shape in the types used by device code, and the location of heads.
 struct Layout {
   CudaPack queries;
   CudaPack keys;
@@ -108,7 +109,7 @@ __device__ Rows rows_of(const CudaPack& pack, int64_t utterance) {
   return {pack.starts[utterance], pack.starts[utterance + 1]};
 }
 
-// The one that holds `row` of a pack.
+// Returns the utterance that holds `row` of a pack.
 __device__ int64_t index_of(const CudaPack& pack, int64_t row) {
   int64_t low = 0;
   int64_t high = pack.num_utterances;
@@ -133,14 +134,15 @@ __device__ Utterance utterance_of_key(const Layout& layout, int64_t row) {
   return utterance_at(layout, index_of(layout.keys, row));
 }
 
-// Some rows of an utterance: at most `before` before the one at a place, and `behind` behind it.
+// Returns the rows of an utterance from `before` rows before a place to `behind` rows after it, at
+// most.
 __device__ Rows rows_around(const Rows& all, int64_t place, int64_t before, int64_t behind) {
   const int64_t row = all.begin + place;
   return {row - before > all.begin ? row - before : all.begin,
           row + behind + 1 < all.end ? row + behind + 1 : all.end};
 }
 
-// The keys that a query sees, and the queries that see a key.
+// Return the keys that a query sees, and the queries that see a key.
 __device__ Rows keys_of(const Layout& layout, const Utterance& utterance, int64_t query) {
   return rows_around(utterance.keys, query - utterance.queries.begin, layout.left, layout.right);
 }
@@ -148,8 +150,9 @@ __device__ Rows queries_of(const Layout& layout, const Utterance& utterance, int
   return rows_around(utterance.queries, key - utterance.keys.begin, layout.right, layout.left);
 }
 
-// Where the scores of a head of an utterance, [queries, keys], begin among those of all, as a bias
-// holds them. The whole warp must call it: its lanes share the utterances before this one.
+// Returns the offset of the scores [queries, keys] of one head of an utterance in a tensor of all
+// scores, such as a bias. Must be called by the whole warp: its lanes share the loop over the
+// preceding utterances.
 __device__ int64_t scores_before(const Layout& layout, const Utterance& utterance, int64_t head) {
   int64_t scores = 0;
   for (int64_t u = threadIdx.x % kWarp; u < utterance.index; u += kWarp)
@@ -157,8 +160,8 @@ __device__ int64_t scores_before(const Layout& layout, const Utterance& utteranc
   return layout.num_heads * warp_sum(scores) + head * utterance.num_scores();
 }
 
-// What is added to scores, and its gradient: of all heads of all utterances, or of one head of one.
-// Null where there is none.
+// A bias of the scores, and its gradient: of all heads of all utterances, or of one head of one
+// utterance. Null if absent.
 template <class T>
 struct Bias {
   const T* values;
@@ -170,7 +173,7 @@ struct HeadBias {
   Bias<T> bias;  // [queries, keys] each
   Utterance utterance;
 
-  // The whole warp must call it.
+  // Must be called by the whole warp.
   __device__ static HeadBias of(const Bias<T>& all, const Layout& layout,
                                 const Utterance& utterance, int64_t head) {
     if (all.values == nullptr) return {{nullptr, nullptr}, utterance};
@@ -186,14 +189,14 @@ struct HeadBias {
     if (bias.values == nullptr) return score;
     return score + static_cast<float>(bias.values[place(query, key)]);
   }
-  // By one lane.
+  // Called by one lane.
   __device__ void store_gradient(int64_t query, int64_t key, float d_score) const {
     if (bias.gradient == nullptr || threadIdx.x % kWarp != 0) return;
     bias.gradient[place(query, key)] = static_cast<T>(d_score);
   }
 };
 
-// Calls body(row, head) with one warp each, for all rows of a pack.
+// Calls body(row, head), with one warp each, for all rows of a pack.
 template <class Body>
 __device__ void for_each_row_and_head(const CudaPack& pack, const Layout& layout, Body body) {
   const int64_t num_tasks = pack.num_frames * layout.num_heads;
@@ -235,8 +238,8 @@ __global__ void forward_kernel(Operands<const T> in, Bias<T> bias, T* y, float* 
   });
 }
 
-// dq of each query, and with it the gradient of the bias; on the way the product of y and dy, which
-// the other gradients need.
+// Computes dq of each query and the gradient of the bias; also the product of y and dy, which the
+// other gradients need.
 template <int kValues, class T>
 __global__ void query_gradient_kernel(Operands<const T> in, Bias<T> bias, const T* y,
                                       const float* logsumexp, const T* dy, HeadRows<T> dq_rows,
@@ -267,7 +270,7 @@ __global__ void query_gradient_kernel(Operands<const T> in, Bias<T> bias, const 
   });
 }
 
-// dk and dv of each key: from all queries that see it, in their order.
+// Computes dk and dv of each key: from all queries that see it, in order.
 template <int kValues, class T>
 __global__ void key_gradient_kernel(Operands<const T> in, Bias<T> bias, const float* logsumexp,
                                     const T* dy, Operands<T> out, const float* delta,
@@ -305,7 +308,7 @@ Layout layout_of(const CudaAttentionTask& task) {
           .scale = 1.0f / sqrtf(static_cast<float>(task.head_size))};
 }
 
-// Blocks for a warp a row and head.
+// Returns the number of blocks for one warp per row and head.
 unsigned num_blocks(const CudaPack& pack, const CudaAttentionTask& task) {
   return launch_shape(pack.num_frames * task.num_heads * kWarp).blocks;
 }

@@ -14,8 +14,8 @@ namespace {
 
 using device::Placement;
 
-// Both libraries return a seed and an offset of random numbers that they did not draw, and pass
-// other small things around.
+// Both libraries return a seed and an offset of unused random numbers, and allocate other small
+// tensors.
 constexpr int64_t kSmallBytes = 8 * Placement::kAlignment;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kHalfBytes = 2;
@@ -24,12 +24,12 @@ int64_t rounded_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// A window that reaches over the longest utterance is none.
+// A window that covers the longest utterance has no effect.
 bool is_open(int64_t reach, const AttentionShape& shape) {
   return reach >= shape.max_length() - 1;
 }
 
-// [N, H, D / H] of [N, D].
+// Returns a view [N, H, D / H] of [N, D].
 at::Tensor as_heads(const at::Tensor& rows, const AttentionShape& shape) {
   return rows.view({rows.size(0), shape.num_heads, shape.head_size});
 }
@@ -38,7 +38,7 @@ at::Tensor as_heads(const HeadColumns& x, const AttentionShape& shape) {
   return as_heads(x.rows.narrow(1, x.first_column, shape.width()), shape);
 }
 
-// What efficient attention calls its mask, and how many keys up to its own a query sees.
+// Efficient attention's mask type, and the number of keys up to its own that a query sees.
 struct CausalMask {
   int64_t type = 0;
   std::optional<int64_t> window = std::nullopt;
@@ -59,7 +59,7 @@ int64_t flash_head_size(int64_t size) {
   return rounded_up(size, size <= 128 ? 32 : 64);
 }
 
-// Rows of 16 bytes, and no key behind the query unless all keys are seen.
+// Requires rows aligned to 16 bytes, and no key after the query unless all keys are seen.
 bool is_efficient(const AttentionShape& shape, at::ScalarType type) {
   if (shape.head_size % (type == at::kFloat ? 4 : 8) != 0) return false;
   return is_open(shape.right, shape) ? is_open(shape.left, shape) : shape.right == 0;
@@ -79,7 +79,7 @@ bool LibraryAttention::has(const AttentionShape& shape, at::ScalarType type,
   return is_flash(shape, type, target) || is_efficient(shape, type);
 }
 
-// Efficient attention has kernels for 64 and 128, and one for all above.
+// Efficient attention has kernels for 64 and 128, and one for all larger sizes.
 int64_t LibraryAttention::computed_head_size() const {
   const int64_t size = shape_.head_size;
   if (is_flash_) return flash_head_size(size);
@@ -106,7 +106,7 @@ std::vector<int64_t> LibraryAttention::softmax_sizes() const {
 }
 
 int64_t LibraryAttention::forward_bytes() const {
-  // Heads over 128 values do not fit into registers: their sums lie in memory.
+  // Heads of more than 128 values do not fit into registers: their sums are stored in memory.
   const bool has_sums = !is_flash_ && is_half_ && shape_.head_size > 128;
   const int64_t sums = shape_.queries.num_frames() * shape_.width() * kFloatBytes;
   return kSmallBytes + (has_sums ? Placement::rounded(sums) : 0);
@@ -116,14 +116,14 @@ int64_t LibraryAttention::backward_bytes() const {
   return gradient_bytes() + (is_flash_ ? flash_backward_bytes() : efficient_backward_bytes());
 }
 
-// dq, dk and dv.
+// Bytes of dq, dk and dv.
 int64_t LibraryAttention::gradient_bytes() const {
   const int64_t of_row = shape_.width() * (is_half_ ? kHalfBytes : kFloatBytes);
   return Placement::rounded(shape_.queries.num_frames() * of_row) +
          2 * Placement::rounded(shape_.keys.num_frames() * of_row);
 }
 
-// The sum of dq in fp32, with heads rounded up, of every split; a value for each query and head.
+// The sum of dq in fp32, with rounded-up heads, of every split; one value for each query and head.
 // Queries are rounded up by 128 for each utterance.
 int64_t LibraryAttention::flash_backward_bytes() const {
   const int64_t utterances = shape_.num_utterances();
@@ -136,8 +136,8 @@ int64_t LibraryAttention::flash_backward_bytes() const {
          Placement::rounded(rows * shape_.num_heads * kFloatBytes) + kSmallBytes;
 }
 
-// fp32: the product of y and dy, and its sum over heads twice. 16 bits: that sum once. Sums of dq,
-// dk and dv in fp32, for every utterance as long as the longest.
+// fp32: the product of y and dy, and twice its sum over heads. 16 bits: that sum once. Sums of dq,
+// dk and dv in fp32, with every utterance padded to the longest.
 int64_t LibraryAttention::efficient_backward_bytes() const {
   const int64_t queries = shape_.queries.num_frames();
   const int64_t delta = Placement::rounded(queries * shape_.num_heads * kFloatBytes);
@@ -192,7 +192,7 @@ at::Tensor LibraryAttention::make_dqkv(const AttentionBackward& in) const {
 LibraryAttention::Gradients LibraryAttention::flash_backward(const AttentionBackward& in) const {
   const Packing& queries = shape_.queries;
   const Packing& keys = shape_.keys;
-  // Nothing is drawn without dropout: the seed is not read.
+  // Without dropout no random numbers are drawn: the seed is not read.
   const at::Tensor seed = at::empty({2}, in.dy.options().dtype(at::kUInt64));
   const auto [dq, dk, dv] = at::_flash_attention_backward(
       as_heads(in.dy, shape_), as_heads(in.in.q, shape_), as_heads(in.in.k, shape_),
@@ -204,7 +204,8 @@ LibraryAttention::Gradients LibraryAttention::flash_backward(const AttentionBack
   return {.dq = dq, .dk = dk, .dv = dv};
 }
 
-// One split of the keys, so that sums have one order. In one storage: laid out as rows of qkv are.
+// Uses one split of the keys, so that sums have a fixed order. The gradients share one storage,
+// laid out like rows of qkv.
 LibraryAttention::Gradients LibraryAttention::efficient_backward(const AttentionBackward& in,
                                                                  bool in_one_storage) const {
   const Packing& queries = shape_.queries;

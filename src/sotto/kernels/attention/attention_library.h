@@ -1,7 +1,7 @@
-// Attention on a GPU through ATen: FlashAttention for 16-bit types where the card has it, else
-// efficient attention where that has the shape. Which of the two, and what it allocates besides its
-// results, follows from shapes and target alone, so that the dry run knows it too. Internal to the
-// kernel.
+// Attention on a GPU through ATen: FlashAttention for 16-bit types if the card supports it,
+// otherwise efficient attention if that supports the shape. The choice, and what it allocates in
+// addition to its results, depend only on shapes and target, so that the dry run can compute them.
+// Internal to the kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,34 +18,37 @@ namespace sotto::kernels::detail {
 
 class LibraryAttention {
  public:
-  // Whether one of the two has the head size and the window; else it is for a kernel of ours.
+  // Returns whether one of the two supports the head size and the window; otherwise our own kernel
+  // is used.
   static bool has(const AttentionShape& shape, at::ScalarType type, const device::Target& target);
 
   LibraryAttention(const AttentionShape& shape, at::ScalarType type, const device::Target& target);
 
   std::string_view name() const { return is_flash_ ? "flash attention" : "efficient attention"; }
 
-  // Of the heads that the kernels have, the size that these are computed as.
+  // Returns the head size that the library's kernel computes: the supported size to which it is
+  // rounded up.
   int64_t computed_head_size() const;
 
-  // How many times as long as its arithmetic the backward takes. That of efficient attention gives
-  // a head of an utterance to one multiprocessor: where there are few, all wait for the longest.
+  // Returns the ratio of the duration of backward to that of its arithmetic. Efficient attention
+  // assigns each head of an utterance to one multiprocessor: if there are few, all wait for the
+  // longest.
   double backward_slowdown() const;
 
-  // Of the logsumexp, fp32: [H, N] of FlashAttention; [B, H, longest] of efficient attention, which
-  // pads it.
+  // Returns the shape of the logsumexp, fp32: [H, N] for FlashAttention; [B, H, longest] for
+  // efficient attention, which pads it.
   std::vector<int64_t> softmax_sizes() const;
 
-  // A bound of what the call allocates besides y and softmax.
+  // Returns a bound of what the call allocates in addition to y and softmax.
   int64_t forward_bytes() const;
   Attention::Result forward(const AttentionOperands& in) const;
 
-  // Fills the gradients with copies of those that the call allocates, which are in the bound.
+  // Fills the gradients with copies of those that the call allocates, which the bound includes.
   int64_t backward_bytes() const;
   void backward(const AttentionBackward& in, const AttentionOperands& gradients) const;
 
-  // Whether the call can lay out the gradients of self-attention as rows of dqkv itself, with
-  // nothing to copy. The bound is of what it allocates besides.
+  // Returns whether the call can write the gradients of self-attention as rows of dqkv itself,
+  // without copies. The bound covers what it allocates in addition.
   bool makes_dqkv() const { return !is_flash_; }
   int64_t dqkv_bytes() const { return efficient_backward_bytes(); }
   at::Tensor make_dqkv(const AttentionBackward& in) const;

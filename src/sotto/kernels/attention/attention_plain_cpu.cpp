@@ -1,5 +1,5 @@
-// Attention that holds the scores of an utterance whole and keeps its probabilities for backward:
-// what the tiled version is compared with.
+// Attention that materialises the scores of an utterance and keeps its probabilities for backward:
+// the baseline for the tiled version.
 #include "sotto/kernels/attention/attention_cpu.h"
 #include "sotto/kernels/attention/attention_tile.h"
 #include "sotto/kernels/simd/cpu_kernel.h"
@@ -11,8 +11,8 @@ namespace {
 
 using simd::Lanes;
 
-// body(offset, pieces) for each utterance: where its [H, T, T] begins among all, and a piece for
-// each head and tile of frames, as queries and as keys alike.
+// Calls body(offset, pieces) for each utterance: the offset of its [H, T, T] in the whole tensor,
+// and a piece for each head and tile of frames, for queries as well as keys.
 template <class Body>
 void for_each_utterance(const AttentionShape& shape, Body body) {
   int64_t offset = 0;
@@ -29,7 +29,7 @@ void for_each_utterance(const AttentionShape& shape, Body body) {
   }
 }
 
-// probabilities [T] of a row of scores [T], which become exp(score - largest).
+// Computes probabilities [T] from a row of scores [T], which become exp(score - largest).
 template <class T>
 void softmax_row(float* scores, T* probabilities, int64_t length) {
   float largest = std::numeric_limits<float>::lowest();
@@ -46,7 +46,7 @@ void softmax_row(float* scores, T* probabilities, int64_t length) {
   });
 }
 
-// Gradients of the probabilities [T] become those of the scores.
+// Replaces gradients of the probabilities [T] by those of the scores.
 template <class T>
 void softmax_gradient_row(float* gradients, const T* probabilities, int64_t length) {
   Lanes sums = {};
@@ -69,7 +69,7 @@ struct PlainTiles {
   HeadTile<kTile> second_sum;
 };
 
-// Scores, probabilities and y of a tile of queries.
+// Computes scores, probabilities and y of a tile of queries.
 template <class T>
 struct PlainForward {
   const AttentionShape& shape;
@@ -119,7 +119,7 @@ struct PlainBackward {
   const T* probabilities;  // [T, T]
   T* d_bias;               // [T, T] or null
 
-  // Gradients of the scores and of q for a tile of queries.
+  // Computes the gradients of the scores and of q for a tile of queries.
   void run_queries(PlainTiles& tiles, const Span& queries, int64_t length) const {
     load_tile(tiles.queries, dy, queries);
     for_each_tile<kTile>({0, length}, [&](const Span& keys) {
@@ -146,7 +146,7 @@ struct PlainBackward {
     store_tile(gradient.q, queries, tiles.first_sum);
   }
 
-  // Gradients of k and v for a tile of keys, when the scores have theirs.
+  // Computes the gradients of k and v for a tile of keys, after those of the scores.
   void run_keys(PlainTiles& tiles, const Span& keys, int64_t length) const {
     tiles.first_sum.set_zero(keys.size(), shape.head_size);
     tiles.second_sum.set_zero(keys.size(), shape.head_size);

@@ -1,5 +1,5 @@
-// What lies between the products of plain attention: the softmax of scores, and its gradient. A
-// warp has one query of one head.
+// The steps of plain attention between the products: the softmax of scores, and its gradient. A
+// warp processes one query of one head.
 #include <cuda_runtime.h>
 
 #include "sotto/kernels/attention/attention_task.h"
@@ -17,13 +17,13 @@ struct Keys {
   int64_t end;
 };
 
-// Those that a query of an utterance sees.
+// Returns the keys that a query of an utterance sees.
 __device__ Keys keys_of(int64_t query, const CudaPlainScores& task) {
   return {query - task.left > 0 ? query - task.left : 0,
           query + task.right + 1 < task.length ? query + task.right + 1 : task.length};
 }
 
-// Calls body(row, query) with one warp each, for all queries of all heads.
+// Calls body(row, query), with one warp each, for all queries of all heads.
 template <class Body>
 __device__ void for_each_query(const CudaPlainScores& task, Body body) {
   const int64_t num_rows = task.num_heads * task.length;
@@ -55,8 +55,8 @@ __global__ void softmax_kernel(CudaPlainScores task) {
   });
 }
 
-// The gradients of probabilities become those of scores, in the type of probabilities and at the
-// beginning of their row. The bias is added behind the scale: its gradient is without.
+// Replaces the gradients of probabilities by those of scores, in the type of the probabilities and
+// at the beginning of their row. The bias is added after scaling, so its gradient is not scaled.
 template <class T>
 __global__ void gradient_kernel(CudaPlainScores task) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
@@ -68,7 +68,7 @@ __global__ void gradient_kernel(CudaPlainScores task) {
     for (int64_t key = lane; key < task.length; key += kWarp)
       sum += gradients[key] * static_cast<float>(probabilities[key]);
     sum = warp_sum(sum);
-    // A turn of the warp reads before it writes, and writes no farther than it has read.
+    // Each iteration of the warp reads before it writes, and never writes beyond what it has read.
     for (int64_t first = 0; first < task.length; first += kWarp) {
       const int64_t key = first + lane;
       const bool is_there = key < task.length;

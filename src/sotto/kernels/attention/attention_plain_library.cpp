@@ -1,5 +1,4 @@
-// Plain attention on a GPU: products by ATen, utterance after utterance, softmax by kernels of
-// ours.
+// Plain attention on a GPU: products by ATen, one utterance at a time, softmax by our own kernels.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -24,14 +23,14 @@ struct Part {
   int64_t length;
   int64_t first_probability;
 
-  // [H, T, head size] of rows [N, D]; or of part 0, 1, 2 of rows [N, 3 D].
+  // Returns [H, T, head size] of rows [N, D]; or of part 0, 1, 2 of rows [N, 3 D].
   at::Tensor heads(const at::Tensor& rows, int64_t which = 0) const {
     return rows.narrow(0, start, length)
         .view({length, -1, shape.num_heads, shape.head_size})
         .select(1, which)
         .transpose(0, 1);
   }
-  // [H, T, T]
+  // Returns a view [H, T, T].
   at::Tensor matrix(const at::Tensor& flat, int64_t first) const {
     const int64_t size = shape.num_heads * length * length;
     return flat.view(-1).narrow(0, first, size).view({shape.num_heads, length, length});
@@ -62,7 +61,7 @@ void for_each_part(const AttentionShape& shape, Body body) {
   }
 }
 
-// In fp32, whatever the operands are.
+// Multiplies in fp32, regardless of the operands' type.
 void multiply_to_float(at::Tensor& result, const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() == at::kFloat) {
     at::bmm_out(result, a, b);
@@ -83,7 +82,7 @@ void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape
     at::Tensor of_part = part.matrix(scores, 0);
     const at::Tensor probabilities = part.matrix(result.softmax, part.first_probability);
     multiply_to_float(of_part, part.heads(qkv, 0), part.heads(qkv, 1).transpose(1, 2));
-    // Scores have no scale yet: the softmax applies it, to the bias too.
+    // The scores are not scaled yet: the softmax applies the scale, also to the bias.
     if (shape.bias != nullptr)
       of_part.add_(part.matrix(shape.bias->values, part.first_probability),
                    std::sqrt(static_cast<double>(shape.head_size)));
@@ -105,7 +104,7 @@ void attention_plain_backward_library(const Attention::BackwardInputs& in,
     if (const at::Tensor* d_bias = shape.bias_gradient())
       task.d_bias = part.matrix(*d_bias, part.first_probability).data_ptr();
     attention_plain_gradient_cuda(task, device::current_cuda_stream());
-    // In the type of qkv, at the beginning of each row of fp32.
+    // In the type of qkv, at the beginning of each fp32 row.
     const at::Tensor gradients =
         of_part.view(in.qkv.scalar_type()).narrow(2, 0, part.length);  // [H, T, T]
     multiply_into(part.heads(dqkv, 0), gradients, part.heads(in.qkv, 1));

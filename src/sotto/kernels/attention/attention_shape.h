@@ -1,4 +1,4 @@
-// What a call of attention is about. Internal to the kernel.
+// Arguments and shapes of a call of attention. Internal to the kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace sotto::kernels::detail {
 
-// Frames of one utterance, counted from its first.
+// A range of frames of one utterance, counted from its first.
 struct Span {
   int64_t begin;
   int64_t end;
@@ -19,22 +19,22 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// What each row of a pack has of q, k or v, or of a gradient: D columns of a tensor, one head
-// beside the other.
+// The columns of q, k or v, or of a gradient, in each row of a pack: D columns of a tensor, with
+// adjacent heads.
 struct HeadColumns {
   const at::Tensor& rows;
   int64_t first_column;
 };
 
-// q [N, D], k and v [M, D], or their gradients, wherever they lie.
+// q [N, D], k and v [M, D], or their gradients, in any tensor.
 struct AttentionOperands {
   HeadColumns q;
   HeadColumns k;
   HeadColumns v;
 };
 
-// Those of self-attention in one tensor [N, 3 D], and those of cross-attention in two, [N, D] and
-// [M, 2 D].
+// Operands of self-attention in one tensor [N, 3 D], and of cross-attention in two, [N, D] and [M,
+// 2 D].
 inline AttentionOperands operands_of(const at::Tensor& qkv) {
   const int64_t width = qkv.size(1) / 3;
   return {.q = {qkv, 0}, .k = {qkv, width}, .v = {qkv, 2 * width}};
@@ -43,15 +43,15 @@ inline AttentionOperands operands_of(const at::Tensor& q, const at::Tensor& kv) 
   return {.q = {q, 0}, .k = {kv, 0}, .v = {kv, q.size(1)}};
 }
 
-// What backward reads.
+// Inputs of backward.
 struct AttentionBackward {
   const at::Tensor& dy;  // [N, D]
   AttentionOperands in;
   const at::Tensor& y;        // [N, D]
-  const at::Tensor& softmax;  // the logsumexp as forward made it
+  const at::Tensor& softmax;  // the logsumexp computed by forward
 };
 
-// What a call is about, with the window as two numbers.
+// Shape and options of a call, with the window as two numbers.
 struct AttentionShape {
   const Packing& queries;
   const Packing& keys;  // the same utterances; in self-attention the same pack
@@ -59,7 +59,7 @@ struct AttentionShape {
   int64_t head_size;
   int64_t left;
   int64_t right;
-  const Attention::Bias* bias = nullptr;  // absent: nothing is added to the scores
+  const Attention::Bias* bias = nullptr;  // null: nothing is added to the scores
 
   int64_t width() const { return num_heads * head_size; }
   int64_t num_utterances() const { return queries.num_utterances(); }
@@ -69,30 +69,31 @@ struct AttentionShape {
   int64_t num_keys_of(int64_t utterance) const {
     return keys.lengths()[static_cast<size_t>(utterance)];
   }
-  // The rows where they begin in their packs.
+  // Row offsets of an utterance in the two packs.
   int64_t first_query_of(int64_t utterance) const {
     return queries.starts()[static_cast<size_t>(utterance)];
   }
   int64_t first_key_of(int64_t utterance) const {
     return keys.starts()[static_cast<size_t>(utterance)];
   }
-  // No utterance has more queries than this, or more keys.
+  // The maximum number of queries or keys of any utterance.
   int64_t max_length() const { return std::max(queries.max_length(), keys.max_length()); }
 
-  // Null where it is not wanted.
+  // Null if not requested.
   const at::Tensor* bias_gradient() const { return bias == nullptr ? nullptr : bias->gradient; }
 
-  // Scores of the utterances before this one, a row a query: where its own begin among all.
+  // Returns the number of scores of the preceding utterances, one row per query: the offset of this
+  // utterance's scores.
   int64_t scores_before(int64_t utterance) const {
     int64_t count = 0;
     for (int64_t u = 0; u < utterance; ++u) count += num_heads * num_queries_of(u) * num_keys_of(u);
     return count;
   }
   int64_t num_scores() const { return scores_before(num_utterances()); }
-  // Whether there is an utterance in which a query does not see all keys.
+  // Returns whether there is an utterance in which a query does not see all keys.
   bool has_window() const { return std::min(left, right) < max_length() - 1; }
 
-  // Pairs of a query and a key that it sees.
+  // Returns the number of pairs of a query and a key that it sees.
   int64_t num_pairs() const {
     int64_t pairs = 0;
     for (int64_t u = 0; u < num_utterances(); ++u) {
@@ -103,14 +104,15 @@ struct AttentionShape {
     }
     return pairs;
   }
-  // Those of self-attention with the key at most `reach` frames to one side of the query.
+  // Returns the number of pairs of self-attention with the key at most `reach` frames to one side
+  // of the query.
   static int64_t pairs_on_one_side(int64_t length, int64_t reach) {
     const int64_t most = std::min(reach, length - 1);
     return most * length - most * (most + 1) / 2;
   }
 
-  // Keys that at least one of the queries sees, and queries that see at least one of the keys, of
-  // as many as the utterance has.
+  // Return the keys that at least one of the queries sees, and the queries that see at least one of
+  // the keys, limited to those of the utterance.
   Span keys_seen_by(const Span& some, int64_t num_keys) const {
     return {std::max<int64_t>(0, some.begin - left), std::min(num_keys, some.end + right)};
   }

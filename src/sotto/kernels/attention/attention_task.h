@@ -1,4 +1,4 @@
-// What the CUDA version of attention is given. Internal to the kernel, and without LibTorch.
+// Arguments of the CUDA version of attention. Internal to the kernel, and without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace sotto::kernels {
 
-// q, k or v of all heads, or a gradient: a row for each frame, some elements apart.
+// q, k or v of all heads, or a gradient: one row per frame, with a stride in elements.
 struct CudaHeadRows {
   void* first = nullptr;
   int64_t stride = 0;
 };
 
-// q has the rows of the queries, k and v those of the keys.
+// q has the rows of the queries, k and v have those of the keys.
 struct CudaAttentionOperands {
   CudaHeadRows q;
   CudaHeadRows k;
@@ -22,10 +22,10 @@ struct CudaAttentionOperands {
 
 struct CudaAttentionTask {
   CudaAttentionOperands in;
-  CudaArray y;                 // [N, D], of the type of all
+  CudaArray y;                 // [N, D], of the common type
   float* logsumexp = nullptr;  // [H, N]
   CudaPack queries;
-  CudaPack keys;  // of the same utterances
+  CudaPack keys;  // the same utterances
   int64_t num_heads = 1;
   int64_t head_size = 1;
   int64_t left = 0;
@@ -36,13 +36,13 @@ struct CudaAttentionTask {
 struct CudaAttentionGradients {
   CudaArray dy;  // [N, D]
   CudaAttentionOperands out;
-  CudaArray d_bias;        // shape of bias; without data: not wanted
+  CudaArray d_bias;        // shape of bias; without data: not requested
   float* delta = nullptr;  // [H, N], workspace
 };
 
 // The scores of one utterance in plain attention. T frames.
 struct CudaPlainScores {
-  float* scores = nullptr;        // [H, T, T]: scores without their scale, or gradients
+  float* scores = nullptr;        // [H, T, T]: unscaled scores, or gradients
   void* probabilities = nullptr;  // [H, T, T]
   ElementType type = ElementType::kFloat;
   int64_t num_heads = 1;
@@ -50,7 +50,7 @@ struct CudaPlainScores {
   int64_t left = 0;
   int64_t right = 0;
   float scale = 1.0f;
-  void* d_bias = nullptr;  // [H, T, T] or null: gradients without the scale
+  void* d_bias = nullptr;  // [H, T, T] or null: unscaled gradients
 };
 
 }  // namespace sotto::kernels

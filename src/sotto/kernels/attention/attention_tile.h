@@ -1,5 +1,5 @@
-// Tiles of attention: pieces of q, k, v and of the scores as fp32 in small buffers, to be
-// multiplied by tile_product.h. Internal to the CPU versions.
+// Tiles of attention: pieces of q, k, v and of the scores as fp32 in small buffers, operands of
+// tile_product.h. Internal to the CPU versions.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace sotto::kernels::detail {
 
-// Frames in a tile. The side that stays while tiles of the other pass by is wide: the other is then
-// fetched less often.
+// Frames per tile. The side that stays fixed while tiles of the other are processed is wide, so
+// that the other is loaded less often.
 inline constexpr int64_t kTile = 64;
 inline constexpr int64_t kWideTile = 128;
 
-// body(tile) for tiles of kFrames, the last one shorter.
+// Calls body(tile) for tiles of kFrames; the last one may be shorter.
 template <int64_t kFrames, class Body>
 void for_each_tile(const Span& frames, Body body) {
   for (int64_t first = frames.begin; first < frames.end; first += kFrames) {
@@ -26,14 +26,14 @@ void for_each_tile(const Span& frames, Body body) {
   }
 }
 
-// The frames of all tiles of an utterance that have one in common with the span.
+// Returns the frames of all tiles of an utterance that overlap the span.
 template <int64_t kFrames>
 Span whole_tiles(const Span& frames, int64_t length) {
   return {frames.begin / kFrames * kFrames,
           std::min((frames.end + kFrames - 1) / kFrames * kFrames, length)};
 }
 
-// Rows of a tile are whole blocks of sixteen.
+// Rounds up to whole blocks of sixteen, which the rows of a tile consist of.
 inline int64_t padded(int64_t count) {
   return (count + simd::kLanes - 1) / simd::kLanes * simd::kLanes;
 }
@@ -52,15 +52,15 @@ struct alignas(64) HeadTile {
   }
 };
 
-// Scores of a tile with a wide one.
+// Scores of a tile with a wide tile.
 struct alignas(64) ScoreTile {
   float at[kTile * kWideTile];
 
   Matrix matrix() { return {at, kWideTile}; }
 };
 
-// A row for each frame of an utterance: one head of q, k, v, y or of a gradient; or some columns of
-// its scores. Or a row for each frame of a pack, with all heads.
+// One row per frame of an utterance: one head of q, k, v, y or of a gradient; or some columns of
+// its scores. Or one row per frame of a pack, with all heads.
 template <class T>
 struct Rows {
   T* first;
@@ -70,7 +70,7 @@ struct Rows {
   T* row(int64_t frame) const { return first + frame * stride; }
 };
 
-// One head in the rows of all heads of a pack, from a row of the pack on.
+// Returns one head of the rows of all heads of a pack, starting at a row of the pack.
 template <class T>
 Rows<T> head_from(const Rows<T>& pack, int64_t row, const AttentionShape& shape,
                   const Piece& piece) {
@@ -79,15 +79,15 @@ Rows<T> head_from(const Rows<T>& pack, int64_t row, const AttentionShape& shape,
           .width = shape.head_size};
 }
 
-// The head of a piece in a tensor [N, D] with a row for each query.
+// Returns the head of a piece in a tensor [N, D] with one row per query.
 template <class T>
 Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
   const Rows<T> pack{.first = x, .stride = shape.width(), .width = shape.width()};
   return head_from(pack, shape.first_query_of(piece.utterance), shape, piece);
 }
 
-// The [queries, keys] of a piece's head in a tensor that holds one for each head of each utterance,
-// as a bias does; null where there is no such tensor.
+// Returns the [queries, keys] of a piece's head in a tensor that holds one for each head of each
+// utterance, such as a bias; null if there is no such tensor.
 template <class T>
 T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
   if (of_all == nullptr) return nullptr;
@@ -96,7 +96,7 @@ T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
   return of_all + shape.scores_before(piece.utterance) + piece.head * of_head;
 }
 
-// Some columns of one head's [queries, keys].
+// Returns some columns of one head's [queries, keys].
 template <class T>
 Rows<T> columns_of(T* scores, int64_t num_keys, const Span& keys) {
   return {.first = scores + keys.begin, .stride = num_keys, .width = keys.size()};
@@ -109,7 +109,7 @@ struct QkvRows {
   Rows<T> v;
 };
 
-// The rows of whole packs: those that are read, and those that are written.
+// Rows of whole packs: for reading and for writing.
 template <class T>
 Rows<const T> input_rows(const HeadColumns& x) {
   const int64_t stride = x.rows.size(1);
@@ -130,7 +130,7 @@ QkvRows<T> output_rows(const AttentionOperands& out) {
   return {.q = output_rows<T>(out.q), .k = output_rows<T>(out.k), .v = output_rows<T>(out.v)};
 }
 
-// The head of a piece in the rows of whole packs.
+// Returns the head of a piece in the rows of whole packs.
 template <class T>
 QkvRows<T> head_rows(const QkvRows<T>& packs, const AttentionShape& shape, const Piece& piece) {
   const int64_t query = shape.first_query_of(piece.utterance);
@@ -140,7 +140,7 @@ QkvRows<T> head_rows(const QkvRows<T>& packs, const AttentionShape& shape, const
           .v = head_from(packs.v, key, shape, piece)};
 }
 
-// tile = rows times `scale`, zeros in the padding.
+// tile = rows * scale, with zeros in the padding.
 template <int64_t kFrames, class T>
 void load_tile(HeadTile<kFrames>& tile, const Rows<T>& rows, const Span& frames,
                float scale = 1.0f) {
@@ -154,7 +154,7 @@ void load_tile(HeadTile<kFrames>& tile, const Rows<T>& rows, const Span& frames,
   }
 }
 
-// rows = tile times `scale`.
+// rows = tile * scale.
 template <int64_t kFrames, class T>
 void store_tile(const Rows<T>& rows, const Span& frames, const HeadTile<kFrames>& tile,
                 float scale = 1.0f) {
@@ -167,7 +167,7 @@ void store_tile(const Rows<T>& rows, const Span& frames, const HeadTile<kFrames>
   }
 }
 
-// transposed [head size, frames] of tile [frames, head size], zeros in the padding.
+// transposed [head size, frames] = tile [frames, head size], with zeros in the padding.
 template <int64_t kFrames>
 void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile,
                     int64_t num_frames, int64_t head_size) {
@@ -181,7 +181,7 @@ void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile
   }
 }
 
-// scores [queries, keys] += bias, a row a query.
+// scores [queries, keys] += bias, one row per query.
 template <class T>
 void add_bias(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
   for (int64_t query = 0; query < queries.size(); ++query) {
@@ -193,7 +193,7 @@ void add_bias(const Matrix& scores, const Rows<const T>& bias, const Span& queri
   }
 }
 
-// The same for scores [keys, queries].
+// scores [keys, queries] += bias.
 template <class T>
 void add_bias_transposed(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
   for (int64_t query = 0; query < queries.size(); ++query) {
@@ -215,14 +215,15 @@ void store_scores(const Rows<T>& rows, const Span& queries, const Matrix& scores
   }
 }
 
-// Which scores count: a row's columns from `before` frames before its own frame to `after` behind.
+// Mask of the visible scores: the columns of a row from `before` frames before its own frame to
+// `after` frames after it.
 struct ScoreMask {
   Span rows;
   Span columns;
   int64_t before;
   int64_t after;
 
-  // Minus infinity at all others.
+  // Sets all other scores to minus infinity.
   void apply(const Matrix& scores) const {
     constexpr float kNever = -std::numeric_limits<float>::infinity();
     for (int64_t i = 0; i < rows.size(); ++i) {
@@ -235,7 +236,7 @@ struct ScoreMask {
   }
 };
 
-// The data of a bias and of its gradient; null where there is none.
+// Return the data of a bias and of its gradient; null if absent.
 template <class T>
 const T* bias_of(const AttentionShape& shape) {
   return shape.bias == nullptr ? nullptr : shape.bias->values.const_data_ptr<T>();
@@ -246,8 +247,8 @@ T* bias_gradient_of(const AttentionShape& shape) {
   return gradient == nullptr ? nullptr : gradient->mutable_data_ptr<T>();
 }
 
-// What scores are multiplied by. It is applied to k when a tile of it is loaded, in forward as in
-// backward, so that both round the scores alike.
+// Returns the scale of the scores. It is applied to k when a tile of it is loaded, in forward and
+// backward, so that both round the scores identically.
 inline float score_scale(int64_t head_size) {
   return 1.0f / std::sqrt(static_cast<float>(head_size));
 }

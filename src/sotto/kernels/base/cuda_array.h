@@ -1,5 +1,5 @@
-// Tensors and packs as CUDA sources see them, which include no LibTorch header: that keeps their
-// compile time at seconds.
+// Tensors and packs for CUDA sources, which include no LibTorch header: this keeps their compile
+// time at seconds.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sotto::kernels {
 
-// A contiguous tensor: [rows, width]; one row for all that is not a matrix.
+// A contiguous tensor: [rows, width]; a single row if it is not a matrix.
 struct CudaArray {
   void* data = nullptr;
   int64_t rows = 0;
@@ -21,8 +21,8 @@ struct CudaArray {
 
 // A Packing on the device.
 struct CudaPack {
-  const int32_t* starts = nullptr;  // [utterances + 1], running sum of the lengths from 0
-  const uint64_t* keys = nullptr;   // [utterances], what random draws are keyed by
+  const int32_t* starts = nullptr;  // [utterances + 1], cumulative lengths from 0
+  const uint64_t* keys = nullptr;   // [utterances], keys of random draws
   int64_t num_utterances = 0;
   int64_t num_frames = 0;
   int64_t max_length = 0;

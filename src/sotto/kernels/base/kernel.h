@@ -1,5 +1,5 @@
-// What the shared parts of kernels (x.cpp) have in common: checks, workspace, the dry path and the
-// way to the device. The contract of a kernel is described in CONTRIBUTING.md, "Adding a kernel".
+// Common code of the shared parts of kernels (x.cpp): checks, workspace, the dry path and dispatch
+// to the device. CONTRIBUTING.md, "Adding a kernel", describes the contract of a kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,13 @@
 
 namespace sotto::kernels {
 
-// A dry run: tensors without storage. Allocations happen, arithmetic does not.
+// Returns whether this is a dry run: tensors without storage. Allocations happen, arithmetic does
+// not.
 inline bool is_dry(const at::Tensor& tensor) {
   return tensor.is_meta();
 }
 
-// Whether it is a GPU that a device's tensors live on, or stand for in a dry run.
+// Returns whether tensors of the device are on a GPU, or represent one in a dry run.
 inline bool is_for_cuda(const at::Device& device) {
   return device.is_cuda() || (device.is_meta() && device::current_target().is_cuda());
 }
@@ -29,31 +30,33 @@ inline bool is_for_cuda(const at::Tensor& tensor) {
   return is_for_cuda(tensor.device());
 }
 
-// What the tensor's kernels may choose by: the target in force, else the card that it lives on.
+// Returns the target by which the tensor's kernels are selected: the active target, or the card
+// that it is on.
 const device::Target& target_of(const at::Tensor& tensor);
 
-// Tensors and packs for a CUDA source. An undefined tensor becomes one without data.
+// Convert tensors and packs for a CUDA source. An undefined tensor becomes one without data.
 CudaArray cuda_array(const at::Tensor& tensor);
 CudaPack cuda_pack(const Packing& packing);
 
-// A tensor that lives as long as the kernel's call, counted as workspace.
+// Allocates a tensor for the duration of the kernel's call, counted as workspace.
 at::Tensor make_workspace(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-// A result of the type and device of `like`.
+// Allocates a result of the type and device of `like`.
 at::Tensor make_result(at::IntArrayRef sizes, const at::Tensor& like);
 at::Tensor make_float_result(at::IntArrayRef sizes, const at::Tensor& like);
 
-// Sums over rows are taken slab by slab, then over the slabs in order: the number of slabs, and
-// with it the result and the workspace, depends on the rows alone, not on the cores. On a GPU a
-// block has a slab: 256 give two to each of 132 multiprocessors, and from 4,224 rows on each has
-// one. Sums of fewer than 32 rows would take as long to write and add up as the rows to read.
+// Sums over rows are computed per slab, then over the slabs in order: the number of slabs, and with
+// it the result and the workspace, depends only on the number of rows, not on the cores. On a GPU
+// each block processes one slab: 256 slabs give two to each of 132 multiprocessors, and from 4,224
+// rows on each has one. Writing and adding the sums of fewer than 32 rows would take as long as
+// reading the rows.
 inline int64_t num_row_slabs(int64_t num_rows) {
   return std::clamp<int64_t>(num_rows / 32, 1, 256);
 }
 
 double bytes_of(const at::Tensor& tensor);
 
-// Shape checks: [rows, width], contiguous, of a type that kernels know; [width] in fp32 for
+// Shape checks: [rows, width], contiguous, of a type that kernels support; [width] in fp32 for
 // parameters of norms.
 void check_rows(const at::Tensor& x, std::string_view name);
 void check_same(const at::Tensor& a, const at::Tensor& b, std::string_view name);

@@ -23,7 +23,7 @@ Labels::Labels(const std::vector<std::vector<int32_t>>& utterances, const at::De
   const device::CategoryScope category(device::Category::kData);
   device_values_ = at::empty({num_labels()}, at::TensorOptions().dtype(at::kInt).device(device));
   if (device.is_meta() || values_.empty()) return;
-  // Without waiting: the driver takes so few bytes out of the vector before the call returns.
+  // Does not wait: the driver copies this few bytes out of the vector before the call returns.
   device_values_.copy_(at::from_blob(values_.data(), {num_labels()}, at::kInt),
                        /*non_blocking=*/true);
 }

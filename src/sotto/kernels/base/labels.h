@@ -1,6 +1,7 @@
-// The labels of a micro-batch: those of its utterances one behind the other, beside the Packing of
-// their frames. Lengths and values stay on the host too: which utterances a loss can align, and
-// whether a label is one of the vocabulary, is decided there without asking the device.
+// The labels of a micro-batch: those of its utterances concatenated, corresponding to the Packing
+// of their frames. Lengths and values are also kept on the host: whether a loss can align an
+// utterance, and whether a label is in the vocabulary, is decided there without synchronizing with
+// the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +20,9 @@ class Labels {
   int64_t num_utterances() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t num_labels() const { return starts_.back(); }
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  // Running sum of the lengths from 0: utterance u has the labels starts[u] .. starts[u + 1].
+  // Cumulative lengths from 0: utterance u has the labels starts[u] .. starts[u + 1].
   const std::vector<int64_t>& starts() const { return starts_; }
-  // The labels of one utterance.
+  // Returns the labels of one utterance.
   std::span<const int32_t> of(int64_t utterance) const;
   // All labels on the device, int32 [labels].
   const at::Tensor& device_values() const { return device_values_; }

@@ -12,7 +12,7 @@ namespace sotto::kernels {
 
 namespace {
 
-// A few hundred bytes: the driver takes them out of the vector before the call returns, without
+// A few hundred bytes: the driver copies them out of the vector before the call returns, without
 // waiting for the device.
 template <class T>
 at::Tensor copy_to_device(const std::vector<T>& values, at::ScalarType type,

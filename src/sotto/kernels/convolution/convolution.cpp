@@ -11,10 +11,10 @@ namespace sotto::kernels {
 
 namespace {
 
-// Rows of windows are filled up to a multiple of this many values.
+// Rows of windows are padded to a multiple of this many values.
 constexpr int64_t kFilledTo = 8;
 
-// Taps of the kernel that begin at a multiple of the stride and reach to the next.
+// Taps of the kernel from a multiple of the stride up to the next multiple.
 struct Part {
   int64_t first_tap;
   int64_t num_taps;
@@ -26,7 +26,7 @@ void for_each_part(const Convolution::Options& options, Body body) {
     body(Part{.first_tap = tap, .num_taps = std::min(options.stride, options.size - tap)});
 }
 
-// Row m [taps I]: the frames under the part's taps of window m, as they lie in x.
+// Row m [taps I]: a view of the frames under the part's taps of window m.
 at::Tensor windows_of(const at::Tensor& x, int64_t num_windows, const Part& part,
                       const Convolution::Options& options) {
   const int64_t inputs = x.size(1);
@@ -42,7 +42,7 @@ int64_t filled(int64_t width) {
   return (width + kFilledTo - 1) / kFilledTo * kFilledTo;
 }
 
-// A copy whose rows are filled up with zeros to whole vectors.
+// Returns a copy whose rows are padded with zeros to whole vectors.
 at::Tensor filled_copy(const at::Tensor& rows) {
   at::Tensor result = make_workspace({rows.size(0), filled(rows.size(1))}, rows.options());
   report_cost("convolution.windows", {.flops = 0.0, .bytes = 2.0 * bytes_of(result)});
@@ -114,7 +114,8 @@ at::Tensor Convolution::input_gradient(const at::Tensor& dy, const at::Tensor& w
   SOTTO_ASSERT(num_results(num_frames, options) == dy.size(0),
                "the gradient of {} frames from {} results", num_frames, dy.size(0));
   at::Tensor dx = make_result({num_frames, inputs}, dy);
-  // Frames behind the first part of the last window get nothing, or add to nothing.
+  // Frames past those that the first part assigns either receive no gradient or only accumulate:
+  // they must start at zero.
   const int64_t num_covered = dy.size(0) * std::min(options.stride, options.size);
   if (!is_dry(dx)) {
     if (options.size < options.stride) {

@@ -1,11 +1,11 @@
 // A strided convolution over the frames of one piece of audio, without padding, as dense products:
-// the frames under the kernel lie one behind the other in memory, so that a row of the product is a
-// view. Where windows overlap, BLAS wants them in parts of one stride each. T frames, I inputs, W
-// taps of the kernel, M = (T - W) / stride + 1 results, O outputs.
+// the frames under the kernel are adjacent in memory, so that a row of the product is a view.
+// Overlapping windows are split into parts of one stride each, because BLAS requires this. T
+// frames, I inputs, W taps of the kernel, M = (T - W) / stride + 1 results, O outputs.
 //
-// Allocates: forward y; input_gradient dx. Where a stride has fewer than kLeastInputs values (the
-// waveform itself), as workspace the windows side by side [M, W I], rows filled up to whole
-// vectors, and the weight so too.
+// Allocates: forward y; input_gradient dx. If a stride has fewer than kLeastInputs values (the
+// waveform itself), as workspace copies of the windows [M, W I] and of the weight, with rows padded
+// to whole vectors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,26 +20,26 @@ struct Convolution {
     int64_t stride = 2;
   };
 
-  // Values in a stride below which products of views are not worth their while.
+  // Values per stride below which products of views are too slow.
   static constexpr int64_t kLeastInputs = 16;
 
-  // Results of `frames`; 0 where there are fewer than the kernel's.
+  // Returns the number of results of `frames`; 0 if there are fewer frames than taps.
   static int64_t num_results(int64_t frames, const Options& options);
 
-  // y [M, O] of x [T, I]; weight [O, W I], of x's type, holds the inputs of the first tap, then of
-  // the second; bias [O] fp32 or of x's type; null: none.
+  // Returns y [M, O] of x [T, I]; weight [O, W I], of x's type, holds the inputs of the first tap,
+  // then of the second; bias [O] fp32 or of x's type; null: none.
   static at::Tensor forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias,
                             const Options& options);
 
-  // The same into `y`.
+  // Writes the result of forward() into `y`.
   static void forward_into(at::Tensor& y, const at::Tensor& x, const at::Tensor& weight,
                            const at::Tensor* bias, const Options& options);
 
-  // dx [num_frames, I] of dy [M, O].
+  // Returns dx [num_frames, I] of dy [M, O].
   static at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                    int64_t num_frames, const Options& options);
 
-  // grad_weight [O, W I] fp32 += that of dy [M, O] and x [T, I].
+  // grad_weight [O, W I] fp32 += the weight gradient for dy [M, O] and x [T, I].
   static void accumulate(at::Tensor& grad_weight, const at::Tensor& dy, const at::Tensor& x,
                          const Options& options);
 };

@@ -1,4 +1,4 @@
-// What the CPU version of GroupedConvolution gets from the shared part. Internal to that kernel.
+// Arguments of the CPU version of GroupedConvolution. Internal to that kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,10 +10,10 @@
 
 namespace sotto::kernels {
 
-// As CudaBlockRows.
+// The CPU counterpart of CudaBlockRows.
 struct BlockRows {
   const at::Tensor& frames;  // [N, D]
-  const at::Tensor& rows;    // [R, frames of a row * C]
+  const at::Tensor& rows;    // [R, frames per row * C]
   const Packing& packing;    // N frames
   const Packing& blocks;     // M blocks
   ConvolutionShape shape;

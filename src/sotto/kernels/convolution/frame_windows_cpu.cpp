@@ -9,7 +9,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// dx of one frame: the sum of its places in all windows that hold it, in their order.
+// Computes dx of one frame: the sum over all windows that contain it, in order.
 template <class T>
 void sum_places(const T* dy, T* to, int64_t frame, int64_t num_windows, int64_t width,
                 const FrameWindows::Options& options) {

@@ -27,7 +27,7 @@ __global__ void forward_kernel(FrameWindowArrays in) {
   });
 }
 
-// The gradient of a frame: the sum of its places in all windows that hold it, in their order.
+// Computes the gradient of a frame: the sum over all windows that contain it, in order.
 template <class T, int kSize>
 __global__ void backward_kernel(FrameWindowArrays in) {
   T* frames = static_cast<T*>(in.frames.data);

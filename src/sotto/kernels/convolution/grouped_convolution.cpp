@@ -14,16 +14,17 @@
 namespace sotto::kernels {
 
 namespace detail {
-// The group's weight [C, C, K] as taps.
+// Converts the group's weight [C, C, K] to taps.
 void convolution_order_cpu(const at::Tensor& weight, const at::Tensor& taps,
                            const TapSource& source);
 void convolution_order_cuda(const CudaTaps& in, void* stream);
-// The matrix of the taps.
+// Builds the matrix from the taps.
 void convolution_expand_cpu(const at::Tensor& taps, const at::Tensor& matrix,
                             const ConvolutionShape& shape);
 void convolution_expand_cuda(const CudaArray& taps, const CudaArray& matrix,
                              const ConvolutionShape& shape, void* stream);
-// Rows from frames, zero outside of the utterance; and frames from rows, dropped outside.
+// Copy frames to rows, with zeros outside of the utterance; and rows to frames, ignoring those
+// outside.
 void convolution_gather_cpu(const BlockRows& in);
 void convolution_gather_cuda(const CudaBlockRows& in, void* stream);
 void convolution_scatter_cpu(const BlockRows& in);
@@ -52,25 +53,26 @@ ConvolutionShape checked_shape(const at::Tensor& x, const at::Tensor& weight,
           .block = options.block > 0 ? options.block : GroupedConvolution::default_block(weight)};
 }
 
-// The weight, or its gradient, of one group: [C, C, K].
+// Returns the weight, or its gradient, of one group: [C, C, K].
 at::Tensor group_of(const at::Tensor& weight, int64_t group) {
   return weight.narrow(0, group * weight.size(1), weight.size(1));
 }
 
-// Frames before an output that it sees. The gradient of an input sees the outputs that saw it: as
-// many behind it, and with an even number of taps one fewer before it.
+// Returns the number of frames before an output that it sees. The gradient of an input sees the
+// outputs that saw it: the same number after it, and with an even number of taps one fewer before
+// it.
 int64_t frames_before(const ConvolutionShape& shape, ConvolutionWay way) {
   const int64_t before = shape.taps / 2;
   return way == ConvolutionWay::kForward ? before : shape.taps - 1 - before;
 }
 
-// Where some rows of windows or blocks stand.
+// Location of some rows of windows or blocks.
 struct Place {
   int64_t group;
   int64_t first_block;
 };
 
-// The blocks of a pack and the way through them: as many at a time as the windows' bound allows.
+// Iterates over the blocks of a pack: as many at a time as the bound of the windows allows.
 class Blocks {
  public:
   Blocks(const at::Tensor& x, const at::Tensor& weight, const Packing& packing,
@@ -87,7 +89,7 @@ class Blocks {
   // Blocks of the largest chunk.
   int64_t at_once() const { return at_once_; }
 
-  // body(place, number of blocks) for the chunks of a group.
+  // Calls body(place, number of blocks) for the chunks of a group.
   template <class Body>
   void for_each_chunk(int64_t group, Body body) const {
     const int64_t num_blocks = blocks_.num_frames();
@@ -201,9 +203,9 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks&
 }  // namespace
 
 int64_t GroupedConvolution::default_block(const at::Tensor& weight) {
-  // A GPU wants tiles for all its multiprocessors. A CPU is at its rate with few columns, and more
-  // of them only move more memory: with 16 groups of 48 channels and 128 taps, blocks of 4 frames
-  // take less than half of the time of 16 for 500 frames, and about the same for 3,110.
+  // A GPU needs tiles for all its multiprocessors. A CPU reaches its full rate with few columns,
+  // and more of them only move more memory: with 16 groups of 48 channels and 128 taps, blocks of 4
+  // frames take less than half of the time of 16 for 500 frames, and about the same for 3,110.
   const int64_t max_columns = is_for_cuda(weight) ? 2'048 : 256;
   const int64_t largest = std::min(weight.size(2) / 8, max_columns / weight.size(1));
   int64_t block = 1;

@@ -10,14 +10,14 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// The frames of a block's row that lie in its utterance: one at least, the block's first.
+// The frames of a block's row that are in its utterance: at least one, the block's first.
 struct RowFrames {
-  int64_t first_row;  // of the pack, where the first of them is
-  int64_t first;      // of them, in the row
+  int64_t first_row;  // row in the pack of the first of them
+  int64_t first;      // index in the row of the first of them
   int64_t end;
 };
 
-// body(row, frames) for the rows of blocks, on all cores.
+// Calls body(row, frames) for the rows of blocks, on all cores.
 template <class Body>
 void for_each_block(const BlockRows& in, Body body) {
   const int64_t num_frames = in.rows.size(1) / in.shape.channels;
@@ -49,22 +49,21 @@ struct Bytes {
   int64_t element, channels, frame, row, first_channel;
 };
 
-// Taps of one group of channels in a few channels at once: what a piece of the matrix's gradient
-// adds up to before it is turned to the weight's order.
+// Taps and channels that are accumulated at once: the partial sums of the matrix's gradient before
+// they are transposed to the weight's order.
 constexpr int64_t kTapsAtOnce = 16;
 constexpr int64_t kChannelsAtOnce = 64;
 using FoldedTaps = std::array<std::array<float, kChannelsAtOnce>, kTapsAtOnce>;
 
-// What is folded at a time: for one channel that is read, some taps to some channels that are
-// written.
+// Unit of folding: for one input channel, some taps to some output channels.
 struct FoldPiece {
   int64_t read;
   int64_t first_tap, num_taps;
   int64_t first_written, num_written;
 };
 
-// A tap's sum goes over the frames of a block upwards, whose places lie on a diagonal; rows are
-// read in their order.
+// A tap's sum runs over the frames of a block in ascending order, whose elements are on a diagonal;
+// rows are read in order.
 void fold_piece(const float* matrix, const ConvolutionShape& shape, const FoldPiece& piece,
                 FoldedTaps& folded) {
   for (auto& tap : folded) tap.fill(0.0f);

@@ -5,12 +5,12 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Weights have neighbouring taps, all else neighbouring channels: a tile is turned by a block of
-// 32 x 8 threads in shared memory, so that both sides are whole lines.
+// In weights adjacent elements are taps, in all other arrays channels: a tile is transposed by a
+// block of 32 x 8 threads in shared memory, so that both sides access whole lines.
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
-// Tiles of so many taps and of all channels that are written, for each channel that is read.
+// Returns tiles of `num_taps` taps and all output channels, for each input channel.
 dim3 tile_blocks(int64_t num_taps, int64_t channels) {
   const auto tiles = [](int64_t n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
   return dim3(tiles(num_taps), tiles(channels), static_cast<unsigned>(channels));
@@ -39,8 +39,8 @@ __global__ void order_kernel(const T* weight, T* taps, TapSource source) {
   }
 }
 
-// Where a place in a row of frames with `channels` values each is. In 32 bits: a division of 64
-// takes longer than the memory does.
+// Location of an element in a row of frames with `channels` values each. In 32 bits: a 64-bit
+// division takes longer than the memory access.
 struct FramePlace {
   __device__ FramePlace(int64_t column, int64_t channels)
       : frame(static_cast<unsigned>(column) / static_cast<unsigned>(channels)),
@@ -61,8 +61,8 @@ __global__ void expand_kernel(const T* taps, T* matrix, ConvolutionShape shape) 
   });
 }
 
-// body(at in rows, at in frames, whether the frame is of the utterance) for all vectors of the rows
-// of blocks.
+// Calls body(index in rows, index in frames, whether the frame is in the utterance) for all vectors
+// of the rows of blocks.
 template <int kSize, class Body>
 __device__ void for_each_place(const CudaBlockRows& in, Body body) {
   UtteranceCursor utterance(in.blocks);
@@ -99,7 +99,7 @@ __global__ void scatter_kernel(CudaBlockRows in) {
   });
 }
 
-// The places of a tap lie on a diagonal of the matrix: they are added up along it.
+// The elements of a tap are on a diagonal of the matrix: they are summed along it.
 __global__ void fold_kernel(const float* matrix, float* grad_weight, ConvolutionShape shape) {
   __shared__ float tile[kTile][kTile + 1];
   const int64_t read = blockIdx.z;
@@ -127,7 +127,7 @@ __global__ void fold_kernel(const float* matrix, float* grad_weight, Convolution
   }
 }
 
-// body(a value of the type, size of vectors) for frames and rows of a group.
+// Calls body(a value of the type, vector size) for frames and rows of a group.
 template <class Body>
 void with_choices(const CudaBlockRows& in, Body body) {
   with_cuda_type(in.rows.type, [&](auto zero) {

@@ -1,4 +1,4 @@
-// What the CUDA version of FrameWindows takes. N frames, M windows, D width, W frames a window.
+// Arguments of the CUDA version of FrameWindows. N frames, M windows, D width, W frames per window.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The floats of simd_extended.h, one a thread: not negative, each with an exponent of its own in 32
-// bits, so that they neither overflow nor vanish.
+// The extended floats of simd_extended.h, one per thread: non-negative, each with its own 32-bit
+// exponent, so that they neither overflow nor underflow.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace sotto::kernels {
 
 // mantissa x 2^exponent.
 struct Extended {
-  // Smaller values become this power of two, but never 0: what can be reached stays reachable.
+  // Smaller values become this power of two, but never 0: reachable states stay reachable.
   static constexpr int kSmallest = -(1 << 29);
 
   float mantissa = 0.0f;
@@ -34,7 +34,7 @@ __device__ inline float power_of_two(int n) {
   return __int_as_float((max(n, -127) + 127) << 23);
 }
 
-// Sums, not normalised.
+// Returns a sum that is not normalised.
 __device__ inline Extended add(const Extended& a, const Extended& b) {
   const int top = max(a.exponent, b.exponent);
   return {a.mantissa * power_of_two(a.exponent - top) + b.mantissa * power_of_two(b.exponent - top),
@@ -49,13 +49,13 @@ __device__ inline Extended add(const Extended& a, const Extended& b, const Exten
           top};
 }
 
-// A product, not normalised.
+// Returns a product that is not normalised.
 __device__ inline Extended multiply(const Extended& a, const Extended& b) {
   return {a.mantissa * b.mantissa, a.exponent + b.exponent};
 }
 
-// The same value with a mantissa in [1, 2). A zero has the smallest exponent, so that in a sum the
-// other term's counts.
+// Returns the same value with a mantissa in [1, 2). A zero has the smallest exponent, so that in a
+// sum the other term's exponent is used.
 __device__ inline Extended normalise(const Extended& x) {
   const int bits = __float_as_int(x.mantissa);
   if (bits == 0) return {};

@@ -1,5 +1,4 @@
-// What the CUDA versions of kernels have in common: element types, launch shapes, and errors of a
-// launch.
+// Common code of the CUDA versions of kernels: element types, launch shapes, and launch errors.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -30,7 +29,8 @@ struct LaunchShape {
   unsigned threads;
 };
 
-// A grid that strides over `num_items`: enough blocks to fill any card a few times over, no more.
+// Returns a grid that strides over `num_items`: enough blocks to fill any card a few times, no
+// more.
 inline LaunchShape launch_shape(int64_t num_items) {
   constexpr int64_t kThreads = 256;
   constexpr int64_t kMaxBlocks = 148 * 16;

@@ -1,4 +1,4 @@
-// Packs and dropout as a thread sees them that goes through rows upwards.
+// Packs and dropout for a thread that processes rows in ascending order.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace sotto::kernels {
 
-// The utterance of a row. Searched for once, and again where a row lies behind its end.
+// Finds the utterance of a row. Searches once, and again when a row is past the utterance's end.
 class UtteranceCursor {
  public:
   __device__ explicit UtteranceCursor(const CudaPack& pack) : pack_(pack) {}
 
-  // `row` is not below the one of the call before.
+  // `row` must not be below that of the previous call.
   __device__ void move_to(int64_t row) {
     if (row < end_) return;
     auto last = static_cast<int>(pack_.num_utterances) - 1;
@@ -43,14 +43,15 @@ class UtteranceCursor {
   uint64_t key_ = 0;
 };
 
-// What neighbouring elements are multiplied by: 0 where they are dropped.
+// Factors of adjacent elements: 0 if dropped.
 template <int kSize>
 struct DropoutFactors {
   float at[kSize];
 };
 
-// Those of the elements of an utterance from `element` on; `scale` is that of the rule. kSize of a
-// whole block begin with its first; else there is one, of any place.
+// Returns the factors of the elements of an utterance from `element` on; `scale` is that of the
+// rule. If kSize is a whole block, it must start at the block's first element; otherwise it is one
+// element at any position.
 template <int kSize>
 __device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, float scale,
                                                  uint64_t utterance, int64_t element) {
@@ -65,8 +66,8 @@ __device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, float 
   return factors;
 }
 
-// body(at, factors) for all elements of the rows of a pack in a grid of row_grid(): kSize elements
-// from `at` on.
+// Calls body(at, factors) for all elements of the rows of a pack in a grid of row_grid(): kSize
+// elements from `at` on.
 template <int kSize, class Body>
 __device__ void for_each_dropped(const CudaDropout& dropout, int64_t width, Body body) {
   const float scale = dropout_scale(dropout.rule.threshold);

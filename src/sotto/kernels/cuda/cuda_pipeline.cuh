@@ -1,11 +1,10 @@
-// Loads that are issued some turns of a loop before their use, so that the loop does not wait for
-// memory.
+// Loads that are issued some iterations before their use, so that a loop does not wait for memory.
 #pragma once
 
 namespace sotto::kernels {
 
-// Calls use(k, load(k)) for k = 0 .. count, with loads issued kAhead turns before their use. What
-// was loaded must be touched in use() alone, or the thread waits for it.
+// Calls use(k, load(k)) for k = 0 .. count, with loads issued kAhead iterations before their use.
+// Loaded values must only be accessed in use(), otherwise the thread waits for them.
 template <int kAhead, class Load, class Use>
 __device__ void pipeline(int count, Load load, Use use) {
   decltype(load(0)) loaded[kAhead];

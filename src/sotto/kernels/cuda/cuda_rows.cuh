@@ -1,10 +1,10 @@
-// Rows shared among threads, in two manners.
+// Distribution of rows among threads, in two ways.
 //
-// Element-wise: a grid of row_grid(). Threads in x share a row, those in y have the rows beside it,
-// and a block has neighbouring rows, so that a thread meets utterances in their order.
+// Element-wise: a grid of row_grid(). Threads in x share a row, those in y process adjacent rows,
+// and a block processes consecutive rows, so that a thread visits utterances in order.
 //
-// With sums over a row: a grid of team_grid(). All threads of one y are the row's team; what they
-// read stays in registers from one pass over the row to the next.
+// With sums over a row: a grid of team_grid(). All threads with the same y form the row's team;
+// values they read stay in registers between passes over the row.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct RowGrid {
 inline RowGrid row_grid(int64_t num_rows, int64_t num_vectors) {
   constexpr int64_t kThreads = 256;
   constexpr int64_t kMaxBlocks = 148 * 32;
-  // As many turns as it takes, all of them about equally full.
+  // The number of iterations is rounded up and the threads are distributed evenly over them.
   const int64_t turns = (num_vectors + kThreads - 1) / kThreads;
   const int64_t share = (num_vectors + turns - 1) / turns;
   const int64_t x = (share + kWarp - 1) / kWarp * kWarp;
@@ -36,7 +36,7 @@ inline RowGrid row_grid(int64_t num_rows, int64_t num_vectors) {
           dim3(static_cast<unsigned>(x), static_cast<unsigned>(y))};
 }
 
-// body(row) for the rows of this thread, upwards.
+// Calls body(row) for the rows of this thread in ascending order.
 template <class Body>
 __device__ void for_each_row(int64_t num_rows, Body body) {
   const int64_t begin = num_rows * blockIdx.x / gridDim.x;
@@ -44,7 +44,7 @@ __device__ void for_each_row(int64_t num_rows, Body body) {
   for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) body(row);
 }
 
-// body(column) for the vectors of a row that belong to this thread.
+// Calls body(column) for the vectors of a row that belong to this thread.
 template <int kSize, class Body>
 __device__ void for_each_column(int64_t width, Body body) {
   for (int64_t column = int64_t{threadIdx.x} * kSize; column < width;
@@ -67,7 +67,7 @@ __device__ inline float warp_largest(float value) {
   return value;
 }
 
-// Of numbers that are not below 0: their bits have the same order.
+// For non-negative numbers, whose bits have the same order.
 __device__ inline float warp_largest_magnitude(float value) {
   NV_IF_ELSE_TARGET(
       NV_PROVIDES_SM_80,
@@ -75,8 +75,8 @@ __device__ inline float warp_largest_magnitude(float value) {
       (return warp_largest(value);))
 }
 
-// What `join` makes of the values of all threads of a block with one team, given that of each warp.
-// A team of one warp needs no others, so that there may be several in a block.
+// Reduces the values of all threads of a block with one team by `join`, given that of each warp. A
+// team of one warp needs no others, so that a block may have several.
 template <class Number, class Join>
 __device__ Number join_warps(Number of_warp, Join join) {
   if (blockDim.x == kWarp) return of_warp;
@@ -99,13 +99,13 @@ __device__ inline float team_largest(float value) {
 }
 
 // Vectors of a row that a thread holds in registers. Four: sixteen bytes in flight from each, and a
-// row of 1,024 needs but one warp.
+// row of 1,024 needs only one warp.
 inline constexpr int kHeldVectors = 4;
-// Of a team; so few that registers for the vectors of two rows are there.
+// Maximum threads of a team; low enough to have registers for the vectors of two rows.
 inline constexpr int kMaxRowThreads = 512;
 
-// One row a team, one warp a team where that is enough, and several of those in a block. Rows too
-// wide for the registers of a block are read anew in each pass.
+// One row per team, one warp per team if that is enough, and several of those in a block. Rows too
+// wide for the registers of a block are read again in each pass.
 struct TeamGrid {
   dim3 blocks;
   dim3 threads;
@@ -125,8 +125,8 @@ inline TeamGrid team_grid(int64_t num_rows, int64_t num_vectors) {
           .holds_row = warps <= kMaxWarps};
 }
 
-// Calls body with the number of vectors that a thread holds, as a constant: 0 for those that are
-// read anew.
+// Calls body with the number of vectors that a thread holds, as a constant: 0 if rows are read
+// again.
 template <class Body>
 void with_held_vectors(const TeamGrid& grid, Body body) {
   if (grid.holds_row) {
@@ -136,7 +136,7 @@ void with_held_vectors(const TeamGrid& grid, Body body) {
   }
 }
 
-// The row of this thread's team; may lie behind the last.
+// Returns the row of this thread's team; may be past the last row.
 __device__ inline int64_t team_row() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
@@ -150,7 +150,7 @@ class TeamRow {
       for_each([&](int place, int column) { held_[place] = load<kSize>(row + column); });
   }
 
-  // body(place, column) for each vector; `place` is a constant where the row is held.
+  // Calls body(place, column) for each vector; `place` is a constant if the row is held.
   template <class Body>
   __device__ void for_each(Body body) const {
     if constexpr (kHeld > 0) {

@@ -1,4 +1,4 @@
-// Sums over rows: blocks sum the rows of a slab, then the slabs are added up. All in a fixed order.
+// Sums over rows: blocks sum the rows of a slab, then the slabs are summed, all in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace sotto::kernels {
 
-// Threads of one x have sums of the same columns: thread x those from x * kSize on. Adds them up in
-// the order of y and writes to[0 .. count). `buffer` holds kSize floats for each thread of a block
-// that has several y.
+// Threads with the same x have sums of the same columns: thread x those from x * kSize on. Adds
+// them in the order of y and writes to[0 .. count). `buffer` holds kSize floats for each thread of
+// a block with several y.
 template <int kSize>
 __device__ void store_sum_over_y(const Vector<float, kSize>& sums, float* buffer, float* to,
                                  int64_t count) {
@@ -37,7 +37,7 @@ inline constexpr int kStripWarps = 8;
 template <int kSize>
 inline constexpr int kStripColumns = 32 * kSize;
 
-// Partial sums of `num_vectors` gradients, one behind the other in each slab.
+// Partial sums of `num_vectors` gradients, concatenated in each slab.
 struct CudaSlabs {
   const float* partial = nullptr;  // [slabs, vectors, width]
   int64_t num_slabs = 0;
@@ -46,7 +46,7 @@ struct CudaSlabs {
 
 namespace detail {
 
-// Adds the slabs to one gradient [width] or, where `second` is given, to two.
+// Adds the slabs to one gradient [width] or, if `second` is given, to two.
 void add_slabs_cuda(const CudaSlabs& slabs, float* first, float* second, void* stream);
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// Neighbouring elements that one thread reads, works on in fp32 and writes, and the choice of how
-// many they are.
+// Adjacent elements that one thread reads, processes in fp32 and writes, and the choice of their
+// number.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace sotto::kernels {
 
-// Of any type: one block of dropout_mask.h, sixteen bytes of 16-bit elements, and twice that of
-// fp32.
+// Vector size for every type: one block of dropout_mask.h, sixteen bytes of 16-bit elements, and
+// twice that of fp32.
 inline constexpr int kVectorSize = 8;
 
-// Where the elements fill sixteen bytes or a multiple, or eight, that is how they are read and
-// written: sixteen are the widest access a thread has. Their address must then be a multiple of as
-// many.
+// If the elements fill a multiple of sixteen bytes, or eight bytes, they are read and written with
+// that width: sixteen bytes are the widest access of a thread. Their address must then be a
+// multiple of it.
 template <class T, int kSize>
 struct Vector {
   static constexpr size_t kBytes = kSize * sizeof(T);
@@ -57,8 +57,8 @@ __device__ Vector<T, kSize> zero_vector() {
   return result;
 }
 
-// Whether rows of `width` elements are whole vectors in all arrays; an absent array does not
-// matter.
+// Returns whether rows of `width` elements are whole vectors in all arrays; absent arrays are
+// ignored.
 inline bool fits_vectors(int64_t width, std::initializer_list<const void*> arrays) {
   if (width % kVectorSize != 0) return false;
   for (const void* array : arrays) {
@@ -67,7 +67,7 @@ inline bool fits_vectors(int64_t width, std::initializer_list<const void*> array
   return true;
 }
 
-// Calls body with the number of elements a thread takes at once, as a constant.
+// Calls body with the number of elements a thread processes at once, as a constant.
 template <class Body>
 void with_vector_size(bool fits, Body body) {
   if (fits) {
@@ -78,7 +78,7 @@ void with_vector_size(bool fits, Body body) {
 }
 
 // Calls body(at, size) for all of n elements in a grid of launch_shape(): kSize of them at once,
-// what is left one by one.
+// the remainder one by one.
 template <int kSize, class Body>
 __device__ void for_each_vector(int64_t n, Body body) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -92,7 +92,7 @@ __device__ void for_each_vector(int64_t n, Body body) {
   }
 }
 
-// A typed pointer to an array's elements.
+// Returns a typed pointer to an array's elements.
 template <class T>
 T* data_of(const CudaArray& array) {
   return static_cast<T*>(array.data);

@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kWarps = 32;
 
-// A block has 32 columns of one gradient. Each warp sums its share of the slabs, so that many loads
-// are under way at once; then the shares are added up in order.
+// A block processes 32 columns of one gradient. Each warp sums its share of the slabs, so that many
+// loads are in flight at once; then the shares are added in order.
 __global__ void add_slabs_kernel(CudaSlabs slabs, float* first, float* second) {
   __shared__ float shares[kWarps][32];
   float* gradient = blockIdx.y == 0 ? first : second;

@@ -29,7 +29,7 @@ namespace {
 struct Costs {
   std::string_view forward_name;
   std::string_view backward_name;
-  double forward_flops;  // an element
+  double forward_flops;  // per element
   double backward_flops;
 };
 
@@ -47,14 +47,14 @@ void check(const at::Tensor& x, const at::Tensor& like) {
   SOTTO_ASSERT(x.is_contiguous(), "x is not contiguous");
 }
 
-// The pass moves the same bytes with dropout and without.
+// The pass moves the same bytes with and without dropout.
 Cost cost_of(const at::Tensor& x, double flops_an_element, double moved, const Dropped* dropped) {
   constexpr double kDropoutFlops = 20.0;
   const double flops = flops_an_element + (dropped == nullptr ? 0.0 : kDropoutFlops);
   return {.flops = flops * static_cast<double>(x.numel()), .bytes = moved * bytes_of(x)};
 }
 
-// Null where nothing is dropped.
+// Returns null if nothing is dropped.
 const Dropped* used(const Dropped* dropped) {
   return dropped != nullptr && dropped->drops_anything() ? dropped : nullptr;
 }
@@ -81,8 +81,8 @@ void backward_on_cuda(ActivationKind kind, const at::Tensor& dy, const at::Tenso
   }
 }
 
-// On the CPU dropout is a pass of its own: to draw its bits takes longer than to go through memory
-// once more.
+// On the CPU dropout is a separate pass: drawing its bits takes longer than another pass over
+// memory.
 void drop_on_cpu(const at::Tensor& x, const Dropped* dropped) {
   if (dropped != nullptr) detail::dropout_cpu(x, x, dropped->packing, dropped->rule_for(x));
 }

@@ -1,6 +1,6 @@
-// Activations: Gelu (exact, with the normal distribution's integral), Relu, Silu. Any shape,
-// contiguous. With `dropped` their results are dropped in the same pass; x is then [N, D], the rows
-// of the pack.
+// Activations: Gelu (exact, with the normal distribution function), Relu, Silu. Any shape,
+// contiguous. With `dropped`, dropout is applied to the result in the same pass; x is then [N, D],
+// the rows of the pack.
 //
 // Allocates: forward y. Backward works in place: dy becomes dx, so that a feed-forward layer holds
 // one gradient less.

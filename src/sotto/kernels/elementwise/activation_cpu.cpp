@@ -21,7 +21,7 @@ struct GeluMath {
 };
 
 struct ReluMath {
-  // A NaN stays a NaN: it must reach the loss, not vanish.
+  // Propagates NaN, which must reach the loss.
   [[gnu::always_inline]] static Lanes value(const Lanes& x) {
     return select<float>(x <= 0.0f, 0.0f, x);
   }
@@ -47,8 +47,8 @@ void with_math(ActivationKind kind, Body body) {
   }
 }
 
-// Gelu costs about as much an element as moving sixteen of them: count it so when work is shared
-// out.
+// Gelu costs about as much per element as moving sixteen elements: this factor is used when work is
+// distributed.
 constexpr int64_t kWorkAnElement = 4;
 
 }  // namespace

@@ -4,12 +4,12 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// The normal distribution's integral by formula 7.1.26 of Abramowitz and Stegun, off by at most
-// 7.5e-8: one exponential, which the derivative needs too, and one division. erfcf would take
-// longer than the memory does.
+// The normal distribution function by formula 7.1.26 of Abramowitz and Stegun, with an error of at
+// most 7.5e-8: one exponential, which the derivative needs too, and one division. erfcf would take
+// longer than the memory access.
 struct GeluMath {
   struct Normal {
-    float density;   // without its factor: exp(-x^2 / 2)
+    float density;   // unnormalised: exp(-x^2 / 2)
     float integral;  // from minus infinity to x
   };
   static __device__ Normal normal(float x) {
@@ -90,7 +90,8 @@ void with_math(ActivationKind kind, Body body) {
   }
 }
 
-// Calls body(math, zero, size): with the activation, a value of the type, and the elements at once.
+// Calls body(math, zero, size): with the activation, a value of the type, and the elements per
+// access.
 template <class Body>
 void with_choices(ActivationKind kind, ElementType type, bool fits, Body body) {
   with_math(kind, [&](auto math) {
@@ -105,7 +106,7 @@ void with_choices(ActivationKind kind, ElementType type, bool fits, Body body) {
 void activation_forward_cuda(ActivationKind kind, const CudaArray& x, const CudaArray& y,
                              void* stream) {
   const int64_t n = x.num_elements();
-  // What is no whole vector at the end is taken one by one.
+  // Elements at the end that do not fill a vector are processed one by one.
   const bool fits = fits_vectors(kVectorSize, {x.data, y.data});
   with_choices(kind, x.type, fits, [&](auto math, auto zero, auto size) {
     using T = decltype(zero);

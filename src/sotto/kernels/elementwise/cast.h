@@ -1,4 +1,4 @@
-// Values in another type among fp32, bf16 and fp16, rounded to the nearest, of two to the even one.
+// Conversion between fp32, bf16 and fp16, rounded to nearest, ties to even.
 //
 // Allocates: `to` its result, `accumulate` nothing.
 #pragma once
@@ -8,10 +8,12 @@
 namespace sotto::kernels {
 
 struct Cast {
-  // x, contiguous, in the shape it has and the other type. The types must differ.
+  // Returns x, which must be contiguous, in the given type and the same shape. The types must
+  // differ.
   static at::Tensor to(const at::Tensor& x, at::ScalarType type);
 
-  // sum += x, both contiguous and of one shape, in fp32 and rounded once. The types must differ.
+  // sum += x, both contiguous and of the same shape, computed in fp32 and rounded once. The types
+  // must differ.
   static void accumulate(at::Tensor& sum, const at::Tensor& x);
 };
 

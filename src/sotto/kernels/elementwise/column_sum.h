@@ -1,7 +1,7 @@
 // Sum over rows, added to a vector: the gradient of a bias. N rows, D width.
 //
-// Allocates: workspace fp32 [slabs, D]. Linear in its input: backward is a broadcast that no layer
-// needs.
+// Allocates: workspace fp32 [slabs, D]. The operation is linear: its backward is a broadcast that
+// no layer needs.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,7 +13,7 @@ void dropout_cuda(const CudaArray& x, const CudaArray& y, const CudaDropout& dro
 
 namespace {
 
-// y = x under the mask; y may be x.
+// y = x with the mask applied; y may be x.
 void run(const at::Tensor& x, const at::Tensor& y, const Dropped& dropped) {
   const DropoutRule rule = dropped.rule_for(x);
   report_cost("dropout",

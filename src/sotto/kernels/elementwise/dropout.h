@@ -1,5 +1,5 @@
-// Dropout from counters: whether an element is dropped is a function of the key, the utterance and
-// the element's place in that utterance. The mask is never stored; backward applies it again. N
+// Counter-based dropout: whether an element is dropped is a function of the key, the utterance and
+// the element's position in that utterance. The mask is never stored; backward applies it again. N
 // rows (frames) of a pack, D width.
 //
 // Allocates: apply nothing, applied its result.
@@ -17,14 +17,15 @@ namespace sotto::kernels {
 struct Dropout {
   struct Mask {
     RandomKey key;
-    double probability = 0.0;  // of being dropped, in [0, 1); taken to the nearest 1 / 65,536
+    double probability = 0.0;  // of being dropped, in [0, 1); rounded to the nearest 1 / 65,536
   };
 
-  // x [N, D]: each element becomes 0, or x / (1 - probability). Forward and backward are the same
-  // operation.
+  // Replaces each element of x [N, D] by 0 or x / (1 - probability). Forward and backward are the
+  // same operation.
   static void apply(at::Tensor& x, const Packing& packing, const Mask& mask);
 
-  // The same into a new tensor, for a gradient that the residual connection still needs.
+  // Returns the result of apply() in a new tensor, for a gradient that the residual connection
+  // still needs.
   static at::Tensor applied(const at::Tensor& x, const Packing& packing, const Mask& mask);
 };
 
@@ -34,9 +35,9 @@ struct Dropped {
   Dropout::Mask mask;
 
   bool drops_anything() const { return dropout_threshold(mask.probability) > 0; }
-  // The rule for the rows of x [N, D], which must be those of the pack.
+  // Returns the rule for the rows of x [N, D], which must be those of the pack.
   DropoutRule rule_for(const at::Tensor& x) const;
-  // The same for a CUDA source.
+  // Returns the rule in the form for a CUDA source.
   CudaDropout cuda_dropout_for(const at::Tensor& x) const;
 };
 

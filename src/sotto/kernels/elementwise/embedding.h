@@ -1,4 +1,4 @@
-// Rows of a table by number, and the scatter of their gradients. N tokens, V entries, D width.
+// Lookup of table rows by index, and scatter of their gradients. N tokens, V entries, D width.
 //
 // Allocates: forward y. The scatter adds in the order of the tokens, so that its result does not
 // depend on the cores.

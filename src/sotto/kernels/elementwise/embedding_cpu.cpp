@@ -17,7 +17,7 @@ template <class G, class T>
 void scatter(G* gradient, const T* dy, const at::Tensor& ids, const at::Tensor& table) {
   const int64_t width = table.size(1);
   const int32_t* id = ids.const_data_ptr<int32_t>();
-  // Cores share the columns, not the tokens: no two write the same place, and the order of
+  // Cores share the columns, not the tokens: no two write the same element, and the order of
   // additions is fixed.
   constexpr int64_t kColumns = 64;
   const int64_t num_strips = (width + kColumns - 1) / kColumns;

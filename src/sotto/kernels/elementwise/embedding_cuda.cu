@@ -4,8 +4,8 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// A token outside the table is a bug before this kernel: it ends the program's use of the device
-// rather than reading what is not there.
+// A token outside the table is a bug of the caller: a trap ends the use of the device instead of
+// reading invalid memory.
 __device__ int32_t checked(int32_t id, int64_t num_entries) {
   if (id < 0 || id >= num_entries) __trap();
   return id;
@@ -22,12 +22,12 @@ __global__ void forward_kernel(const int32_t* ids, CudaArray table, T* y, int64_
   });
 }
 
-// Calls body(token), in order, for the tokens from `begin` to `end` that are `id`, until it returns
-// false. All lanes of a warp together: each looks at some of the tokens.
+// Calls body(token), in order, for the tokens from `begin` to `end` that equal `id`, until it
+// returns false. Called by all lanes of a warp together: each examines some of the tokens.
 template <class Body>
 __device__ void for_each_token_of(int32_t id, const int32_t* ids, int64_t begin, int64_t end,
                                   Body body) {
-  constexpr int kAtOnce = 4;  // loads under way
+  constexpr int kAtOnce = 4;  // loads in flight
   const auto lane = static_cast<int>(threadIdx.x);
   for (int64_t first = begin; first < end; first += kAtOnce * kWarp) {
     int32_t seen[kAtOnce];
@@ -44,8 +44,8 @@ __device__ void for_each_token_of(int32_t id, const int32_t* ids, int64_t begin,
   }
 }
 
-// A warp for each token and strip of columns: that of an entry's first token adds the gradients of
-// all its tokens in their order, the others have nothing to do.
+// One warp for each token and strip of columns: the warp of an entry's first token adds the
+// gradients of all its tokens in order, the others do nothing.
 template <class G, class T, int kSize>
 __global__ void backward_kernel(const T* dy, const int32_t* ids, int64_t num_tokens,
                                 CudaArray grad_table) {

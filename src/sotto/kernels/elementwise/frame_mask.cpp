@@ -8,7 +8,7 @@
 namespace sotto::kernels {
 
 namespace detail {
-// `value` undefined: zero.
+// An undefined `value` means zero.
 void fill_rows_cpu(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& value);
 void sum_rows_cpu(const at::Tensor& dy, const at::Tensor& rows, const at::Tensor& partial,
                   const at::Tensor& sum);

@@ -1,5 +1,5 @@
-// Positions of frames in their utterances, added in place. N frames of a pack, D width, P rows of a
-// table of learned positions.
+// Adds position encodings to the frames of utterances in place. N frames of a pack, D width, P rows
+// of a table of learned positions.
 //
 // Allocates nothing.
 #pragma once
@@ -12,15 +12,16 @@ namespace sotto::kernels {
 
 // Learned positions.
 struct PositionAdd {
-  // x [N, D] += table[place of the frame]; table [P, D] of x's type, P at least the longest
+  // x [N, D] += table[position of the frame]; table [P, D] of x's type, P at least the longest
   // utterance.
   static void accumulate(at::Tensor& x, const at::Tensor& table, const Packing& packing);
-  // grad_table [P, D] fp32 += dy [N, D], utterance after utterance. dy itself is the gradient of x.
+  // grad_table [P, D] fp32 += dy [N, D], one utterance after another. dy itself is the gradient of
+  // x.
   static void backward(const at::Tensor& dy, const Packing& packing, at::Tensor& grad_table);
 };
 
-// Sines and cosines of the place at wave lengths from 2 pi to 10,000 * 2 pi, in turn (Vaswani et
-// al. 2017, section 3.5). They have no gradient of their own.
+// Alternating sines and cosines of the position at wavelengths from 2 pi to 10,000 * 2 pi (Vaswani
+// et al. 2017, section 3.5). They have no gradient.
 struct SinusoidAdd {
   // x [N, D] += sinusoids; D is even.
   static void accumulate(at::Tensor& x, const Packing& packing);

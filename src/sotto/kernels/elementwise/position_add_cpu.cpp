@@ -8,7 +8,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// body(row, place in its utterance) for every row of a pack, on all cores.
+// Calls body(row, position in its utterance) for every row of a pack, on all cores.
 template <class Body>
 void for_each_place(const Packing& packing, int64_t width, Body body) {
   parallel_rows(packing.num_frames(), width, [&](int64_t begin, int64_t end) {
@@ -49,7 +49,7 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
   with_element_type(dy, [&](auto zero) {
     using T = decltype(zero);
     const T* from = dy.const_data_ptr<T>();
-    // Cores share the places, not the utterances: the order of additions is fixed.
+    // Cores share the positions, not the utterances: the order of additions is fixed.
     parallel_rows(
         packing.max_length(), width * packing.num_utterances(), [&](int64_t begin, int64_t end) {
           for (size_t u = 0; u < packing.lengths().size(); ++u) {
@@ -64,7 +64,7 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
 
 void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing) {
   const int64_t width = x.size(1);
-  // Of a pair of values: 10,000^(-2 i / D).
+  // Ratio of the frequencies of consecutive pairs of values: 10,000^(-2 / D).
   const double ratio = std::pow(10'000.0, -2.0 / static_cast<double>(width));
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);

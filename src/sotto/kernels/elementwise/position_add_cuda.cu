@@ -21,7 +21,7 @@ __global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPac
   });
 }
 
-// A row of the grid is a place: its gradients are added utterance after utterance.
+// A row of the grid is a position: its gradients are added one utterance after another.
 template <class T, int kSize>
 __global__ void position_add_backward_kernel(const T* dy, float* grad_table, int64_t width,
                                              CudaPack pack) {
@@ -39,16 +39,16 @@ __global__ void position_add_backward_kernel(const T* dy, float* grad_table, int
   });
 }
 
-// Turns a frame of a pair of columns: 10,000^(-column / width) / (2 pi).
+// Returns the turns per frame of a pair of columns: 10,000^(-column / width) / (2 pi).
 __device__ double turns_of(int64_t column, int64_t width) {
   constexpr double kTurn = 6.283185307179586;        // 2 pi
   constexpr double kLogLongest = 9.210340371976184;  // log(10,000)
   return exp(-kLogLongest * static_cast<double>(column) / static_cast<double>(width)) / kTurn;
 }
 
-// Columns outside, rows inside: the turns of a column are worked out once. They are counted in
-// double, as places go into the ten thousands; what remains of them without whole ones is enough
-// for sines in fp32.
+// Outer loop over columns, inner loop over rows: the turns of a column are computed once. They are
+// computed in double, because positions reach tens of thousands; the fractional part is precise
+// enough for sines in fp32.
 template <class T, int kSize>
 __global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack) {
   static_assert(kSize % 2 == 0);

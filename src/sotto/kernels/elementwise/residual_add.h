@@ -1,5 +1,5 @@
 // The residual connection, in place: x += residual. N rows, D width. Its backward is the identity
-// for both, with the mask applied again where there is one.
+// for both, with the dropout mask applied again if there is one.
 //
 // Allocates nothing.
 #pragma once

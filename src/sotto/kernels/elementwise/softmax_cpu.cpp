@@ -17,7 +17,7 @@ void softmax_row(const T* from, T* to, int64_t width) {
   const auto value = [&](int64_t i, auto n) {
     return simd::exp_of_negative(simd::load(from + i, n) - largest);
   };
-  // In fp32 the exponentials wait in the result. In 16 bits they are computed again rather than
+  // In fp32 the exponentials are stored in the result. In 16 bits they are recomputed instead of
   // rounded in between: the row then still sums to one.
   constexpr bool kWaits = std::is_same_v<T, float>;
   const float total = simd::sum_of_blocks(width, [&](int64_t i, auto n) {

@@ -10,7 +10,7 @@ template <class T, int kSize, int kHeld>
 __global__ void __launch_bounds__(kMaxRowThreads)
     forward_kernel(const T* x, T* y, int64_t rows, int width) {
   const int64_t row = team_row();
-  if (row >= rows) return;  // a whole warp, whose team it is
+  if (row >= rows) return;  // a whole warp, which is the team of the row
   const TeamRow<T, kSize, kHeld> values(x + row * width, width);
   float largest = -INFINITY;
   values.for_each([&](int place, int column) {
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   });
 }
 
-// Calls body(zero, size, held, grid): with a value of the type, the elements at once, the vectors
-// that a thread holds, and the launch's shape.
+// Calls body(zero, size, held, grid): with a value of the type, the elements per access, the
+// vectors that a thread holds, and the launch shape.
 template <class Body>
 void with_choices(const CudaArray& rows, bool fits, Body body) {
   with_cuda_type(rows.type, [&](auto zero) {

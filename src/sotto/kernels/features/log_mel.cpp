@@ -17,11 +17,11 @@
 namespace sotto::kernels {
 
 namespace detail {
-// Logarithms of the filters' powers, before what is done to whole utterances. `workspace` is that
-// of the header.
+// Computes the logarithms of the filters' powers, before the operations on whole utterances. For
+// `workspace` see the header.
 void log_mel_cpu(const LogMelFrames& frames, const LogMel::Tables& tables,
                  const at::Tensor& workspace, const at::Tensor& features);
-// Whisper's range and NeMo's normalisation, each utterance by itself.
+// Whisper's range and NeMo's normalisation, each utterance separately.
 void log_mel_limit_cpu(const at::Tensor& features, const LogMelFrames& frames);
 void log_mel_standardise_cpu(const at::Tensor& features, const LogMelFrames& frames);
 // rows [R, W]: the samples under the window of the frames from `first` on.
@@ -37,7 +37,7 @@ void log_mel_standardise_cuda(const CudaArray& features, const CudaLogMelFrames&
 
 namespace {
 
-// Why an utterance must have min_samples.
+// Explains why an utterance must have min_samples.
 std::string reason_of(const LogMelOptions& options) {
   switch (options.kind) {
     case LogMelKind::kTorchaudio:
@@ -75,7 +75,7 @@ LogMelFraming framing_of(const LogMelOptions& options) {
           .pre_emphasis = rule.pre_emphasis};
 }
 
-// The driver takes the numbers out of the vector before the call returns, without waiting for the
+// The driver copies the numbers out of the vector before the call returns, without waiting for the
 // device.
 void copy_starts(const LogMelFrames& frames) {
   std::vector<int32_t> narrow(frames.starts.begin(), frames.starts.end());
@@ -90,7 +90,7 @@ CudaLogMelFrames cuda_frames(const LogMelFrames& frames) {
           .framing = frames.framing};
 }
 
-// What a kind does with the features of a whole utterance.
+// Applies the operations of a kind on the features of whole utterances.
 void finish(const at::Tensor& features, const LogMelFrames& frames, LogMelKind kind) {
   const bool limits = kind == LogMelKind::kWhisper;
   if (!limits && kind != LogMelKind::kNemo) return;
@@ -102,9 +102,9 @@ void finish(const at::Tensor& features, const LogMelFrames& frames, LogMelKind k
   on_cuda(cuda_array(features), cuda_frames(frames), device::current_cuda_stream());
 }
 
-// Logarithms at about 20 operations each; an utterance is gone through twice or three times more.
-// On a GPU rows are filled and squared, and the products report themselves; on a CPU the transform
-// has about 2.5 n log2 n operations, and a frequency is in two filters.
+// Logarithms count about 20 operations each; an utterance is read two or three more times. On a GPU
+// rows are filled and squared, and the products report themselves; on a CPU the transform has about
+// 2.5 n log2 n operations, and a frequency belongs to two filters.
 Cost cost_of(const at::Tensor& wave, const LogMel::Tables& tables, const at::Tensor& features) {
   const LogMelOptions& options = tables.options();
   const auto num_frames = static_cast<double>(features.size(0));
@@ -127,8 +127,8 @@ Cost cost_of(const at::Tensor& wave, const LogMel::Tables& tables, const at::Ten
   return cost;
 }
 
-// While it lives products are not of TF32, whatever the run's numerics are: in its 11 bits a loud
-// filter would drown a quiet one.
+// Disables TF32 for products during its lifetime, whatever the run's numerics are: in its 11 bits a
+// loud filter would mask a quiet one.
 class WholeProducts {
  public:
   WholeProducts() : outer_(at::globalContext().allowTF32CuBLAS()) {
@@ -177,7 +177,8 @@ void run_on_cuda(LogMelFrames& frames, const LogMel::Tables& tables, const at::T
     const at::Tensor spectrum =  // [rows, 2 F]
         Gemm::multiply({.a = rows, .b = tables.fourier(), .transpose_b = true});
     if (!dry) detail::log_mel_square_cuda(cuda_array(spectrum), device::current_cuda_stream());
-    at::Tensor mel = features.narrow(0, first, count);  // holds what is added to the powers
+    at::Tensor mel = features.narrow(0, first, count);  // initially the values that are added to
+                                                        // the powers
     Gemm::accumulate(mel, {.a = spectrum, .b = tables.filters(), .transpose_b = true});
   }
   if (dry) return;

@@ -1,5 +1,5 @@
-// A core takes kSignalsAtOnce frames from the samples to their features before it goes on to the
-// next: what lies in between stays in its nearest cache.
+// A core processes kSignalsAtOnce frames from the samples to their features before it continues
+// with the next: intermediate values stay in its L1 cache.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,7 +24,8 @@ using Register = simd::Lanes::Register;
 
 // --- samples under a window
 
-// Each sample less its predecessor's share, both without `mean`: row[1 ..] from samples[0 ..].
+// Subtracts from each sample the scaled predecessor, both without `mean`: row[1 ..] from samples[0
+// ..].
 void emphasise(const float* samples, float mean, float pre_emphasis, std::span<float> row) {
   simd::for_each_block(std::ssize(row) - 1, [&](int64_t i, auto n) {
     const simd::Lanes earlier = simd::load(samples + i, n) - mean;
@@ -41,7 +42,7 @@ float mean_of(const float* frame, int64_t window) {
   return static_cast<float>(sum / static_cast<double>(window));
 }
 
-// The samples first .. first + window of an utterance, as the window sees them.
+// Copies the samples first .. first + window of an utterance as the window sees them.
 void copy_window(std::span<const float> utterance, int64_t first, const LogMelFraming& framing,
                  std::span<float> row) {
   const auto length = static_cast<int64_t>(utterance.size());
@@ -64,10 +65,11 @@ void copy_window(std::span<const float> utterance, int64_t first, const LogMelFr
 
 // --- kSignalsAtOnce frames
 
-// The memory of a worker.
+// The memory of one worker.
 struct Room {
-  float* values;  // [points, kSignalsAtOnce], of the transform
-  float* other;   // as large: rows of samples, then what the transform needs, then the powers
+  float* values;  // [points, kSignalsAtOnce], for the transform
+  float* other;   // the same size: rows of samples, then workspace of the transform, then the
+                  // powers
 };
 
 class FrameBlock {
@@ -84,7 +86,7 @@ class FrameBlock {
         bands_(tables.bands().const_data_ptr<int32_t>()),
         rule_(rule_of(tables.options().kind)) {}
 
-  // Features of frames first .. first + count, to `out` [count, M].
+  // Computes the features of frames first .. first + count, and writes them to `out` [count, M].
   void run(int64_t first, int64_t count, const Room& room, float* out) const {
     const float* rows[kSignalsAtOnce];
     find_rows(first, count, room, rows);
@@ -96,8 +98,8 @@ class FrameBlock {
   }
 
  private:
-  // Where the samples under each frame's window are: in the waveform, or in the room where it shows
-  // something else. Lanes without a frame do the work of the first again.
+  // Finds the samples under each frame's window: in the waveform, or in the room if padding or
+  // pre-emphasis changes them. Lanes without a frame repeat the work of the first.
   void find_rows(int64_t first, int64_t count, const Room& room,
                  const float* (&rows)[kSignalsAtOnce]) const {
     const LogMelFraming& framing = frames_.framing;
@@ -121,7 +123,7 @@ class FrameBlock {
     std::fill(rows + count, rows + kSignalsAtOnce, rows[0]);
   }
 
-  // Under the window, a frame in each lane, in the transform's order.
+  // Applies the window and stores one frame per lane, in the transform's order.
   void fill_values(const float* const (&rows)[kSignalsAtOnce], float* values) const {
     const int64_t window = tables_.options().window;
     const int32_t* const order = order_;
@@ -137,7 +139,7 @@ class FrameBlock {
         std::memcpy(values + place * kSignalsAtOnce, &seen, sizeof(seen));
       }
     }
-    // What is left of an odd window, and the zeros that fill it up.
+    // The last sample of an odd window, and zero padding.
     for (; sample < transform_.num_points(); ++sample) {
       const int64_t place = int64_t{2} * order[sample / 2] + sample % 2;
       for (int64_t lane = 0; lane < kSignalsAtOnce; ++lane)
@@ -146,7 +148,7 @@ class FrameBlock {
     }
   }
 
-  // The sum of a filter's powers, frequency by frequency.
+  // Returns the sum of a filter's powers, frequency by frequency.
   [[gnu::always_inline]] Register power_of(int64_t mel, const float* powers) const {
     const int32_t* band = bands_ + 2 * mel;
     const float* filter = filters_ + mel * transform_.num_frequencies();
@@ -194,9 +196,9 @@ class FrameBlock {
   LogMelRule rule_;
 };
 
-// Columns first .. first + count of an utterance's features [length, width], each with mean 0 and
-// deviation 1. Sums in double: a filter may be far from 0 and vary little. The count is a constant
-// where it can be, for the sake of loops without a remainder.
+// Normalises columns first .. first + count of an utterance's features [length, width] to mean 0
+// and deviation 1. Sums in double: the mean of a filter may be large and its variance small. The
+// count is a compile-time constant if possible, for loops without a remainder.
 template <class Count>
 void standardise_columns(float* features, int64_t length, int64_t width, Count count) {
   std::array<double, simd::kLanes> mean = {};

@@ -41,7 +41,7 @@ void launch_in_place(const CudaArray& values, const Math& math, void* stream) {
       data_of<float>(values), values.num_elements(), math);
 }
 
-// The utterance of a frame: the last that begins at it or before it.
+// Returns the utterance of a frame: the last one that begins at or before it.
 __device__ int utterance_of(const CudaLogMelFrames& frames, int64_t frame) {
   int first = 0;
   auto end = static_cast<int>(frames.samples.num_utterances);
@@ -56,7 +56,7 @@ __device__ int utterance_of(const CudaLogMelFrames& frames, int64_t frame) {
   return first;
 }
 
-// A block has a row: the samples under the window of one frame.
+// A block fills one row: the samples under the window of one frame.
 __global__ void gather_kernel(CudaLogMelFrames frames, int64_t first, float* rows, int window) {
   const int64_t frame = first + blockIdx.x;
   const int utterance = utterance_of(frames, frame);
@@ -80,7 +80,7 @@ __global__ void gather_kernel(CudaLogMelFrames frames, int64_t first, float* row
   for_each([&](int i) { row[i] = seen_in_frame(wave + before, i, mean, frames.framing); });
 }
 
-// A block has an utterance.
+// A block processes one utterance.
 __global__ void limit_kernel(float* features, int64_t width, const int32_t* starts) {
   const int64_t begin = starts[blockIdx.x] * width;
   const int64_t end = starts[blockIdx.x + 1] * width;
@@ -94,7 +94,7 @@ __global__ void limit_kernel(float* features, int64_t width, const int32_t* star
 
 constexpr unsigned kColumnWarps = 8;
 
-// The sum over threads of one column, which are those of one x; all of them get it.
+// Returns the sum over the threads of one column, which have the same x, to all of them.
 __device__ double column_sum(double value) {
   __shared__ double of_warps[kColumnWarps][kWarp];
   __syncthreads();  // the values of an earlier call have been read
@@ -105,13 +105,13 @@ __device__ double column_sum(double value) {
   return sum;
 }
 
-// A block has a warp's columns of an utterance. Sums in double, in two passes: a filter may be far
-// from 0 and vary little.
+// A block processes a warp's columns of an utterance. Sums in double, in two passes: the mean of a
+// filter may be large and its variance small.
 __global__ void standardise_kernel(float* features, int64_t width, const int32_t* starts) {
   const int64_t begin = starts[blockIdx.x];
   const int64_t end = starts[blockIdx.x + 1];
   const int64_t column = static_cast<int64_t>(blockIdx.y) * kWarp + threadIdx.x;
-  // Threads behind the last column have no frames, but take part in the sums.
+  // Threads past the last column have no frames, but take part in the sums.
   const int64_t first = column < width ? begin + threadIdx.y : end;
   double sum = 0.0;
   for (int64_t frame = first; frame < end; frame += kColumnWarps)

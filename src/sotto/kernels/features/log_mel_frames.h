@@ -1,4 +1,4 @@
-// What the device versions of LogMel get from the shared part. Internal to that kernel.
+// Arguments of the device versions of LogMel. Internal to that kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,18 +12,18 @@
 
 namespace sotto::kernels {
 
-// Frames that a core takes before it looks for more: enough that looking costs nothing.
+// Frames that a core takes at a time: enough to make the scheduling cost negligible.
 inline constexpr int64_t kLogMelFramesATask = 8 * kSignalsAtOnce;
 
 inline int64_t num_log_mel_tasks(int64_t num_frames) {
   return (num_frames + kLogMelFramesATask - 1) / kLogMelFramesATask;
 }
 
-// Where the samples of frames are.
+// Location of the samples of frames.
 struct LogMelFrames {
   const at::Tensor& wave;  // [S]
   const Packing& samples;
-  std::vector<int64_t> starts;  // running sum of the utterances' frames, from 0
+  std::vector<int64_t> starts;  // cumulative frames of the utterances, from 0
   at::Tensor device_starts;     // the same on the device, int32 [utterances + 1]
   LogMelFraming framing;
 

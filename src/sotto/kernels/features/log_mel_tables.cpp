@@ -1,4 +1,4 @@
-// The settings of log-mel features and the tables that follow from them.
+// The settings of log-mel features and the tables derived from them.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace sotto::kernels {
 
 namespace {
 
-// Of nemo's waveforms and kaldi's frames.
+// Pre-emphasis of nemo's waveforms and kaldi's frames.
 constexpr float kPreEmphasis = 0.97f;
 
-// torchaudio and Hugging Face halve the rate in whole numbers.
+// torchaudio and Hugging Face halve the rate by integer division.
 double half_rate(const LogMelOptions& options) {
   return std::floor(static_cast<double>(options.sample_rate) / 2.0);
 }
@@ -44,7 +44,7 @@ double htk_hertz_of(double mel) {
   return 700.0 * (std::pow(10.0, mel / 2595.0) - 1.0);
 }
 
-// Slaney's: 15 mel to 1000 Hz in equal steps, then 27 to each factor of 6.4.
+// Slaney's scale: 15 mel up to 1000 Hz in equal steps, then 27 per factor of 6.4.
 constexpr double kLinearHertz = 1000.0;
 constexpr double kLinearMels = 15.0;
 
@@ -86,7 +86,7 @@ std::vector<double> window_of(const LogMelOptions& options) {
   return window;
 }
 
-// [2 F, W].
+// Fills the table [2 F, W].
 void fill_fourier(const LogMelOptions& options, std::span<float> table) {
   const int64_t points = num_points(options);
   const double unit = 2.0 * std::numbers::pi / static_cast<double>(points);
@@ -105,8 +105,8 @@ void fill_fourier(const LogMelOptions& options, std::span<float> table) {
   }
 }
 
-// [M, F], or `copies` of that side by side: triangles between neighbouring points that are equally
-// far apart in mel.
+// Fills [M, F], or `copies` of that side by side: triangles between adjacent points that are
+// equidistant in mel.
 void fill_filters(const LogMelOptions& options, int64_t copies, std::span<float> table) {
   const MelScale scale = scale_of(options.kind);
   // Kaldi's triangles have straight sides in mel, the others' in Hz.
@@ -135,7 +135,7 @@ void fill_filters(const LogMelOptions& options, int64_t copies, std::span<float>
   }
 }
 
-// [M, 2] of filters [M, F].
+// Fills bands [M, 2] from filters [M, F].
 void fill_bands(const at::Tensor& filters, std::span<int32_t> bands) {
   const int64_t width = filters.size(1);
   for (int64_t mel = 0; mel < filters.size(0); ++mel) {
@@ -149,7 +149,7 @@ void fill_bands(const at::Tensor& filters, std::span<int32_t> bands) {
   }
 }
 
-// A table on the device. A dry run has no use for what is in it.
+// Creates a table on the device. A dry run does not fill it.
 template <class T, class Fill>
 at::Tensor make_table(at::IntArrayRef sizes, const at::Device& device, Fill fill) {
   const device::CategoryScope category(device::Category::kWeights);
@@ -208,7 +208,7 @@ LogMelOptions LogMelOptions::of_kind(LogMelKind kind) {
 void LogMelOptions::visit(OptionVisitor& visitor) {
   const LogMelKind before = kind;
   visitor.choice("kind", kind, "whose features; sets what is usual there", kLogMelKinds);
-  // A reader meets the kind first: its settings are then the defaults of what follows.
+  // The kind is visited first: its settings are the defaults of the following fields.
   if (kind != before) *this = of_kind(kind);
   visitor.value("sample_rate", sample_rate, "of the waveform, in Hz",
                 {.min = 1'000, .max = 768'000});

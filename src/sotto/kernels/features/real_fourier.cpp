@@ -9,7 +9,8 @@ namespace sotto::kernels {
 
 namespace {
 
-// The prime factors, two twos as a four. Fours first: in the first stage nothing is turned.
+// Returns the prime factors, pairs of twos as fours. Fours first: the first stage needs no twiddle
+// factors.
 std::vector<int64_t> radices_of(int64_t size) {
   std::vector<int64_t> radices;
   const auto take = [&](int64_t radix) {
@@ -23,7 +24,7 @@ std::vector<int64_t> radices_of(int64_t size) {
   return radices;
 }
 
-// exp(-2 pi i turn / size) at `at` and behind it.
+// Writes exp(-2 pi i turn / size) at `at` and the following position.
 void write_turn(std::span<float> factors, int64_t at, int64_t turn, int64_t size) {
   // The remainder keeps the angle small and its cosine exact to the last digit.
   const double angle =
@@ -64,7 +65,7 @@ void RealFourier::fill_factors(std::span<float> factors) const {
 }
 
 void RealFourier::fill_order(std::span<int32_t> order) const {
-  // A stage's parts are every radix-th value of what it makes, the last stage's of all.
+  // The parts of a stage are every radix-th value of its result; the last stage produces all.
   for (int64_t t = 0; t < num_complex_; ++t) {
     int64_t rest = t;
     int64_t place = 0;

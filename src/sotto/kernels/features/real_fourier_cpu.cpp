@@ -21,7 +21,7 @@ struct Complex {
   [[gnu::always_inline]] friend Complex operator*(float a, const Complex& b) {
     return {a * b.re, a * b.im};
   }
-  // a - i b and a + i b.
+  // Return a - i b and a + i b.
   [[gnu::always_inline]] static Complex minus_i(const Complex& a, const Complex& b) {
     return {a.re + b.im, a.im - b.re};
   }
@@ -98,7 +98,7 @@ constexpr int64_t kComplex = 2 * kSignalsAtOnce;
 
 // --- stages
 
-// Values `step` apart, all but the first turned.
+// Combines values at distance `step`, all but the first multiplied by a twiddle factor.
 template <int64_t kRadix, bool kTurns>
 [[gnu::always_inline]] inline void combine(float* values, int64_t step, const float* turns) {
   Complex x[kRadix];
@@ -131,7 +131,7 @@ void run_stage(const StageData& stage) {
   }
 }
 
-// Any radix, by the definition. The turned values lie in `room` meanwhile.
+// Any radix, by definition. `room` holds the multiplied values.
 void run_general_stage(const StageData& stage, int64_t radix, float* room) {
   const float* roots = stage.turns + 2 * (radix - 1) * stage.length;
   for (int64_t first = 0; first < stage.num_values; first += radix * stage.length) {

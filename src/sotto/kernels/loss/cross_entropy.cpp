@@ -20,11 +20,11 @@ void cross_entropy_gather_cpu(const at::Tensor& x, const CrossEntropyRow* rows,
                               const at::Tensor& to);
 void cross_entropy_gather_cuda(const CudaArray& x, const CrossEntropyRow* rows, const CudaArray& to,
                                void* stream);
-// Losses, and the gradient in the logits' place. On the CPU they come in slices of the vocabulary,
-// [R, V_s] each.
+// Computes the losses, and replaces the logits by their gradient. On the CPU they come in slices of
+// the vocabulary, [R, V_s] each.
 void cross_entropy_rows_cpu(std::span<const at::Tensor> logits, const CrossEntropyTask& task);
 void cross_entropy_rows_cuda(const CudaArray& logits, const CrossEntropyTask& task, void* stream);
-// The rows of dx [N, D] = from [R, D], on the CPU fp32, on a GPU of dx's type
+// Scatters from [R, D], fp32 on the CPU and of dx's type on a GPU, to the rows of dx [N, D].
 void cross_entropy_scatter_cpu(const at::Tensor& from, const CrossEntropyRow* rows,
                                const at::Tensor& dx);
 void cross_entropy_scatter_cuda(const CudaArray& from, const CrossEntropyRow* rows,
@@ -37,8 +37,8 @@ void cross_entropy_sum_cuda(const float* row_losses, const CudaPack& pack, float
 
 namespace {
 
-// Of the vocabulary on the CPU. ATen's product copies operands: with 1,024 wide rows, of a weight
-// of 100 MB only 2.
+// Slice of the vocabulary on the CPU. ATen's product copies operands: with rows of width 1,024 only
+// 2 MB of a weight of 100 MB.
 constexpr int64_t kEntriesAtOnce = 1024;
 
 struct Range {
@@ -46,7 +46,7 @@ struct Range {
   int64_t count;
 };
 
-// 0 .. size, in parts of `part` and a rest.
+// Splits 0 .. size into parts of `part` and a remainder.
 std::vector<Range> parts_of(int64_t size, int64_t part) {
   std::vector<Range> parts;
   for (int64_t first = 0; first < size; first += part)
@@ -83,7 +83,8 @@ void check_target(int32_t target, int64_t utterance, int64_t vocabulary) {
                    .hint = "The targets must come from the tokenizer of this model."});
 }
 
-// Those with a target, in the order of the pack. `weights` is empty where no gradient is wanted.
+// Returns the rows with a target, in the order of the pack. `weights` is empty if no gradient is
+// requested.
 std::vector<CrossEntropyRow> rows_that_count(const CrossEntropy::Inputs& in,
                                              std::span<const float> weights) {
   std::vector<CrossEntropyRow> rows;
@@ -109,7 +110,7 @@ int64_t rows_a_chunk(const CrossEntropy::Inputs& in, const CrossEntropy::Options
   return std::max<int64_t>(1, steps) * CrossEntropy::kRowStep;
 }
 
-// One call: what its chunks have in common.
+// One call: state shared by its chunks.
 class Pass {
  public:
   Pass(const CrossEntropy::Inputs& in, const CrossEntropy::Options& options,
@@ -142,7 +143,7 @@ class Pass {
  private:
   bool all_rows_count() const { return std::ssize(rows_) == in_.x.size(0); }
 
-  // The rows that count, where the device can read them.
+  // The rows that count, in memory that the device can read.
   const CrossEntropyRow* rows_from(int64_t first) const {
     const auto* rows = in_.x.is_cuda()
                            ? static_cast<const CrossEntropyRow*>(descriptions_.const_data_ptr())
@@ -157,7 +158,7 @@ class Pass {
     row_losses_ = make_workspace({in_.x.size(0)}, in_.x.options().dtype(at::kFloat));
     if (is_dry(in_.x)) return;
     if (in_.x.is_cuda() && num_bytes > 0) {
-      // The driver takes the rows out of the vector before the call returns, without waiting for
+      // The driver copies the rows out of the vector before the call returns, without waiting for
       // the device.
       descriptions_.copy_(at::from_blob(rows_.data(), {num_bytes}, at::kByte),
                           /*non_blocking=*/true);
@@ -167,7 +168,7 @@ class Pass {
     if (with_gradient_) result.dx.zero_();
   }
 
-  // The logits are read twice and written once, or read once; products report themselves.
+  // The logits are read twice and written once, or only read once; products report themselves.
   void report() const {
     const double elements =
         static_cast<double>(rows_.size()) * static_cast<double>(in_.weight.size(0));
@@ -179,7 +180,7 @@ class Pass {
     }
   }
 
-  // [R, D]: a part of x, or a copy of its rows that count.
+  // Returns [R, D]: a part of x, or a copy of its rows that count.
   at::Tensor x_of(const Range& chunk) const {
     if (all_rows_count()) return rows_of(in_.x, chunk);
     at::Tensor x = make_workspace({chunk.count, in_.x.size(1)}, in_.x.options());
@@ -193,7 +194,7 @@ class Pass {
     return x;
   }
 
-  // [R, V_s] for each slice of the vocabulary.
+  // Returns [R, V_s] for each slice of the vocabulary.
   std::vector<at::Tensor> logits_of(const at::Tensor& x) const {
     const device::CategoryScope category(device::Category::kWorkspace);
     std::vector<at::Tensor> logits;
@@ -219,7 +220,7 @@ class Pass {
     }
   }
 
-  // Rounded once: by a GPU's product, which has the vocabulary whole; on the CPU behind the fp32
+  // Rounded once: by a GPU's product, which covers the whole vocabulary; on the CPU after the fp32
   // sum over its slices.
   void multiply_on(std::span<const at::Tensor> gradients, const Range& chunk,
                    const at::Tensor& dx) const {
@@ -272,7 +273,7 @@ class Pass {
   const bool with_gradient_;
   std::vector<CrossEntropyRow> rows_;
   const std::vector<Range> slices_;
-  at::Tensor descriptions_;  // bytes, where the CUDA version has the rows
+  at::Tensor descriptions_;  // bytes, the rows for the CUDA version
   at::Tensor row_losses_;    // [N] fp32
 };
 

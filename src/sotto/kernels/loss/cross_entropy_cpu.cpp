@@ -15,21 +15,21 @@ namespace {
 
 using simd::Lanes;
 
-// exp(x - largest) / total is the probability of the logit x.
+// The probability of the logit x is exp(x - largest) / total.
 struct RowSums {
   float largest = -std::numeric_limits<float>::infinity();
-  double total = 0.0;   // of exp(x - largest); NaN where a logit is not finite
-  double logits = 0.0;  // their sum
+  double total = 0.0;   // sum of exp(x - largest); NaN if a logit is not finite
+  double logits = 0.0;  // sum of the logits
 
-  // One slice more: read from memory for its largest, from the nearest cache for its sums.
+  // Adds a slice: its maximum is computed from memory, its sums from the L1 cache.
   template <class T>
   void add(const T* x, int64_t width, bool with_logits) {
     const float before = largest;
     largest = std::max(largest, largest_of(x, width));
     const float sum = simd::sum_of_blocks(width, [&](int64_t i, auto n) {
       const Lanes now = simd::load(x + i, n);
-      // x - x is 0, or NaN where x is not finite: minus infinity too is a failure, not a
-      // probability of 0.
+      // x - x is 0, or NaN if x is not finite: minus infinity is a failure too, not a probability
+      // of 0.
       return simd::masked(simd::exp_of_negative(now - largest), n) + (now - now);
     });
     total = total * std::exp(static_cast<double>(before) - largest) + sum;
@@ -38,13 +38,14 @@ struct RowSums {
   }
 };
 
-// One row of a chunk: its parts in the slices of the vocabulary, all of one width but the last.
+// One row of a chunk: its parts in the slices of the vocabulary, all of the same width except the
+// last.
 template <class T>
 class Row {
  public:
   Row(std::span<const at::Tensor> slices, int64_t row) : slices_(slices), row_(row) {}
 
-  // body(first, width) for each part.
+  // Calls body(first, width) for each part.
   template <class Body>
   void for_each_part(Body body) const {
     for (const at::Tensor& slice : slices_) {
@@ -64,7 +65,7 @@ class Row {
   int64_t row_;
 };
 
-// The gradient over the logits, weight * (probability - target).
+// Replaces the logits by the gradient, weight * (probability - target).
 template <class T>
 void write_gradient(const Row<T>& row, const RowSums& sums, const CrossEntropyRow& of,
                     const CrossEntropyTask& task) {
@@ -142,7 +143,7 @@ void cross_entropy_scatter_cpu(const at::Tensor& from, const CrossEntropyRow* ro
   });
 }
 
-// In double, row after row: far less work than the rows' losses were.
+// Sums in double, row by row: far less work than the losses of the rows.
 void cross_entropy_sum_cpu(const at::Tensor& row_losses, const Packing& packing,
                            const at::Tensor& loss) {
   const float* of_row = row_losses.const_data_ptr<float>();

@@ -1,5 +1,5 @@
-// One block has a row of the logits: it goes through it once for the largest and the sum of
-// exponentials together, and once more, out of a cache, for the gradient.
+// One block processes a row of the logits: one pass computes the maximum and the sum of
+// exponentials together, and a second one, from a cache, the gradient.
 
 #include <algorithm>
 #include <cmath>
@@ -11,13 +11,13 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Of a row of 50,000 entries in 16 bits a thread then has twelve vectors, and four blocks fill a
-// multiprocessor.
+// Threads per row: for a row of 50,000 entries in 16 bits a thread then has twelve vectors, and
+// four blocks fill a multiprocessor.
 constexpr int kMaxLogitsThreads = 512;
 
-// body(column, size) for the elements of a row that belong to this thread: whole vectors from the
-// first that a wide access may have, so that a vocabulary need not be a multiple of them; those
-// before and behind one by one.
+// Calls body(column, size) for the elements of a row that belong to this thread: whole vectors from
+// the first aligned element on, so that the vocabulary size need not be a multiple of the vector
+// size; elements before and after them one by one.
 template <class T, class Body>
 __device__ void for_each_part(const T* row, int width, Body body) {
   constexpr int kWide = 16;  // bytes
@@ -34,13 +34,13 @@ __device__ void for_each_part(const T* row, int width, Body body) {
     body(i < before ? i : width - behind + (i - before), std::integral_constant<int, 1>{});
 }
 
-// exp(x - largest) / total is the probability of the logit x. Of a thread, then of the row.
+// The probability of the logit x is exp(x - largest) / total. Values of a thread, then of the row.
 struct RowSums {
   float largest = -INFINITY;
-  float total = 0.0f;   // of exp(x - largest); NaN where a logit is not finite
-  float logits = 0.0f;  // their sum
+  float total = 0.0f;   // sum of exp(x - largest); NaN if a logit is not finite
+  float logits = 0.0f;  // sum of the logits
 
-  // The largest may grow on the way: the sum is then of another.
+  // Rescales the sum when the maximum grows.
   __device__ void move_to(float new_largest) {
     total *= __expf(largest - new_largest);
     largest = new_largest;
@@ -49,7 +49,7 @@ struct RowSums {
   template <class T, int kSize>
   __device__ void add(const Vector<T, kSize>& x) {
     float now = largest;
-    for (int i = 0; i < kSize; ++i) now = fmaxf(now, x[i]);  // passes over NaN
+    for (int i = 0; i < kSize; ++i) now = fmaxf(now, x[i]);  // ignores NaN
     if (now > largest) move_to(now);
     for (int i = 0; i < kSize; ++i) {
       total += __expf(x[i] - largest);
@@ -59,11 +59,10 @@ struct RowSums {
 
   __device__ void join_team() {
     const float of_row = team_largest(largest);
-    // A thread without elements has no sum to move, and minus infinity to move it from.
+    // A thread without elements has no sum to rescale; its maximum is minus infinity.
     if (of_row > largest) move_to(of_row);
     logits = team_sum(logits);
-    // 0, or NaN where a logit is not finite: minus infinity too is a failure, not a probability of
-    // 0.
+    // 0, or NaN if a logit is not finite: minus infinity is a failure too, not a probability of 0.
     total = team_sum(total) + (logits - logits);
   }
 };
@@ -104,7 +103,7 @@ __global__ void __launch_bounds__(kMaxLogitsThreads) rows_kernel(T* logits, Cros
   });
 }
 
-// to [R, D]: the rows of x.
+// Gathers the rows of x to [R, D].
 template <class T, int kSize>
 __global__ void gather_kernel(const T* x, const CrossEntropyRow* rows, T* to, int64_t num_rows,
                               int64_t width) {
@@ -116,7 +115,7 @@ __global__ void gather_kernel(const T* x, const CrossEntropyRow* rows, T* to, in
   });
 }
 
-// The rows of dx.
+// Scatters to the rows of dx.
 template <class T, int kSize>
 __global__ void scatter_kernel(const T* from, const CrossEntropyRow* rows, T* dx, int64_t num_rows,
                                int64_t width) {
@@ -130,7 +129,7 @@ __global__ void scatter_kernel(const T* from, const CrossEntropyRow* rows, T* dx
 
 constexpr int kSumThreads = 256;
 
-// A block has an utterance; the order of its additions follows from the length alone.
+// A block processes an utterance; the order of its additions depends only on the length.
 __global__ void sum_kernel(const float* row_losses, CudaPack pack, float* loss) {
   const int32_t end = pack.starts[blockIdx.x + 1];
   double sum = 0.0;

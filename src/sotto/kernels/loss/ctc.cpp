@@ -53,7 +53,7 @@ void check(const at::Tensor& logits, const Ctc::Targets& targets) {
                targets.labels.device_values().device().str());
   SOTTO_ASSERT(targets.blank >= 0 && targets.blank < logits.size(1), "blank {} of {} entries",
                targets.blank, logits.size(1));
-  // A dry pack has labels by their number alone, and they may be the blank.
+  // In a dry pack only the number of labels is meaningful, and they may be the blank.
   if (!is_dry(logits)) check_labels(targets, logits.size(1));
 }
 
@@ -63,8 +63,9 @@ void report(const CtcProblem& problem) {
   for (const CtcUtterance& u : problem.utterances) {
     states += static_cast<double>(u.lattice.num_frames * (2 * u.lattice.num_labels + 1));
   }
-  // A state takes about 30 operations in a pass. With the gradient there are three passes and its
-  // share in the frame; the logits are read for the softmax, read again for the gradient, written.
+  // A state takes about 30 operations per pass. With the gradient there are three passes and the
+  // state's share in the frame; the logits are read for the softmax, read again for the gradient,
+  // and written.
   if (problem.with_gradient) {
     report_cost("ctc.forward", {.flops = 44.0 * elements + 100.0 * states,
                                 .bytes = 3.0 * bytes_of(problem.logits)});
@@ -74,8 +75,8 @@ void report(const CtcProblem& problem) {
   }
 }
 
-// The utterances, and the size of all their lattices. `weights` is empty where no gradient is
-// wanted.
+// The utterances, and the total size of their lattices. `weights` is empty if no gradient is
+// requested.
 struct Lattices {
   std::vector<CtcUtterance> utterances;
   int64_t size = 0;
@@ -104,7 +105,7 @@ Lattices lattices_of(const Ctc::Targets& targets, std::span<const float> weights
   return lattices;
 }
 
-// The driver takes the utterances out of the vector before the call returns, without waiting for
+// The driver copies the utterances out of the vector before the call returns, without waiting for
 // the device.
 void copy_descriptions(const CtcProblem& problem) {
   static_assert(std::is_trivially_copyable_v<CtcUtterance>);
@@ -135,7 +136,7 @@ void run_cuda(const CtcProblem& problem) {
       device::current_cuda_stream());
 }
 
-// `weights` is empty where no gradient is wanted.
+// `weights` is empty if no gradient is requested.
 Ctc::Result run(const at::Tensor& logits, const Ctc::Targets& targets,
                 std::span<const float> weights) {
   check(logits, targets);

@@ -1,9 +1,9 @@
-// Forward and backward variables are fp32 with an exponent of their own (simd_extended.h). As
-// logarithms they would reach thousands for a long utterance, where fp32 resolves no better than
-// 2e-4, and the gradient would be off by as much; scaled by frame, states that the rest of the
-// utterance needs could vanish beside the likeliest ones. Here a step has relative errors of 1e-7
-// whatever the length, what all states of a frame have in common cancels from its gradient, and the
-// recursion takes no exponential or logarithm.
+// Forward and backward variables are fp32 with their own exponent (simd_extended.h). As logarithms
+// they would reach thousands for a long utterance, where the resolution of fp32 is only 2e-4, and
+// the gradient would be off by as much; scaled by frame, states that the rest of the utterance
+// needs could underflow relative to the likeliest ones. Here a step has relative errors of 1e-7 for
+// any length, factors common to all states of a frame cancel from its gradient, and the recursion
+// needs no exponential or logarithm.
 
 #include <cmath>
 #include <limits>
@@ -24,7 +24,7 @@ using simd::Lanes;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// exp(x - largest) * scale is the probability of the logit x; scale is NaN where a logit is not
+// The probability of the logit x is exp(x - largest) * scale; scale is NaN if a logit is not
 // finite.
 struct FrameSoftmax {
   float largest;
@@ -37,14 +37,14 @@ FrameSoftmax softmax_of(const T* x, int64_t width) {
   Lanes sums = {};
   simd::for_each_block(width, [&](int64_t i, auto n) {
     const Lanes now = simd::load(x + i, n);
-    // x - x is 0, or NaN where x is not finite: minus infinity too is a failure, not a probability
-    // of 0.
+    // x - x is 0, or NaN if x is not finite: minus infinity is a failure too, not a probability of
+    // 0.
     sums += simd::masked(simd::exp(now - largest), n) + (now - now);
   });
   return {.largest = largest, .scale = 1.0f / simd::sum(sums)};
 }
 
-// One utterance.
+// Forward and backward recursion of one utterance.
 template <class T>
 class Walk {
  public:
@@ -70,7 +70,7 @@ class Walk {
     std::fill_n(logits_, lattice_.num_frames * vocabulary_, static_cast<T>(value));
   }
 
-  // The loss.
+  // Returns the loss.
   float run_forward() {
     prepare_labels();
     clear(lattice_.alpha(0), lattice_.row_size());
@@ -80,7 +80,7 @@ class Walk {
     return loss();
   }
 
-  // The gradient, over the logits. Behind run_forward.
+  // Replaces the logits by the gradient. Must be called after run_forward.
   void run_backward() {
     clear(lattice_.beta(), lattice_.row_size());
     set_one(lattice_.beta() + lattice_.num_labels);
@@ -126,13 +126,13 @@ class Walk {
     }
   }
 
-  // Probabilities of the labels and of the blank in a frame.
+  // Computes the probabilities of the labels and of the blank in a frame.
   void read_emissions(int64_t frame) {
     constexpr float kLog2e = 1.44269504088896341f;
     // ln 2 in two parts, the first of 9 bits: its products are exact up to logarithms of 22,000.
     constexpr float kLn2High = 0.693359375f;
     constexpr float kLn2Low = -2.12194440054690583e-4f;
-    // Adding and taking away 1.5 x 2^23 rounds to an integer, up to 2^22 of them.
+    // Adding and subtracting 1.5 x 2^23 rounds to an integer of magnitude up to 2^22.
     constexpr float kRounder = 12582912.0f;
     constexpr float kSmallestLog = -2.9e6f;
     const int64_t count = lattice_.num_labels;
@@ -165,9 +165,9 @@ class Walk {
     clear(lattice_.emission() + count, lattice_.width - count);
   }
 
-  // The forward variables of frame `to` from those of frame `from`; they may share a row. A blank
-  // is reached from itself and the label before it; a label from itself, the blank before it and,
-  // where the two differ, the label before that.
+  // Computes the forward variables of frame `to` from those of frame `from`; they may share a row.
+  // A blank is reached from itself and the label before it; a label from itself, the blank before
+  // it and, if the two labels differ, the label before that.
   void advance(int64_t from, int64_t to) {
     read_emissions(to);
     const ExtendedArray blanks = states_.at(lattice_.alpha(from));
@@ -175,7 +175,7 @@ class Walk {
     const ExtendedArray new_blanks = states_.at(lattice_.alpha(to));
     const ExtendedArray new_labels = new_blanks.at(lattice_.width);
     const int32_t* skip = states_.exponents + lattice_.skip();
-    // Downwards, since a state needs those below it. The label before the first is the unused
+    // Descending, since a state needs those below it. The label before the first is the unused
     // blank.
     for (int64_t i = lattice_.width - Extended::kLanes; i >= 0; i -= Extended::kLanes) {
       const Extended blank = simd::load(blanks.at(i));
@@ -192,7 +192,7 @@ class Walk {
       copy_row(lattice_.alpha(to), lattice_.checkpoint(to));
   }
 
-  // From the last label and the blank behind it.
+  // Combines the last label and the blank after it.
   float loss() const {
     const int64_t last = lattice_.alpha(lattice_.num_frames - 1);
     const int64_t blank = last + lattice_.num_labels;
@@ -206,9 +206,9 @@ class Walk {
     return static_cast<float>(std::max(0.0, -log));
   }
 
-  // The gradient of a frame, and the backward variables of the frame from those of the next. They
-  // hold the frame's own emission; before it is multiplied in, they and the forward variables give
-  // the shares of the states, which take the place of the latter.
+  // Computes the gradient of a frame, and its backward variables from those of the next frame. They
+  // include the frame's own emission; before it is multiplied in, the backward and forward
+  // variables give the shares of the states, which overwrite the forward variables.
   void retreat(int64_t frame) {
     read_emissions(frame);
     const ExtendedArray shares = states_.at(lattice_.alpha(frame));
@@ -223,8 +223,8 @@ class Walk {
       top = simd::max(top, share.exponent);
       simd::store(to, share);
     };
-    // Upwards, since a state needs those above it. Behind the last label stand unused ones, whose
-    // emission is 0.
+    // Ascending, since a state needs those above it. The last label is followed by unused ones,
+    // whose emission is 0.
     for (int64_t i = 0; i < lattice_.width; i += Extended::kLanes) {
       const Extended blank = simd::load(blanks.at(i));
       const Extended label = simd::load(labels.at(i));
@@ -243,7 +243,7 @@ class Walk {
     write_gradient(frame, shares.mantissas);
   }
 
-  // The shares of a row as plain floats, the largest near 1.
+  // Converts the shares of a row to plain floats, the largest near 1.
   void make_plain(const ExtendedArray& shares, const Extended::Ints& tops) {
     int32_t top = tops[0];
     for (int64_t i = 1; i < Extended::kLanes; ++i) top = std::max(top, tops[i]);
@@ -254,9 +254,9 @@ class Walk {
     }
   }
 
-  // Weight times (probability - share of all states of the label), for a row of the logits. The
-  // shares are divided by their own sum rather than by the likelihood, which it equals but for
-  // rounding: that cancels, and a row of the gradient sums to 0.
+  // Writes weight * (probability - share of all states of the label) to a row of the logits. The
+  // shares are divided by their own sum instead of the likelihood, which it equals up to rounding:
+  // this cancels errors, and a row of the gradient sums to 0.
   void write_gradient(int64_t frame, const float* shares) {
     Lanes blanks = {};
     Lanes labels = {};

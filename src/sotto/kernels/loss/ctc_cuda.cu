@@ -1,6 +1,6 @@
-// Three kernels: the softmax of every frame; one block an utterance, which walks its frames forward
-// and back and leaves the gradient of the blank and of its labels in the logits; and the gradient
-// of all other entries, which is their probability alone.
+// Three kernels: the softmax of every frame; one block per utterance, which runs the recursion
+// forward and back over its frames and writes the gradient of the blank and of its labels to the
+// logits; and the gradient of all other entries, which is just their probability.
 
 #include <algorithm>
 #include <limits>
@@ -26,7 +26,7 @@ __global__ void softmax_kernel(CudaCtc problem) {
   const auto width = static_cast<int>(problem.logits.width);
   const TeamRow<T, kSize, kHeld> row(static_cast<const T*>(problem.logits.data) + frame * width,
                                      width);
-  // Passes over NaN.
+  // Ignores NaN.
   float largest = -std::numeric_limits<float>::infinity();
   row.for_each([&](int place, int column) {
     const Vector<T, kSize> x = row.at(place, column);
@@ -36,8 +36,8 @@ __global__ void softmax_kernel(CudaCtc problem) {
   float sum = 0.0f;
   row.for_each([&](int place, int column) {
     const Vector<T, kSize> x = row.at(place, column);
-    // x - x is 0, or NaN where x is not finite: minus infinity too is a failure, not a probability
-    // of 0.
+    // x - x is 0, or NaN if x is not finite: minus infinity is a failure too, not a probability of
+    // 0.
     for (int i = 0; i < kSize; ++i) sum += __expf(x[i] - largest) + (x[i] - x[i]);
   });
   sum = team_sum(sum);
@@ -63,7 +63,7 @@ void launch_softmax(const CudaCtc& problem, cudaStream_t stream) {
 // --- the walk
 
 constexpr int kMaxWalkThreads = 512;
-// Four rows of mantissas and exponents, two states for each place of the lattice.
+// Four rows of mantissas and exponents, two states for each position of the lattice.
 constexpr int64_t kWalkBytesAPlace = 4 * 2 * 8;
 
 template <class T, bool kInShared>
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kMaxWalkThreads) walk_kernel(CudaCtc problem, 
   if (threadIdx.x == 0) problem.loss[utterance.place] = loss;
 }
 
-// A thread for each place, and enough warps for the gradients of a segment.
+// Uses one thread per position, and enough warps for the gradients of a segment.
 template <class T>
 void launch_walk(const CudaCtc& problem, cudaStream_t stream) {
   const int64_t num_places = problem.max_labels + 1;
@@ -102,7 +102,7 @@ void launch_walk(const CudaCtc& problem, cudaStream_t stream) {
                    shared_bytes, stream>>>(problem, static_cast<int>(shared_bytes));
 }
 
-// --- the gradient of all entries that are neither the blank nor a label
+// --- the gradient of all entries except the blank and the labels
 
 // A bit for each entry of the vocabulary.
 class EntrySet {
@@ -113,7 +113,7 @@ class EntrySet {
     __syncthreads();
   }
 
-  // Those of an utterance.
+  // Inserts the labels of an utterance and the blank.
   __device__ void insert(const int32_t* labels, int64_t num_labels, int64_t blank) {
     for (int64_t i = thread(); i <= num_labels; i += num_threads()) {
       const int64_t entry = i < num_labels ? labels[i] : blank;
@@ -122,8 +122,8 @@ class EntrySet {
     __syncthreads();
   }
 
-  // Bit i: whether `first` + i is in it. `first` is a multiple of eight, or its own bit alone
-  // counts.
+  // Bit i: whether `first` + i is in the set. `first` is a multiple of eight, or only its own bit
+  // is valid.
   __device__ unsigned bits_from(int first) const { return words_[first / 32] >> (first % 32); }
 
  private:
@@ -133,7 +133,7 @@ class EntrySet {
   unsigned* words_;
 };
 
-// The part of an utterance's frames that is a block's.
+// The part of an utterance's frames that one block processes.
 struct FramePart {
   int64_t begin;
   int64_t end;
@@ -142,7 +142,7 @@ struct FramePart {
       : begin(utterance.first_frame + utterance.lattice.num_frames * part / num_parts),
         end(utterance.first_frame + utterance.lattice.num_frames * (part + 1) / num_parts) {}
 
-  // body(frame) for the frames of this thread.
+  // Calls body(frame) for the frames of this thread.
   template <class Body>
   __device__ void for_each(Body body) const {
     for (int64_t frame = begin + threadIdx.y; frame < end; frame += blockDim.y) body(frame);

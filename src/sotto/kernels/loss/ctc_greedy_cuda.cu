@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kNone = std::numeric_limits<int>::max();
 
-// A logit and its place in the row.
+// A logit and its index in the row.
 struct Candidate {
   float logit;
   int place;
 };
 
-// The larger, of equals the first. A NaN is never the larger.
+// Returns the larger one, the first if they are equal. A NaN is never the larger.
 __device__ Candidate better(const Candidate& a, const Candidate& b) {
   return b.logit > a.logit || (b.logit == a.logit && b.place < a.place) ? b : a;
 }

@@ -1,9 +1,9 @@
-// How the states of one utterance lie in the workspace of Ctc, and what its device versions are
-// told of it. T frames, L labels.
+// Layout of the states of one utterance in the workspace of Ctc, and the arguments of its device
+// versions. T frames, L labels.
 //
-// A frame has L + 1 states for the blanks before, between and behind the labels, and L for the
-// labels: a row. Of the forward pass only every K-th row stays, K = sqrt(T), and the backward pass
-// computes the K rows behind it again when it gets there: 2 sqrt(T) rows instead of T for one more
+// A frame has L + 1 states for the blanks before, between and after the labels, and L for the
+// labels: a row. Of the forward pass only every K-th row is kept, K = sqrt(T), and the backward
+// pass recomputes the K rows after it when it gets there: 2 sqrt(T) rows instead of T for one more
 // forward pass.
 #pragma once
 
@@ -13,40 +13,40 @@
 
 namespace sotto::kernels {
 
-// Places in two arrays of the same layout, fp32 mantissas and int32 exponents.
+// Offsets into two arrays of the same layout, fp32 mantissas and int32 exponents.
 struct CtcLattice {
   static constexpr int64_t kLanes = 8;
 
   int64_t num_frames = 0;
   int64_t num_labels = 0;
-  // States of a kind in a row, rounded up so that at least one is unused: it stays zero.
+  // States of one kind in a row, rounded up so that at least one is unused and stays zero.
   int64_t width = 0;
   int64_t num_kept_together = 1;  // K
   int64_t num_checkpoints = 0;
 
   CtcLattice(int64_t frames, int64_t labels, bool with_gradient);
 
-  // Blanks first, labels behind them.
+  // Blanks first, followed by labels.
   constexpr int64_t row_size() const { return 2 * width; }
   constexpr int64_t alpha(int64_t frame) const { return frame % num_kept_together * row_size(); }
   constexpr int64_t checkpoint(int64_t frame) const {
     return (num_kept_together + frame / num_kept_together) * row_size();
   }
   constexpr int64_t beta() const { return (num_kept_together + num_checkpoints) * row_size(); }
-  // Probabilities of the labels in the frame at hand. Must follow the row of beta: reading that at
-  // a distance of one ends in here.
+  // Probabilities of the labels in the current frame. Must follow the row of beta: reading beta at
+  // an offset of one ends here.
   constexpr int64_t emission() const { return beta() + row_size(); }
-  // Exponents: 1 where a label may follow the one before it without a blank between. Mantissas: the
-  // share of a label in the frame at hand, at its first place.
+  // Exponents: 1 if a label may follow the previous one without a blank in between. Mantissas: the
+  // share of a label in the current frame, at its first position.
   constexpr int64_t skip() const { return emission() + width; }
   constexpr int64_t share() const { return skip(); }
-  // Exponents: the first place of the same label. Mantissas: its probability as one plain float.
+  // Exponents: the first position of the same label. Mantissas: its probability as a plain float.
   constexpr int64_t first() const { return skip() + width; }
   constexpr int64_t probability() const { return first(); }
   // A second row of beta for the CUDA version, which keeps emissions in registers.
   constexpr int64_t second_beta() const { return emission(); }
-  // Of the CUDA version. Exponents: the places of the labels, those of equal ones together and in
-  // order. Mantissas, by their bits: where in that order each kind of label begins, and its end.
+  // For the CUDA version. Exponents: the positions of the labels, equal ones adjacent and in order.
+  // Mantissas, as raw bits: the start of each distinct label in that order, and the end.
   constexpr int64_t order() const { return first(); }
   constexpr int64_t kinds() const { return first(); }
   constexpr int64_t size() const { return first() + width; }
@@ -54,7 +54,7 @@ struct CtcLattice {
 
 struct CtcUtterance {
   CtcLattice lattice;
-  int64_t place;        // in the pack
+  int64_t place;        // index in the pack
   int64_t first_frame;  // in the pack
   int64_t first_label;  // in the labels of the pack
   int64_t offset;       // of its lattice in the workspace
@@ -64,20 +64,20 @@ struct CtcUtterance {
 
 // The problem of a pack on the device.
 struct CudaCtc {
-  // What a block may have in shared memory on every GPU without being asked: a bit for each entry
-  // of the vocabulary has to fit.
+  // Shared memory of a block that every GPU provides by default: a bit for each entry of the
+  // vocabulary has to fit.
   static constexpr int64_t kMaxSharedBytes = 48 * 1024;
   static constexpr int64_t kMaxVocabulary = 8 * kMaxSharedBytes;
 
-  CudaArray logits;                 // [N, V], become the gradient where one is wanted
+  CudaArray logits;                 // [N, V], replaced by the gradient if requested
   const int32_t* labels = nullptr;  // of the pack
   float* loss = nullptr;            // [B]
   float* softmax = nullptr;         // [N, 2]
   float* mantissas = nullptr;
   int32_t* exponents = nullptr;
-  const CtcUtterance* utterances = nullptr;  // [B], the one with most work first
+  const CtcUtterance* utterances = nullptr;  // [B], sorted by decreasing work
   int64_t num_utterances = 0;
-  int64_t max_labels = 0;  // of an utterance
+  int64_t max_labels = 0;  // maximum per utterance
   int64_t blank = 0;
   bool with_gradient = false;
 };

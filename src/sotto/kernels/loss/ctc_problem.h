@@ -1,4 +1,4 @@
-// What Ctc's shared part and its CPU version know of a problem. Internal to that kernel.
+// The problem as seen by Ctc's shared part and its CPU version. Internal to that kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,12 +14,12 @@ struct CtcProblem {
   const at::Tensor& labels;  // int32
   const at::Tensor& loss;    // [B]
   int64_t blank;
-  bool with_gradient;  // over the logits
-  at::Tensor softmax;  // [N, 2]: the largest logit; one over the sum of exp(logit - largest)
+  bool with_gradient;  // replaces the logits
+  at::Tensor softmax;  // [N, 2]: the largest logit; the inverse of the sum of exp(logit - largest)
   at::Tensor mantissas;
   at::Tensor exponents;
-  at::Tensor descriptions;               // bytes, where the CUDA version has the utterances
-  std::vector<CtcUtterance> utterances;  // the one with most work first
+  at::Tensor descriptions;               // bytes, the utterances for the CUDA version
+  std::vector<CtcUtterance> utterances;  // sorted by decreasing work
 };
 
 }  // namespace sotto::kernels

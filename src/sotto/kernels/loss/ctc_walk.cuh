@@ -1,12 +1,13 @@
-// One utterance of Ctc on the device, walked by a block. ctc_cpu.cpp says why states are what they
-// are.
+// The recursion of Ctc for one utterance on the device, by one block. ctc_cpu.cpp explains the
+// representation of states.
 //
-// A walk is a chain of short steps, and its time is their latency. Thread i has the blank before
-// label i and label i; a step takes one barrier and finds its logits in registers, fetched some
-// frames before. Shares of states are put by for a segment of frames; then its frames are dealt out
-// to the warps, which need no barrier for their sums.
+// The recursion is a chain of short steps, and its time is their latency. Thread i has the blank
+// before label i and label i; a step takes one barrier and finds its logits in registers, loaded
+// some frames before. Shares of states are stored for a segment of frames; then its frames are
+// distributed to the warps, which need no barrier for their sums.
 //
-// No sum depends on the size of the block: an utterance does not see what it is packed with.
+// No sum depends on the size of the block: the result of an utterance does not depend on the others
+// in the pack.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace sotto::kernels {
 
-// exp(x - largest) * scale is the probability of the logit x; scale is NaN where a logit is not
+// The probability of the logit x is exp(x - largest) * scale; scale is NaN if a logit is not
 // finite.
 struct alignas(8) FrameSoftmax {
   float largest;
@@ -31,7 +32,7 @@ __device__ inline int warp_largest(int value) {
   return value;
 }
 
-// The probability of a logit.
+// Returns the probability of a logit.
 __device__ inline Extended emission_of(float x, const FrameSoftmax& softmax) {
   constexpr float kLog2e = 1.44269504088896341f;
   // ln 2 in two parts, the first of 9 bits: its products are exact up to logarithms of 22,000.
@@ -44,14 +45,13 @@ __device__ inline Extended emission_of(float x, const FrameSoftmax& softmax) {
   return {expf(rest) * softmax.scale, static_cast<int>(power)};
 }
 
-// A blank and the label behind it.
+// A blank and the label after it.
 struct StatePair {
   Extended blank;
   Extended label;
 };
 
-// One utterance. Its walking rows are in shared memory, or in the workspace where that is too
-// small.
+// One utterance. Its working rows are in shared memory, or in the workspace if that is too small.
 template <class T, bool kInShared>
 class CtcWalk {
  public:
@@ -83,10 +83,10 @@ class CtcWalk {
     return __syncthreads_or(is_nan ? 1 : 0) == 0;
   }
 
-  // The loss, for the first thread.
+  // Returns the loss to the first thread.
   __device__ float run_forward() {
     if (with_gradient_) sort_labels();
-    // Rows go around in as many as are kept.
+    // Rows are used cyclically, as many as are kept.
     const int num_slots = with_gradient_ ? kept_together() : 2;
     clear_but_for(alpha_row(-1, num_slots - 1), 0);
     const int last_segment = (num_frames_ - 1) / kept_together() * kept_together();
@@ -100,7 +100,8 @@ class CtcWalk {
     return loss(alpha_row(num_frames_ - 1, (slot == 0 ? num_slots : slot) - 1));
   }
 
-  // The gradient of the blank and of the labels, over their logits. Behind run_forward.
+  // Replaces the logits of the blank and of the labels by their gradient. Must be called after
+  // run_forward.
   __device__ void run_backward() {
     clear_but_for(beta_row(num_frames_), num_labels_);
     int end = num_frames_;
@@ -118,20 +119,20 @@ class CtcWalk {
   }
 
  private:
-  // Frames of walks: as many as pass while memory answers. Where rows are in memory too, nothing is
-  // gained.
+  // Frames of prefetch: as many as pass during one memory access. If rows are in memory too,
+  // prefetching does not help.
   static constexpr int kAhead = kInShared ? 6 : 1;
   static constexpr int kAheadOfRetreat = kInShared ? 4 : 1;
 
-  // A label of the utterance, and whether it may follow the one before it, and the next may follow
-  // it, without a blank between.
+  // A label of the utterance, and whether it may follow the previous one, and the next may follow
+  // it, without a blank in between.
   struct Place {
     int label;
     bool skips;
     bool next_skips;
   };
 
-  // What a thread needs of a frame for its own states.
+  // The values of a frame that a thread needs for its own states.
   struct Fetched {
     T blank;
     T label;
@@ -142,12 +143,12 @@ class CtcWalk {
     StatePair alpha;
   };
 
-  // A frame, and which of the rows that go around is its.
+  // A frame, and the index of its cyclic row.
   struct Step {
     int frame;
     int slot;
     int num_slots;
-    bool stays;  // for the backward pass
+    bool stays;  // kept for the backward pass
   };
 
   __device__ int row_size() const { return 2 * width_; }
@@ -162,9 +163,9 @@ class CtcWalk {
 
   __device__ T* row(int frame) const { return logits_ + int64_t{frame} * vocabulary_; }
 
-  // The row that stays for the backward pass.
+  // Returns the row that is kept for the backward pass.
   __device__ ExtendedArray alpha(int slot) const { return states_.at(int64_t{slot} * row_size()); }
-  // The rows that are walked on: the one of a frame and the one of the frame before it differ.
+  // Working rows: consecutive frames use different ones.
   __device__ ExtendedArray alpha_row(int frame, int slot) const {
     return kInShared ? shared_.at((frame & 1) * row_size()) : alpha(slot);
   }
@@ -181,7 +182,7 @@ class CtcWalk {
     row.store(width_ + i, pair.label);
   }
 
-  // All states 0 but for one blank, which is 1.
+  // Sets all states to 0 except one blank, which is 1.
   __device__ void clear_but_for(const ExtendedArray& row, int blank) const {
     for (int i = thread_; i <= num_labels_; i += num_threads_)
       store_pair(row, i, {i == blank ? Extended{1.0f, 0} : Extended{}, {}});
@@ -193,9 +194,9 @@ class CtcWalk {
     return {x[blank_], x[own_.label], softmax_[frame]};
   }
 
-  // body(i, place, emission) for the places of this thread. The first is its own, whose logit was
-  // fetched before; others there are in a block smaller than the utterance alone. Behind the last
-  // label stands one more blank, beside a label that is never reached.
+  // Calls body(i, place, emission) for the positions of this thread. The first is its own, whose
+  // logit was prefetched; there are others only if the block is smaller than the utterance. The
+  // last label is followed by one more blank, paired with a label that is never reached.
   template <class Body>
   __device__ void for_each_place(int frame, const Fetched& now, Body body) const {
     for (int i = thread_; i <= num_labels_; i += num_threads_) {
@@ -207,9 +208,9 @@ class CtcWalk {
     }
   }
 
-  // The forward variables of a frame from those of the frame before. A blank is reached from itself
-  // and the label before it; a label from itself, the blank before it and, where the two differ,
-  // the label before that.
+  // Computes the forward variables of a frame from those of the previous one. A blank is reached
+  // from itself and the label before it; a label from itself, the blank before it and, if the two
+  // labels differ, the label before that.
   __device__ void advance(const Step& step, const Fetched& now) const {
     const ExtendedArray from =
         alpha_row(step.frame - 1, (step.slot == 0 ? step.num_slots : step.slot) - 1);
@@ -229,7 +230,7 @@ class CtcWalk {
     __syncthreads();
   }
 
-  // The rows of a segment from its checkpoint.
+  // Recomputes the rows of a segment from its checkpoint.
   __device__ void advance_again(int begin, int end) const {
     const ExtendedArray checkpoint = states_.at(lattice_.checkpoint(begin));
     for (int i = thread_; i <= num_labels_; i += num_threads_) {
@@ -245,7 +246,7 @@ class CtcWalk {
         });
   }
 
-  // From the last label and the blank behind it.
+  // Combines the last label and the blank after it.
   __device__ float loss(const ExtendedArray& last) const {
     if (thread_ != 0) return 0.0f;
     const Extended blank = last.load(num_labels_);
@@ -257,9 +258,9 @@ class CtcWalk {
     return static_cast<float>(fmax(0.0, -(log(sum) + top * kLn2)));
   }
 
-  // The backward variables of the frames of a segment, each from those of the next. They hold the
-  // frame's own emission; before it is multiplied in, they and the forward variables give the
-  // shares of the states, which take the place of the latter.
+  // Computes the backward variables of the frames of a segment, each from those of the next frame.
+  // They include the frame's own emission; before it is multiplied in, the backward and forward
+  // variables give the shares of the states, which overwrite the forward variables.
   __device__ void retreat_to(int begin, int end) const {
     pipeline<kAheadOfRetreat>(
         end - begin,
@@ -299,8 +300,8 @@ class CtcWalk {
     return product.mantissa != 0.0f ? product : Extended{0.0f, 2 * Extended::kSmallest};
   }
 
-  // Fills order_ and kinds_ by looking at every pair of labels. Before any row is walked on: the
-  // first is scratch.
+  // Fills order_ and kinds_ by comparing every pair of labels. Must be called before the working
+  // rows are used: the first one is scratch memory.
   __device__ void sort_labels() {
     int32_t* is_first = kInShared ? shared_.exponents : states_.exponents;
     num_kinds_ = 0;
@@ -333,15 +334,15 @@ class CtcWalk {
     if (thread_ == 0) kinds_[num_kinds_] = num_labels_;
   }
 
-  // Weight times (probability - share of all states of the label), by one warp. The shares are
-  // divided by their own sum rather than by the likelihood, which it equals but for rounding: that
-  // cancels, and a row of the gradient sums to 0.
+  // Writes weight * (probability - share of all states of the label), with one warp. The shares are
+  // divided by their own sum instead of the likelihood, which it equals up to rounding: this
+  // cancels errors, and a row of the gradient sums to 0.
   __device__ void write_gradient(int frame, const ExtendedArray& shares) const {
     int top = 2 * Extended::kSmallest;
     for (int i = lane_; i <= num_labels_; i += kWarp)
       top = max(top, max(shares.exponents[i], shares.exponents[width_ + i]));
     top = warp_largest(top);
-    // As a plain float, the largest near 1.
+    // A share as a plain float, the largest near 1.
     const auto plain = [&](int i) {
       const Extended share = shares.load(i);
       return share.mantissa * power_of_two(share.exponent - top);

@@ -19,7 +19,7 @@ void group_norm_backward_cuda(const GroupNormBackward& in, const CudaPack& pack,
 
 namespace {
 
-// fp32 sums of `width` values for each piece of the pack.
+// Allocates fp32 sums of `width` values for each piece of the pack.
 at::Tensor make_pieces(const Packing& packing, int64_t width, const at::Tensor& like) {
   const int64_t pieces = first_piece_of(packing.num_utterances(), packing.num_frames());
   return make_workspace({pieces, width}, like.options().dtype(at::kFloat));
@@ -36,8 +36,8 @@ GroupNorm::Result GroupNorm::forward(const at::Tensor& x, const Packing& packing
                "{} channels in {} groups", x.size(1), parameters.num_groups);
   check_float_vector(parameters.gamma, x.size(1), "gamma");
   check_float_vector(parameters.beta, x.size(1), "beta");
-  // Statistics take two passes over an utterance, which need not fit into a cache: three reads and
-  // a write.
+  // Statistics take two passes over an utterance, which may not fit into a cache: three reads and
+  // one write.
   report_cost("group_norm.forward",
               {.flops = 8.0 * static_cast<double>(x.numel()), .bytes = 4.0 * bytes_of(x)});
 

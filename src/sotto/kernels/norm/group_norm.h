@@ -1,11 +1,11 @@
-// Group normalisation over time: each utterance by itself, over all its frames and the channels of
-// a group (one channel a group in wav2vec2). N frames of a pack with B utterances, D channels, G
+// Group normalisation over time: each utterance separately, over all its frames and the channels of
+// a group (one channel per group in wav2vec2). N frames of a pack with B utterances, D channels, G
 // groups.
 //
 // Allocates: forward y, mean, rstd; backward dx. As workspace, in fp32: sums of pieces of 256
 // frames (at most N / 256 + B of them), [pieces, D] in forward and [pieces, 2 D] in backward; in
-// backward [B, 2, D] for the parameters' gradients and [B, 2 G]. A CPU needs but [B, 2, D]; all
-// devices allocate alike.
+// backward [B, 2, D] for the parameters' gradients and [B, 2 G]. A CPU needs only [B, 2, D]; all
+// devices allocate the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +43,7 @@ struct GroupNorm {
 
   static Result forward(const at::Tensor& x, const Packing& packing, const Parameters& parameters);
 
-  // dx [N, D]; adds to the parameters' gradients.
+  // Returns dx [N, D]; adds to the parameters' gradients.
   static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
                              const Gradients& gradients);
 };

@@ -11,15 +11,15 @@ namespace {
 
 using simd::Lanes;
 
-// Vectors run over channels, which lie side by side; time runs from row to row. A piece is so many
-// channels that its frames stay in the cache from one pass over them to the next.
+// Vectors run over channels, which are adjacent; time runs over rows. The number of channels of a
+// piece is chosen so that its frames stay in the cache between passes over them.
 constexpr int64_t kPieceChannels = 128;
 constexpr int64_t kFramesAtOnce = 8;
 template <class T>
 using ForPiece = std::array<T, kPieceChannels>;
 
-// Some groups in the frames of one utterance: what one core works on. Either whole groups that fill
-// a piece, or one group of several pieces.
+// Some groups in the frames of one utterance: the unit of work of one core. Either whole groups
+// that fill a piece, or one group of several pieces.
 struct Patch {
   int64_t utterance;
   int64_t first_frame;
@@ -37,7 +37,7 @@ struct Piece {
   int64_t first_channel;
   int64_t num_channels;
 
-  // The group of the piece's channel c, counted from the patch's first.
+  // Returns the group of the piece's channel c, counted from the patch's first.
   int64_t group_of(int64_t c) const {
     return (first_channel + c) / patch.group_channels - patch.first_group;
   }
@@ -46,8 +46,8 @@ struct Piece {
 template <class Body>
 void for_each_patch(const Packing& packing, int64_t width, int64_t num_groups, Body body) {
   const int64_t channels = width / num_groups;
-  const int64_t groups = std::max<int64_t>(1, kPieceChannels / channels);  // of a patch
-  const int64_t patches = (num_groups + groups - 1) / groups;              // of an utterance
+  const int64_t groups = std::max<int64_t>(1, kPieceChannels / channels);  // per patch
+  const int64_t patches = (num_groups + groups - 1) / groups;              // per utterance
   at::parallel_for(0, packing.num_utterances() * patches, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t utterance = i / patches;
@@ -73,7 +73,7 @@ void for_each_piece(const Patch& patch, Body body) {
 }
 
 // Calls body(c, n, first, stop) for every block of channels c of a piece and every few rows from
-// `first` to `stop`: rows inside, so that what belongs to channels is loaded once for them.
+// `first` to `stop`: rows in the inner loop, so that values of channels are loaded once for them.
 template <class Body>
 [[gnu::always_inline]] inline void for_each_block_of(const Piece& piece, Body body) {
   const int64_t end = piece.patch.first_frame + piece.patch.num_frames;
@@ -83,7 +83,7 @@ template <class Body>
   }
 }
 
-// Values of the channels of a piece from those of their groups.
+// Returns values of the channels of a piece from those of their groups.
 template <class F>
 ForPiece<float> by_channel(const Piece& piece, F value_of_group) {
   ForPiece<float> values = {};
@@ -115,7 +115,7 @@ class GroupTotals {
   ForPiece<double> totals_ = {};
 };
 
-// The statistics of a patch's groups, and how they look to the channels of a piece.
+// The statistics of a patch's groups, and their values per channel of a piece.
 struct Moments {
   const float* mean;
   const float* rstd;
@@ -128,8 +128,8 @@ struct Moments {
   }
 };
 
-// Sums over a few frames are taken in fp32, over these in double: an utterance has up to half a
-// million frames before the first subsampling, and fp32 would lose digits.
+// Sums over a few frames are computed in fp32, the sums of these in double: an utterance has up to
+// half a million frames before the first subsampling, and fp32 would lose digits.
 template <class T>
 ForPiece<double> sums_of(const T* x, int64_t width, const Piece& piece) {
   ForPiece<double> sums = {};
@@ -218,7 +218,7 @@ struct Backward {
   int64_t width;
 };
 
-// Over frames, for each channel of a piece.
+// Sums over frames, for each channel of a piece.
 struct BackwardSums {
   ForPiece<double> dy = {};
   ForPiece<double> dy_x_hat = {};
@@ -247,7 +247,7 @@ BackwardSums backward_sums(Backward<T> in, const Piece& piece, const Moments& mo
   return sums;
 }
 
-// Over a group: of g = dy gamma, and of g x_hat.
+// Sums over a group: of g = dy gamma, and of g x_hat.
 struct BackwardTotals {
   GroupTotals g;
   GroupTotals g_x_hat;
@@ -279,7 +279,7 @@ void write_dx(Backward<T> in, const Piece& piece, const Moments& moments,
   });
 }
 
-// `sums_of_utterance` [2, D] get those of the patch's channels: for gamma, then for beta.
+// `sums_of_utterance` [2, D] receives those of the patch's channels: for gamma, then for beta.
 template <class T>
 void backward_patch(const Backward<T>& in, const Patch& patch, const Moments& moments,
                     float* sums_of_utterance) {

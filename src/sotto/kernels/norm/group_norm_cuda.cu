@@ -6,7 +6,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// What all kernels here know.
+// Values used by all kernels here.
 struct Shape {
   CudaPack pack;
   int64_t width;
@@ -27,7 +27,7 @@ struct Shape {
   }
 };
 
-// The frames of the piece in place blockIdx.x; none where the place is one too many.
+// The frames of the piece with index blockIdx.x; none if the index is unused.
 struct Piece {
   int64_t utterance;
   int64_t begin;
@@ -52,14 +52,15 @@ __device__ Piece piece_of_block(const Shape& shape) {
   return {.utterance = utterance, .begin = begin, .end = min(begin + kGroupNormPiece, stop)};
 }
 
-// The strip of channels in place blockIdx.y, and this thread's part of it.
+// The strip of channels with index blockIdx.y, and this thread's part of it.
 template <int kSize>
 struct Strip {
   int64_t first = static_cast<int64_t>(blockIdx.y) * kStripColumns<kSize>;
   int64_t channel = first + threadIdx.x * kSize;
 };
 
-// Values of groups [B, G] as channels from `channel` on see them; zeros behind the last channel.
+// Returns the values of groups [B, G] for the channels from `channel` on; zeros past the last
+// channel.
 template <int kSize>
 __device__ Vector<float, kSize> by_channel(const float* of_groups, const Shape& shape,
                                            int64_t utterance, int64_t channel) {
@@ -71,8 +72,8 @@ __device__ Vector<float, kSize> by_channel(const float* of_groups, const Shape& 
   return values;
 }
 
-// body(at) for this thread's channels in its frames of a piece, warps in turn: `at` is their place
-// in arrays like x.
+// Calls body(at) for this thread's channels in its frames of a piece, warps in turn: `at` is the
+// index in arrays like x.
 template <class Body>
 __device__ void for_each_frame(const Piece& piece, int64_t width, int64_t channel, Body body) {
   if (channel >= width) return;
@@ -83,8 +84,8 @@ __device__ void for_each_frame(const Piece& piece, int64_t width, int64_t channe
 
 // --- forward
 
-// Sums over the frames of a piece, of x, or where means are given of the squared distance from
-// them: two passes, because the one-pass formula loses the variance of a channel with a large mean.
+// Sums over the frames of a piece: of x, or if means are given of the squared distance from them.
+// Two passes, because the one-pass formula loses the variance of a channel with a large mean.
 template <class T, int kSize>
 __global__ void piece_sums_kernel(const T* x, const float* means, float* pieces, Shape shape) {
   __shared__ alignas(16) float buffer[kStripWarps * kStripColumns<kSize>];
@@ -107,8 +108,8 @@ __global__ void piece_sums_kernel(const T* x, const float* means, float* pieces,
 
 constexpr int kGroupThreads = 128;
 
-// The mean over an utterance and a group of what was summed by pieces: a block for each. In double:
-// an utterance has up to half a million frames before the first subsampling.
+// Returns the mean over an utterance and a group from the sums of pieces, with one block each. In
+// double: an utterance has up to half a million frames before the first subsampling.
 __device__ double group_mean(const float* pieces, const Shape& shape) {
   const int64_t utterance = blockIdx.x / shape.num_groups;
   const int64_t group = blockIdx.x % shape.num_groups;
@@ -153,7 +154,8 @@ __global__ void forward_kernel(GroupNormForward in, Shape shape) {
 
 // --- backward
 
-// Over the frames of a piece: of dy x_hat for gamma, then of dy for beta. pieces [pieces, 2, D].
+// Sums over the frames of a piece: of dy x_hat for gamma, then of dy for beta. pieces [pieces, 2,
+// D].
 template <class T, int kSize>
 __global__ void piece_gradients_kernel(GroupNormBackward in, Shape shape) {
   __shared__ alignas(16) float buffer[kStripWarps * kStripColumns<kSize>];
@@ -182,7 +184,7 @@ __global__ void piece_gradients_kernel(GroupNormBackward in, Shape shape) {
   store_sum_over_y(beta_sum, buffer, to + shape.width, shape.width - strip.first);
 }
 
-// Over the pieces of an utterance, blockIdx.y, for 32 of its 2 D sums: partial [B, 2 D].
+// Sums over the pieces of an utterance, blockIdx.y, for 32 of its 2 D sums: partial [B, 2 D].
 __global__ void utterance_sums_kernel(const float* pieces, float* partial, Shape shape) {
   __shared__ alignas(16) float buffer[kStripWarps * kStripColumns<1>];
   const int64_t count = 2 * shape.width;
@@ -199,7 +201,7 @@ __global__ void utterance_sums_kernel(const float* pieces, float* partial, Shape
   store_sum_over_y(sum, buffer, partial + utterance * count + first, count - first);
 }
 
-// The means over a group of g x_hat and of g = dy gamma: group_means [B, 2, G].
+// Means over a group of g x_hat and of g = dy gamma: group_means [B, 2, G].
 __global__ void group_means_kernel(GroupNormBackward in, Shape shape) {
   const int64_t utterance = blockIdx.x / shape.num_groups;
   const int64_t group = blockIdx.x % shape.num_groups;

@@ -27,7 +27,7 @@ struct LayerNorm {
     const at::Tensor& mean;   // [N]
     const at::Tensor& rstd;   // [N]
     const at::Tensor& gamma;  // [D]
-    // [N, D], a gradient that goes around the norm: added to dx; null: none.
+    // [N, D], a gradient that bypasses the norm: added to dx; null: none.
     const at::Tensor* residual = nullptr;
   };
 
@@ -39,7 +39,7 @@ struct LayerNorm {
   // y = (x - mean) rstd gamma + beta, row by row.
   static Result forward(const at::Tensor& x, const Parameters& parameters);
 
-  // dx [N, D], rounded once with the residual in it; adds to the parameters' gradients.
+  // Returns dx [N, D], with the residual added before rounding; adds to the parameters' gradients.
   static at::Tensor backward(const BackwardInputs& in, const Gradients& gradients);
 };
 

@@ -15,8 +15,8 @@ struct Moments {
   float rstd;
 };
 
-// Neighbouring rows of forward. Passed by value: through a reference the compiler would read it
-// again after each store.
+// Adjacent rows of forward. Passed by value: through a reference the compiler would read it again
+// after each store.
 template <class T>
 struct ForwardRows {
   const T* x;
@@ -27,11 +27,11 @@ struct ForwardRows {
   const float* beta;
   int64_t width;
   float epsilon;
-  int64_t ahead;  // elements to the rows that come next, to be fetched meanwhile
+  int64_t ahead;  // distance in elements to the rows to prefetch
 };
 
-// Several rows at once: one row's sums need not wait for another's. What becomes of a row does not
-// depend on how many they are.
+// Processes several rows at once, so that their sums are independent. The result of a row does not
+// depend on their number.
 template <int kRows, class T>
 void forward_rows(ForwardRows<T> in) {
   const auto width = static_cast<float>(in.width);
@@ -80,8 +80,8 @@ struct BackwardRow {
   int64_t ahead;
 };
 
-// dx of a row, and its share of the parameters' gradients added to two rows of partial sums. One
-// row at a time, unlike forward: two would need more registers than there are.
+// Computes dx of a row, and adds its share of the parameters' gradients to two rows of partial
+// sums. One row at a time, unlike forward: two would need more registers than there are.
 template <bool kHasResidual, class T>
 void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   const auto normalised = [&](int64_t i, auto n) {
@@ -90,7 +90,7 @@ void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   Lanes sum_g;
   Lanes sum_gx;
   simd::for_each_block(in.width, [&](int64_t i, auto n) {
-    // Zeros in the tail, and so is all that follows from it.
+    // Zero in the tail, like all values derived from it.
     const Lanes dy = simd::load(in.dy + i, n);
     const Lanes x_hat = normalised(i, n);
     const Lanes g = dy * simd::load(in.gamma + i, n);

@@ -1,5 +1,5 @@
-// What the CUDA versions of norms take. N rows, D width; for GroupNorm a pack of B utterances and G
-// groups.
+// Arguments of the CUDA versions of norms. N rows, D width; for GroupNorm a pack of B utterances
+// and G groups.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct RowNormForward {
 struct RowNormBackward {
   CudaArray dy;          // [N, D]
   CudaArray x;           // [N, D]
-  CudaArray residual;    // [N, D], or without data
+  CudaArray residual;    // [N, D]; without data: none
   CudaArray dx;          // [N, D]
   CudaArray mean;        // [N]
   CudaArray rstd;        // [N]
@@ -33,12 +33,12 @@ struct RowNormBackward {
   int64_t num_slabs = 0;
 };
 
-// GroupNorm's statistics are taken over pieces of so many frames, in parallel, then over the pieces
-// of an utterance. A piece lies in one utterance, whose last one may be shorter.
+// GroupNorm's statistics are computed over pieces of this many frames, in parallel, then over the
+// pieces of an utterance. A piece belongs to one utterance, whose last piece may be shorter.
 inline constexpr int64_t kGroupNormPiece = 256;
 
-// Where the pieces of an utterance begin in arrays of them. A place too many here and there spares
-// a table of the places.
+// Returns the index of the first piece of an utterance. Some indices stay unused, which avoids a
+// table of offsets.
 constexpr int64_t first_piece_of(int64_t utterance, int64_t first_frame) {
   return first_frame / kGroupNormPiece + utterance;
 }

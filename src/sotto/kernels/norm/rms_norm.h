@@ -19,14 +19,14 @@ struct RmsNorm {
     const at::Tensor& x;      // [N, D]
     const at::Tensor& rstd;   // [N]
     const at::Tensor& gamma;  // [D] fp32
-    // [N, D], a gradient that goes around the norm: added to dx; null: none.
+    // [N, D], a gradient that bypasses the norm: added to dx; null: none.
     const at::Tensor* residual = nullptr;
   };
 
   // y = x rstd gamma, row by row; gamma [D] fp32.
   static Result forward(const at::Tensor& x, const at::Tensor& gamma, double epsilon = 1e-6);
 
-  // dx [N, D], rounded once with the residual in it; adds to grad_gamma [D] fp32.
+  // Returns dx [N, D], with the residual added before rounding; adds to grad_gamma [D] fp32.
   static at::Tensor backward(const BackwardInputs& in, at::Tensor& grad_gamma);
 };
 

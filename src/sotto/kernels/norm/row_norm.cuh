@@ -1,5 +1,4 @@
-// The CUDA version of LayerNorm and RmsNorm: one text for both, the latter without a mean and
-// without beta.
+// The CUDA version of LayerNorm and RmsNorm: shared code, the latter without mean and beta.
 #pragma once
 
 #include "sotto/kernels/cuda/cuda_rows.cuh"
@@ -27,7 +26,7 @@ template <RowNorm kNorm, class T, int kSize, int kHeld>
 __global__ void __launch_bounds__(kMaxRowThreads) norm_forward_kernel(NormForwardRows<T> in) {
   constexpr bool kHasMean = kNorm == RowNorm::kLayer;
   const int64_t row = team_row();
-  if (row >= in.rows) return;  // a whole warp, whose team it is
+  if (row >= in.rows) return;  // a whole warp, which is the team of the row
   const auto width = static_cast<float>(in.width);
   const TeamRow<T, kSize, kHeld> x(in.x + row * in.width, in.width);
   float mean = 0.0f;
@@ -78,7 +77,7 @@ struct NormBackwardRows {
   int width;
 };
 
-// One vector of a row and what belongs to the row.
+// One vector of a row and the statistics of the row.
 template <class T, int kSize>
 struct NormRowPart {
   Vector<T, kSize> dy;
@@ -107,13 +106,13 @@ __device__ NormRowPart<T, kSize> empty_part() {
   return part;
 }
 
-// Over a row: of g = dy gamma, and of g x_hat.
+// Sums over a row: of g = dy gamma, and of g x_hat.
 struct NormRowSums {
   float g;
   float g_x_hat;
 };
 
-// Zeros where there is none.
+// Returns zeros if there is no residual.
 template <int kSize, class T>
 __device__ Vector<T, kSize> load_residual(const NormBackwardRows<T>& in, int64_t at) {
   return in.residual == nullptr ? zero_vector<T, kSize>() : load<kSize>(in.residual + at);
@@ -132,8 +131,8 @@ __device__ Vector<T, kSize> dx_of(const NormRowPart<T, kSize>& part,
   return dx;
 }
 
-// Of the team's row, for blocks with several teams of several warps; called by all threads of the
-// block alike. `turn` counts the calls: two sets of numbers, in turn, so that one barrier is
+// Sums over the team's row, for blocks with several teams of several warps; called by all threads
+// of the block. `turn` counts the calls: two sets of numbers alternate, so that one barrier is
 // enough.
 __device__ inline NormRowSums sum_over_team(NormRowSums sums, int turn) {
   __shared__ NormRowSums of_warps[2][kWarp];
@@ -152,17 +151,17 @@ __device__ inline NormRowSums sum_over_team(NormRowSums sums, int turn) {
   return sums;
 }
 
-// A team of that many threads has rows of up to 5,120 elements in vectors.
+// A team of that many threads processes rows of up to 5,120 elements in vectors.
 inline constexpr int kMaxTeamThreads = 640;
-// Teams of fewer threads share a block of up to so many: then two blocks fit, with the registers
+// Teams of fewer threads share a block of up to this many: then two blocks fit, with the registers
 // that they need.
 inline constexpr int kSharedBlockThreads = 256;
-// Rows that are on their way while one is worked on: 64 bytes of a thread.
+// Rows that are prefetched while one is processed: 64 bytes per thread.
 template <class T>
 inline constexpr int kRowsAhead = sizeof(T) == 2 ? 2 : 1;
 
-// A block has the rows of a slab, its teams in turn; a thread has the same columns of all of them,
-// and with them the sums of the parameters' gradients in registers. dy, x and the residual are read
+// A block processes the rows of a slab, its teams in turn; a thread has the same columns of all of
+// them, and accumulates the parameters' gradients in registers. dy, x and the residual are read
 // once.
 template <RowNorm kNorm, class T, int kSize>
 __global__ void __launch_bounds__(kMaxTeamThreads) norm_backward_kernel(NormBackwardRows<T> in) {
@@ -178,7 +177,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) norm_backward_kernel(NormBack
   Vector<float, kSize> gamma_sum = zero_vector<float, kSize>();
   Vector<float, kSize> beta_sum = zero_vector<float, kSize>();
 
-  // Zeros where there is nothing: they change no sum.
+  // Zeros past the end: they change no sum.
   const auto part_of = [&](int64_t row) {
     return is_inside && row < end ? load_part<kNorm, T, kSize>(in, row, column)
                                   : empty_part<T, kSize>();
@@ -194,7 +193,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) norm_backward_kernel(NormBack
     ahead[kAhead - 1] = part_of(row + kAhead * blockDim.y);
     const int64_t at = row * in.width + column;
     const bool has_row = is_inside && row < end;
-    // Before the barrier, so that it is on its way meanwhile.
+    // Loaded before the barrier, so that the load is in flight meanwhile.
     const Vector<T, kSize> residual =
         has_row ? load_residual<kSize>(in, at) : zero_vector<T, kSize>();
     NormRowSums sums{.g = 0.0f, .g_x_hat = 0.0f};
@@ -215,7 +214,7 @@ __global__ void __launch_bounds__(kMaxTeamThreads) norm_backward_kernel(NormBack
   if constexpr (kVectors == 2) store_sum_over_y(beta_sum, buffer, partial + in.width, in.width);
 }
 
-// The same for rows that are too wide: the sums lie in the workspace, and a row is read twice.
+// The variant for rows that are too wide: the sums are in the workspace, and a row is read twice.
 template <RowNorm kNorm, class T, int kSize>
 __global__ void norm_backward_wide_kernel(NormBackwardRows<T> in) {
   constexpr int64_t kVectors = kNorm == RowNorm::kLayer ? 2 : 1;

@@ -1,12 +1,13 @@
-// Group normalisation of a convolution over the waveform, one channel a group (the first layer of
-// wav2vec2's `group` kind), without its results: mean and variance of a channel over an utterance
-// follow from those of the windows of samples, so that the normalisation becomes a weight and a
-// bias for each utterance. B utterances of S samples together, W taps, O channels.
+// Group normalisation of a convolution over the waveform, one channel per group (the first layer of
+// wav2vec2's `group` kind), computed without the convolution's results: mean and variance of a
+// channel over an utterance follow from those of the windows of samples, so that the normalisation
+// becomes a weight and a bias for each utterance. B utterances of S samples together, W taps, O
+// channels.
 //
 //   z = gamma (w window - mean) / sqrt(variance + epsilon) + beta = folded weight window + folded
 //   bias
 //
-// A bias of the convolution itself would be taken away by the mean, and is not needed here.
+// A bias of the convolution itself would be cancelled by the mean, and is not needed here.
 //
 // Allocates: moments and the folded weights. As workspace fp64 sums of kSlabs parts of each
 // utterance, [B, kSlabs, W + W W].
@@ -27,7 +28,7 @@ struct WaveNorm {
     double epsilon = 1e-5;
   };
 
-  // Parts of an utterance that are summed by themselves.
+  // Number of parts of an utterance that are summed separately.
   static constexpr int64_t kSlabs = 16;
 
   struct Parameters {
@@ -47,15 +48,16 @@ struct WaveNorm {
     at::Tensor& beta;    // [O] fp32, added to
   };
 
-  // [B, W + W W] fp64: the mean of an utterance's windows, then their covariances. samples [S]
-  // fp32; every utterance has at least one window.
+  // Returns [B, W + W W] fp64: the mean of an utterance's windows, then their covariances. samples
+  // [S] fp32; every utterance has at least one window.
   static at::Tensor moments(const at::Tensor& samples, const Packing& packing,
                             const Options& options);
 
   static Folded fold(const at::Tensor& moments, const Parameters& parameters,
                      const Options& options);
 
-  // From the gradients of the folded weights to those of the parameters, utterance after utterance.
+  // Computes the gradients of the parameters from those of the folded weights, one utterance after
+  // another.
   static void backward(const Folded& d_folded, const at::Tensor& moments,
                        const Parameters& parameters, const Gradients& gradients,
                        const Options& options);

@@ -1,4 +1,4 @@
-// What the device versions of WaveNorm get from the shared part. Internal to that kernel.
+// Arguments of the device versions of WaveNorm. Internal to that kernel.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct WaveFold {
   // [B, O, W] and [B, O]: results of fold, inputs of backward.
   float* folded_weight = nullptr;
   float* folded_bias = nullptr;
-  // Of backward.
+  // Results of backward.
   float* grad_weight = nullptr;
   float* grad_gamma = nullptr;
   float* grad_beta = nullptr;

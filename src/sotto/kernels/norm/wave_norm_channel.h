@@ -6,13 +6,13 @@
 
 namespace sotto::kernels {
 
-// Of a channel in an utterance: the mean of its results, and one over their deviation.
+// A channel in an utterance: the mean of its results, and the inverse of their deviation.
 struct WaveChannel {
   double mean;
   double rstd;
 };
 
-// Row i of the covariances times the weight.
+// Returns row i of the covariances times the weight.
 template <class T>
 constexpr double covariance_row(const T* weight, const double* moments, int64_t size, int64_t i) {
   double sum = 0.0;

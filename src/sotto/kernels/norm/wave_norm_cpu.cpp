@@ -7,7 +7,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// The moments of one utterance's windows, in the place of their sums.
+// Replaces the sums of one utterance's windows by their moments.
 void utterance_moments(const float* samples, int64_t num_samples, const WaveNorm::Options& options,
                        double* moments) {
   const int64_t size = options.size;

@@ -7,8 +7,8 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// A block has a slab of an utterance's windows, a thread some of the sums over them: entry i below
-// `size` is that of sample i, entry size + i size + j that of the product of samples i and j.
+// A block processes a slab of an utterance's windows, a thread some of the sums over them: entry i
+// below `size` is that of sample i, entry size + i size + j that of the product of samples i and j.
 __global__ void partial_kernel(WaveMoments in) {
   const int64_t utterance = blockIdx.x;
   const int64_t slab = blockIdx.y;

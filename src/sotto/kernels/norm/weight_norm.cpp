@@ -9,7 +9,7 @@
 namespace sotto::kernels {
 
 namespace detail {
-// All weights are [D C, K]. `space` has the sums of the slabs, then one or two factors of each tap.
+// All weights are [D C, K]. `space` holds the sums of the slabs, then one or two factors per tap.
 void weight_norm_forward_cpu(const at::Tensor& v, const at::Tensor& g,
                              const WeightNorm::Result& result, const at::Tensor& space);
 void weight_norm_backward_cpu(const WeightNorm::BackwardInputs& in, const at::Tensor& space,
@@ -20,7 +20,7 @@ void weight_norm_backward_cuda(const WeightNormBackward& in, void* stream);
 
 namespace {
 
-// A weight [D, C, K] as rows [D C, K].
+// Returns a weight [D, C, K] as rows [D C, K].
 at::Tensor rows_of(const at::Tensor& weight, std::string_view name) {
   SOTTO_ASSERT(weight.dim() == 3 && weight.is_contiguous(), "{} has {} axes", name, weight.dim());
   at::Tensor rows = weight.view({weight.size(0) * weight.size(1), weight.size(2)});

@@ -1,10 +1,10 @@
-// The weight of a convolution as a direction and a length for each tap, as in wav2vec2's positions:
-// w[o, i, k] = g[k] v[o, i, k] / |v[k]|, with |v[k]| the root of the sum over o and i of v[o, i, k]
-// squared. D output channels, C input channels of a group, K taps. A tap that is all zeros has no
-// direction: NaN.
+// The weight of a convolution as a direction and a length for each tap, as in wav2vec2's positional
+// convolution: w[o, i, k] = g[k] v[o, i, k] / |v[k]|, where |v[k]| is the root of the sum over o
+// and i of v[o, i, k] squared. D output channels, C input channels per group, K taps. A tap that is
+// all zeros has no direction: NaN.
 //
 // Allocates: forward w and norm. As workspace fp32 [slabs + 1, K] in forward and [slabs + 2, K] in
-// backward: sums over o and i, and what each tap is multiplied by.
+// backward: sums over o and i, and the factors of each tap.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace sotto::kernels {
 
 struct WeightNorm {
   struct Result {
-    at::Tensor w;     // [D, C, K], in the type asked for
+    at::Tensor w;     // [D, C, K], in the requested type
     at::Tensor norm;  // [K] fp32, |v|
   };
 
@@ -29,7 +29,7 @@ struct WeightNorm {
     at::Tensor& g;  // [K] fp32, added to
   };
 
-  // w of v [D, C, K] and g [K] fp32, in `type`.
+  // Returns w for v [D, C, K] and g [K] fp32, in `type`.
   static Result forward(const at::Tensor& v, const at::Tensor& g, at::ScalarType type);
 
   // Adds to the gradients of v and g.

@@ -1,4 +1,4 @@
-// What the CUDA version of WeightNorm takes. R = D C rows, K taps.
+// Arguments of the CUDA version of WeightNorm. R = D C rows, K taps.
 #pragma once
 
 #include "sotto/kernels/base/cuda_array.h"
@@ -18,7 +18,7 @@ struct WeightNormBackward {
   CudaArray v;       // [R, K]
   CudaArray g;       // [K]
   CudaArray norm;    // [K]
-  CudaArray space;   // [slabs + 2, K]: sums, then what dw and v are multiplied by
+  CudaArray space;   // [slabs + 2, K]: sums, then the factors of dw and v
   CudaArray grad_v;  // [R, K], added to
   CudaArray grad_g;  // [K], added to
 };

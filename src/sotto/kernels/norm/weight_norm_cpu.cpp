@@ -8,7 +8,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// sums [slabs, K]: over the rows of a slab, of a[row, k] b[row, k].
+// sums [slabs, K]: sums of a[row, k] b[row, k] over the rows of a slab.
 template <class A, class B>
 void sum_products(const A* a, const B* b, int64_t num_rows, const at::Tensor& space) {
   const int64_t taps = space.size(1);
@@ -26,7 +26,7 @@ void sum_products(const A* a, const B* b, int64_t num_rows, const at::Tensor& sp
   });
 }
 
-// Of one tap, over the slabs in their order.
+// Returns the total of one tap over the slabs, in order.
 double total_of(const at::Tensor& space, int64_t num_slabs, int64_t tap) {
   const float* sums = space.const_data_ptr<float>();
   double total = 0.0;

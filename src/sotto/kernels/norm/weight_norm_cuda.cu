@@ -9,8 +9,8 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int kTotalWarps = 8;
 
-// Threads in x share the taps of a row. A row may have but a few vectors: those in y have the next
-// rows, whose places follow in memory.
+// Threads in x share the taps of a row. A row may have only a few vectors: threads in y process the
+// next rows, which are adjacent in memory.
 dim3 tap_threads(int64_t num_vectors) {
   const int64_t x = std::min(num_vectors, kThreads);
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(kThreads / x));
@@ -38,8 +38,8 @@ __global__ void product_kernel(const A* a, const B* b, int64_t rows, CudaArray s
   store_sum_over_y(sums, buffer, to, taps - first);
 }
 
-// The sum over the slabs of the tap of each thread in x, for those of y = 0. A block has 32 x 8
-// threads.
+// Returns the sum over the slabs for the tap of each thread in x, to the threads with y = 0. A
+// block has 32 x 8 threads.
 __device__ double slab_total(const float* sums, int64_t num_slabs, int64_t taps, int64_t tap) {
   __shared__ double shares[kTotalWarps][kWarp];
   double share = 0.0;
@@ -61,7 +61,7 @@ struct TapOfThread {
         is_first(threadIdx.y == 0 && tap < space.width) {}
 
   int64_t tap;
-  // Of the threads that have this tap.
+  // Whether this thread is the first of those that process this tap.
   bool is_first;
 };
 
@@ -121,7 +121,7 @@ __global__ void gradient_kernel(const float* dw, const V* v, const float* factor
   });
 }
 
-// Sums of a b [rows, K] over the slabs of `space`.
+// Sums a b [rows, K] over the slabs of `space`.
 template <int kSize, class A, class B>
 void launch_products(const A* a, const B* b, int64_t rows, int64_t num_slabs,
                      const CudaArray& space, cudaStream_t stream) {
@@ -132,7 +132,7 @@ void launch_products(const A* a, const B* b, int64_t rows, int64_t num_slabs,
   product_kernel<A, B, kSize><<<blocks, threads, 0, stream>>>(a, b, rows, space);
 }
 
-// Blocks for all rows, or as many as fill a card several times over.
+// Returns blocks for all rows, or as many as fill a card several times.
 unsigned row_blocks(int64_t rows, const dim3& threads) {
   constexpr int64_t kMaxBlocks = 148 * 16;
   return static_cast<unsigned>(std::clamp<int64_t>(rows / threads.y, 1, kMaxBlocks));

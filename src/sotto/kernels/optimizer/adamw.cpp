@@ -19,8 +19,8 @@ void adamw_cuda(const CudaAdamWRange& range, const AdamWFactors& factors, const 
 
 namespace {
 
-// Of a value; and where moments are codes, of finding the nearest of two maps, by what a CPU takes
-// (sotto_bench, adamw).
+// Operations per value; and if moments are codes, of finding the nearest code in two maps, measured
+// on a CPU (sotto_bench, adamw).
 constexpr double kFlops = 15.0;
 constexpr double kFlopsOfCodes = 150.0;
 
@@ -105,7 +105,7 @@ CudaAdamWRange cuda_range(const AdamW::Range& range) {
           .size = range.weights.numel()};
 }
 
-// The gradients are read, all else is read and written.
+// The gradients are read, everything else is read and written.
 double bytes_moved(const AdamW::Range& range) {
   double bytes = bytes_of(range.gradients);
   for (const at::Tensor* tensor : {&range.weights, range.remainder, &range.first_moment,

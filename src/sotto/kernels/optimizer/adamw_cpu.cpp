@@ -28,7 +28,7 @@ struct LaneMath {
     return simd::max(lanes, least);
   }
   [[gnu::always_inline]] static Lanes inverse(const Lanes& lanes) { return 1.0f / lanes; }
-  // The arrays of these two are registers once the compiler is done.
+  // The compiler keeps the arrays of these two functions in registers.
   [[gnu::always_inline]] static Lanes square_root(const Lanes& lanes) {
     float values[simd::kLanes];
     simd::store(values, lanes, simd::Full{});
@@ -46,11 +46,11 @@ struct LaneMath {
   }
 };
 
-// Values that are asked for before they are needed: seven streams are too many for what the
-// processor foresees by itself, worth 17 % where memory is the limit.
+// Values that are prefetched: seven streams are too many for the hardware prefetcher; saves 17 %
+// where memory is the limit.
 constexpr int64_t kAhead = 256;
 
-// --- forms of weights. `noise`: 16 random bits for each.
+// --- formats of weights. `noise`: 16 random bits for each.
 
 struct FloatWeights {
   static constexpr bool kHasNoise = false;
@@ -68,14 +68,14 @@ struct FloatWeights {
   }
 };
 
-// Of bits with noise in those that are cut off; infinity and NaN have none.
+// Adds noise to the bits that will be truncated; infinity and NaN get none.
 [[gnu::always_inline]] inline UintLanes bits_with_noise(const Lanes& w, const UintLanes& noise) {
   const auto bits = w.bits_as<uint32_t>();
   const IntLanes is_finite = (bits & 0x7fffffffu).bits_as<int32_t>() < 0x7f800000;
   return bits + (noise & is_finite.bits_as<uint32_t>());
 }
 
-// A NaN as one that rounding does not make a number of.
+// Replaces a NaN by one that rounding does not turn into a number.
 [[gnu::always_inline]] inline UintLanes without_loud_nan(const UintLanes& bits) {
   const IntLanes is_nan = (bits & 0x7fffffffu).bits_as<int32_t>() > 0x7f800000;
   return simd::select<uint32_t>(is_nan, 0x7fc00000u, bits);
@@ -115,7 +115,7 @@ struct ShortSplitWeights {
   template <class Count>
   [[gnu::always_inline]] Lanes load(int64_t at, Count n) const {
     const auto upper = simd::load(high + at, n).template bits_as<uint32_t>();
-    // To the left end, and back with the sign.
+    // Shifts to the left end, and back with the sign.
     const IntLanes lower = simd::load(low + at, n) << 24 >> 16;
     return (upper + lower.bits_as<uint32_t>()).template bits_as<float>();
   }
@@ -175,12 +175,12 @@ struct SplitWeights {
   }
 };
 
-// --- forms of moments, block by block: open, then read and write the values of it, then close
+// --- formats of moments, block by block: open, then read and write its values, then close
 
 struct FloatMoments {
   float* first;
   float* second;
-  int64_t at = 0;  // where the block begins
+  int64_t at = 0;  // start of the block
 
   void open(int64_t block, int64_t) { at = block * kMomentBlock; }
   [[gnu::always_inline]] void prefetch(int64_t i) const {
@@ -203,8 +203,8 @@ struct FloatMoments {
   void close(int64_t) {}
 };
 
-// Decoded when the block is opened, and encoded when it is closed: in between they are as fp32
-// ones.
+// Decoded when the block is opened, and encoded when it is closed: in between they are treated as
+// fp32.
 struct CodedMoments {
   uint8_t* first;
   uint8_t* second;
@@ -216,7 +216,7 @@ struct CodedMoments {
   float first_now[kMomentBlock] = {};
   float second_now[kMomentBlock] = {};
 
-  [[gnu::always_inline]] void prefetch(int64_t) const {}  // four lines of memory a block
+  [[gnu::always_inline]] void prefetch(int64_t) const {}  // four cache lines per block
   void open(int64_t number, int64_t count) {
     block = number;
     first_largest = second_largest = Lanes{};
@@ -237,7 +237,7 @@ struct CodedMoments {
   [[gnu::always_inline]] Lanes read_second(int64_t i, Count) const {
     return simd::load(second_now + i, simd::Full{});
   }
-  // What lies behind the end of a range counts for nothing.
+  // Values past the end of a range are ignored.
   template <class Count>
   [[gnu::always_inline]] void write(int64_t i, const Lanes& m, const Lanes& v, Count n) {
     first_largest = simd::max(first_largest, simd::masked(simd::absolute(m), n));
@@ -257,7 +257,7 @@ struct CodedMoments {
       encode_unsigned(second_now, second_inverse, second_codes);
       return;
     }
-    // What lies behind the end may be larger than the largest, and no code is for that.
+    // Values past the end may be larger than the largest, for which there is no code.
     std::fill(first_now + count, std::end(first_now), 0.0f);
     std::fill(second_now + count, std::end(second_now), 0.0f);
     uint8_t padded[kMomentBlock];
@@ -274,8 +274,8 @@ template <class Weights, class Gradient>
 struct Operands {
   Weights weights;
   const Gradient* gradients;
-  float scale;            // of gradients
-  uint64_t first_number;  // of random bits: the place of the first value
+  float scale;            // factor of gradients
+  uint64_t first_number;  // of random bits: the position of the first value
 };
 
 template <class Weights, class Gradient, class Moments>

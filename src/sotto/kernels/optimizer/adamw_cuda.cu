@@ -24,7 +24,7 @@ struct Operands {
   bool fits_vectors;
 };
 
-// One thread of each block works out what gradients are multiplied by.
+// One thread of each block computes the factor of the gradients.
 __device__ double shared_scale(const AdamWFactors& f, const double* square_sum) {
   __shared__ double scale;
   if (threadIdx.x == 0) scale = f.scale_for(sqrt(*square_sum));
@@ -56,13 +56,13 @@ __device__ void update(Place place, const Operands<Weights, Gradient, Moments>& 
   of.moments.store(place, first, second, tables);
 }
 
-// kSize values a thread; a warp stays together, so that it can share a block of moments.
+// kSize values per thread; a warp stays together, so that it can share a block of moments.
 template <int kSize, class Weights, class Gradient, class Moments>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(Operands<Weights, Gradient, Moments> of,
                                                          AdamWFactors f, const double* square_sum) {
   __shared__ typename Moments::Tables tables;
   tables.fill();
-  const double scale = shared_scale(f, square_sum);  // behind it the tables are full
+  const double scale = shared_scale(f, square_sum);  // the tables are full afterwards
   if (isnan(scale)) return;
   const auto gradient_scale = static_cast<float>(scale);
   constexpr int64_t kOfWarp = int64_t{kSize} * kWarp;
@@ -88,14 +88,14 @@ unsigned resident_blocks(Kernel* kernel) {
 template <class Weights, class Gradient, class Moments>
 void launch(const Operands<Weights, Gradient, Moments>& of, const AdamWFactors& f,
             const double* square_sum, cudaStream_t stream) {
-  // Sixteen bytes of each array where all are fp32, else eight values: at least eight bytes of
+  // Sixteen bytes of each array if all are fp32, otherwise eight values: at least eight bytes of
   // each.
   constexpr bool kIsWide = std::is_same_v<Weights, FloatWeights> &&
                            std::is_same_v<Gradient, float> && std::is_same_v<Moments, FloatMoments>;
   constexpr int kSize = kIsWide ? 4 : 8;
   auto* const kernel = adamw_kernel<kSize, Weights, Gradient, Moments>;
   LaunchShape shape = launch_shape(of.size / kSize + 1);
-  // Tables are filled once by each block: no more of them than run at a time.
+  // Each block fills its tables once: therefore no more blocks than can run at a time.
   if constexpr (std::is_same_v<Moments, CodedMoments>)
     shape.blocks = std::min(shape.blocks, resident_blocks(kernel));
   kernel<<<shape.blocks, kThreads, 0, stream>>>(of, f, square_sum);

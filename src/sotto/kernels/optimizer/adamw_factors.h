@@ -1,4 +1,4 @@
-// What the device versions of AdamW get from the shared part. Internal to that kernel.
+// Arguments of the device versions of AdamW. Internal to that kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sotto::kernels {
 
-// The coefficients of a step as the loop needs them: worked out in double, rounded once.
+// The coefficients of a step in the form the loop needs: computed in double, rounded once.
 struct AdamWFactors {
   float keep;
   float blend1;
@@ -20,10 +20,10 @@ struct AdamWFactors {
   float stride;
   double gradient_scale;
   double clip_norm;
-  // Of stochastic rounding.
+  // Key of stochastic rounding.
   PhiloxKey rounding;
 
-  // What gradients are multiplied by, from the root of their square sum. NaN where their norm is
+  // Returns the factor of the gradients, from the root of their square sum. NaN if their norm is
   // not finite: nothing may change then.
   constexpr double scale_for(double root_of_squares) const {
     const double norm = root_of_squares * gradient_scale;
@@ -33,12 +33,12 @@ struct AdamWFactors {
     return gradient_scale;
   }
 
-  // One value's step, or that of many side by side: its gradient as it counts, its moments and its
-  // weight. The same bits on every device and in every form: products and sums are fused where Math
-  // is told to and nowhere else, which compilers would do as they like, and Math's roots and
-  // inverses are those nearest to the true ones. A gradient counts as far as its square is a
-  // number: infinity would stay in the second moment for ever. Roots below 2^-50 count as that:
-  // a device then has them exactly in few instructions, and what is inverted is a normal number.
+  // The step of one value, or of many side by side: its scaled gradient, its moments and its
+  // weight. The result has the same bits on every device and in every format: products and sums are
+  // fused only through Math, because compilers would fuse them arbitrarily, and Math's roots and
+  // inverses are correctly rounded. A gradient is limited so that its square is finite: infinity
+  // would stay in the second moment forever. Roots are at least 2^-50: a device can then compute
+  // them exactly in few instructions, and the number that is inverted is normal.
   template <class Math, class Number>
   [[gnu::always_inline]] constexpr void step(const Number& gradient, Number& m, Number& v,
                                              Number& w) const {

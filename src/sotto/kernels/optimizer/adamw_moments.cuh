@@ -1,5 +1,4 @@
-// The forms of moments of AdamW on CUDA, and what a step needs of arithmetic. Internal to that
-// kernel.
+// The formats of moments of AdamW on CUDA, and the arithmetic of a step. Internal to that kernel.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,14 @@
 
 namespace sotto::kernels::detail {
 
-// Roots and inverses as IEEE rounds them, without the branch that the compiler's have for special
-// cases: eight values side by side then wait for each other's results only. Both begin with what
-// the hardware guesses, which is good to an ulp, and add one step of Newton's in which only the
-// last operation rounds.
+// Roots and inverses with IEEE rounding, without the compiler's branch for special cases: eight
+// values side by side then wait only for each other's results. Both start with the hardware's
+// approximation, which is accurate to an ulp, and add one Newton step in which only the last
+// operation rounds.
 struct DeviceMath {
   __device__ static float within(float x, float limit) {
     float result;
-    // There one instruction has the sign of one and the smaller magnitude of both.
+    // One instruction of these devices returns the sign of one and the smaller magnitude of both.
     NV_IF_ELSE_TARGET(NV_PROVIDES_SM_86,
                       (asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));),
                       (result = fminf(fmaxf(x, -limit), limit);))
@@ -27,7 +26,7 @@ struct DeviceMath {
   __device__ static float at_least(float x, float least) { return fmaxf(x, least); }
   __device__ static float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
-  // Of numbers from 2^-100 on: the remainder has all of its bits.
+  // For numbers of at least 2^-100: the remainder is then exact.
   __device__ static float square_root(float x) {
     float guess;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
@@ -36,7 +35,7 @@ struct DeviceMath {
     return __fmaf_rn(remainder, 0.5f * guess, root);
   }
 
-  // Of numbers from 2^-126 to 2^126.
+  // Valid for numbers from 2^-126 to 2^126.
   __device__ static float inverse(float x) {
     float guess;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(x));
@@ -46,7 +45,7 @@ struct DeviceMath {
 };
 
 struct FloatMoments {
-  // Nothing lies in shared memory.
+  // Uses no shared memory.
   struct Tables {
     __device__ void fill() {}
   };
@@ -73,22 +72,22 @@ struct FloatMoments {
 __device__ const MomentMap kSignedOnDevice = kSignedMoments;
 __device__ const MomentMap kUnsignedOnDevice = kUnsignedMoments;
 
-// Four codes in a word, as signed_code() and unsigned_code() have them. Each step is done to all
-// four at once where bytes allow it.
+// Four codes in a word, in the format of signed_code() and unsigned_code(). Each step processes all
+// four at once where byte operations allow it.
 struct FourShares {
   float at[4];
 };
 
-// rank_in() of a magnitude that is at least kSmallestShare, in the upper half of the result. The
-// cell comes by one instruction where the compiler would shift and mask; the difference is one with
-// a sign, which goes into the address.
+// Returns rank_in() of a magnitude of at least kSmallestShare, in the upper half of the result. One
+// instruction extracts the cell where the compiler would shift and mask; the difference is signed
+// and used in the address.
 __device__ inline uint32_t shifted_rank(const uint32_t* cells, float magnitude) {
   const uint32_t bits = __float_as_uint(magnitude);
   const auto cell = static_cast<int32_t>(permuted(bits, 0x4432));
   return cells[cell - static_cast<int32_t>(kFirstCellBits >> 16)] + bits;
 }
 
-// 0xff in the bytes of those below 0, else 0.
+// Returns 0xff in the bytes of shares below 0, otherwise 0.
 __device__ inline uint32_t sign_bytes(const FourShares& shares) {
   const auto pair = [](float a, float b) {
     uint32_t bytes;
@@ -106,7 +105,7 @@ __device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourSh
     ranks[i] = shifted_rank(cells, fmaxf(fabsf(shares.at[i]), kSmallestShare));
   const uint32_t all = bytes_of<2>(ranks);
   const uint32_t below = all & sign_bytes(shares);
-  // There is no -1: a rank of 128 counts as 127.
+  // There is no -1: a rank of 128 becomes 127.
   const uint32_t ones = (below >> 7) & 0x01010101u;
   return 0x01010101u * kSignedZero + (all ^ below) - (below - ones);
 }
@@ -114,8 +113,8 @@ __device__ inline uint32_t four_signed_codes(const uint32_t* cells, const FourSh
 __device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const FourShares& shares) {
   uint32_t ranks[4];
   for (int i = 0; i < 4; ++i) {
-    // Above 0 nothing has the rank of 0, which smallest shares would have: the least that a share
-    // counts as is large enough for rank 1 unless the share is 0.
+    // Only 0 may have the rank of 0, which the smallest shares would get: a lower bound makes every
+    // positive share large enough for rank 1.
     const float least =
         fminf(__fmaf_rn(shares.at[i], 0x1p126f, kSmallestShare), kUnsignedMoments.runs.base[1]);
     ranks[i] = shifted_rank(cells, fmaxf(shares.at[i], least));
@@ -123,7 +122,7 @@ __device__ inline uint32_t four_unsigned_codes(const uint32_t* cells, const Four
   return bytes_of<2>(ranks);
 }
 
-// A warp has a block: 32 threads of eight values.
+// A warp processes a block: 32 threads of eight values.
 struct CodedMoments {
   struct Tables {
     MomentMap of_first;
@@ -165,7 +164,7 @@ struct CodedMoments {
     return decoded<kSize>(second, second_scales, place, tables.of_second);
   }
 
-  // The largest magnitude of the block; values behind the range do not count.
+  // Returns the largest magnitude of the block; values past the range are ignored.
   template <int kSize, class Place>
   __device__ static float largest_of(Place place, const Vector<float, kSize>& values) {
     float largest = 0.0f;
@@ -174,7 +173,7 @@ struct CodedMoments {
     return warp_largest_magnitude(largest);
   }
 
-  // Codes and scale of the warp's block.
+  // Stores codes and scale of the warp's block.
   template <int kSize, class Place, class Encode>
   __device__ static void store_coded(uint8_t* codes, float* scales, Place place,
                                      const Vector<float, kSize>& values, Encode encode) {
@@ -183,7 +182,7 @@ struct CodedMoments {
     Words<uint8_t, kSize> encoded;
     for (int i = 0; i < kSize / 4; ++i) {
       FourShares shares;
-      // What lies behind the range may be larger than the largest, and no cell is for that.
+      // Values past the range may be larger than the largest, for which there is no cell.
       for (int j = 0; j < 4; ++j)
         shares.at[j] = place.has(4 * i + j) ? values.values[4 * i + j] * inverse : 0.0f;
       encoded.in.values[i] = encode(shares);

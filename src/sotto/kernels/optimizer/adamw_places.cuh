@@ -1,5 +1,5 @@
-// The values of one thread of AdamW, and how it reads and writes those that are smaller than a
-// word. Internal to that kernel.
+// The values of one thread of AdamW, and access to elements smaller than a word. Internal to that
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace sotto::kernels::detail {
 
-// The values of one thread: `at` of the range and so many behind it. `Whole` is a vector of which
-// every thread of the warp has one, `Partial` what there is at the end of a range or where arrays
-// are not aligned.
+// The values of one thread: consecutive ones from `at` of the range. `Whole` is a vector of which
+// every thread of the warp has one, `Partial` is the rest at the end of a range or for unaligned
+// arrays.
 struct Whole {
   int64_t at;
 
@@ -46,7 +46,7 @@ __device__ void write(T* to, Partial place, const Vector<T, kSize>& vector) {
     if (place.has(i)) to[place.at + i] = vector.values[i];
 }
 
-// kSize small elements of a thread, several in a word.
+// kSize small elements of a thread, several per word.
 template <class T, int kSize>
 struct Words {
   static constexpr int kInWord = 4 / sizeof(T);
@@ -54,7 +54,7 @@ struct Words {
   Vector<uint32_t, kSize / kInWord> in = {};
 
   __device__ uint32_t word_of(int i) const { return in.values[i / kInWord]; }
-  // Of a word that is still 0 there.
+  // The word must still be 0 there.
   __device__ void put(int i, T element) {
     in.values[i / kInWord] |= static_cast<uint32_t>(static_cast<std::make_unsigned_t<T>>(element))
                               << 8 * sizeof(T) * (i % kInWord);
@@ -87,21 +87,21 @@ __device__ void write(T* to, Partial place, const Words<T, kSize>& words) {
     if (place.has(i)) to[place.at + i] = words.get(i);
 }
 
-// Bytes of a word by their numbers, one in each hex digit; 4 is a byte of zeros, and 8 more than a
-// number is the sign of that byte, eight times over.
+// Selects bytes of a word by their numbers, one per hex digit; 4 is a byte of zeros, and 8 plus a
+// number is the sign of that byte, repeated eight times.
 __device__ inline uint32_t permuted(uint32_t word, unsigned numbers) {
   uint32_t result;
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(result) : "r"(word), "r"(numbers));
   return result;
 }
 
-// Element i of halves, in the upper half of the result. The shift is a product, which the units
-// that permute have nothing to do with.
+// Returns element i of halves in the upper half of the result. The shift is a product, which does
+// not use the units that permute.
 template <class T, int kSize>
 __device__ uint32_t upper_half(const Words<T, kSize>& halves, int i) {
   return i % 2 == 0 ? halves.word_of(i) << 16 : halves.word_of(i) & 0xffff0000u;
 }
-// bf16 numbers.
+// Reads bf16 numbers.
 template <int kSize, class Place>
 __device__ Vector<float, kSize> read_floats(const uint16_t* from, Place place) {
   const auto halves = read_words<kSize>(from, place);
@@ -113,7 +113,7 @@ template <int kSize, class Place>
 __device__ Vector<float, kSize> read_floats(const float* from, Place place) {
   return read<kSize>(from, place);
 }
-// Byte i, without a sign.
+// Returns byte i, unsigned.
 template <int kSize>
 __device__ uint32_t byte_of(const Words<uint8_t, kSize>& bytes, int i) {
   return permuted(bytes.word_of(i), 0x4440u + static_cast<unsigned>(i % 4));
@@ -125,7 +125,7 @@ __device__ inline uint32_t upper_halves(uint32_t a, uint32_t b) {
 __device__ inline uint32_t lower_halves(uint32_t a, uint32_t b) {
   return __byte_perm(a, b, 0x5410);
 }
-// One byte, 1 or 2, of each of four words.
+// Returns one byte, 1 or 2, of each of four words.
 template <int kByte>
 __device__ uint32_t bytes_of(const uint32_t* words) {
   constexpr unsigned kBoth = kByte | (kByte + 4) << 4;

@@ -1,5 +1,5 @@
-// The forms of weights of AdamW on CUDA. They are stored from their bits, two or four at a time,
-// with noise where bits are missing. Internal to that kernel.
+// The formats of weights of AdamW on CUDA. They are stored from their bits, two or four at a time,
+// with noise if bits are missing. Internal to that kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sotto::kernels::detail {
 
-// 16 random bits for each value, two in a word.
+// 16 random bits for each value, two values per word.
 template <int kSize>
 struct Noise {
   PhiloxCounter words;
@@ -18,7 +18,7 @@ struct Noise {
   __device__ uint32_t half(int i) const {
     return permuted(words[i / 2], i % 2 == 0 ? 0x4410 : 0x4432);
   }
-  // half(i) more than these bits, the shift and the sum in one.
+  // Adds half(i) to the bits, with shift and sum in one operation.
   __device__ uint32_t half_added(int i, uint32_t bits) const {
     if (i % 2 == 0) return bits + half(i);
     uint32_t sum;
@@ -30,10 +30,11 @@ struct Noise {
   }
 };
 
-// Whether noise and rounding surely leave all of them numbers. Else they are stored one by one.
+// Returns whether noise and rounding are certain to leave all of them finite. Otherwise they are
+// stored one by one.
 template <int kSize>
 __device__ bool are_ordinary(const Vector<float, kSize>& weights) {
-  // By a sum of squares: the units that multiply have less to do than those that compare.
+  // By a sum of squares: the units that multiply are less loaded than those that compare.
   float even = 0.0f, odd = 0.0f;
   for (int i = 0; i < kSize; i += 2) {
     even = __fmaf_rn(weights.values[i], weights.values[i], even);
@@ -98,7 +99,7 @@ struct ShortSplitWeights {
     const auto lows = read_words<kSize>(low, place);
     Vector<float, kSize> weights;
     for (int i = 0; i < kSize; ++i) {
-      // To the second byte, its sign above it.
+      // Moves the remainder to the second byte, with its sign above it.
       const uint32_t added = permuted(lows.word_of(i), 0x8804u + 0x1110u * (i % 4));
       weights.values[i] = __uint_as_float(upper_half(highs, i) + added);
     }
@@ -110,7 +111,7 @@ struct ShortSplitWeights {
     Words<uint16_t, kSize> highs;
     Words<uint8_t, kSize> lows;
     if (are_ordinary(weights)) {
-      // With what rounds the upper half already added; in the lower half it turns the first bit.
+      // Includes the addend that rounds the upper half; in the lower half it flips the first bit.
       uint32_t bits[kSize];
       for (int i = 0; i < kSize; ++i)
         bits[i] = __float_as_uint(weights.values[i]) + noise.byte(i) + 0x8000u;

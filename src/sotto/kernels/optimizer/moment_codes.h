@@ -1,4 +1,4 @@
-// Blocks of 8-bit moments to numbers and back: eight at a time with vectors on x86_64
+// Conversion of blocks of 8-bit moments to numbers and back: eight at a time with vectors on x86_64
 // (moment_codes_x86_64.cpp), one by one elsewhere (moment_codes_aarch64.cpp). Internal to the CPU
 // version of AdamW.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace sotto::kernels::detail {
 
-// values[kMomentBlock] = scale times what the codes stand for.
+// values[kMomentBlock] = scale times the decoded codes.
 void decode_signed(const uint8_t* codes, float scale, float* values);
 void decode_unsigned(const uint8_t* codes, float scale, float* values);
 

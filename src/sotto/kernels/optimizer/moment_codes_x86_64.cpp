@@ -1,6 +1,6 @@
-// A register holds one number for each of the eight runs of a map, and one instruction picks eight
-// of them: codes are worked out by the runs' arithmetic, without a table in memory.
-// All is inlined: registers with the runs then last for a block.
+// A register holds one number for each of the eight runs of a map, and one instruction selects
+// eight of them: codes are computed by the runs' arithmetic, without a table in memory.
+// Everything is inlined: the registers with the runs then stay valid for a block.
 #include <immintrin.h>
 
 #include "sotto/kernels/optimizer/moment_codes.h"
@@ -16,7 +16,7 @@ using Ints = __m256i;
   return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.data()), run);
 }
 
-// Where the mask has its bits set `yes`, else `no`.
+// Selects `yes` where the bits of the mask are set, otherwise `no`.
 [[gnu::always_inline]] inline Floats choose(Floats mask, Floats yes, Floats no) {
   return _mm256_blendv_ps(no, yes, mask);
 }
@@ -25,8 +25,8 @@ using Ints = __m256i;
   return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)));
 }
 
-// The runs as decoding wants them: that of 0 is told from the others by the code alone, and its
-// place belongs to the 1.
+// The runs in the form for decoding: the run of 0 is distinguished by the code alone, and its
+// position is used for the 1.
 struct DecodeRuns {
   std::array<float, 8> base;
   std::array<float, 8> step;
@@ -39,15 +39,16 @@ constexpr DecodeRuns decode_runs(const MomentRuns& runs) {
   return result;
 }
 
-// What `ordinal` stands for, whose power of two is its run: base + (ordinal - power) * step.
-// `first_exponent`: of the run that lies at place 0. Powers of two eight apart share a place.
+// Decodes `ordinal`, whose power of two is its run: base + (ordinal - power) * step.
+// `first_exponent`: the exponent of the run at position 0. Powers of two that differ by eight share
+// a position.
 template <int kFirstExponent>
 [[gnu::always_inline]] inline Floats decoded(const DecodeRuns& runs, Ints ordinal) {
   const Floats number = _mm256_cvtepi32_ps(ordinal);
   const Ints bits = _mm256_castps_si256(number);
   const Floats power =
       _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0xff800000u))));
-  // Only the lowest three bits of a place count.
+  // Only the lowest three bits of a position count.
   const Ints run =
       _mm256_sub_epi32(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(127 + kFirstExponent));
   const Floats steps = _mm256_mul_ps(_mm256_sub_ps(number, power), of_run(runs.step, run));
@@ -58,7 +59,7 @@ template <int kFirstExponent>
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
 }
 
-// The lowest byte of each of 32 ranks.
+// Stores the lowest byte of each of 32 ranks.
 [[gnu::always_inline]] inline void store_codes(uint8_t* codes, const Ints (&ranks)[4]) {
   const Ints low = _mm256_packus_epi32(ranks[0], ranks[1]);
   const Ints high = _mm256_packus_epi32(ranks[2], ranks[3]);
@@ -68,11 +69,11 @@ template <int kFirstExponent>
   _mm256_storeu_si256(reinterpret_cast<Ints*>(codes), packed);
 }
 
-// The runs as encoding wants them.
+// The runs in the form for encoding.
 struct EncodeRuns {
   MomentRuns runs;
   std::array<float, 8> inverse_step = {};
-  std::array<float, 8> next = {};  // what comes behind a run: the base of the next, or the 1
+  std::array<float, 8> next = {};  // the successor of a run: the base of the next, or the 1
 };
 
 constexpr EncodeRuns encode_runs(const MomentRuns& runs) {
@@ -84,10 +85,10 @@ constexpr EncodeRuns encode_runs(const MomentRuns& runs) {
   return result;
 }
 
-// The rank of the magnitude nearest to each of eight shares, none below 0.
+// Returns the rank of the magnitude nearest to each of eight shares, which must not be negative.
 [[gnu::always_inline]] inline Ints ranks_of(const EncodeRuns& of, Floats share) {
   const MomentRuns& runs = of.runs;
-  // The run whose base is the last not above the share, by halves.
+  // The run whose base is the last one not above the share, by bisection.
   Ints run = _mm256_setzero_si256();
   for (const int half : {4, 2, 1}) {
     const Ints higher = _mm256_add_epi32(run, _mm256_set1_epi32(half));
@@ -98,11 +99,11 @@ constexpr EncodeRuns encode_runs(const MomentRuns& runs) {
   const Floats base = of_run(runs.base, run);
   const Floats step = of_run(runs.step, run);
   const Floats last = of_run(runs.last, run);
-  // About so many steps above the base. Off by one it may be only where the share is as good as a
-  // magnitude, which is then one of the two that are looked at.
+  // Approximate number of steps above the base. It may be off by one only if the share almost
+  // equals a magnitude, which is then one of the two that are examined.
   const Floats above = _mm256_mul_ps(_mm256_sub_ps(share, base), of_run(of.inverse_step, run));
   const Floats k = _mm256_min_ps(_mm256_floor_ps(above), last);
-  // The two magnitudes around the share. Their distances from it round to nothing else.
+  // The two magnitudes around the share. Rounding of their distances does not change the result.
   const Floats one = _mm256_set1_ps(1.0f);
   const Floats below = _mm256_add_ps(_mm256_mul_ps(k, step), base);
   const Floats following = _mm256_add_ps(_mm256_mul_ps(_mm256_add_ps(k, one), step), base);

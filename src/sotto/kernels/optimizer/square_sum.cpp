@@ -17,8 +17,8 @@ void square_sum_cuda(const CudaArray& values, std::span<double> partial, double*
 
 namespace {
 
-// As with sums over rows, their number depends on the size alone: so does the result. A slab is
-// worth waking a thread for; more than these no machine has cores for, and they fill a GPU.
+// As with sums over rows, the number of slabs, and with it the result, depends only on the size. A
+// slab is worth waking a thread for; the maximum exceeds the cores of any machine and fills a GPU.
 int64_t num_slabs(int64_t size) {
   return std::clamp<int64_t>(size / (16 * 1024), 1, 1024);
 }

@@ -8,9 +8,9 @@
 namespace sotto::kernels {
 
 struct SquareSum {
-  // Adds to total fp64 [1] the sum over values [n], fp32 or bf16, of their squares, in double: no
-  // value overflows or vanishes in it. NaN if one of them is, infinite if one is and none is NaN.
-  // The host does not see the sum and need not wait for it.
+  // Adds to total fp64 [1] the sum of the squares of values [n], fp32 or bf16, in double, so that
+  // no value overflows or underflows. NaN if one of them is NaN, infinite if one is infinite and
+  // none is NaN. The sum stays on the device and the host need not wait for it.
   static void accumulate(at::Tensor& total, const at::Tensor& values);
 };
 

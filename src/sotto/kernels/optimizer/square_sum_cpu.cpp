@@ -15,7 +15,8 @@ using Wide __attribute__((vector_size(simd::kRegisterBytes))) = double;
 constexpr int64_t kWideLanes = simd::kRegisterLanes / 2;
 constexpr int64_t kWides = simd::kLanes / kWideLanes;
 
-// Sixteen sums side by side, whatever the width of a register. A square of fp32 is exact in double.
+// Sixteen sums side by side, independent of the register width. A square of fp32 is exact in
+// double.
 struct Sums {
   Wide at[kWides] = {};
 

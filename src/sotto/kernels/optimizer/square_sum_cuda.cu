@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A block for each slab, kSize values at once; what is left over belongs to the last slab.
+// A block for each slab, kSize values at once; the remainder belongs to the last slab.
 template <int kSize, class T>
 __global__ void __launch_bounds__(kThreads)
     slab_kernel(const T* values, int64_t size, double* partial) {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One warp.
+// Runs in one warp.
 __global__ void total_kernel(const double* partial, int num_slabs, double* total) {
   double sum = 0.0;
   for (int slab = static_cast<int>(threadIdx.x); slab < num_slabs; slab += kWarp)

@@ -25,8 +25,7 @@ namespace {
 using detail::CpuProduct;
 using Shape = detail::GemmShape;
 
-// Elements of a row lie side by side; rows do not overlap within one product's operand as BLAS sees
-// it.
+// Elements of a row are adjacent; rows do not overlap within one product's operand as BLAS sees it.
 void check_matrix(const at::Tensor& x, std::string_view name) {
   SOTTO_ASSERT(x.dim() == 2 && (x.stride(1) == 1 || x.size(1) == 1) &&
                    (x.stride(0) >= x.size(1) || x.size(0) == 1),
@@ -60,7 +59,8 @@ void report(const Gemm::Operands& operands, const Shape& shape, double result_by
                .work = is_float ? Work::kProduct32 : Work::kProduct16});
 }
 
-// The bias in the operands' type, as cuBLAS wants it; a workspace copy where it has another.
+// Returns the bias in the operands' type, as cuBLAS requires; a workspace copy if it has another
+// type.
 at::Tensor bias_for_cuda(const Gemm::Operands& operands) {
   if (operands.bias == nullptr) return {};
   if (operands.bias->scalar_type() == operands.a.scalar_type()) return *operands.bias;
@@ -110,8 +110,8 @@ void multiply_on_cpu(at::Tensor& result, const Gemm::Operands& operands, const S
     if (!is_dry(result)) detail::gemm_converted_cpu(result, operands, blocks, beta);
     return;
   }
-  // BLAS needs none of it. But where some products of a layer reserved and others did not, blocks
-  // would lie worse: up to 16 % between them, where it is 2 %.
+  // BLAS needs none of it. But if some products of a layer reserved and others did not,
+  // fragmentation would increase from 2 % to as much as 16 %.
   const int64_t bound = Gemm::library_bytes(shape.m, shape.n, shape.k, result.scalar_type());
   const device::LibraryCall call("gemm", result.device().type(), bound);
   if (is_dry(result)) return;

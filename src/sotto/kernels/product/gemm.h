@@ -1,12 +1,12 @@
-// Dense products of matrices, the one way to them. M rows, N columns, K inner size. Rows of
-// operands and of given results may be further apart than they are wide: parts of wider matrices,
+// Dense matrix products; all products of sotto use this kernel. M rows, N columns, K inner size.
+// The row stride of operands and of given results may exceed their width: parts of wider matrices,
 // and the windows of a strided convolution.
 //
-// Allocates: the result; on a GPU, with a 16-bit type and an fp32 bias, the bias once more in that
-// type. On the CPU which product is run depends on type, shape and the CPU's instructions
-// (gemm_operands.h): what oneDNN takes inside is bounded by library_bytes and reserved first;
-// 16-bit operands that the CPU cannot multiply, or into an fp32 result, are converted to fp32 in
-// blocks of workspace.
+// Allocates: the result; on a GPU, with a 16-bit type and an fp32 bias, a copy of the bias in that
+// type. On the CPU the choice of the product depends on type, shape and the CPU's instructions
+// (gemm_operands.h): oneDNN's internal allocations are bounded by library_bytes and reserved first;
+// 16-bit operands that the CPU cannot multiply, or that have an fp32 result, are converted to fp32
+// in blocks of workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,22 +30,22 @@ struct Gemm {
   static constexpr int64_t kBlockRows = 512;
   static constexpr int64_t kInnerRowsAtOnce = 512;
 
-  // op(a) op(b) + bias [M, N], of the operands' type.
+  // Returns op(a) op(b) + bias [M, N], of the operands' type.
   static at::Tensor multiply(const Operands& operands);
 
-  // The same into `result` [M, N].
+  // Writes the result of multiply() into `result` [M, N].
   static void multiply_into(at::Tensor& result, const Operands& operands);
 
-  // The same in fp32 from 16-bit operands, without rounding in between.
+  // Returns the result of multiply() in fp32 from 16-bit operands, without intermediate rounding.
   static at::Tensor multiply_to_float(const Operands& operands);
 
   // sum [M, N] += op(a) op(b); sum is fp32 or of the operands' type. Takes no bias.
   static void accumulate(at::Tensor& sum, const Operands& operands);
 
-  // Bound of what oneDNN's product [M, K] x [K, N] of a type, fp32 or bf16, allocates inside on
-  // this architecture.
+  // Returns a bound of what oneDNN's product [M, K] x [K, N] of a type, fp32 or bf16, allocates
+  // internally on this architecture.
   static int64_t library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type);
-  // The same on a GPU: cuBLAS works in a space that it keeps, a part of the library constant.
+  // The bound on a GPU: cuBLAS uses a workspace that it keeps, a part of the library constant.
   static constexpr int64_t kCudaLibraryBytes = 0;
 };
 

@@ -1,4 +1,4 @@
-// What oneDNN with Arm's Compute Library allocates inside on aarch64, LibTorch 2.11: copies of
+// Internal allocations of oneDNN with Arm's Compute Library on aarch64, LibTorch 2.11: copies of
 // operands in its own layout, and for bf16 an fp32 accumulator.
 // Measured over 15,912 products of up to 5,000 x 3,072 x 1,500 on a Neoverse V1 with 2 and 8
 // threads; kernel_memory_test has some of them.
@@ -16,14 +16,14 @@ int64_t rounded_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// A side of the result: in whole tiles, or where it is thin, one for each thread.
+// Rounds up a side of the result: to whole tiles or, if it is thin, to one tile per thread.
 int64_t padded_side(int64_t size) {
   constexpr int64_t kThin = 8, kTile = 16;
   if (size > kThin) return rounded_up(size, kTile);
   return std::max<int64_t>(kTile, kThin * at::get_num_threads());
 }
 
-// In bf16 operands are padded to whole tiles, and one that comes transposed is copied once more,
+// In bf16 operands are padded to whole tiles, and a transposed operand is copied once more,
 // kRowsAtATime rows at a time.
 int64_t bf16_bytes(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kRowsAtATime = 512;

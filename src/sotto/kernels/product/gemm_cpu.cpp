@@ -19,8 +19,8 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// BLAS's product: sum = a b + beta sum, in fp32. ATen asks oneDNN first unless that is off for the
-// process.
+// BLAS's product: sum = a b + beta sum, in fp32. ATen tries oneDNN first unless that is disabled
+// for the process.
 void multiply_by_blas(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, float beta) {
   static const bool is_onednn_off = [] {
     at::globalContext().setUserEnabledMkldnn(false);
@@ -30,12 +30,12 @@ void multiply_by_blas(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
   at::addmm_out(sum, sum, a, b, beta);
 }
 
-// The first rows x columns values of a flat block, as a matrix.
+// Returns the first rows x columns values of a flat block, as a matrix.
 at::Tensor matrix_in(const at::Tensor& block, int64_t rows, int64_t columns) {
   return block.view({-1}).narrow(0, 0, rows * columns).view({rows, columns});
 }
 
-// The part of an operand, whose rows lie as `is_transposed` says, in fp32: copied as it lies.
+// Returns a part of an operand in fp32, copied in its own layout, which `is_transposed` describes.
 at::Tensor converted_part(const at::Tensor& operand, bool is_transposed, const at::Tensor& block) {
   const at::Tensor lying = is_transposed ? operand.t() : operand;
   at::Tensor part = matrix_in(block, lying.size(0), lying.size(1));
@@ -47,7 +47,7 @@ at::Tensor converted_part(const at::Tensor& operand, bool is_transposed, const a
 
 CpuProduct choose_cpu_product(const Gemm::Operands& operands, const GemmShape& shape,
                               const device::CpuFeatures& cpu) {
-  // Below these oneDNN's set-up costs more than the product (ATen has the same thresholds).
+  // Below these sizes oneDNN's set-up costs more than the product (ATen has the same thresholds).
   constexpr int64_t kMinSide = 8, kMinProducts = 8 * 1024;
   const bool is_large = std::min({shape.m, shape.n, shape.k}) > kMinSide &&
                         shape.m * shape.n * shape.k > kMinProducts;

@@ -1,5 +1,5 @@
-// What the parts of the product share: operands as ATen takes them, and which product the CPU runs.
-// Internal to that kernel.
+// Code shared by the parts of the product: operands in ATen's form, and the choice of the CPU's
+// product. Internal to that kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,12 +21,12 @@ struct GemmShape {
   int64_t m, n, k;
 };
 
-// How the CPU multiplies. ATen would choose too, but where its choice fails it prints a stack
-// trace, turns oneDNN off for the whole process and goes on with other rounding.
+// How the CPU multiplies. ATen would choose too, but if its choice fails it prints a stack trace,
+// disables oneDNN for the whole process and continues with different rounding.
 enum class CpuProduct {
-  // fp32 by MKL or NVPL, which take nothing from LibTorch's allocator.
+  // fp32 by MKL or NVPL, which do not use LibTorch's allocator.
   kBlas,
-  // bf16 on a CPU with instructions for it, and fp32 where ATen would take it too.
+  // bf16 on a CPU with instructions for it, and fp32 where ATen would use oneDNN too.
   kOneDnn,
   // 16-bit operands in blocks, converted to fp32 and multiplied by BLAS; the sum is rounded once.
   kConverted,
@@ -35,11 +35,11 @@ enum class CpuProduct {
 CpuProduct choose_cpu_product(const Gemm::Operands& operands, const GemmShape& shape,
                               const device::CpuFeatures& cpu);
 
-// Whether oneDNN multiplies in fp32 on this architecture, with b as it is or transposed.
+// Returns whether oneDNN multiplies in fp32 on this architecture, with b as it is or transposed.
 bool has_float_onednn(bool transpose_b);
 
 // Blocks of kConverted, fp32: [kBlockRows, kInnerRowsAtOnce] of op(a), [kInnerRowsAtOnce, N] of
-// op(b), and their product [kBlockRows, N] where the result is not fp32 itself.
+// op(b), and their product [kBlockRows, N] if the result is not fp32 itself.
 struct ConvertedBlocks {
   at::Tensor a, b, sum;
 };

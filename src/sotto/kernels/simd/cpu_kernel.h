@@ -1,5 +1,5 @@
-// What the CPU versions of kernels have in common: choice of the element type, and work shared
-// among the cores so that no result depends on how many there are.
+// Common code of the CPU versions of kernels: selection of the element type, and distribution of
+// work among the cores so that no result depends on their number.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -28,17 +28,17 @@ void with_element_type(const at::Tensor& tensor, Body body) {
   }
 }
 
-// Below that many elements, waking a thread costs more than the work.
+// Below this many elements, waking a thread costs more than the work.
 inline constexpr int64_t kElementsATask = 16 * 1024;
 
-// body(begin, end) over ranges of rows on all cores. Rows must not depend on each other.
+// Calls body(begin, end) for ranges of rows on all cores. Rows must not depend on each other.
 template <class Body>
 void parallel_rows(int64_t num_rows, int64_t width, Body body) {
   const int64_t grain = std::max<int64_t>(1, kElementsATask / std::max<int64_t>(1, width));
   at::parallel_for(0, num_rows, grain, body);
 }
 
-// body(slab, first_row, end_row) for every slab, on all cores.
+// Calls body(slab, first_row, end_row) for every slab, on all cores.
 template <class Body>
 void parallel_slabs(int64_t num_rows, Body body) {
   const int64_t slabs = num_row_slabs(num_rows);
@@ -49,9 +49,10 @@ void parallel_slabs(int64_t num_rows, Body body) {
   });
 }
 
-// body(task, worker) for every task, each on whichever core is free: for tasks of unequal size, the
-// largest first. `num_elements` is what all of them work on. Tasks must not depend on each other;
-// those of a worker, of whom there are at most `max_workers`, run one after the other.
+// Calls body(task, worker) for every task, each on whichever core is free: for tasks of unequal
+// size, the largest first. `num_elements` is the total number of elements of all tasks. Tasks must
+// not depend on each other; the tasks of a worker, of which there are at most `max_workers`, run
+// one after another.
 template <class Body>
 void parallel_tasks_of_workers(int64_t num_tasks, int64_t num_elements, int64_t max_workers,
                                Body body) {
@@ -63,15 +64,14 @@ void parallel_tasks_of_workers(int64_t num_tasks, int64_t num_elements, int64_t 
   });
 }
 
-// The same with body(task), for tasks without memory of their own.
+// Calls body(task) in the same way, for tasks without memory of their own.
 template <class Body>
 void parallel_tasks(int64_t num_tasks, int64_t num_elements, Body body) {
   parallel_tasks_of_workers(num_tasks, num_elements, num_tasks,
                             [&](int64_t task, int64_t) { body(task); });
 }
 
-// Adds partial sums [slabs, vectors, width], slab after slab, to `vectors` gradients of `width`
-// each.
+// Adds partial sums [slabs, vectors, width], slab by slab, to `vectors` gradients of `width` each.
 inline void add_slabs(const float* partial, std::initializer_list<float*> gradients,
                       int64_t num_slabs, int64_t width) {
   for (int64_t slab = 0; slab < num_slabs; ++slab) {

@@ -1,4 +1,4 @@
-// The random bits behind a dropout mask, many blocks of dropout_mask.h at once: with the vectors'
+// The random bits of a dropout mask, many blocks of dropout_mask.h at once: with the vectors'
 // widening product on x86_64 (dropout_bits_x86_64.cpp), block by block elsewhere
 // (dropout_bits_aarch64.cpp). Internal to the CPU version.
 #pragma once

@@ -6,8 +6,8 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// One word of four Philox counters, each in the lower half of 64 bits: that half is all the
-// widening product reads, so the upper halves may hold anything.
+// One word of four Philox counters, each in the lower half of 64 bits: the widening product reads
+// only that half, so the upper halves may have any value.
 using Words = __m256i;
 
 Words all(uint64_t value) {
@@ -23,7 +23,7 @@ Counters counters_from(uint64_t first_block, uint64_t utterance) {
   return {blocks, _mm256_srli_epi64(blocks, 32), all(utterance), all(utterance >> 32)};
 }
 
-// As in core/philox.h.
+// One Philox round, as in core/philox.h.
 Counters philox_round(const Counters& c, const PhiloxKey& key) {
   const Words product0 = _mm256_mul_epu32(c.word[0], all(kPhiloxMultiplier0));
   const Words product1 = _mm256_mul_epu32(c.word[2], all(kPhiloxMultiplier1));
@@ -33,12 +33,12 @@ Counters philox_round(const Counters& c, const PhiloxKey& key) {
           _mm256_xor_si256(_mm256_xor_si256(high0, c.word[3]), all(key[1])), product0};
 }
 
-// The lower halves of both, a's before b's.
+// Joins the lower halves of both, a's before b's.
 Words joined(Words a, Words b) {
   return _mm256_blend_epi32(a, _mm256_slli_epi64(b, 32), 0b10101010);
 }
 
-// The four words of one counter after those of another, as they lie in memory.
+// Stores the four words of each counter contiguously, one counter after another.
 void store(uint16_t* to, const Counters& c) {
   const Words first = joined(c.word[0], c.word[1]);
   const Words second = joined(c.word[2], c.word[3]);
@@ -53,7 +53,7 @@ void store(uint16_t* to, const Counters& c) {
 
 void fill_dropout_bits(uint64_t first_block, uint64_t utterance, const PhiloxKey& key,
                        uint16_t* bits) {
-  // Two sets of four: while one waits for its products the other goes on.
+  // Two sets of four: while one waits for its products the other proceeds.
   static_assert(kDropoutBlocksAtOnce == 8);
   Counters a = counters_from(first_block, utterance);
   Counters b = counters_from(first_block + 4, utterance);

@@ -1,5 +1,5 @@
-// The rows of a pack under a dropout mask, block by block and on all cores. Internal to the CPU
-// versions of kernels that drop.
+// Applies a dropout mask to the rows of a pack, block by block and on all cores. Internal to the
+// CPU versions of kernels with dropout.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace sotto::kernels::detail {
 
-// A run of elements of one utterance, counted from its first.
+// A range of elements of one utterance, counted from its first.
 struct DroppedRange {
   uint64_t utterance;
   int64_t begin;
@@ -37,7 +37,7 @@ template <class Body>
   }
 }
 
-// Calls body(at, factors, n) for all elements of the rows of a pack: n of them from `at` on are to
+// Calls body(at, factors, n) for all elements of the rows of a pack: n elements from `at` on are to
 // be multiplied by the factors.
 template <class Body>
 void for_each_dropped(const Packing& packing, int64_t width, const DropoutRule& rule, Body body) {

@@ -1,5 +1,5 @@
-// Rows of memory as lanes and back: four columns of as many rows as a register has lanes become
-// four registers with a row in each lane. Internal to the CPU kernels.
+// Transposes rows of memory to lanes and back: four columns of as many rows as a register has lanes
+// become four registers with one row per lane. Internal to the CPU kernels.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace sotto::kernels::simd {
 
-// Four numbers: what shuffles move about without crossing the halves of a long register.
+// Four numbers: the unit of shuffles that do not cross the halves of a long register.
 using Quad __attribute__((vector_size(16))) = float;
 inline constexpr int64_t kQuad = 4;
 
@@ -17,7 +17,7 @@ namespace detail {
 
 using Register = Lanes::Register;
 
-// Of each quad numbers kFirst and kFirst + 1, those of both registers in turn.
+// Interleaves numbers kFirst and kFirst + 1 of each quad of both registers.
 template <size_t kFirst, size_t... kPlaces>
 [[gnu::always_inline]] inline Register in_turn(Register a, Register b,
                                                std::index_sequence<kPlaces...>) {
@@ -25,7 +25,7 @@ template <size_t kFirst, size_t... kPlaces>
       a, b, (kPlaces % 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 4 / 2)...);
 }
 
-// Of each quad numbers kFirst and kFirst + 1, those of b behind those of a.
+// Numbers kFirst and kFirst + 1 of each quad, those of a followed by those of b.
 template <size_t kFirst, size_t... kPlaces>
 [[gnu::always_inline]] inline Register side_by_side(Register a, Register b,
                                                     std::index_sequence<kPlaces...>) {
@@ -33,7 +33,7 @@ template <size_t kFirst, size_t... kPlaces>
       a, b, (kPlaces % 4 / 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 2)...);
 }
 
-// Four numbers from each of the rows of a register, which are four apart: one row or two.
+// Loads four numbers from each of the rows of a register, which are four apart: one row or two.
 template <size_t... kPlaces>
 [[gnu::always_inline]] inline Register load_quads(const float* const* rows, int64_t column,
                                                   std::index_sequence<kPlaces...>) {
@@ -46,7 +46,7 @@ template <size_t... kPlaces>
 
 }  // namespace detail
 
-// Four registers, of which each quad is a matrix of 4 x 4 with its rows: with its columns.
+// Transposes the 4 x 4 matrix of each quad of four registers.
 [[gnu::always_inline]] inline void transpose_quads(Lanes::Register (&x)[kQuad]) {
   const auto places = std::make_index_sequence<kRegisterLanes>();
   const auto low01 = detail::in_turn<0>(x[0], x[1], places);
@@ -69,7 +69,7 @@ template <size_t... kPlaces>
   transpose_quads(x);
 }
 
-// The reverse, into the first num_rows of rows that are `width` apart.
+// Stores columns into the first num_rows rows, which are `width` apart.
 [[gnu::always_inline]] inline void store_columns(float* to, int64_t width, int64_t num_rows,
                                                  Lanes::Register (&x)[kQuad]) {
   transpose_quads(x);

@@ -1,6 +1,5 @@
-// Sixteen numbers of 32 bits in registers, with the operators of one. Whole registers each: the
-// compiler would take a vector longer than its registers through memory. Internal to the CPU
-// kernels.
+// Sixteen 32-bit numbers in registers, with arithmetic operators. Stored as separate registers: the
+// compiler would spill a vector longer than a register to memory. Internal to the CPU kernels.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +9,12 @@ namespace sotto::kernels::simd {
 
 inline constexpr int64_t kLanes = 16;
 
-// Numbers in a register and registers in sixteen numbers: 4 and 4 with NEON, 8 and 2 with AVX2.
+// Numbers per register and registers per sixteen numbers: 4 and 4 with NEON, 8 and 2 with AVX2.
 inline constexpr int kRegisterBytes = __BIGGEST_ALIGNMENT__ < 32 ? __BIGGEST_ALIGNMENT__ : 32;
 inline constexpr int kRegisterLanes = kRegisterBytes / 4;
 inline constexpr int kRegisters = static_cast<int>(kLanes) / kRegisterLanes;
 
-// Calls body(r) for each register; the loop must vanish, or the registers would lie in memory.
+// Calls body(r) for each register; the loop must be unrolled, or the registers would be in memory.
 template <class Body>
 [[gnu::always_inline]] inline void for_each_register(Body body) {
 #pragma GCC unroll 4
@@ -25,7 +24,7 @@ template <class Body>
 template <class T>
 struct LanesOf {
   using Register __attribute__((vector_size(kRegisterBytes))) = T;
-  using Mask = LanesOf<int32_t>;  // all bits of a number set where a comparison holds
+  using Mask = LanesOf<int32_t>;  // all bits of a number are set if a comparison holds
 
   Register at[kRegisters];
 
@@ -34,7 +33,7 @@ struct LanesOf {
     for_each_register([&](int r) { at[r] = value - Register{}; });
   }
 
-  // The same bits as numbers of another type.
+  // Reinterprets the bits as numbers of another type.
   template <class To>
   LanesOf<To> bits_as() const {
     LanesOf<To> result;
@@ -42,7 +41,7 @@ struct LanesOf {
     return result;
   }
 
-  // The same numbers in another type.
+  // Converts the numbers to another type.
   template <class To>
   LanesOf<To> to() const {
     using ToRegister = typename LanesOf<To>::Register;
@@ -51,7 +50,7 @@ struct LanesOf {
     return result;
   }
 
-  // f(register of a, register of b) for each.
+  // Calls f(register of a, register of b) for each register.
   template <class F>
   [[gnu::always_inline]] static auto map(const LanesOf& a, const LanesOf& b, F f) {
     using Element = std::remove_cvref_t<decltype(f(a.at[0], b.at[0])[0])>;
@@ -110,7 +109,7 @@ using Lanes = LanesOf<float>;
 using IntLanes = LanesOf<int32_t>;
 using UintLanes = LanesOf<uint32_t>;
 
-// Number by number `yes` where the mask is set, else `no`.
+// Selects, for each number, `yes` if the mask is set, otherwise `no`.
 template <class T>
 [[gnu::always_inline]] inline LanesOf<T> select(const IntLanes& mask, const LanesOf<T>& yes,
                                                 const LanesOf<T>& no) {

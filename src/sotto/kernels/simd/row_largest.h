@@ -8,7 +8,7 @@
 
 namespace sotto::kernels {
 
-// Passes over NaN; minus infinity where there is nothing else.
+// Ignores NaN; returns minus infinity if there is nothing else.
 template <class T>
 float largest_of(const T* x, int64_t width) {
   const int64_t whole = width / simd::kLanes * simd::kLanes;

@@ -1,5 +1,6 @@
-// Sixteen floats at a time, from and to arrays of any element type: AVX2, AVX-512 and NEON from one
-// text, and sums whose order does not depend on which of them it is. Internal to the CPU kernels.
+// Sixteen floats at a time, from and to arrays of any element type: AVX2, AVX-512 and NEON from the
+// same source, and sums whose order does not depend on the instruction set. Internal to the CPU
+// kernels.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -13,12 +14,12 @@
 
 namespace sotto::kernels::simd {
 
-// Says "all sixteen" where a count of 1 to 16 could stand, so that the tail's code is not in the
-// loop.
+// Stands for "all sixteen" in place of a count of 1 to 16, so that the code for the tail is not in
+// the loop.
 struct Full {};
 
-// Calls body(i, Full{}) for each whole block of an array of n and body(i, rest) for what is left.
-// Inlined with all of the body, or what the body sums up would lie in memory.
+// Calls body(i, Full{}) for each whole block of an array of n and body(i, rest) for the remainder.
+// Inlined with the whole body, or its sums would be in memory.
 template <class Body>
 [[gnu::always_inline, gnu::flatten]] inline void for_each_block(int64_t n, Body body) {
   int64_t i = 0;
@@ -26,7 +27,7 @@ template <class Body>
   if (i < n) body(i, n - i);
 }
 
-// Asks for the memory of a block that is needed soon. An address past the end is no error.
+// Prefetches the memory of a block. An address past the end is not an error.
 template <class T>
 [[gnu::always_inline]] inline void prefetch(const T* from) {
   __builtin_prefetch(from);
@@ -46,7 +47,7 @@ using ShortRegister __attribute__((vector_size(kRegisterBytes))) = uint16_t;
 
 namespace detail {
 
-// Each number in the upper half of 32 bits, zeros below.
+// Moves each number to the upper half of 32 bits, with zeros below.
 template <size_t... kPlaces>
 [[gnu::always_inline]] inline ShortRegister widened(ShortHalf from,
                                                     std::index_sequence<kPlaces...>) {
@@ -54,14 +55,14 @@ template <size_t... kPlaces>
                                  (kPlaces % 2 == 0 ? 0 : kRegisterLanes + kPlaces / 2)...);
 }
 
-// The upper halves of all 32-bit numbers of two registers.
+// Returns the upper halves of all 32-bit numbers of two registers.
 template <size_t... kPlaces>
 [[gnu::always_inline]] inline ShortRegister upper_halves(ShortRegister low, ShortRegister high,
                                                          std::index_sequence<kPlaces...>) {
   return __builtin_shufflevector(low, high, (2 * kPlaces + 1)...);
 }
 
-// Number i becomes number i + kBy, around the end.
+// Rotates: number i becomes number i + kBy, wrapping at the end.
 template <size_t kBy, class Register, size_t... kPlaces>
 [[gnu::always_inline]] inline Register rotated(Register from, std::index_sequence<kPlaces...>) {
   return __builtin_shufflevector(from, from, ((kPlaces + kBy) % kRegisterLanes)...);
@@ -69,7 +70,7 @@ template <size_t kBy, class Register, size_t... kPlaces>
 
 }  // namespace detail
 
-// Sixteen of 16 bits, each in the upper half of 32.
+// Loads sixteen 16-bit numbers, each into the upper half of 32 bits.
 [[gnu::always_inline]] inline UintLanes load_upper_halves(const void* from) {
   UintLanes lanes;
   for_each_register([&](int64_t r) {
@@ -100,7 +101,7 @@ template <size_t kBy, class Register, size_t... kPlaces>
       [&](int64_t r) { std::memcpy(to + r * kRegisterLanes, &lanes.at[r], sizeof(lanes.at[r])); });
 }
 
-// The upper halves of sixteen of 32 bits.
+// Stores the upper halves of sixteen 32-bit numbers.
 [[gnu::always_inline]] inline void store_upper_halves(void* to, const UintLanes& lanes) {
 #pragma GCC unroll 2
   for (int64_t r = 0; r < kRegisters; r += 2) {
@@ -111,14 +112,14 @@ template <size_t kBy, class Register, size_t... kPlaces>
   }
 }
 
-// Sixteen bytes, and the bytes of a register. By shuffles: conversions of vectors the compiler
-// does number by number.
+// Sixteen bytes, and the bytes of a register. Uses shuffles: the compiler converts vectors number
+// by number.
 using SixteenBytes __attribute__((vector_size(kLanes))) = uint8_t;
 using ByteRegister __attribute__((vector_size(kRegisterBytes))) = uint8_t;
 
 namespace detail {
 
-// Register r of the bytes as numbers of 32 bits.
+// Returns register r of the bytes as 32-bit numbers.
 template <size_t kRegister, size_t... kPlaces>
 [[gnu::always_inline]] inline ByteRegister widened(SixteenBytes from,
                                                    std::index_sequence<kPlaces...>) {
@@ -127,7 +128,7 @@ template <size_t kRegister, size_t... kPlaces>
       (kPlaces % 4 == 0 ? kRegister * kRegisterLanes + kPlaces / 4 : size_t{kLanes})...);
 }
 
-// The lowest bytes of all 32-bit numbers of two registers.
+// Returns the lowest bytes of all 32-bit numbers of two registers.
 template <size_t... kPlaces>
 [[gnu::always_inline]] inline auto lowest_bytes(ByteRegister low, ByteRegister high,
                                                 std::index_sequence<kPlaces...>) {
@@ -151,7 +152,7 @@ template <size_t... kRegisterNumbers>
   return lanes;
 }
 
-// The lowest byte of each.
+// Stores the lowest byte of each.
 [[gnu::always_inline]] inline void store(uint8_t* to, const IntLanes& lanes, Full) {
 #pragma GCC unroll 2
   for (int64_t r = 0; r < kRegisters; r += 2) {
@@ -163,7 +164,7 @@ template <size_t... kRegisterNumbers>
 }
 
 [[gnu::always_inline]] inline void store(c10::BFloat16* to, const Lanes& lanes, Full) {
-  // Round half to even; a NaN is not rounded, which could make it infinite, and keeps a bit.
+  // Round half to even; a NaN is not rounded, which could make it infinite, but has one bit set.
   const auto bits = lanes.bits_as<uint32_t>();
   const auto is_nan = (lanes != lanes).bits_as<uint32_t>();
   const UintLanes up = 0x7fffu + (bits >> 16 & 1u);
@@ -173,12 +174,12 @@ template <size_t... kRegisterNumbers>
 [[gnu::always_inline]] inline void store(c10::Half* to, const Lanes& lanes, Full) {
   float values[kLanes];
   store(values, lanes, Full{});
-  // On aarch64 c10::Half is made of the processor's own fp16, to which the float is rounded here.
+  // On aarch64 c10::Half uses the processor's own fp16, to which the float is rounded here.
   // NOLINTNEXTLINE(bugprone-narrowing-conversions)
   for (int64_t i = 0; i < kLanes; ++i) to[i] = c10::Half(values[i]);
 }
 
-// The first `count` of an array, zeros behind them.
+// Loads the first `count` elements of an array, followed by zeros.
 template <class T>
 [[gnu::always_inline]] inline auto load(const T* from, int64_t count) {
   T padded[kLanes] = {};
@@ -197,7 +198,7 @@ template <class T, class Number>
   return (lanes.bits_as<uint32_t>() & 0x7fffffffu).bits_as<float>();
 }
 
-// Lanes with zeros from `count` on.
+// Replaces the lanes from `count` on by zeros.
 [[gnu::always_inline]] inline Lanes masked(const Lanes& lanes, Full) {
   return lanes;
 }
@@ -218,7 +219,7 @@ template <class T, class Number>
 
 namespace detail {
 
-// All sixteen by `f`, halves with halves: 0 with 8, 1 with 9, ... then 0 with 4, ...
+// Reduces all sixteen by `f`, halves with halves: 0 with 8, 1 with 9, ... then 0 with 4, ...
 template <class F>
 [[gnu::always_inline]] inline float fold(Lanes lanes, F f) {
 #pragma GCC unroll 2
@@ -257,8 +258,8 @@ template <class F>
   }
 }
 
-// Sum over an array of n of term(i, Full{}) and term(i, rest), which has zeros behind the rest. Two
-// partial sums in turn, so that an addition need not wait for the one before it.
+// Sums term(i, Full{}) and term(i, rest), which is zero past the rest, over an array of n. Uses two
+// alternating partial sums, so that an addition need not wait for the previous one.
 template <class Term>
 [[gnu::always_inline, gnu::flatten]] inline float sum_of_blocks(int64_t n, Term term) {
   Lanes even;

@@ -1,5 +1,5 @@
-// Floats that cannot overflow or vanish: not negative, each with an exponent of its own in 32 bits.
-// For sums of products of thousands of probabilities. Internal to the CPU kernels.
+// Floats that cannot overflow or underflow: non-negative, each with its own 32-bit exponent. For
+// sums of products of thousands of probabilities. Internal to the CPU kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace sotto::kernels::simd {
 
-// A register of them: mantissa x 2^exponent, number by number.
+// A register of extended floats: mantissa x 2^exponent, number by number.
 struct Extended {
   static constexpr int kBytes = __BIGGEST_ALIGNMENT__ < 32 ? __BIGGEST_ALIGNMENT__ : 32;
   static constexpr int64_t kLanes = kBytes / 4;  // 4 or 8
   using Floats __attribute__((vector_size(kBytes))) = float;
   using Ints __attribute__((vector_size(kBytes))) = int32_t;
 
-  // Smaller values become this power of two, but never 0: what can be reached stays reachable.
+  // Smaller values become this power of two, but never 0: reachable states stay reachable.
   static constexpr int32_t kSmallest = -(1 << 29);
 
   Floats mantissa;
   Ints exponent;
 };
 
-// As a register was stored: mantissas and exponents in arrays of the same layout.
+// Stored registers: mantissas and exponents in arrays of the same layout.
 struct ExtendedArray {
   float* mantissas;
   int32_t* exponents;
@@ -56,13 +56,13 @@ struct ExtendedArray {
   return (Extended::Floats)((max(n, Extended::Ints{} - 127) + 127) << 23);
 }
 
-// x where the mask is not 0, else 0.
+// Returns x where the mask is not 0, otherwise 0.
 [[gnu::always_inline]] inline Extended where(Extended::Ints mask, const Extended& x) {
   return {.mantissa = mask != 0 ? x.mantissa : Extended::Floats{},
           .exponent = mask != 0 ? x.exponent : Extended::Ints{} + Extended::kSmallest};
 }
 
-// Sums, not normalised.
+// Returns a sum that is not normalised.
 [[gnu::always_inline]] inline Extended add(const Extended& a, const Extended& b) {
   const Extended::Ints top = max(a.exponent, b.exponent);
   return {.mantissa = a.mantissa * power_of_two(a.exponent - top) +
@@ -79,13 +79,13 @@ struct ExtendedArray {
           .exponent = top};
 }
 
-// A product, not normalised.
+// Returns a product that is not normalised.
 [[gnu::always_inline]] inline Extended multiply(const Extended& a, const Extended& b) {
   return {.mantissa = a.mantissa * b.mantissa, .exponent = a.exponent + b.exponent};
 }
 
-// The same value with a mantissa in [1, 2). A zero has the smallest exponent, so that in a sum the
-// other term's counts.
+// Returns the same value with a mantissa in [1, 2). A zero has the smallest exponent, so that in a
+// sum the other term's exponent is used.
 [[gnu::always_inline]] inline Extended normalise(const Extended& x) {
   const auto bits = (Extended::Ints)x.mantissa;
   const Extended::Ints exponent =

@@ -8,13 +8,13 @@
 
 namespace sotto::kernels::simd {
 
-// e^x for x <= 0 to about 2 units in the last place; 0 below -87.7. A NaN stays one.
+// Returns e^x for x <= 0 to about 2 units in the last place; 0 below -87.7. Propagates NaN.
 [[gnu::always_inline]] inline Lanes exp_of_negative(const Lanes& x) {
   constexpr float kLog2e = 1.44269504088896341f;
   // ln 2 in two parts: x - n ln2_high is exact for the n that occur.
   constexpr float kLn2High = 0.693145751953125f;
   constexpr float kLn2Low = 1.42860682030941723212e-6f;
-  // Adding and taking away 1.5 x 2^23 rounds to an integer.
+  // Adding and subtracting 1.5 x 2^23 rounds to an integer.
   constexpr float kRounder = 12582912.0f;
   // At the bound n is -127, for which the power of two below has the bits of 0.
   constexpr float kLeast = -88.0f;
@@ -28,24 +28,25 @@ namespace sotto::kernels::simd {
   p = p * f + 0.24022646248340607f;
   p = p * f + 0.6931471824645996f;
   p = p * f + 1.0f;
-  // Without a sign: of what is not finite the sum wraps.
+  // Unsigned: for values that are not finite the sum wraps.
   const UintLanes exponent = (n.to<int32_t>().bits_as<uint32_t>() + 127u) << 23;
   return p * exponent.bits_as<float>();
 }
 
-// e^x for any x; infinite above 88.37.
+// Returns e^x for any x; infinite above 88.37.
 [[gnu::always_inline]] inline Lanes exp(const Lanes& x) {
-  // There n is 128, for which the power of two has the bits of infinity.
+  // At this bound n is 128, for which the power of two has the bits of infinity.
   constexpr float kMost = 89.0f;
   return exp_of_negative(select<float>(x > kMost, kMost, x));
 }
 
-// ln x to about 1 unit in the last place, for x > 0 that is not denormal. Infinity and NaN stay.
+// Returns ln x to about 1 unit in the last place, for x > 0 that is not denormal. Propagates
+// infinity and NaN.
 [[gnu::always_inline]] inline Lanes log(const Lanes& x) {
-  constexpr float kLn2High = 0.693145751953125f;  // times an exponent exact
+  constexpr float kLn2High = 0.693145751953125f;  // its product with an exponent is exact
   constexpr float kLn2Low = 1.42860682030941723212e-6f;
   constexpr int32_t kRootOfHalf = 0x3f3504f3;  // its bits
-  // x = 2^n (1 + m), with 1 + m from the root of 1/2 to that of 2.
+  // x = 2^n (1 + m), with 1 + m between the roots of 1/2 and 2.
   const auto bits = x.bits_as<int32_t>();
   const IntLanes exponent = (bits - kRootOfHalf) >> 23;
   const Lanes n = exponent.to<float>();
@@ -75,8 +76,8 @@ struct NormalDistribution {
   Lanes cumulative;  // the integral of the density up to x
 };
 
-// Both at once, since they share the exponential. The cumulative one is half of erfc(-x / sqrt 2),
-// with erfc(z) = exp(-z^2) * polynomial(1 / (1 + 0.3 z)) for z >= 0.
+// Computes both at once, since they share the exponential. The cumulative one is half of erfc(-x /
+// sqrt 2), with erfc(z) = exp(-z^2) * polynomial(1 / (1 + 0.3 z)) for z >= 0.
 [[gnu::always_inline]] inline NormalDistribution normal_distribution(const Lanes& x) {
   constexpr float kInverseSqrt2 = 0.70710678118654752f;
   constexpr float kInverseSqrt2Pi = 0.39894228040143268f;

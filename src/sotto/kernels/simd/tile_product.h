@@ -1,5 +1,5 @@
-// Products of small fp32 matrices that lie in a cache, with sums in registers. Every element is one
-// chain of multiply-adds in the order of the inner axis. Internal to the CPU kernels.
+// Products of small fp32 matrices in a cache, with sums in registers. Every element is one chain of
+// multiply-adds in the order of the inner axis. Internal to the CPU kernels.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct TileProduct {
   Function* add;             // c += a b
   Function* add_transposed;  // c += a^T b, with a [inner, rows]
 
-  // By simd.h, for any CPU.
+  // Implementation with simd.h, for any CPU.
   static const TileProduct& portable();
 
-  // The fastest on this one.
+  // The fastest implementation on this CPU.
   static const TileProduct& best();
 };
 

@@ -1,5 +1,5 @@
-// With AVX-512, whose registers are twice as long and twice as many as those that simd.h is
-// compiled for. Chosen when the program runs: the kernels have to run on CPUs without it.
+// Implementation with AVX-512, whose registers are twice as long and twice as many as those that
+// simd.h is compiled for. Selected at run time: the kernels have to run on CPUs without it.
 #include <immintrin.h>
 
 #include <type_traits>
@@ -15,7 +15,7 @@ enum class Left { kAsIs, kTransposed };
 
 constexpr int64_t kLanes = 16;
 
-// kRows rows of kBlocks blocks of columns.
+// Computes kRows rows of kBlocks blocks of columns.
 template <int64_t kRows, int64_t kBlocks, Left kLeft, bool kAdd>
 [[gnu::target("avx512f")]] void multiply_block(const Matrix& c, const Matrix& a, const Matrix& b,
                                                int64_t inner) {
@@ -51,10 +51,10 @@ template <int64_t kRows, int64_t kBlocks, Left kLeft, bool kAdd>
   }
 }
 
-// All rows of kBlocks blocks of columns.
+// Computes all rows of kBlocks blocks of columns.
 template <int64_t kBlocks, Left kLeft, bool kAdd>
 void multiply_blocks(const Matrix& c, const Matrix& a, const Matrix& b, const Extent& extent) {
-  // With the blocks of b these take 28 of 32 registers at most.
+  // With the blocks of b these take at most 28 of 32 registers.
   constexpr int64_t kRowsAtOnce = kBlocks == 4 ? 6 : 8;
   int64_t row = 0;
   const auto run = [&](auto num_rows) {
