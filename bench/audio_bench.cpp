@@ -121,10 +121,10 @@ class Bench {
 
   void run() {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    const double waveforms = waveforms_a_second(1, processor_seconds);
-    const double features = features_a_second(1, processor_seconds);
-    const double all_waveforms = waveforms_a_second(cores, clock_seconds);
-    const double all_features = features_a_second(cores, clock_seconds);
+    const double waveforms = waveforms_per_second(1, processor_seconds);
+    const double features = features_per_second(1, processor_seconds);
+    const double all_waveforms = waveforms_per_second(cores, clock_seconds);
+    const double all_features = features_per_second(cores, clock_seconds);
     if (arguments_.json) {
       fmt::print(
           "{{\"waveforms\": {}, \"features\": {}, \"cores\": {}, \"waveforms_all\": {}, "
@@ -136,7 +136,7 @@ class Bench {
                files_.size(), total_s_, cores);
     fmt::print("to waveforms: {:.0f}, {:.0f}\n", waveforms, all_waveforms);
     fmt::print("to log-mel features: {:.0f}, {:.0f}\n", features, all_features);
-    fmt::print("headers: {:.0f} files a second of one core\n", headers_a_second());
+    fmt::print("headers: {:.0f} files a second of one core\n", headers_per_second());
   }
 
  private:
@@ -145,14 +145,14 @@ class Bench {
                                    shards_);
   }
 
-  double waveforms_a_second(int threads, double (*now)()) {
+  double waveforms_per_second(int threads, double (*now)()) {
     return total_s_ / fastest(arguments_.rounds, now, [&] {
              for_each_file(files_, threads,
                            [&](const File& file) { num_values_ += read(file).size(); });
            });
   }
 
-  double features_a_second(int threads, double (*now)()) {
+  double features_per_second(int threads, double (*now)()) {
     const auto extract = [&](const File& file) {
       std::vector<float> samples = read(file);
       const at::Tensor wave = at::from_blob(samples.data(), {std::ssize(samples)}, at::kFloat);
@@ -163,7 +163,7 @@ class Bench {
            fastest(arguments_.rounds, now, [&] { for_each_file(files_, threads, extract); });
   }
 
-  double headers_a_second() {
+  double headers_per_second() {
     return static_cast<double>(files_.size()) / fastest(arguments_.rounds, processor_seconds, [&] {
              for (const File& file : files_)
                num_values_ += sotto::data::audio_info(file.path, shards_).frames > 0 ? 1 : 0;

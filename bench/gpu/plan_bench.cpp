@@ -99,7 +99,7 @@ constexpr std::array kCases = {"wav2vec2-base:bf16-exact:4GiB",
 
 struct Row {
   Case of;
-  plan::Way way;
+  plan::Candidate candidate;
   int64_t constant = 0;
   int64_t measured = 0;  // high-water mark of the arena
   int64_t shown = 0;     // by the driver, at most
@@ -141,10 +141,10 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
                  .host_bytes = int64_t{64} << 30,
                  .constant_bytes = constant},
       .rates = [&](train::Compute compute) { return plan::rates_at_hand(device, compute); }};
-  Row row{.of = of, .way = plan::Planner(request, list).plan().best, .constant = constant};
-  const train::RunConfig& config = row.way.config;
+  Row row{.of = of, .candidate = plan::Planner(request, list).plan().best, .constant = constant};
+  const train::RunConfig& config = row.candidate.config;
   train::apply_arithmetic(config.arithmetic());
-  const int64_t arena_bytes = row.way.fit.worst.high_water;
+  const int64_t arena_bytes = row.candidate.fit.worst.high_water;
   const data::EpochOrder epoch =
       data::Sampler({.seed = static_cast<uint64_t>(config.seed), .batch = config.effective_batch},
                     list.lengths())
@@ -211,19 +211,20 @@ void show(const std::vector<Row>& rows) {
                        {"off by", report::Align::kRight},
                        {"launching", report::Align::kRight}});
   for (const Row& row : rows) {
-    const auto planned = static_cast<double>(row.way.fit.worst.high_water + row.constant);
-    table.add_row({row.of.model, row.of.numerics, row.of.budget,
-                   std::string(name_of(row.way.config.optimizer.state, optim::kStatePlaces)),
-                   row.way.config.tier.to_string(),
-                   fmt::format("{}, {:.0f}", row.way.micro_batches, bench::median(row.pieces)),
-                   fmt::format("{:.2f}", planned / kGib),
-                   percent(static_cast<double>(row.shown) / planned - 1.0),
-                   percent(static_cast<double>(row.measured) /
-                               static_cast<double>(row.way.fit.worst.high_water) -
-                           1.0),
-                   fmt::format("{:.0f}", row.way.speed()), fmt::format("{:.0f}", row.speed),
-                   percent(row.way.speed() / row.speed - 1.0),
-                   fmt::format("{:.0f} %", 100.0 * row.launch_share)});
+    const auto planned = static_cast<double>(row.candidate.fit.worst.high_water + row.constant);
+    table.add_row(
+        {row.of.model, row.of.numerics, row.of.budget,
+         std::string(name_of(row.candidate.config.optimizer.state, optim::kStatePlaces)),
+         row.candidate.config.tier.to_string(),
+         fmt::format("{}, {:.0f}", row.candidate.micro_batches, bench::median(row.pieces)),
+         fmt::format("{:.2f}", planned / kGib),
+         percent(static_cast<double>(row.shown) / planned - 1.0),
+         percent(static_cast<double>(row.measured) /
+                     static_cast<double>(row.candidate.fit.worst.high_water) -
+                 1.0),
+         fmt::format("{:.0f}", row.candidate.speed()), fmt::format("{:.0f}", row.speed),
+         percent(row.candidate.speed() / row.speed - 1.0),
+         fmt::format("{:.0f} %", 100.0 * row.launch_share)});
   }
   fmt::print("{}", table.to_string(kTableWidth));
 }
@@ -233,27 +234,27 @@ nlohmann::ordered_json to_json(const Row& row) {
       {"model", row.of.model},
       {"numerics", row.of.numerics},
       {"budget", row.of.budget},
-      {"state", name_of(row.way.config.optimizer.state, optim::kStatePlaces)},
-      {"tier", row.way.config.tier.to_string()},
-      {"max_frames", row.way.config.max_frames},
-      {"micro_batches", row.way.micro_batches},
-      {"planned_arena_bytes", row.way.fit.worst.high_water},
+      {"state", name_of(row.candidate.config.optimizer.state, optim::kStatePlaces)},
+      {"tier", row.candidate.config.tier.to_string()},
+      {"max_frames", row.candidate.config.max_frames},
+      {"micro_batches", row.candidate.micro_batches},
+      {"planned_arena_bytes", row.candidate.fit.worst.high_water},
       {"measured_arena_bytes", row.measured},
       {"constant_bytes", row.constant},
       {"shown_bytes", row.shown},
-      {"planned_speed", row.way.speed()},
+      {"planned_speed", row.candidate.speed()},
       {"measured_speed", row.speed},
-      {"planned_batches_s", row.way.time.batches_s},
-      {"planned_update_s", row.way.time.update_s},
-      {"planned_waiting_s", row.way.time.waiting_s},
-      {"planned_launching_s", row.way.time.launching_s},
-      {"planned_amount", row.way.step_audio_s},
+      {"planned_batches_s", row.candidate.time.batches_s},
+      {"planned_update_s", row.candidate.time.update_s},
+      {"planned_waiting_s", row.candidate.time.waiting_s},
+      {"planned_launching_s", row.candidate.time.launching_s},
+      {"planned_amount", row.candidate.step_audio_s},
       {"launch_share", row.launch_share},
       {"step_s", row.step_s},
       {"launch_s", row.launch_s},
       {"pieces", row.pieces},
       {"amounts", row.amounts}};
-  for (const auto& [kernel, seconds] : row.way.time.by_kernel_s)
+  for (const auto& [kernel, seconds] : row.candidate.time.by_kernel_s)
     json["planned_by_kernel_s"][kernel] = seconds;
   return json;
 }

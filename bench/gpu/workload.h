@@ -59,7 +59,7 @@ struct Workload {
   train::RunConfig config;
   models::DataShape shape;
   // Rows of a second, or 1 for tokens, which are counted themselves.
-  int64_t rows_a_second = 50;
+  int64_t rows_per_second = 50;
   // Tokens of a row of text; 0: speech.
   int64_t sequence = 0;
   int64_t batch = 32;
@@ -79,7 +79,7 @@ struct Workload {
   double amount(std::span<const data::Example> examples) const {
     int64_t rows = 0;
     for (const data::Example& example : examples) rows += example.rows;
-    return static_cast<double>(rows) / static_cast<double>(rows_a_second);
+    return static_cast<double>(rows) / static_cast<double>(rows_per_second);
   }
 
  private:
@@ -100,7 +100,7 @@ struct Workload {
     const RandomStream stream({.seed = 7});
     const auto place = static_cast<size_t>(number % std::ssize(lengths.seconds));
     const auto rows =
-        static_cast<int64_t>(lengths.seconds[place] * static_cast<double>(rows_a_second));
+        static_cast<int64_t>(lengths.seconds[place] * static_cast<double>(rows_per_second));
     // Speech has fewer letters than frames; what a rule of thumb leaves over is cut.
     const auto frames = static_cast<int64_t>(lengths.seconds[place] * kFramesASecond);
     data::Example example = data::make_dry_example(rows, shape.feature_dim,
@@ -151,14 +151,14 @@ inline Workload model_workload(const std::string& preset) {
   work.config.model = models::ModelOptions::of_preset(preset);
   if (work.config.model.task().is_text()) {
     work.shape.vocabulary = 10'000;
-    work.rows_a_second = 1;
+    work.rows_per_second = 1;
     work.sequence = 512;
     work.batch = 128;
     work.unit = "tokens/s";
     work.config.reduction = models::Reduction::kTokens;
     return work;
   }
-  work.rows_a_second = work.config.model.sample_rate();
+  work.rows_per_second = work.config.model.sample_rate();
   models::Wav2Vec2Options& model = work.config.model.as<models::Wav2Vec2Options>();
   model.freeze_feature_encoder = true;
   model.dropout = 0.1;

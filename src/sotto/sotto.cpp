@@ -39,7 +39,7 @@ Plan plan_of(const train::RunPlan& plan) {
           .audio_seconds = plan.audio_seconds,
           .num_tokens = plan.num_tokens,
           .num_skipped = plan.num_skipped,
-          .steps_an_epoch = plan.steps_an_epoch,
+          .steps_per_epoch = plan.steps_per_epoch,
           .total_steps = plan.total_steps,
           .first_step = plan.first_step};
 }

@@ -66,7 +66,7 @@ struct Plan {
   int64_t num_tokens = 0;
   // Utterances skipped by the policies of the configuration.
   int64_t num_skipped = 0;
-  int64_t steps_an_epoch = 0;
+  int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
   // First step of this process; above 1 for a resumed run.
   int64_t first_step = 1;

@@ -139,7 +139,7 @@ TEST_F(Library, PlansAndReportsWhatTheRunWrites) {
   EXPECT_LE(plan.needed_bytes, plan.budget_bytes);
   EXPECT_TRUE(plan.max_frames.has_value());
   EXPECT_EQ(plan.num_utterances, 48);
-  EXPECT_EQ(plan.steps_an_epoch, 6);
+  EXPECT_EQ(plan.steps_per_epoch, 6);
   EXPECT_EQ(plan.total_steps, 18);
   EXPECT_PRED2(contains, plan.needed_in, "ward");
   training.train_epoch();

@@ -158,8 +158,8 @@ def main() -> None:
     model = Twin(shape)
     groups = parameter_groups(model, arguments.decay)
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-8)
-    steps_an_epoch = -(-len(labels) // arguments.batch)
-    total = arguments.epochs * steps_an_epoch
+    steps_per_epoch = -(-len(labels) // arguments.batch)
+    total = arguments.epochs * steps_per_epoch
     before = peak_mib()
     step, seconds, audio = 0, 0.0, 0.0
     for epoch in range(arguments.epochs):

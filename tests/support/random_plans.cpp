@@ -230,10 +230,10 @@ double seconds_of_step(train::Learner& learner, const std::vector<data::Example>
 }
 
 // Two steps of the first epoch, dry and real; where it is timed, the second more than once.
-void run_steps(const Case& random, const plan::Way& way, const data::ExampleList& source,
-               bool is_timed, PlanProof& proof) {
-  const RunConfig& config = way.config;
-  const int64_t capacity = way.fit.worst.high_water;
+void run_steps(const Case& random, const plan::Candidate& candidate,
+               const data::ExampleList& source, bool is_timed, PlanProof& proof) {
+  const RunConfig& config = candidate.config;
+  const int64_t capacity = candidate.fit.worst.high_water;
   train::DryRun dry(config, random.request.shape, train::DryRun::Purpose::kTraining);
   train::StepSettings settings{
       .reduction = config.reduction, .tier = config.tier, .limits = train::limits_of(config)};

@@ -68,7 +68,7 @@ void compare(const PlanOptions& options, std::string_view what,
 }
 
 PaperView paper_view(const plan::MadePlan& made, const plan::PaperOptions& options) {
-  const plan::Way& best = made.plan.best;
+  const plan::Candidate& best = made.plan.best;
   const int64_t utterances =
       std::max<int64_t>(1, best.config.effective_batch.utterances / best.micro_batches);
   return {.estimate = plan::estimate_as_papers(best.config, made.request.shape, *made.source,

@@ -101,7 +101,7 @@ void run_rehearse(const RehearseOptions& options) {
     for (const Rehearsal::Step& step : steps) largest = std::max(largest, step.measured.high_water);
     std::cout << steps_table(steps)
               << fmt::format("the {} largest of {} steps: at most {} of {}\n", steps.size(),
-                             rehearsal->steps_an_epoch(), format_bytes(largest),
+                             rehearsal->steps_per_epoch(), format_bytes(largest),
                              format_bytes(rehearsal->arena_bytes()));
   }
   check_steps(steps);

@@ -81,9 +81,9 @@ void plan_for_transformers(const plan::MadePlan& made, const std::filesystem::pa
   const plan::TransformersChoice choice = choose(made);
   const train::RunConfig& config = made.plan.best.config;
   const int64_t step = config.effective_batch.utterances;
-  const int64_t steps_an_epoch = (made.source->num_items() + step - 1) / step;
+  const int64_t steps_per_epoch = (made.source->num_items() + step - 1) / step;
   const plan::TrainingArguments arguments =
-      plan::training_arguments(config, choice, steps_an_epoch);
+      plan::training_arguments(config, choice, steps_per_epoch);
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = folder / "training_arguments.json";
   write_text_synced(path, json_text(arguments.json));

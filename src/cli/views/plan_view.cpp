@@ -20,31 +20,31 @@ namespace sotto::cli {
 namespace {
 
 using device::Category;
-using plan::Way;
+using plan::Candidate;
 using report::Align;
 using report::Table;
 
-std::string speed_text(const Way& way, const plan::PlanFacts& facts) {
-  return fmt::format("{} {}", format_digits(way.speed()), facts.task->speed_unit);
+std::string speed_text(const Candidate& candidate, const plan::PlanFacts& facts) {
+  return fmt::format("{} {}", format_digits(candidate.speed()), facts.task->speed_unit);
 }
 
-double run_seconds(const Way& way, const plan::PlanFacts& facts) {
-  return facts.run_length / way.speed();
+double run_seconds(const Candidate& candidate, const plan::PlanFacts& facts) {
+  return facts.run_length / candidate.speed();
 }
 
-double run_cost(const Way& way, const plan::PlanFacts& facts) {
-  return facts.price * run_seconds(way, facts) / 3600.0;
+double run_cost(const Candidate& candidate, const plan::PlanFacts& facts) {
+  return facts.price * run_seconds(candidate, facts) / 3600.0;
 }
 
 // Returns a text such as ", which costs 12.30".
-std::string cost_text(const Way& way, const plan::PlanFacts& facts) {
+std::string cost_text(const Candidate& candidate, const plan::PlanFacts& facts) {
   if (facts.price == 0.0) return "";
-  return fmt::format(", which costs {:.2f}", run_cost(way, facts));
+  return fmt::format(", which costs {:.2f}", run_cost(candidate, facts));
 }
 
-std::string bytes_table(const Way& way, const plan::PlanFacts& facts) {
+std::string bytes_table(const Candidate& candidate, const plan::PlanFacts& facts) {
   Table table({{"memory"}, {"at the peak", Align::kRight}});
-  const device::MemoryReport& worst = way.fit.worst;
+  const device::MemoryReport& worst = candidate.fit.worst;
   for (int i = 0; i < device::kNumCategories; ++i) {
     const auto category = static_cast<Category>(i);
     table.add_row({std::string(device::name_of(category)),
@@ -99,9 +99,10 @@ std::string kernel_title(const std::string& kernel) {
 }
 
 // Lists the kernels that take the most time, and the sum of the others.
-std::string time_table(const Way& way) {
+std::string time_table(const Candidate& candidate) {
   std::vector<std::pair<double, std::string>> kernels;
-  for (const auto& [kernel, seconds] : way.time.by_kernel_s) kernels.emplace_back(seconds, kernel);
+  for (const auto& [kernel, seconds] : candidate.time.by_kernel_s)
+    kernels.emplace_back(seconds, kernel);
   std::ranges::sort(kernels, std::greater<>());
   Table table({{"time of a step"}, {"ms", Align::kRight}});
   constexpr size_t kShown = 6;
@@ -114,55 +115,55 @@ std::string time_table(const Way& way) {
     }
   }
   table.add_row({"other kernels", milliseconds(rest)});
-  if (way.time.waiting_s > 0.0)
-    table.add_row({"waiting for the host", milliseconds(way.time.waiting_s)});
+  if (candidate.time.waiting_s > 0.0)
+    table.add_row({"waiting for the host", milliseconds(candidate.time.waiting_s)});
   table.add_rule();
-  table.add_row({fmt::format("total, {} micro-batch{}", way.micro_batches,
-                             way.micro_batches == 1 ? "" : "es"),
-                 milliseconds(way.time.total_s())});
+  table.add_row({fmt::format("total, {} micro-batch{}", candidate.micro_batches,
+                             candidate.micro_batches == 1 ? "" : "es"),
+                 milliseconds(candidate.time.total_s())});
   return table.to_string();
 }
 
-std::string ways_table(const plan::Plan& plan, const plan::PlanFacts& facts) {
+std::string candidates_table(const plan::Plan& plan, const plan::PlanFacts& facts) {
   Table table({{"alternatives"},
                {"state"},
                {"tier"},
                {"memory", Align::kRight},
                {"speed", Align::kRight},
                {"whole run", Align::kRight}});
-  const auto add = [&](const Way& way) {
-    table.add_row({std::string(name_of(way.config.numerics, train::kNumerics)),
-                   std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
-                   way.config.tier.to_string(),
-                   format_bytes(way.fit.worst.high_water + facts.constant_bytes),
-                   speed_text(way, facts), format_duration(run_seconds(way, facts))});
+  const auto add = [&](const Candidate& candidate) {
+    table.add_row({std::string(name_of(candidate.config.numerics, train::kNumerics)),
+                   std::string(name_of(candidate.config.optimizer.state, optim::kStatePlaces)),
+                   candidate.config.tier.to_string(),
+                   format_bytes(candidate.fit.worst.high_water + facts.constant_bytes),
+                   speed_text(candidate, facts), format_duration(run_seconds(candidate, facts))});
   };
   add(plan.best);
   if (!plan.others.empty()) table.add_rule();
-  for (const Way& way : plan.others) add(way);
+  for (const Candidate& candidate : plan.others) add(candidate);
   return table.to_string();
 }
 
-nlohmann::ordered_json way_json(const Way& way, const plan::PlanFacts& facts) {
-  const device::MemoryReport& worst = way.fit.worst;
+nlohmann::ordered_json candidate_json(const Candidate& candidate, const plan::PlanFacts& facts) {
+  const device::MemoryReport& worst = candidate.fit.worst;
   nlohmann::ordered_json categories;
   for (int i = 0; i < device::kNumCategories; ++i)
     categories[std::string(device::name_of(static_cast<Category>(i)))] =
         worst.at_peak[static_cast<size_t>(i)];
-  return {{"numerics", name_of(way.config.numerics, train::kNumerics)},
-          {"state", name_of(way.config.optimizer.state, optim::kStatePlaces)},
-          {"tier", way.config.tier.to_string()},
-          {"max_frames", way.config.max_frames},
-          {"micro_batches", way.micro_batches},
+  return {{"numerics", name_of(candidate.config.numerics, train::kNumerics)},
+          {"state", name_of(candidate.config.optimizer.state, optim::kStatePlaces)},
+          {"tier", candidate.config.tier.to_string()},
+          {"max_frames", candidate.config.max_frames},
+          {"micro_batches", candidate.micro_batches},
           {"arena_bytes", worst.high_water},
           {"total_bytes", worst.high_water + facts.constant_bytes},
           {"host_bytes", worst.host_peak},
           {"peak_bytes", categories},
           {"peak_moment", worst.peak_moment.to_string()},
-          {"step_seconds", way.time.total_s()},
-          {"speed", way.speed()},
-          {"run_seconds", run_seconds(way, facts)},
-          {"run_cost", run_cost(way, facts)}};
+          {"step_seconds", candidate.time.total_s()},
+          {"speed", candidate.speed()},
+          {"run_seconds", run_seconds(candidate, facts)},
+          {"run_cost", run_cost(candidate, facts)}};
 }
 
 // On a CPU host memory is part of the budget: null, unless something is kept there.
@@ -185,7 +186,7 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       format_duration(run_seconds(plan.best, facts)), facts.run_name,
                       facts.data_name, cost_text(plan.best, facts));
   text += bytes_table(plan.best, facts) + "\n" + host_table(facts.host.memory) + "\n" +
-          time_table(plan.best) + "\n" + ways_table(plan, facts) + "\n";
+          time_table(plan.best) + "\n" + candidates_table(plan, facts) + "\n";
   for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
     text += fmt::format("{}: {}: {}\n", reason.key, reason.value, reason.why);
   return text;
@@ -200,11 +201,12 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
                                  {"constant_bytes", facts.constant_bytes},
                                  {"host_budget_bytes", host_budget_json(request)},
                                  {"data", facts.data_name},
-                                 {"best", way_json(plan.best, facts)}};
+                                 {"best", candidate_json(plan.best, facts)}};
   for (const auto& [kernel, seconds] : plan.best.time.by_kernel_s)
     json["best"]["kernel_seconds"][kernel] = seconds;
   json["best"]["waiting_seconds"] = plan.best.time.waiting_s;
-  for (const Way& way : plan.others) json["others"].push_back(way_json(way, facts));
+  for (const Candidate& candidate : plan.others)
+    json["others"].push_back(candidate_json(candidate, facts));
   const plan::HostMemoryPlan& host = facts.host.memory;
   json["host_bytes"] = {{"kept", host.kept},
                         {"decoded_ahead", host.decoded_ahead},
@@ -215,7 +217,7 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
   return json;
 }
 
-std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
+std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Candidate& best,
                          const plan::PlanFacts& facts) {
   Table table({{"budget"},
                {"numerics"},
@@ -225,15 +227,15 @@ std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan:
                {"relative speed", Align::kRight}});
   for (const plan::Outlook& outlook : outlooks) {
     const std::string budget = format_bytes(outlook.arena_bytes + facts.constant_bytes);
-    if (!outlook.way) {
+    if (!outlook.candidate) {
       table.add_row({budget, "does not fit", "", "", "", ""});
       continue;
     }
-    const train::RunConfig& config = outlook.way->config;
+    const train::RunConfig& config = outlook.candidate->config;
     table.add_row({budget, std::string(name_of(config.numerics, train::kNumerics)),
                    std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
-                   config.tier.to_string(), speed_text(*outlook.way, facts),
-                   fmt::format("{:.2f}x", outlook.way->speed() / best.speed())});
+                   config.tier.to_string(), speed_text(*outlook.candidate, facts),
+                   fmt::format("{:.2f}x", outlook.candidate->speed() / best.speed())});
   }
   return table.to_string();
 }
@@ -243,7 +245,7 @@ nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const plan::Outlook& outlook : outlooks) {
     nlohmann::ordered_json entry = {{"budget_bytes", outlook.arena_bytes + facts.constant_bytes}};
-    if (outlook.way) entry["best"] = way_json(*outlook.way, facts);
+    if (outlook.candidate) entry["best"] = candidate_json(*outlook.candidate, facts);
     json.push_back(std::move(entry));
   }
   return json;
@@ -271,16 +273,17 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
   for (const ComparedPlan& row : plans) {
     std::vector<std::string> cells = {row.name, "cannot run"};
     if (row.plan) {
-      const Way& way = row.plan->best;
-      cells = {row.name,
-               std::string(name_of(way.config.numerics, train::kNumerics)),
-               std::string(name_of(way.config.optimizer.state, optim::kStatePlaces)),
-               way.config.tier.to_string(),
-               std::to_string(way.micro_batches),
-               format_bytes(way.fit.worst.high_water + row.facts.constant_bytes),
-               units.size() > 1 ? speed_text(way, row.facts) : format_digits(way.speed()),
-               format_duration(run_seconds(way, row.facts))};
-      if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(way, row.facts)));
+      const Candidate& candidate = row.plan->best;
+      cells = {
+          row.name,
+          std::string(name_of(candidate.config.numerics, train::kNumerics)),
+          std::string(name_of(candidate.config.optimizer.state, optim::kStatePlaces)),
+          candidate.config.tier.to_string(),
+          std::to_string(candidate.micro_batches),
+          format_bytes(candidate.fit.worst.high_water + row.facts.constant_bytes),
+          units.size() > 1 ? speed_text(candidate, row.facts) : format_digits(candidate.speed()),
+          format_duration(run_seconds(candidate, row.facts))};
+      if (has_price) cells.push_back(fmt::format("{:.2f}", run_cost(candidate, row.facts)));
     } else {
       refusals += fmt::format("\n{}: {}\n", row.name, row.refused);
     }
@@ -295,7 +298,7 @@ nlohmann::ordered_json comparison_json(const std::vector<ComparedPlan>& plans) {
   for (const ComparedPlan& row : plans) {
     nlohmann::ordered_json entry = {{"name", row.name}};
     if (row.plan) {
-      entry["best"] = way_json(row.plan->best, row.facts);
+      entry["best"] = candidate_json(row.plan->best, row.facts);
     } else {
       entry["refused"] = row.refused;
     }

@@ -20,7 +20,7 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
                                  const plan::PlanFacts& facts);
 
 // The effect of other budgets.
-std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Way& best,
+std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan::Candidate& best,
                          const plan::PlanFacts& facts);
 
 nlohmann::ordered_json outlook_json(const std::vector<plan::Outlook>& outlooks,

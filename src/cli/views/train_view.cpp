@@ -168,7 +168,7 @@ void TrainView::show_plan(const train::RunPlan& plan) {
                         : fmt::format("{} utterances, {}; {} skipped", plan.num_utterances,
                                       format_duration(plan.audio_seconds), plan.num_skipped)});
   table.add_row({"updates", fmt::format("{} ({} per epoch), from step {}", plan.total_steps,
-                                        plan.steps_an_epoch, plan.first_step)});
+                                        plan.steps_per_epoch, plan.first_step)});
   table.add_row({"device", fmt::format("{}, {}", plan.device_name,
                                        name_of(plan.numerics, train::kNumerics))});
   table.add_row({"budget", budget_text(plan)});

@@ -78,7 +78,7 @@ Family wav2vec2_family() {
        .sample_rate = [](const Options& options) { return options.sample_rate; },
        .min_rows =
            [](const Options& options, int64_t) {
-             return nn::WaveEncoder::samples_a_frame(options.conv_kernels, options.conv_strides);
+             return nn::WaveEncoder::samples_per_frame(options.conv_kernels, options.conv_strides);
            },
        .check_effects = check_wav2vec2_masks,
        .savings = wav2vec2_savings,

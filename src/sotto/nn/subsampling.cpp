@@ -16,10 +16,10 @@ using kernels::FrameWindows;
 using kernels::Packing;
 
 // Slots of a stage: its input, its windows (copies, cheap to recompute), its product.
-constexpr size_t kSlotsAStage = 3;
+constexpr size_t kSlotsPerStage = 3;
 constexpr size_t kMaxStages = 2;
 
-constexpr std::array<SlotSpec, kSlotsAStage * kMaxStages> kSlots = {{
+constexpr std::array<SlotSpec, kSlotsPerStage * kMaxStages> kSlots = {{
     {.name = "features"},
     {.name = "windows1", .dropped_from = Tier::kNone},
     {.name = "product1", .dropped_from = Tier::kFfn},
@@ -29,13 +29,13 @@ constexpr std::array<SlotSpec, kSlotsAStage * kMaxStages> kSlots = {{
 }};
 
 constexpr size_t input_slot(size_t stage) {
-  return stage * kSlotsAStage;
+  return stage * kSlotsPerStage;
 }
 constexpr size_t windows_slot(size_t stage) {
-  return stage * kSlotsAStage + 1;
+  return stage * kSlotsPerStage + 1;
 }
 constexpr size_t product_slot(size_t stage) {
-  return stage * kSlotsAStage + 2;
+  return stage * kSlotsPerStage + 2;
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ int64_t WaveEncoder::num_frames(int64_t num_samples) const {
   return frames;
 }
 
-int64_t WaveEncoder::samples_a_frame(const std::vector<int64_t>& kernels,
-                                     const std::vector<int64_t>& strides) {
+int64_t WaveEncoder::samples_per_frame(const std::vector<int64_t>& kernels,
+                                       const std::vector<int64_t>& strides) {
   int64_t samples = 1;
   for (size_t i = kernels.size(); i-- > 0;) samples = (samples - 1) * strides[i] + kernels[i];
   return samples;
@@ -204,7 +204,7 @@ WaveEncoder::Wave WaveEncoder::prepare(const at::Tensor& samples, const Packings
   const int64_t filled_to = slots_for(samples).filled_to;
   wave.num_slots = (wave.num_slots + filled_to - 1) / filled_to * filled_to;
   const device::CategoryScope category(device::Category::kWorkspace);
-  const int64_t num_samples = (wave.num_slots - 1) * stride + samples_a_frame();
+  const int64_t num_samples = (wave.num_slots - 1) * stride + samples_per_frame();
   wave.samples = at::empty({num_samples, 1}, samples.options().dtype(type));
   if (!wave.samples.is_meta()) {
     wave.samples.zero_();
@@ -233,7 +233,7 @@ void WaveEncoder::for_each_piece(const Wave& wave, const Packings& packings,
     Piece piece{.first_slot = first,
                 .num_slots = count,
                 .samples = wave.samples.narrow(0, first * total_stride(),
-                                               (count - 1) * total_stride() + samples_a_frame()),
+                                               (count - 1) * total_stride() + samples_per_frame()),
                 .segments = {}};
     for (size_t u = 0; u < wave.first_slots.size(); ++u) {
       const int64_t from = std::max(first, wave.first_slots[u]);
@@ -252,16 +252,16 @@ void WaveEncoder::for_each_piece(const Wave& wave, const Packings& packings,
 // Assigns results by the slot in which they begin; those after the last utterance belong to it.
 std::vector<WaveEncoder::Share> WaveEncoder::shares_of(const Piece& piece, const Wave& wave,
                                                        int64_t num_results) const {
-  const int64_t results_a_slot = total_stride() / stages_.front().convolution.stride;
+  const int64_t results_per_slot = total_stride() / stages_.front().convolution.stride;
   std::vector<Share> shares;
   for (size_t u = 0; u < wave.first_slots.size(); ++u) {
     const bool is_last = u + 1 == wave.first_slots.size();
     const int64_t first =
-        std::max<int64_t>(0, (wave.first_slots[u] - piece.first_slot) * results_a_slot);
-    const int64_t end =
-        is_last
-            ? num_results
-            : std::min(num_results, (wave.first_slots[u + 1] - piece.first_slot) * results_a_slot);
+        std::max<int64_t>(0, (wave.first_slots[u] - piece.first_slot) * results_per_slot);
+    const int64_t end = is_last
+                            ? num_results
+                            : std::min(num_results, (wave.first_slots[u + 1] - piece.first_slot) *
+                                                        results_per_slot);
     if (first < end)
       shares.push_back(
           {.utterance = static_cast<int64_t>(u), .first = first, .count = end - first});

@@ -64,8 +64,8 @@ class WaveEncoder {
   int64_t num_frames(int64_t num_samples) const;
   // Returns the receptive field of one frame in samples, for convolutions with these taps and
   // strides.
-  static int64_t samples_a_frame(const std::vector<int64_t>& kernels,
-                                 const std::vector<int64_t>& strides);
+  static int64_t samples_per_frame(const std::vector<int64_t>& kernels,
+                                   const std::vector<int64_t>& strides);
 
   // Returns y [M, C] of `type` for samples [S] fp32.
   at::Tensor forward(const at::Tensor& samples, const Packings& packings,
@@ -133,7 +133,9 @@ class WaveEncoder {
                       const std::function<void(const Piece&)>& body) const;
   std::vector<Share> shares_of(const Piece& piece, const Wave& wave, int64_t num_results) const;
 
-  int64_t samples_a_frame() const { return samples_a_frame(options_.kernels, options_.strides); }
+  int64_t samples_per_frame() const {
+    return samples_per_frame(options_.kernels, options_.strides);
+  }
   // Samples between successive frames: the size of a slot.
   int64_t total_stride() const;
   bool is_folded(size_t stage) const;

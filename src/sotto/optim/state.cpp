@@ -119,7 +119,7 @@ void OptimizerState::make_windows(const std::vector<nn::ParameterRange>& ranges,
   }
 }
 
-int64_t OptimizerState::values_a_window(size_t range) const {
+int64_t OptimizerState::values_per_window(size_t range) const {
   int64_t block_bytes = 0;
   for (const ArrayForm& array : forms_[range]) block_bytes += array.num_bytes(kMomentBlock);
   const int64_t blocks = (windows_.front().bytes.numel() - kGaps) / block_bytes;
@@ -162,7 +162,7 @@ void OptimizerState::for_each(std::span<const RangePart> parts, const Update& up
       update(part, whole, state);
       continue;
     }
-    const int64_t step = values_a_window(whole.range);
+    const int64_t step = values_per_window(whole.range);
     for (int64_t done = 0; done < whole.count; done += step) {
       bring_and_update(part,
                        {.range = whole.range,

@@ -109,7 +109,7 @@ class OptimizerState {
   void allocate_on_host(int64_t size, size_t range, device::HostMemory& host);
   void make_windows(const std::vector<nn::ParameterRange>& ranges, int64_t window_bytes);
   // Returns the number of values of a range whose state fits into a window.
-  int64_t values_a_window(size_t range) const;
+  int64_t values_per_window(size_t range) const;
   StateArrays in_window(const Window& window, const RangePart& piece) const;
   void copy(device::CopyLane& lane, const RangePart& piece, const StateArrays& here, bool to_host);
   void bring_and_update(size_t part, const RangePart& piece, const Update& update);

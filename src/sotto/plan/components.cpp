@@ -38,26 +38,28 @@ StateBytes state_bytes(const train::RunConfig& config, const models::DataShape& 
   return bytes;
 }
 
-// Returns the max_frames of the way, or a larger value, so that gradients of any type may be summed
-// over a step.
-int64_t frames_for_all(const Way& way, const PlanRequest& request, const data::Source& source) {
+// Returns the max_frames of the candidate, or a larger value, so that gradients of any type may be
+// summed over a step.
+int64_t frames_for_all(const Candidate& candidate, const PlanRequest& request,
+                       const data::Source& source) {
   constexpr int64_t kMostPieces = train::kMaxBf16Sums * 3 / 4;
-  if (way.config.max_frames == 0) return 0;
-  train::DryRun dry(way.config, request.shape, train::DryRun::Purpose::kTraining, request.target);
+  if (candidate.config.max_frames == 0) return 0;
+  train::DryRun dry(candidate.config, request.shape, train::DryRun::Purpose::kTraining,
+                    request.target);
   train::BudgetFit fit(dry, source, {.bytes = device::Arena::kUnlimited});
-  const int64_t frames = fit.measure_largest(way.config.effective_batch).frames;
-  return std::max(way.config.max_frames, frames / kMostPieces);
+  const int64_t frames = fit.measure_largest(candidate.config.effective_batch).frames;
+  return std::max(candidate.config.max_frames, frames / kMostPieces);
 }
 
 }  // namespace
 
-std::vector<Components> components_of(const Way& way, const PlanRequest& request,
+std::vector<Components> components_of(const Candidate& candidate, const PlanRequest& request,
                                       const data::Source& source) {
   std::vector<Components> all;
-  const int64_t max_frames = frames_for_all(way, request, source);
+  const int64_t max_frames = frames_for_all(candidate, request, source);
   for (const Numerics numerics : numerics_of(request.target)) {
     PlanRequest fixed = request;
-    fixed.config = way.config;
+    fixed.config = candidate.config;
     fixed.config.numerics = numerics;
     fixed.config.max_frames = max_frames;
     fixed.config.optimizer.state = optim::StatePlace::kDevice;
@@ -68,7 +70,7 @@ std::vector<Components> components_of(const Way& way, const PlanRequest& request
                   .micro_batch = false,
                   .loss_rows = false};
     fixed.budget = {.bytes = device::Arena::kUnlimited};
-    const Way alone = Planner(fixed, source).plan().best;
+    const Candidate alone = Planner(fixed, source).plan().best;
     const device::MemoryReport& worst = alone.fit.worst;
     const auto at = [&](Category category) { return worst.at_peak[static_cast<size_t>(category)]; };
     const StateBytes state = state_bytes(fixed.config, request.shape);

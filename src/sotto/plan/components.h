@@ -29,8 +29,8 @@ struct Components {
 };
 
 // Returns the components for each arithmetic that the target supports, at the tier and with the
-// micro-batches of `way`, regardless of the budget.
-std::vector<Components> components_of(const Way& way, const PlanRequest& request,
+// micro-batches of `candidate`, regardless of the budget.
+std::vector<Components> components_of(const Candidate& candidate, const PlanRequest& request,
                                       const data::Source& source);
 
 }  // namespace sotto::plan

@@ -4,9 +4,11 @@
 
 namespace sotto::plan {
 
-Reason tell_evaluation(const Way& way, const PlanRequest& request, const data::Source& dev) {
-  train::DryRun dry(way.config, request.shape, train::DryRun::Purpose::kTraining, request.target);
-  const train::Fit fit = train::fit_recognition(dry, dev, request.budget, way.fit.limits);
+Reason print_evaluation(const Candidate& candidate, const PlanRequest& request,
+                        const data::Source& dev) {
+  train::DryRun dry(candidate.config, request.shape, train::DryRun::Purpose::kTraining,
+                    request.target);
+  const train::Fit fit = train::fit_recognition(dry, dev, request.budget, candidate.fit.limits);
   return {
       .key = "evaluation",
       .value = fmt::format("{} frames", fit.limits.max_frames),

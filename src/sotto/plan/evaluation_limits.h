@@ -7,6 +7,7 @@ namespace sotto::plan {
 
 // The value is not a setting: a run computes it. Throws ConfigError where the longest item of `dev`
 // does not fit.
-Reason tell_evaluation(const Way& way, const PlanRequest& request, const data::Source& dev);
+Reason print_evaluation(const Candidate& candidate, const PlanRequest& request,
+                        const data::Source& dev);
 
 }  // namespace sotto::plan

@@ -15,13 +15,13 @@ namespace {
 
 using train::kNumerics;
 
-double times(const Way& slower, const Way& faster) {
+double times(const Candidate& slower, const Candidate& faster) {
   return slower.time.total_s() / faster.time.total_s();
 }
 
 // Returns the fastest of the others that satisfies a predicate.
 template <class IsSo>
-const Way* fastest_of(const std::vector<Way>& others, IsSo is_so) {
+const Candidate* fastest_of(const std::vector<Candidate>& others, IsSo is_so) {
   const auto found = std::ranges::find_if(others, is_so);
   return found == others.end() ? nullptr : &*found;
 }
@@ -38,12 +38,13 @@ Why short_why(const std::string& text) {
 }
 
 Why why_numerics(const Plan& plan, const PlanRequest& request) {
-  const Way& best = plan.best;
+  const Candidate& best = plan.best;
   if (!request.target.is_cuda())
     return {"the most exact that fits",
             "the most exact numerics that fit; on a CPU others would save memory but no time"};
-  const Way* const other = fastest_of(
-      plan.others, [&](const Way& way) { return way.config.numerics != best.config.numerics; });
+  const Candidate* const other = fastest_of(plan.others, [&](const Candidate& candidate) {
+    return candidate.config.numerics != best.config.numerics;
+  });
   if (other == nullptr) return short_why("the only numerics that fit");
   const std::string name(name_of(other->config.numerics, kNumerics));
   if (other->time.total_s() < best.time.total_s())
@@ -54,12 +55,12 @@ Why why_numerics(const Plan& plan, const PlanRequest& request) {
 }
 
 Why why_state(const Plan& plan, const PlanRequest& request) {
-  const Way& best = plan.best;
+  const Candidate& best = plan.best;
   if (!request.target.is_cuda()) return short_why("not applicable on a CPU");
   const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
-  const Way* const other = fastest_of(plan.others, [&](const Way& way) {
-    return way.config.numerics == best.config.numerics &&
-           way.config.optimizer.state != best.config.optimizer.state;
+  const Candidate* const other = fastest_of(plan.others, [&](const Candidate& candidate) {
+    return candidate.config.numerics == best.config.numerics &&
+           candidate.config.optimizer.state != best.config.optimizer.state;
   });
   if (other == nullptr)
     return short_why(is_on_host ? "the run would not fit with it on the device"
@@ -71,7 +72,7 @@ Why why_state(const Plan& plan, const PlanRequest& request) {
                                  : "host, because of its slower link")};
 }
 
-Why why_tier(const Way& best, const PlanRequest& request) {
+Why why_tier(const Candidate& best, const PlanRequest& request) {
   const std::string brief = fmt::format("uses {} of {}", format_bytes(best.fit.worst.high_water),
                                         format_bytes(request.budget.bytes));
   const std::string taken = "the largest micro-batch " + brief;
@@ -79,7 +80,7 @@ Why why_tier(const Way& best, const PlanRequest& request) {
   return {brief, fmt::format("keeps as many activations as fit: {}", taken)};
 }
 
-Why why_frames(const Way& best, const PlanRequest& request) {
+Why why_frames(const Candidate& best, const PlanRequest& request) {
   if (best.config.max_frames == 0) return short_why("a whole step fits into one micro-batch");
   if (best.micro_batches == 1)
     return {"steps longer than the median are split",

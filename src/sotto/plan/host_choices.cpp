@@ -87,7 +87,7 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
 }
 
 // Cutting or skipping utterances changes the result, so the budget never decides it.
-Reason tell_chunking(const RunConfig& config, std::vector<float> lengths) {
+Reason explain_chunking(const RunConfig& config, std::vector<float> lengths) {
   std::ranges::sort(lengths);
   const auto at_share = [&](double share) {
     const auto place = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
@@ -122,14 +122,15 @@ int64_t largest_tensor_bytes(const PlanRequest& request) {
 
 }  // namespace
 
-HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Source& source,
-                           double epoch_s, const device::HostInfo& host) {
-  RunConfig& config = way.config;
+HostChoices choose_on_host(Candidate& candidate, const PlanRequest& request,
+                           const data::Source& source, double epoch_s,
+                           const device::HostInfo& host) {
+  RunConfig& config = candidate.config;
   const bool is_cuda = request.target.is_cuda();
   const bool is_text = config.model.task().is_text();
   const bool is_audio = !is_text && request.shape.feature_dim == 0;
   HostChoices choices;
-  choices.memory.kept = way.fit.worst.host_peak;
+  choices.memory.kept = candidate.fit.worst.host_peak;
   // On a CPU, device memory is host memory.
   const int64_t taken = choices.memory.kept + (is_cuda ? 0 : request.budget.bytes);
   const int64_t room = std::max<int64_t>(0, host.free_bytes - taken) / kCachedPart;
@@ -139,9 +140,9 @@ HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Sou
   if (request.open.cache && is_audio)
     choices.reasons.push_back(choose_cache(config, decoded_bytes, room));
   if (request.open.checkpoint_seconds)
-    choices.reasons.push_back(choose_interval(config, way.fit.worst));
+    choices.reasons.push_back(choose_interval(config, candidate.fit.worst));
   if (!is_text) {
-    Reason chunking = tell_chunking(config, source.lengths());
+    Reason chunking = explain_chunking(config, source.lengths());
     chunking.is_setting = false;
     choices.reasons.push_back(std::move(chunking));
   }

@@ -39,8 +39,9 @@ struct HostChoices {
   HostMemoryPlan memory;
 };
 
-// Decides open settings in the configuration of `way`. `epoch_s`: seconds of audio per epoch.
-HostChoices choose_on_host(Way& way, const PlanRequest& request, const data::Source& source,
-                           double epoch_s, const device::HostInfo& host);
+// Decides open settings in the configuration of `candidate`. `epoch_s`: seconds of audio per epoch.
+HostChoices choose_on_host(Candidate& candidate, const PlanRequest& request,
+                           const data::Source& source, double epoch_s,
+                           const device::HostInfo& host);
 
 }  // namespace sotto::plan

@@ -45,7 +45,7 @@ double longest_fitting_s(const PlanRequest& request, const data::Source& source)
 std::vector<Outlook> look_around(Planner& planner, const std::vector<int64_t>& arenas) {
   std::vector<Outlook> all;
   for (const int64_t bytes : arenas)
-    all.push_back({.arena_bytes = bytes, .way = planner.best_in(bytes)});
+    all.push_back({.arena_bytes = bytes, .candidate = planner.best_in(bytes)});
   return all;
 }
 

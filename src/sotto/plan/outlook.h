@@ -12,7 +12,7 @@ namespace sotto::plan {
 // The best alternative for another budget; none where it does not fit.
 struct Outlook {
   int64_t arena_bytes = 0;
-  std::optional<Way> way;
+  std::optional<Candidate> candidate;
 };
 
 // Returns one entry per arena, in the given order.

@@ -31,10 +31,10 @@ PaperEstimate estimate_as_papers(const train::RunConfig& config, const models::D
   const train::Compute compute = config.arithmetic().compute;
   const bool is_half = compute == train::Compute::kBf16 || compute == train::Compute::kFp16;
   // fp32 weights, gradients and two moments; mixed precision adds 16-bit copies of the weights.
-  const int64_t bytes_a_parameter = is_half ? 18 : 16;
+  const int64_t bytes_per_parameter = is_half ? 18 : 16;
   PaperEstimate estimate{.frames = frames_at(*model, source, options.percentile),
                          .utterances = utterances,
-                         .state_bytes = bytes_a_parameter * profile.trainable +
+                         .state_bytes = bytes_per_parameter * profile.trainable +
                                         4 * (profile.parameters - profile.trainable)};
   const double values = options.alpha * static_cast<double>(estimate.frames) *
                         static_cast<double>(profile.width) * static_cast<double>(profile.layers) *

@@ -22,8 +22,8 @@ using train::Numerics;
 // A more exact arithmetic is preferred if it is at most this many times slower than the fastest.
 constexpr double kMuchSlower = 1.5;
 
-double seconds(const Way& way) {
-  return way.time.total_s();
+double seconds(const Candidate& candidate) {
+  return candidate.time.total_s();
 }
 
 // Describes the fixed settings that affect memory: "tier: none and numerics: fp32 are fixed".
@@ -105,69 +105,72 @@ std::vector<int64_t> Planner::loss_rows_to_try() const {
   return {0, kernels::CrossEntropy::kRowStep};
 }
 
-std::vector<Way> Planner::ways_in(const train::StepBudget& budget) {
-  std::vector<Way> ways;
+std::vector<Candidate> Planner::candidates_in(const train::StepBudget& budget) {
+  std::vector<Candidate> candidates;
   for (Branch& branch : branches_) {
     // A CPU computes bf16 inputs in fp32: that only saves memory.
-    const bool is_coarser = !ways.empty() && ways.front().config.numerics != branch.config.numerics;
+    const bool is_coarser =
+        !candidates.empty() && candidates.front().config.numerics != branch.config.numerics;
     if (!request_.target.is_cuda() && is_coarser) break;
-    if (std::optional<Way> way = search_of(branch).best(budget)) ways.push_back(std::move(*way));
+    if (std::optional<Candidate> candidate = search_of(branch).best(budget))
+      candidates.push_back(std::move(*candidate));
   }
-  return ways;
+  return candidates;
 }
 
 // Starts with the coarsest arithmetic, which is the fastest: those that must be much slower are not
 // searched.
-std::vector<Way> Planner::likely_ways_in(const train::StepBudget& budget) {
-  if (!request_.target.is_cuda()) return ways_in(budget);
-  std::vector<Way> ways;
+std::vector<Candidate> Planner::likely_candidates_in(const train::StepBudget& budget) {
+  if (!request_.target.is_cuda()) return candidates_in(budget);
+  std::vector<Candidate> candidates;
   double fastest = std::numeric_limits<double>::infinity();
   for (Branch& branch : std::views::reverse(branches_)) {
     Search& search = search_of(branch);
     if (!search.is_possible()) continue;
     if (search.least_seconds() > kMuchSlower * fastest) continue;
-    std::optional<Way> way = search.likely_best(budget);
-    if (!way) continue;
-    fastest = std::min(fastest, seconds(*way));
-    ways.push_back(std::move(*way));
+    std::optional<Candidate> candidate = search.likely_best(budget);
+    if (!candidate) continue;
+    fastest = std::min(fastest, seconds(*candidate));
+    candidates.push_back(std::move(*candidate));
   }
-  std::ranges::reverse(ways);
-  return ways;
+  std::ranges::reverse(candidates);
+  return candidates;
 }
 
 Plan Planner::plan() {
-  std::vector<Way> ways = ways_in(request_.budget);
-  if (ways.empty()) refuse();
-  const Way best = choose(ways);
-  const auto is_best = [&](const Way& way) {
-    return way.config.numerics == best.config.numerics &&
-           way.config.optimizer.state == best.config.optimizer.state &&
-           way.config.tier == best.config.tier && way.config.max_frames == best.config.max_frames;
+  std::vector<Candidate> candidates = candidates_in(request_.budget);
+  if (candidates.empty()) refuse();
+  const Candidate best = choose(candidates);
+  const auto is_best = [&](const Candidate& candidate) {
+    return candidate.config.numerics == best.config.numerics &&
+           candidate.config.optimizer.state == best.config.optimizer.state &&
+           candidate.config.tier == best.config.tier &&
+           candidate.config.max_frames == best.config.max_frames;
   };
   for (Branch& branch : branches_) {
     const bool is_alike = branch.config.numerics == best.config.numerics &&
                           branch.config.optimizer.state == best.config.optimizer.state;
     if (!request_.open.tier || !is_alike) continue;
     for (const nn::Tier tier : tiers_of(request_.target))
-      if (std::optional<Way> way = search_of(branch).best_at(tier, request_.budget))
-        ways.push_back(std::move(*way));
+      if (std::optional<Candidate> candidate = search_of(branch).best_at(tier, request_.budget))
+        candidates.push_back(std::move(*candidate));
   }
   Plan plan{.best = best, .others = {}};
-  for (Way& way : ways)
-    if (!is_best(way)) plan.others.push_back(std::move(way));
+  for (Candidate& candidate : candidates)
+    if (!is_best(candidate)) plan.others.push_back(std::move(candidate));
   std::ranges::stable_sort(plan.others, {}, seconds);
   return plan;
 }
 
 // Confirms only the selected alternative: if that makes it slower, another may be better.
-std::optional<Way> Planner::best_in(int64_t arena_bytes) {
+std::optional<Candidate> Planner::best_in(int64_t arena_bytes) {
   const train::StepBudget budget{.bytes = arena_bytes, .host_bytes = request_.budget.host_bytes};
   while (true) {
-    const std::vector<Way> ways = likely_ways_in(budget);
-    if (ways.empty()) return std::nullopt;
-    const Way& likely = choose(ways);
-    std::optional<Way> way = search_of(branch_of(likely.config)).best(budget);
-    if (way && seconds(*way) <= seconds(likely)) return way;
+    const std::vector<Candidate> candidates = likely_candidates_in(budget);
+    if (candidates.empty()) return std::nullopt;
+    const Candidate& likely = choose(candidates);
+    std::optional<Candidate> candidate = search_of(branch_of(likely.config)).best(budget);
+    if (candidate && seconds(*candidate) <= seconds(likely)) return candidate;
   }
 }
 
@@ -179,30 +182,31 @@ Planner::Branch& Planner::branch_of(const train::RunConfig& config) {
   });
 }
 
-std::vector<device::MomentPeak> Planner::timeline_of(const Way& way) const {
-  train::DryRun dry(way.config, request_.shape, train::DryRun::Purpose::kTraining, request_.target);
+std::vector<device::MomentPeak> Planner::timeline_of(const Candidate& candidate) const {
+  train::DryRun dry(candidate.config, request_.shape, train::DryRun::Purpose::kTraining,
+                    request_.target);
   std::vector<data::Example> step;
   for (const uint32_t place : epoch_.order.utterances(epoch_.median_step))
     step.push_back(source_.dry_at(place));
   return dry
-      .trace_step(step, {.reduction = way.config.reduction,
-                         .tier = way.config.tier,
+      .trace_step(step, {.reduction = candidate.config.reduction,
+                         .tier = candidate.config.tier,
                          .drops_layers = false,
-                         .limits = way.fit.limits})
+                         .limits = candidate.fit.limits})
       .timeline;
 }
 
 // Selects the most exact arithmetic that is not much slower than the fastest; within it the fastest
 // alternative.
-const Way& Planner::choose(const std::vector<Way>& ways) const {
-  const double fastest = seconds(*std::ranges::min_element(ways, {}, seconds));
-  const Numerics numerics = std::ranges::find_if(ways, [&](const Way& way) {
-                              return seconds(way) <= kMuchSlower * fastest;
+const Candidate& Planner::choose(const std::vector<Candidate>& candidates) const {
+  const double fastest = seconds(*std::ranges::min_element(candidates, {}, seconds));
+  const Numerics numerics = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+                              return seconds(candidate) <= kMuchSlower * fastest;
                             })->config.numerics;
-  const Way* best = nullptr;
-  for (const Way& way : ways) {
-    if (way.config.numerics != numerics) continue;
-    if (best == nullptr || seconds(way) < seconds(*best)) best = &way;
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.config.numerics != numerics) continue;
+    if (best == nullptr || seconds(candidate) < seconds(*best)) best = &candidate;
   }
   return *best;
 }

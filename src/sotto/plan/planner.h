@@ -16,10 +16,10 @@
 namespace sotto::plan {
 
 struct Plan {
-  Way best;
+  Candidate best;
   // The fastest alternative for each other place of the state, each other open arithmetic, and one
   // tier for all layers; fastest first.
-  std::vector<Way> others;
+  std::vector<Candidate> others;
 };
 
 class Planner {
@@ -36,11 +36,11 @@ class Planner {
   // Throws Infeasible where nothing fits; the message names the smallest sufficient budget.
   Plan plan();
   // Returns the best alternative for another arena; none where nothing fits.
-  std::optional<Way> best_in(int64_t arena_bytes);
+  std::optional<Candidate> best_in(int64_t arena_bytes);
   // Number of steps per epoch with the data of the plan.
-  int64_t steps_an_epoch() const { return epoch_.order.num_steps(); }
+  int64_t steps_per_epoch() const { return epoch_.order.num_steps(); }
   // Returns the bytes alive at each moment of a step of median length.
-  std::vector<device::MomentPeak> timeline_of(const Way& way) const;
+  std::vector<device::MomentPeak> timeline_of(const Candidate& candidate) const;
 
  private:
   struct Branch;
@@ -48,10 +48,10 @@ class Planner {
   std::vector<int64_t> loss_rows_to_try() const;
   Search& search_of(Branch& branch);
   Branch& branch_of(const train::RunConfig& config);
-  std::vector<Way> ways_in(const train::StepBudget& budget);
+  std::vector<Candidate> candidates_in(const train::StepBudget& budget);
   // Returns the alternatives that choose() may select, without confirmation.
-  std::vector<Way> likely_ways_in(const train::StepBudget& budget);
-  const Way& choose(const std::vector<Way>& ways) const;
+  std::vector<Candidate> likely_candidates_in(const train::StepBudget& budget);
+  const Candidate& choose(const std::vector<Candidate>& candidates) const;
   // Returns the branch with the smallest minimum; null where none is possible.
   Branch* nearest();
   [[noreturn]] void refuse();

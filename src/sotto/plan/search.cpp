@@ -20,7 +20,7 @@ using nn::Tier;
 constexpr int64_t kAllPieces = 32;
 constexpr int64_t kMorePieces = 8;
 
-// Number of largest micro-batches of an epoch, by each measure, that confirm a candidate.
+// Number of largest micro-batches of an epoch, by each measure, that confirm a point.
 constexpr size_t kConfirmed = 8;
 
 // Tiers in descending order of memory kept.
@@ -155,23 +155,23 @@ bool Search::may_sum(int64_t micro_batches) const {
   return dry_.gradient_type() == at::kFloat || micro_batches <= train::kMaxBf16Sums;
 }
 
-train::StepSettings Search::settings_of(const Candidate& candidate) const {
+train::StepSettings Search::settings_of(const Point& point) const {
   return {.reduction = request_.config.reduction,
-          .tier = tiers_at(candidate.row_step),
+          .tier = tiers_at(point.row_step),
           .drops_layers = false,
-          .limits = limits_at(candidate.limits)};
+          .limits = limits_at(point.limits)};
 }
 
-device::MemoryReport& Search::memory_of(const Candidate& candidate) {
-  const auto found = memory_.find(candidate);
+device::MemoryReport& Search::memory_of(const Point& point) {
+  const auto found = memory_.find(point);
   if (found != memory_.end()) return found->second;
   return memory_
-      .emplace(candidate, fit_.worst_under(request_.config.effective_batch, settings_of(candidate)))
+      .emplace(point, fit_.worst_under(request_.config.effective_batch, settings_of(point)))
       .first->second;
 }
 
-bool Search::fits(const Candidate& candidate, const train::StepBudget& budget) {
-  return budget.holds(memory_of(candidate));
+bool Search::fits(const Point& point, const train::StepBudget& budget) {
+  return budget.holds(memory_of(point));
 }
 
 // Takes every micro_batches-th item of the typical step, from the middle of each group: a
@@ -186,10 +186,10 @@ std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) cons
 
 // Returns the time of a typical step: it depends on the number of its micro-batches, not on their
 // contents.
-const Search::Timed& Search::time_of_step(const Candidate& candidate) {
-  const auto found = times_.find(candidate);
+const Search::Timed& Search::time_of_step(const Point& point) {
+  const auto found = times_.find(point);
   if (found != times_.end()) return found->second;
-  train::StepSettings settings = settings_of(candidate);
+  train::StepSettings settings = settings_of(point);
   const int64_t micro_batches = std::ssize(train::split_step(dry_.model(), step_, settings.limits));
   const std::vector<data::Example> examples = usual_micro_batch(micro_batches);
   int64_t frames = 0;
@@ -201,20 +201,21 @@ const Search::Timed& Search::time_of_step(const Candidate& candidate) {
                          .alike = static_cast<double>(step_frames_) / static_cast<double>(frames)};
   const Timed timed{.time = time_of(recorded, request_.rates, count),
                     .micro_batches = micro_batches};
-  return times_.emplace(candidate, timed).first->second;
+  return times_.emplace(point, timed).first->second;
 }
 
-Way Search::way_of(const Candidate& candidate) {
-  const MicroBatchLimits& limits = limits_at(candidate.limits);
-  const Timed& timed = time_of_step(candidate);
-  Way way{.config = request_.config,
-          .fit = {.limits = limits, .worst = memory_of(candidate)},
-          .time = timed.time,
-          .step_audio_s = step_length_,
-          .micro_batches = timed.micro_batches};
-  way.config.tier = tiers_at(candidate.row_step);
-  way.config.max_frames = limits.max_frames == MicroBatchLimits::kUnlimited ? 0 : limits.max_frames;
-  return way;
+Candidate Search::candidate_at(const Point& point) {
+  const MicroBatchLimits& limits = limits_at(point.limits);
+  const Timed& timed = time_of_step(point);
+  Candidate candidate{.config = request_.config,
+                      .fit = {.limits = limits, .worst = memory_of(point)},
+                      .time = timed.time,
+                      .step_audio_s = step_length_,
+                      .micro_batches = timed.micro_batches};
+  candidate.config.tier = tiers_at(point.row_step);
+  candidate.config.max_frames =
+      limits.max_frames == MicroBatchLimits::kUnlimited ? 0 : limits.max_frames;
+  return candidate;
 }
 
 // Positions within a tier, other than its last, that may need less memory than their neighbours.
@@ -232,16 +233,16 @@ std::vector<int64_t> Search::marks_in_tier() const {
 
 // Returns the first tier for all layers that fits, starting from that of `from`; or a position up
 // to a mark.
-std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
-                                                    const train::StepBudget& budget) {
+std::optional<Search::Point> Search::first_tier(const Point& from,
+                                                const train::StepBudget& budget) {
   const int64_t layers = dry_.model().num_tapes();
   std::vector<int64_t> offsets = {0};
   for (const int64_t mark : marks_in_tier()) offsets.push_back(mark);
   for (const int64_t offset : offsets) {
     for (int64_t row_step = from.row_step + offset; row_step < num_row_steps();
          row_step += layers) {
-      const Candidate candidate{.limits = from.limits, .row_step = row_step};
-      if (fits(candidate, budget)) return candidate;
+      const Point point{.limits = from.limits, .row_step = row_step};
+      if (fits(point, budget)) return point;
     }
   }
   return std::nullopt;
@@ -249,9 +250,9 @@ std::optional<Search::Candidate> Search::first_tier(const Candidate& from,
 
 // Returns the first position that fits, given that `good` with one tier for all layers fits and the
 // previous tier does not: memory decreases by about the same amount with each layer.
-Search::Candidate Search::first_fitting(const Candidate& good, const train::StepBudget& budget) {
+Search::Point Search::first_fitting(const Point& good, const train::StepBudget& budget) {
   if (good.row_step == 0) return good;
-  Candidate fitting = good, breaching = good;
+  Point fitting = good, breaching = good;
   breaching.row_step -= dry_.model().num_tapes();
   for (bool halves = false; fitting.row_step - breaching.row_step > 1; halves = !halves) {
     const int64_t distance = fitting.row_step - breaching.row_step;
@@ -259,49 +260,49 @@ Search::Candidate Search::first_fitting(const Candidate& good, const train::Step
     const auto below = static_cast<double>(budget.bytes - memory_of(fitting).high_water);
     const double share = halves || above <= 0.0 ? 0.5 : above / (above + below);
     const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(distance)));
-    Candidate middle = good;
+    Point middle = good;
     middle.row_step = breaching.row_step + std::clamp<int64_t>(steps, 1, distance - 1);
     (fits(middle, budget) ? fitting : breaching) = middle;
   }
   return fitting;
 }
 
-std::optional<Way> Search::best(const train::StepBudget& budget) {
-  while (const std::optional<Candidate> found = find_best(budget)) {
-    if (is_confirmed(*found, budget)) return way_of(*found);
+std::optional<Candidate> Search::best(const train::StepBudget& budget) {
+  while (const std::optional<Point> found = find_best(budget)) {
+    if (is_confirmed(*found, budget)) return candidate_at(*found);
   }
   return std::nullopt;
 }
 
-std::optional<Way> Search::likely_best(const train::StepBudget& budget) {
-  const std::optional<Candidate> found = find_best(budget);
+std::optional<Candidate> Search::likely_best(const train::StepBudget& budget) {
+  const std::optional<Point> found = find_best(budget);
   if (!found) return std::nullopt;
-  return way_of(*found);
+  return candidate_at(*found);
 }
 
-bool Search::is_confirmed(const Candidate& candidate, const train::StepBudget& budget) {
-  if (confirmed_.contains(candidate)) return true;
+bool Search::is_confirmed(const Point& point, const train::StepBudget& budget) {
+  if (confirmed_.contains(point)) return true;
   train::EpochAudit audit = train::EpochAuditor(dry_, source_, budget)
-                                .measure(epoch_.order, settings_of(candidate), kConfirmed);
+                                .measure(epoch_.order, settings_of(point), kConfirmed);
   if (!may_sum(audit.most_micro_batches)) {
     // Smaller micro-batches, of which there are more, are excluded too.
-    limits_.resize(static_cast<size_t>(candidate.limits));
+    limits_.resize(static_cast<size_t>(point.limits));
     return false;
   }
   device::MemoryReport& worst = audit.fit.worst;
-  device::MemoryReport& known = memory_of(candidate);
+  device::MemoryReport& known = memory_of(point);
   // With a larger budget others may be worse than the first one that exceeds this budget.
   const bool is_whole = budget.holds(worst);
-  if (is_whole) confirmed_.insert(candidate);
+  if (is_whole) confirmed_.insert(point);
   if (!is_whole || worst.high_water > known.high_water) known = std::move(worst);
   return is_whole;
 }
 
 // Starts with the smallest micro-batches, which need the least recomputation: their time is the
-// bound for larger ones, and their tier the minimum that those need. If a candidate is slower than
+// bound for larger ones, and their tier the minimum that those need. If a point is slower than
 // the bound with a tier that keeps more, it is slower with any that fits.
-std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budget) {
-  std::optional<Candidate> best;
+std::optional<Search::Point> Search::find_best(const train::StepBudget& budget) {
+  std::optional<Point> best;
   double best_s = std::numeric_limits<double>::infinity();
   int64_t tier = 0;
   const auto can_be_faster = [&](LimitsIndex limits) {
@@ -311,16 +312,15 @@ std::optional<Search::Candidate> Search::find_best(const train::StepBudget& budg
   for (size_t index = limits_.size(); index-- > 0;) {
     const LimitsIndex limits{index};
     if (!can_be_faster(limits)) continue;
-    const std::optional<Candidate> fitting =
-        first_tier({.limits = limits, .row_step = tier}, budget);
+    const std::optional<Point> fitting = first_tier({.limits = limits, .row_step = tier}, budget);
     if (!fitting) break;
     tier = fitting->row_step;
     if (!can_be_faster(limits)) continue;
-    const Candidate candidate = first_fitting(*fitting, budget);
-    const double seconds = seconds_of(candidate);
+    const Point point = first_fitting(*fitting, budget);
+    const double seconds = seconds_of(point);
     // Among equals the larger is preferred: steps other than the typical one then have fewer parts.
     if (seconds > best_s) continue;
-    best = candidate;
+    best = point;
     best_s = seconds;
   }
   return best;
@@ -331,17 +331,17 @@ double Search::least_seconds() {
   return seconds_of({});
 }
 
-std::optional<Way> Search::best_at(Tier tier, const train::StepBudget& budget) {
+std::optional<Candidate> Search::best_at(Tier tier, const train::StepBudget& budget) {
   const std::span<const Tier> tiers = tiers_of(request_.target);
   const auto place = std::ranges::find(tiers, tier) - tiers.begin();
   const auto at = [&](size_t index) {
-    return Candidate{.limits = LimitsIndex{index}, .row_step = place * dry_.model().num_tapes()};
+    return Point{.limits = LimitsIndex{index}, .row_step = place * dry_.model().num_tapes()};
   };
   const auto all = std::views::iota(size_t{0}, limits_.size());
   const auto largest =
       std::ranges::partition_point(all, [&](size_t index) { return !fits(at(index), budget); });
   if (largest == all.end()) return std::nullopt;
-  return way_of(at(*largest));
+  return candidate_at(at(*largest));
 }
 
 bool Search::has_items_alone() const {
@@ -350,16 +350,16 @@ bool Search::has_items_alone() const {
   return smallest.is_adaptive && smallest.max_frames <= largest_.longest;
 }
 
-Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
-  Candidate least{.limits = limits};
+Search::Point Search::least_with(LimitsIndex limits, int64_t host_bytes) {
+  Point least{.limits = limits};
   const int64_t layers = dry_.model().num_tapes();
   const std::vector<int64_t> marks = marks_in_tier();
   const auto look_at = [&](int64_t row_step) {
-    const Candidate candidate{.limits = limits, .row_step = row_step};
-    const device::MemoryReport &report = memory_of(candidate), &best = memory_of(least);
+    const Point point{.limits = limits, .row_step = row_step};
+    const device::MemoryReport &report = memory_of(point), &best = memory_of(least);
     if (report.host_peak <= std::max(host_bytes, best.host_peak) &&
         report.high_water < best.high_water)
-      least = candidate;
+      least = point;
   };
   for (int64_t row_step = layers; row_step < num_row_steps(); row_step += layers) {
     for (const int64_t mark : marks) look_at(row_step - layers + mark);
@@ -368,10 +368,10 @@ Search::Candidate Search::least_with(LimitsIndex limits, int64_t host_bytes) {
   return least;
 }
 
-// The confirmed value may be larger than the known one; then another candidate may be smaller.
+// The confirmed value may be larger than the known one; then another point may be smaller.
 std::optional<Search::Least> Search::least(int64_t host_bytes) {
   while (is_possible()) {
-    const Candidate found = least_with(last_limits(), host_bytes);
+    const Point found = least_with(last_limits(), host_bytes);
     if (confirmed_.contains(found)) {
       Least least{.config = request_.config, .memory = memory_of(found)};
       least.config.tier = tiers_at(found.row_step);

@@ -23,7 +23,7 @@
 namespace sotto::plan {
 
 // One feasible configuration within the budget.
-struct Way {
+struct Candidate {
   // The configuration including all decisions.
   train::RunConfig config;
   // The limits, and the memory of the largest micro-batch.
@@ -70,12 +70,12 @@ class Search {
   bool is_possible() const { return !limits_.empty(); }
 
   // Returns the fastest alternative; none where nothing fits.
-  std::optional<Way> best(const train::StepBudget& budget);
+  std::optional<Candidate> best(const train::StepBudget& budget);
   // Returns the fastest alternative without the check of the epoch's actual micro-batches that
   // best() makes.
-  std::optional<Way> likely_best(const train::StepBudget& budget);
+  std::optional<Candidate> likely_best(const train::StepBudget& budget);
   // Returns the fastest with one tier for all layers, with the largest micro-batches that fit.
-  std::optional<Way> best_at(nn::Tier tier, const train::StepBudget& budget);
+  std::optional<Candidate> best_at(nn::Tier tier, const train::StepBudget& budget);
   // Lower bound of the seconds of a step, for any budget. Requires is_possible().
   double least_seconds();
 
@@ -97,11 +97,11 @@ class Search {
   // Index into limits_.
   enum class LimitsIndex : size_t {};
   // One point of the search: the size of micro-batches, and the position in the sequence of tiers.
-  struct Candidate {
+  struct Point {
     LimitsIndex limits = {};
     int64_t row_step = 0;
 
-    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+    friend auto operator<=>(const Point&, const Point&) = default;
   };
   struct Timed {
     StepTime time;
@@ -121,22 +121,22 @@ class Search {
   nn::LayerTiers tiers_at(int64_t row_step) const;
   int64_t num_row_steps() const;
   std::vector<int64_t> marks_in_tier() const;
-  std::optional<Candidate> first_tier(const Candidate& from, const train::StepBudget& budget);
-  Candidate first_fitting(const Candidate& good, const train::StepBudget& budget);
+  std::optional<Point> first_tier(const Point& from, const train::StepBudget& budget);
+  Point first_fitting(const Point& good, const train::StepBudget& budget);
 
-  std::optional<Candidate> find_best(const train::StepBudget& budget);
+  std::optional<Point> find_best(const train::StepBudget& budget);
   // Whether the epoch's actual micro-batches fit too: they are smaller than the largest possible
   // one, but may fragment memory more, or be too many. Their memory is cached.
-  bool is_confirmed(const Candidate& candidate, const train::StepBudget& budget);
-  // Returns the candidate with these limits that takes the least memory, preferably one that fits
+  bool is_confirmed(const Point& point, const train::StepBudget& budget);
+  // Returns the point with these limits that takes the least memory, preferably one that fits
   // into host memory.
-  Candidate least_with(LimitsIndex limits, int64_t host_bytes);
-  bool fits(const Candidate& candidate, const train::StepBudget& budget);
-  device::MemoryReport& memory_of(const Candidate& candidate);
-  const Timed& time_of_step(const Candidate& candidate);
-  double seconds_of(const Candidate& candidate) { return time_of_step(candidate).time.total_s(); }
-  Way way_of(const Candidate& candidate);
-  train::StepSettings settings_of(const Candidate& candidate) const;
+  Point least_with(LimitsIndex limits, int64_t host_bytes);
+  bool fits(const Point& point, const train::StepBudget& budget);
+  device::MemoryReport& memory_of(const Point& point);
+  const Timed& time_of_step(const Point& point);
+  double seconds_of(const Point& point) { return time_of_step(point).time.total_s(); }
+  Candidate candidate_at(const Point& point);
+  train::StepSettings settings_of(const Point& point) const;
   // Estimates the number of micro-batches of the largest step.
   int64_t num_pieces(const MicroBatchLimits& limits) const;
   // Returns limits in descending order: for each number of micro-batches the smallest that needs no
@@ -160,9 +160,9 @@ class Search {
   double step_length_ = 0.0;
   int64_t step_frames_ = 0;
   std::vector<MicroBatchLimits> limits_;
-  std::map<Candidate, device::MemoryReport> memory_;
-  std::map<Candidate, Timed> times_;
-  std::set<Candidate> confirmed_;
+  std::map<Point, device::MemoryReport> memory_;
+  std::map<Point, Timed> times_;
+  std::set<Point> confirmed_;
 };
 
 }  // namespace sotto::plan

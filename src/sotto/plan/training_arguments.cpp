@@ -46,10 +46,10 @@ void add_optimizer(const optim::OptimizerOptions& optimizer, int64_t total,
 }  // namespace
 
 TrainingArguments training_arguments(const train::RunConfig& config,
-                                     const TransformersChoice& choice, int64_t steps_an_epoch) {
+                                     const TransformersChoice& choice, int64_t steps_per_epoch) {
   const PaddedTraining& training = choice.training;
   const train::Compute compute = config.arithmetic().compute;
-  const int64_t total = train::total_steps(config, steps_an_epoch);
+  const int64_t total = train::total_steps(config, steps_per_epoch);
   TrainingArguments arguments;
   nlohmann::ordered_json& json = arguments.json;
   json["output_dir"] = "runs/" + config.name;

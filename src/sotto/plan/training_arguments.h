@@ -19,6 +19,6 @@ struct TrainingArguments {
 };
 
 TrainingArguments training_arguments(const train::RunConfig& config,
-                                     const TransformersChoice& choice, int64_t steps_an_epoch);
+                                     const TransformersChoice& choice, int64_t steps_per_epoch);
 
 }  // namespace sotto::plan

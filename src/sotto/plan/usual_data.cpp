@@ -18,7 +18,7 @@ constexpr std::array kSeconds = {1.41,  3.21,  4.25,  5.31,  6.45,  7.56,  8.62,
                                  14.84, 14.95, 15.06, 15.16, 15.27, 15.37, 15.48, 15.59, 15.7,
                                  15.81, 15.93, 16.09, 16.38, 24.52};
 // Characters of a transcript per second.
-constexpr double kCharactersASecond = 14.55;
+constexpr double kCharactersPerSecond = 14.55;
 constexpr int kCount = 1'000;
 
 double seconds_at(double share) {
@@ -42,7 +42,7 @@ data::ExampleList usual_data(const train::RunConfig& config) {
     const double seconds = seconds_at(static_cast<double>(i) / (kCount - 1));
     examples.push_back(data::make_dry_example(
         std::llround(seconds * static_cast<double>(config.model.sample_rate())),
-        /*feature_dim=*/0, std::llround(seconds * kCharactersASecond)));
+        /*feature_dim=*/0, std::llround(seconds * kCharactersPerSecond)));
     lengths.push_back(static_cast<float>(seconds));
   }
   return data::ExampleList(std::move(examples), std::move(lengths));

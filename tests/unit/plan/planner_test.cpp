@@ -40,7 +40,8 @@ TEST_F(PlannerTest, StaysInsideTheBudget) {
     const int64_t budget = all * percent / 100;
     const Plan plan = plan_in(budget);
     EXPECT_LE(plan.best.fit.worst.high_water, budget) << percent;
-    for (const Way& way : plan.others) EXPECT_LE(way.fit.worst.high_water, budget) << percent;
+    for (const Candidate& candidate : plan.others)
+      EXPECT_LE(candidate.fit.worst.high_water, budget) << percent;
   }
 }
 
@@ -119,7 +120,8 @@ TEST_F(PlannerTest, LeavesOutArithmeticsThatTheSplitForbids) {
   const auto expect_not_lean = [&] {
     const Plan plan = this->plan();
     EXPECT_NE(plan.best.config.numerics, Numerics::kBf16Lean);
-    for (const Way& way : plan.others) EXPECT_NE(way.config.numerics, Numerics::kBf16Lean);
+    for (const Candidate& candidate : plan.others)
+      EXPECT_NE(candidate.config.numerics, Numerics::kBf16Lean);
     request_.open.numerics = false;
     request_.config.numerics = Numerics::kBf16Lean;
     EXPECT_PRED2(contains, message_of<Infeasible>([&] { this->plan(); }),
@@ -236,8 +238,8 @@ TEST_F(PlannerTest, NeverPicksWhatTheDeviceCannotDo) {
   for (const int64_t budget : {int64_t{1} << 30, plan().best.fit.worst.high_water / 2}) {
     const Plan plan = plan_in(budget);
     EXPECT_NE(plan.best.config.arithmetic().compute, train::Compute::kBf16);
-    for (const Way& way : plan.others)
-      EXPECT_NE(way.config.arithmetic().compute, train::Compute::kBf16);
+    for (const Candidate& candidate : plan.others)
+      EXPECT_NE(candidate.config.arithmetic().compute, train::Compute::kBf16);
   }
 }
 
@@ -260,8 +262,8 @@ TEST_F(PlannerTest, AMiBLessThanWhatWouldDoIsRefused) {
 // What a plan says that it takes is enough for it, and a byte less is not enough for the same.
 TEST_F(PlannerTest, ItsOwnPeakIsEnough) {
   request_.open.numerics = false;
-  const Way first = plan_in(2 * least()).best;
-  const Way again = plan_in(first.fit.worst.high_water).best;
+  const Candidate first = plan_in(2 * least()).best;
+  const Candidate again = plan_in(first.fit.worst.high_water).best;
   EXPECT_EQ(again.config.tier, first.config.tier);
   EXPECT_EQ(again.config.max_frames, first.config.max_frames);
   EXPECT_GE(plan_in(first.fit.worst.high_water - 1).best.time.total_s(), first.time.total_s());
@@ -281,7 +283,7 @@ TEST_F(PlannerTest, RefusalsNameWhatIsFixed) {
 
 TEST_F(PlannerTest, ShowsMemoryOverAStep) {
   Planner planner(request_, source_);
-  const Way best = planner.plan().best;
+  const Candidate best = planner.plan().best;
   const std::vector<device::MomentPeak> timeline = planner.timeline_of(best);
   std::vector<device::Phase> phases;
   int64_t most = 0;

@@ -255,7 +255,7 @@ TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& p
     }
     const TorchStorage storage{.class_name = known->name,
                                .type = known->type,
-                               .bytes_a_value = known->bytes,
+                               .bytes_per_value = known->bytes,
                                .num_values = pickle.item(name, 4).number};
     const std::string_view key = pickle.item(name, 2).text;
     const auto [place, is_new] = storages.emplace(key, storage);

@@ -25,13 +25,13 @@ struct TorchStorage {
   std::string_view class_name;
   // std::nullopt for unsupported types.
   std::optional<TensorType> type;
-  int64_t bytes_a_value = 0;
+  int64_t bytes_per_value = 0;
   int64_t num_values = 0;
 
   // Returns std::nullopt on overflow.
   std::optional<int64_t> num_bytes() const {
     int64_t bytes = 0;
-    if (__builtin_mul_overflow(num_values, bytes_a_value, &bytes)) return std::nullopt;
+    if (__builtin_mul_overflow(num_values, bytes_per_value, &bytes)) return std::nullopt;
     return bytes;
   }
 

@@ -331,7 +331,7 @@ class FrameReader {
 std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
   constexpr int kMinBits = 4, kMaxBits = 24;
   // Speech has fewer. A header that claims more is trusted only as its frames arrive.
-  constexpr int64_t kUsualSamplesAByte = 16;
+  constexpr int64_t kUsualSamplesPerByte = 16;
   size_t first_frame = 0;
   const std::optional<StreamInfo> info = read_stream_info(stream, first_frame);
   if (!info || info->bits < kMinBits || info->bits > kMaxBits || info->samples == 0)
@@ -339,7 +339,7 @@ std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream,
   const int64_t wanted = std::min(most, info->samples);
   FrameReader reader(stream.subspan(first_frame), *info);
   std::vector<float> samples;
-  samples.reserve(static_cast<size_t>(std::min(wanted, kUsualSamplesAByte * std::ssize(stream))));
+  samples.reserve(static_cast<size_t>(std::min(wanted, kUsualSamplesPerByte * std::ssize(stream))));
   while (reader.position() < wanted) {
     if (!reader.read_frame(samples)) return std::nullopt;
   }

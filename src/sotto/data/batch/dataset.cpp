@@ -244,7 +244,7 @@ void Dataset::select_utterances() {
                      count == 1 ? "" : fmt::format("{} utterances affected. ", count));
     }
   }
-  if (num_items() == 0) refuse_emptiness();
+  if (num_items() == 0) require_not_empty();
 }
 
 void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
@@ -270,7 +270,7 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
   }
 }
 
-void Dataset::refuse_emptiness() const {
+void Dataset::require_not_empty() const {
   throw DataError(
       {.attempted = fmt::format("taking the utterances of {}", manifest_.path().string()),
        .found = fmt::format("none of {} is left; the first was left out for {}", manifest_.size(),
@@ -322,7 +322,7 @@ ExampleSize Dataset::size_of(int64_t place) const {
                                         : int64_t{num_labels_[utterance]}};
 }
 
-int64_t Dataset::bytes_a_row() const {
+int64_t Dataset::bytes_per_row() const {
   return std::max<int64_t>(manifest_.feature_dim(), 1) * int64_t{sizeof(float)};
 }
 

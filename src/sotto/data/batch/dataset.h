@@ -95,7 +95,7 @@ class Dataset : public Source {
   // Returns the maximum length that a file may have for the manifest's duration, at the slowest
   // tempo.
   ExampleSize size_of(int64_t place) const override;
-  int64_t bytes_a_row() const override;
+  int64_t bytes_per_row() const override;
   Example dry_example(const ExampleSize& size) const override {
     return make_dry_example(size.rows, manifest_.feature_dim(), size.labels);
   }
@@ -159,7 +159,7 @@ class Dataset : public Source {
   // Adds the line of the manifest to the error of a broken file.
   DataError error_of(const Utterance& utterance, const DataError& error) const;
   void check_file(const Utterance& line) const;
-  [[noreturn]] void refuse_emptiness() const;
+  [[noreturn]] void require_not_empty() const;
   Example read(const Item& item, int64_t place, int64_t epoch) const;
   std::vector<float> read_samples(const Utterance& line, int64_t place) const;
 

@@ -23,7 +23,7 @@ class ExampleList : public Source {
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override { return lengths_; }
   ExampleSize size_of(int64_t place) const override { return data::size_of(at(place)); }
-  int64_t bytes_a_row() const override { return 0; }
+  int64_t bytes_per_row() const override { return 0; }
   Example dry_example(const ExampleSize& size) const override {
     if (is_text(examples_.front())) return make_dry_text(size.rows, size.segments);
     return make_dry_example(size.rows, examples_.front().feature_dim, size.labels);

@@ -42,7 +42,7 @@ Loader::PendingStep Loader::make_step() {
   step.position = position_;
   for (const uint32_t place : order_.utterances(position_.step)) {
     step.places.push_back(place);
-    step.num_bytes += source_.size_of(place).rows * source_.bytes_a_row();
+    step.num_bytes += source_.size_of(place).rows * source_.bytes_per_row();
   }
   step.outcomes.resize(step.places.size());
   ++position_.step;

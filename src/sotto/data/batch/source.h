@@ -44,7 +44,7 @@ class Source {
   // Returns the maximum size: augmentation in an epoch may shorten an utterance.
   virtual ExampleSize size_of(int64_t place) const = 0;
   // Returns the bytes of values and labels in memory per row of an item.
-  virtual int64_t bytes_a_row() const = 0;
+  virtual int64_t bytes_per_row() const = 0;
 
   // Return items without values: one of a given size, and the largest possible one at an index.
   virtual Example dry_example(const ExampleSize& size) const = 0;

@@ -32,7 +32,7 @@ class TextRows : public Source {
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override;
   ExampleSize size_of(int64_t place) const override;
-  int64_t bytes_a_row() const override { return 2 * int64_t{sizeof(int32_t)}; }
+  int64_t bytes_per_row() const override { return 2 * int64_t{sizeof(int32_t)}; }
   Example dry_example(const ExampleSize& size) const override {
     return make_dry_text(size.rows, size.segments);
   }

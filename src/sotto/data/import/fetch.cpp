@@ -122,8 +122,8 @@ ProgramResult run_curl(const FetchRequest& request, const fs::path& part,
 // Returns whether the partial file cannot be continued: the server does not support ranges, or has
 // no more bytes. In the latter case curl reports success, whatever the partial file contains.
 bool is_stuck(const ProgramResult& result, int64_t bytes_before) {
-  const bool is_behind_end = result.output.find(std::string(kStatus) + "416") != std::string::npos;
-  return bytes_before > 0 && (result.exit_code == kNoRange || is_behind_end);
+  const bool is_past_end = result.output.find(std::string(kStatus) + "416") != std::string::npos;
+  return bytes_before > 0 && (result.exit_code == kNoRange || is_past_end);
 }
 
 void check_sum(const FetchRequest& request, const fs::path& file) {

@@ -32,9 +32,11 @@ Utterance cut_utterance(const Utterance& utterance, const SegmentRun& run) {
   cut.text.clear();
   cut.duration_s = segments.back().end_s() - begin_s;
   if (utterance.feature_dim > 0) {
-    const double frames_a_second = static_cast<double>(utterance.num_frames) / utterance.duration_s;
-    const auto begin = static_cast<int64_t>(std::llround(begin_s * frames_a_second));
-    const auto end = static_cast<int64_t>(std::llround(segments.back().end_s() * frames_a_second));
+    const double frames_per_second =
+        static_cast<double>(utterance.num_frames) / utterance.duration_s;
+    const auto begin = static_cast<int64_t>(std::llround(begin_s * frames_per_second));
+    const auto end =
+        static_cast<int64_t>(std::llround(segments.back().end_s() * frames_per_second));
     cut.frame_offset = utterance.frame_offset + std::min(begin, utterance.num_frames - 1);
     cut.num_frames = std::clamp<int64_t>(
         end - begin, 1, utterance.frame_offset + utterance.num_frames - cut.frame_offset);

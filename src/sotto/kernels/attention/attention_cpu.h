@@ -49,8 +49,8 @@ class Work {
   template <class Body>
   void run(Body body) const {
     // About ten microseconds of work: less is not worth waking a thread.
-    constexpr int64_t kCostATask = 256 * 1024;
-    at::parallel_for(0, total(), kCostATask, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kCostPerTask = 256 * 1024;
+    at::parallel_for(0, total(), kCostPerTask, [&](int64_t begin, int64_t end) {
       const auto [first, last] = pieces_in(begin, end);
       if (first < last) body(pieces_.data() + first, pieces_.data() + last);
     });

@@ -115,8 +115,8 @@ struct TeamGrid {
 inline TeamGrid team_grid(int64_t num_rows, int64_t num_vectors) {
   constexpr int64_t kTeamsABlock = 8;
   constexpr int64_t kMaxWarps = kMaxRowThreads / kWarp;
-  const int64_t vectors_a_warp = kWarp * kHeldVectors;
-  const int64_t warps = (num_vectors + vectors_a_warp - 1) / vectors_a_warp;
+  const int64_t vectors_per_warp = kWarp * kHeldVectors;
+  const int64_t warps = (num_vectors + vectors_per_warp - 1) / vectors_per_warp;
   const int64_t teams = warps == 1 ? kTeamsABlock : 1;
   const auto blocks = static_cast<unsigned>((num_rows + teams - 1) / teams);
   const auto threads = static_cast<unsigned>(kWarp * std::min(warps, kMaxWarps));

@@ -48,9 +48,9 @@ void check(const at::Tensor& x, const at::Tensor& like) {
 }
 
 // The pass moves the same bytes with and without dropout.
-Cost cost_of(const at::Tensor& x, double flops_an_element, double moved, const Dropped* dropped) {
+Cost cost_of(const at::Tensor& x, double flops_per_element, double moved, const Dropped* dropped) {
   constexpr double kDropoutFlops = 20.0;
-  const double flops = flops_an_element + (dropped == nullptr ? 0.0 : kDropoutFlops);
+  const double flops = flops_per_element + (dropped == nullptr ? 0.0 : kDropoutFlops);
   return {.flops = flops * static_cast<double>(x.numel()), .bytes = moved * bytes_of(x)};
 }
 

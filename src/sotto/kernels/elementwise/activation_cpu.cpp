@@ -49,7 +49,7 @@ void with_math(ActivationKind kind, Body body) {
 
 // Gelu costs about as much per element as moving sixteen elements: this factor is used when work is
 // distributed.
-constexpr int64_t kWorkAnElement = 4;
+constexpr int64_t kWorkPerElement = 4;
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void activation_forward_cpu(ActivationKind kind, const at::Tensor& x, const at::
       using T = decltype(zero);
       const T* from = x.const_data_ptr<T>();
       T* to = y.mutable_data_ptr<T>();
-      parallel_rows(x.numel(), kWorkAnElement, [&](int64_t begin, int64_t end) {
+      parallel_rows(x.numel(), kWorkPerElement, [&](int64_t begin, int64_t end) {
         simd::for_each_block(end - begin, [&](int64_t i, auto n) {
           simd::store(to + begin + i, math.value(simd::load(from + begin + i, n)), n);
         });
@@ -74,7 +74,7 @@ void activation_backward_cpu(ActivationKind kind, const at::Tensor& dy, const at
       using T = decltype(zero);
       const T* from = x.const_data_ptr<T>();
       T* gradient = dy.mutable_data_ptr<T>();
-      parallel_rows(x.numel(), kWorkAnElement, [&](int64_t begin, int64_t end) {
+      parallel_rows(x.numel(), kWorkPerElement, [&](int64_t begin, int64_t end) {
         simd::for_each_block(end - begin, [&](int64_t i, auto n) {
           const int64_t at = begin + i;
           const Lanes dx = simd::load(gradient + at, n) * math.derivative(simd::load(from + at, n));

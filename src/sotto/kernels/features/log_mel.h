@@ -18,11 +18,11 @@
 // direction exists: nothing before the features is trained.
 //
 // Allocates: the features. As workspace on a CPU two transforms of kSignalsAtOnce frames, fp32 [2,
-// points, kSignalsAtOnce], for each core that could work at once: one for every kLogMelFramesATask
-// frames, at most kMaxWorkers. On a GPU, for kRowsAtOnce frames at a time, the samples under the
-// window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32 [utterances + 1]. The caller
-// keeps the tables: 4 (F M + 2 M + W) bytes on a CPU and 8 to 12 for each point of the transform;
-// on a GPU 4 (2 F W + 2 F M).
+// points, kSignalsAtOnce], for each core that could work at once: one for every
+// kLogMelFramesPerTask frames, at most kMaxWorkers. On a GPU, for kRowsAtOnce frames at a time, the
+// samples under the window fp32 [rows, W] and the spectrum fp32 [rows, 2 F], and int32 [utterances
+// + 1]. The caller keeps the tables: 4 (F M + 2 M + W) bytes on a CPU and 8 to 12 for each point of
+// the transform; on a GPU 4 (2 F W + 2 F M).
 #pragma once
 
 #include <ATen/core/Tensor.h>

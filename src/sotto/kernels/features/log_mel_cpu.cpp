@@ -237,8 +237,8 @@ void log_mel_cpu(const LogMelFrames& frames, const LogMel::Tables& tables,
       num_log_mel_tasks(num_frames), num_elements, workspace.size(0),
       [&](int64_t task, int64_t worker) {
         float* const own = memory + 2 * room * worker;
-        const int64_t end = std::min(num_frames, (task + 1) * kLogMelFramesATask);
-        for (int64_t first = task * kLogMelFramesATask; first < end; first += kSignalsAtOnce) {
+        const int64_t end = std::min(num_frames, (task + 1) * kLogMelFramesPerTask);
+        for (int64_t first = task * kLogMelFramesPerTask; first < end; first += kSignalsAtOnce) {
           const int64_t count = std::min(kSignalsAtOnce, end - first);
           block.run(first, count, {.values = own, .other = own + room},
                     out + first * features.size(1));

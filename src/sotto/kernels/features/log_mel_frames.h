@@ -13,10 +13,10 @@
 namespace sotto::kernels {
 
 // Frames that a core takes at a time: enough to make the scheduling cost negligible.
-inline constexpr int64_t kLogMelFramesATask = 8 * kSignalsAtOnce;
+inline constexpr int64_t kLogMelFramesPerTask = 8 * kSignalsAtOnce;
 
 inline int64_t num_log_mel_tasks(int64_t num_frames) {
-  return (num_frames + kLogMelFramesATask - 1) / kLogMelFramesATask;
+  return (num_frames + kLogMelFramesPerTask - 1) / kLogMelFramesPerTask;
 }
 
 // Location of the samples of frames.

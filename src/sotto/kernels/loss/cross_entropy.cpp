@@ -103,7 +103,7 @@ std::vector<CrossEntropyRow> rows_that_count(const CrossEntropy::Inputs& in,
   return rows;
 }
 
-int64_t rows_a_chunk(const CrossEntropy::Inputs& in, const CrossEntropy::Options& options) {
+int64_t rows_per_chunk(const CrossEntropy::Inputs& in, const CrossEntropy::Options& options) {
   if (options.variant == CrossEntropy::Variant::kWhole) return in.x.size(0);
   const int64_t row_bytes = in.weight.size(0) * static_cast<int64_t>(in.x.itemsize());
   const int64_t steps = options.chunk_bytes / row_bytes / CrossEntropy::kRowStep;
@@ -128,7 +128,7 @@ class Pass {
         .dx = with_gradient_ ? make_result(in_.x.sizes(), in_.x) : at::Tensor()};
     prepare(result);
     report();
-    for (const Range& chunk : parts_of(std::ssize(rows_), rows_a_chunk(in_, options_))) {
+    for (const Range& chunk : parts_of(std::ssize(rows_), rows_per_chunk(in_, options_))) {
       const at::Tensor x = x_of(chunk);
       std::vector<at::Tensor> logits = logits_of(x);
       finish_rows(logits, chunk);

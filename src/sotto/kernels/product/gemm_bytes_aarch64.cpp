@@ -34,8 +34,8 @@ int64_t bf16_bytes(int64_t m, int64_t n, int64_t k) {
 }  // namespace
 
 int64_t Gemm::library_bytes(int64_t m, int64_t n, int64_t k, at::ScalarType type) {
-  constexpr int64_t kBytesAThread = 16 * 1024;
-  const int64_t buffers = kBytesAThread * at::get_num_threads();
+  constexpr int64_t kBytesPerThread = 16 * 1024;
+  const int64_t buffers = kBytesPerThread * at::get_num_threads();
   if (type == at::kFloat) return 4 * (m * k + k * n) + buffers;
   return bf16_bytes(m, n, k) + buffers;
 }

@@ -29,12 +29,12 @@ void with_element_type(const at::Tensor& tensor, Body body) {
 }
 
 // Below this many elements, waking a thread costs more than the work.
-inline constexpr int64_t kElementsATask = 16 * 1024;
+inline constexpr int64_t kElementsPerTask = 16 * 1024;
 
 // Calls body(begin, end) for ranges of rows on all cores. Rows must not depend on each other.
 template <class Body>
 void parallel_rows(int64_t num_rows, int64_t width, Body body) {
-  const int64_t grain = std::max<int64_t>(1, kElementsATask / std::max<int64_t>(1, width));
+  const int64_t grain = std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, width));
   at::parallel_for(0, num_rows, grain, body);
 }
 
@@ -57,8 +57,8 @@ template <class Body>
 void parallel_tasks_of_workers(int64_t num_tasks, int64_t num_elements, int64_t max_workers,
                                Body body) {
   std::atomic<int64_t> next = 0;
-  const int64_t num_workers = std::min(
-      {num_tasks, max_workers, int64_t{at::get_num_threads()}, num_elements / kElementsATask + 1});
+  const int64_t num_workers = std::min({num_tasks, max_workers, int64_t{at::get_num_threads()},
+                                        num_elements / kElementsPerTask + 1});
   at::parallel_for(0, num_workers, 1, [&](int64_t worker, int64_t) {
     for (int64_t task = next++; task < num_tasks; task = next++) body(task, worker);
   });

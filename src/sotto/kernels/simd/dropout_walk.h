@@ -41,8 +41,8 @@ template <class Body>
 // be multiplied by the factors.
 template <class Body>
 void for_each_dropped(const Packing& packing, int64_t width, const DropoutRule& rule, Body body) {
-  constexpr int64_t kWorkAnElement = 4;
-  parallel_rows(packing.num_frames(), width * kWorkAnElement, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kWorkPerElement = 4;
+  parallel_rows(packing.num_frames(), width * kWorkPerElement, [&](int64_t begin, int64_t end) {
     auto u = static_cast<size_t>(packing.utterance_of(begin));
     for (int64_t row = begin; row < end; row = packing.starts()[++u]) {
       const int64_t start = packing.starts()[u];

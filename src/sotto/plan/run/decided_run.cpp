@@ -22,11 +22,12 @@ std::shared_ptr<data::Source> source_to_plan(const PlanRequest& request, train::
   return data.make_train([&](const data::Source& all) { return longest_fitting_s(request, all); });
 }
 
-HostChoices choose_host_settings(Way& way, const PlanRequest& request, const data::Source& source,
-                                 double length, const train::RunData* data) {
-  HostChoices choices = choose_on_host(way, request, source, length, device::read_host());
+HostChoices choose_host_settings(Candidate& candidate, const PlanRequest& request,
+                                 const data::Source& source, double length,
+                                 const train::RunData* data) {
+  HostChoices choices = choose_on_host(candidate, request, source, length, device::read_host());
   const std::unique_ptr<data::Source> dev = data != nullptr ? data->make_dev() : nullptr;
-  if (dev) choices.reasons.push_back(tell_evaluation(way, request, *dev));
+  if (dev) choices.reasons.push_back(print_evaluation(candidate, request, *dev));
   return choices;
 }
 

@@ -27,10 +27,11 @@ DecidedRun decide_open(const train::RunConfig& config, const OpenChoices& open,
 // Returns the data to plan with: without items that a policy skips because they do not fit.
 std::shared_ptr<data::Source> source_to_plan(const PlanRequest& request, train::RunData& data);
 
-// Decides host settings in the configuration of `way`, and explains how the run is evaluated.
+// Decides host settings in the configuration of `candidate`, and explains how the run is evaluated.
 // `length`: seconds per epoch. `data` may be null.
-HostChoices choose_host_settings(Way& way, const PlanRequest& request, const data::Source& source,
-                                 double length, const train::RunData* data);
+HostChoices choose_host_settings(Candidate& candidate, const PlanRequest& request,
+                                 const data::Source& source, double length,
+                                 const train::RunData* data);
 
 // Describes, in lines, settings that save memory and what the run would need with them, for a run
 // that ran out of memory. For a resumed run only settings that keep its result are listed.

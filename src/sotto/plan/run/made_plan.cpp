@@ -29,13 +29,14 @@ struct RunLength {
 
 // Returns all epochs, or fewer updates where max_steps is set.
 RunLength length_of_run(const train::RunConfig& config, double epoch_length,
-                        int64_t steps_an_epoch) {
-  const int64_t steps = train::total_steps(config, steps_an_epoch);
-  if (steps == config.epochs * steps_an_epoch)
+                        int64_t steps_per_epoch) {
+  const int64_t steps = train::total_steps(config, steps_per_epoch);
+  if (steps == config.epochs * steps_per_epoch)
     return {.length = static_cast<double>(config.epochs) * epoch_length,
             .name = fmt::format("{} epochs", config.epochs)};
-  return {.length = epoch_length * static_cast<double>(steps) / static_cast<double>(steps_an_epoch),
-          .name = fmt::format("{} updates", steps)};
+  return {
+      .length = epoch_length * static_cast<double>(steps) / static_cast<double>(steps_per_epoch),
+      .name = fmt::format("{} updates", steps)};
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ MadePlan make_plan(const RunDescription& run, const train::Note& noted) {
   made.planner = std::make_shared<Planner>(made.request, *made.source);
   const RunLength length_of_all = length_of_run(
       config, length,
-      std::llround(static_cast<double>(made.planner->steps_an_epoch()) * length / planned_length));
+      std::llround(static_cast<double>(made.planner->steps_per_epoch()) * length / planned_length));
   made.facts = {.device_name = device.budget.device_name,
                 .is_elsewhere = device.is_elsewhere,
                 .budget_bytes = device.budget.bytes,

@@ -121,10 +121,10 @@ std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rat
 
 // logits [frames, V] of an example with num_samples samples.
 void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) {
-  const double frames_a_sample =
+  const double frames_per_sample =
       static_cast<double>(logits.size(0)) / static_cast<double>(num_samples);
   const auto frame_at = [&](int64_t sample) {
-    return std::llround(static_cast<double>(sample) * frames_a_sample);
+    return std::llround(static_cast<double>(sample) * frames_per_sample);
   };
   const float* values = logits.const_data_ptr<float>();
   const int64_t width = logits.size(1);

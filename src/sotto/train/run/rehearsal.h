@@ -29,7 +29,7 @@ class Rehearsal {
 
   int64_t arena_bytes() const { return budget_.bytes; }
   int64_t constant_bytes() const { return budget_.constant_bytes; }
-  int64_t steps_an_epoch() const { return epoch_.num_steps(); }
+  int64_t steps_per_epoch() const { return epoch_.num_steps(); }
 
   struct Step {
     // Number of the step in the first epoch, from 1.

@@ -178,8 +178,8 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
 
 void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
   const RunConfig& config = request_.config;
-  plan_.steps_an_epoch = sampler_->epoch(0).num_steps();
-  const int64_t per_epoch = plan_.steps_an_epoch;
+  plan_.steps_per_epoch = sampler_->epoch(0).num_steps();
+  const int64_t per_epoch = plan_.steps_per_epoch;
   const RunLength length =
       checkpoint ? length_of(config, per_epoch, *checkpoint) : length_of(config, per_epoch);
   plan_.total_steps = length.total_steps;

@@ -49,7 +49,7 @@ struct RunPlan {
   int64_t num_utterances = 0;
   double audio_seconds = 0.0;
   int64_t num_tokens = 0;
-  int64_t steps_an_epoch = 0;
+  int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
   // First step of this process; above 1 after --resume.
   int64_t first_step = 1;

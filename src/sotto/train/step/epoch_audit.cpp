@@ -54,7 +54,7 @@ std::vector<int64_t> EpochAuditor::worst_steps(const data::EpochOrder& epoch,
                                                const StepSettings& settings, size_t count) {
   std::set<int64_t> candidates;
   for (const Candidate& candidate :
-       largest_of(candidates_of(epoch, settings.limits), count, /*is_one_a_step=*/true))
+       largest_of(candidates_of(epoch, settings.limits), count, /*is_one_per_step=*/true))
     candidates.insert(candidate.step);
   std::vector<std::pair<int64_t, int64_t>> steps;  // with their peak bytes
   for (const int64_t step : candidates) {
@@ -78,7 +78,7 @@ int64_t EpochAuditor::most_micro_batches(const data::EpochOrder& epoch,
 }
 
 std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candidate> candidates,
-                                                              size_t count, bool is_one_a_step) {
+                                                              size_t count, bool is_one_per_step) {
   std::vector<Candidate> chosen;
   std::set<std::pair<int64_t, size_t>> seen;
   for (int64_t Candidate::* const size :
@@ -91,7 +91,7 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candid
     size_t num_taken = 0;
     for (const Candidate& candidate : candidates) {
       if (num_taken == count) break;
-      if (is_one_a_step && !steps.insert(candidate.step).second) continue;
+      if (is_one_per_step && !steps.insert(candidate.step).second) continue;
       ++num_taken;
       if (seen.insert({candidate.step, candidate.number}).second) chosen.push_back(candidate);
     }
@@ -111,7 +111,7 @@ EpochAuditor::Worst EpochAuditor::find_worst(const data::EpochOrder& epoch,
   for (const Candidate& candidate : candidates)
     worst.most_micro_batches =
         std::max(worst.most_micro_batches, static_cast<int64_t>(candidate.number) + 1);
-  for (const Candidate& candidate : largest_of(candidates, count, /*is_one_a_step=*/false)) {
+  for (const Candidate& candidate : largest_of(candidates, count, /*is_one_per_step=*/false)) {
     device::MemoryReport report =
         dry_.run_micro_batch(examples_of(epoch, candidate, settings.limits), settings.tier);
     if (rank(report) <= rank(worst.report)) continue;

@@ -65,7 +65,7 @@ class EpochAuditor {
                                        const MicroBatchLimits& limits) const;
   // Returns the `count` largest candidates by each measure, optionally at most one per step.
   static std::vector<Candidate> largest_of(std::vector<Candidate> candidates, size_t count,
-                                           bool is_one_a_step);
+                                           bool is_one_per_step);
   // Lowers the limit on frames by a twentieth, down to the largest item of the run; from there on
   // the limit on utterances.
   static MicroBatchLimits lower(MicroBatchLimits limits, const Candidate& worst,

@@ -41,7 +41,7 @@ constexpr std::array kTouchingSizes = {
     TouchingSize{.utterances = 3, .seconds_each = 8.0, .tokens_each = 512},
     TouchingSize{.utterances = 8, .seconds_each = 12.0, .tokens_each = 512},
     TouchingSize{.utterances = 24, .seconds_each = 15.0, .tokens_each = 1024}};
-constexpr int64_t kStoredFramesASecond = 50;
+constexpr int64_t kStoredFramesPerSecond = 50;
 constexpr int64_t kLabelsEach = 8;
 
 // Reserve for kernels that cuBLAS loads later for shapes not seen in warm-up.
@@ -50,7 +50,7 @@ constexpr int64_t kLaterBytes = int64_t{32} << 20;
 std::vector<data::Example> touching_examples(const RunConfig& config,
                                              const models::DataShape& shape,
                                              const TouchingSize& size) {
-  const int64_t rate = shape.feature_dim > 0 ? kStoredFramesASecond : config.model.sample_rate();
+  const int64_t rate = shape.feature_dim > 0 ? kStoredFramesPerSecond : config.model.sample_rate();
   const auto rows = static_cast<int64_t>(size.seconds_each * static_cast<double>(rate));
   const int64_t label = shape.blank == 0 ? 1 : 0;
   std::vector<data::Example> examples;
