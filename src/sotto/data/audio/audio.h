@@ -1,6 +1,7 @@
 // Audio files as samples: WAV, FLAC, OGG and MP3 by libsndfile, another sample rate by soxr. A
-// build without these libraries has audio_none.cpp, where reading throws a ConfigError that names
-// the packages. A path may lead into a tar archive (audio_path.h).
+// build without these libraries (sound_file_none.cpp, resample_none.cpp) reads 16-bit WAV and FLAC
+// at the rate that is asked for, and throws a ConfigError that names the packages for everything
+// else. A path may lead into a tar archive (audio_path.h).
 #pragma once
 
 #include <cstdint>
@@ -47,11 +48,15 @@ constexpr double duration_tolerance_s(double duration_s) {
 // long as the manifest says or to the end of the file. Throws DataError where the file is missing,
 // no audio, empty, cut short, or holds a NaN or infinite sample; where a segment begins behind its
 // end; where it is shorter than the manifest says, or a whole file longer, by more than
-// duration_tolerance_s(); and where it would take more than `max_bytes`. May be called from several
+// duration_tolerance_s(); and where it would take more than `max_bytes`. Throws ConfigError for a
+// format or a rate that this build does not read. May be called from several
 // threads at once. Archives are looked up in `shards`; without it, one is opened for this call
 // alone.
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards);
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
+
+// Throws ConfigError where this build cannot bring a file's samples from one rate to another.
+void require_resampling(const std::filesystem::path& path, int64_t from, int64_t to);
 
 // The samples as if they had been taken at another rate; rates need not be whole numbers.
 std::vector<float> resample(std::vector<float> samples, double from, double to);

@@ -20,12 +20,6 @@ constexpr int kMaxOrder = 32;
 // Orders with code of their own: as far as encoders go by default.
 constexpr int kMaxUnrolledOrder = 12;
 
-struct StreamInfo {
-  int64_t channels = 0;
-  int bits = 0;  // of a sample
-  int64_t samples = 0;
-};
-
 struct FrameHeader {
   int64_t block_size = 0;
   // 0 to 7: channels less one; then left and side, side and right, middle and side.
@@ -36,14 +30,28 @@ struct FrameHeader {
 
 // --- the stream's header
 
-// The first block of metadata; the reader stands behind the last one afterwards.
-std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, size_t& at) {
-  constexpr size_t kBlockHeader = 4, kInfoSize = 34;
-  constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
+constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
+constexpr size_t kBlockHeader = 4;
+constexpr size_t kInfoSize = 34;
+
+// The reader stands behind the header of a STREAMINFO block.
+FlacInfo read_info_block(BitReader& block) {
+  block.skip_bytes(10);
+  FlacInfo info;
+  info.sample_rate = static_cast<int64_t>(block.take(20));
+  info.channels = static_cast<int64_t>(block.take(3)) + 1;
+  info.bits = static_cast<int>(block.take(5)) + 1;
+  info.samples = static_cast<int64_t>(block.take(4) << 32);
+  info.samples |= static_cast<int64_t>(block.take(32));
+  return info;
+}
+
+// The first block of metadata; `at` is behind the last one afterwards.
+std::optional<FlacInfo> read_metadata(std::span<const std::byte> stream, size_t& at) {
   BitReader bits(stream);
   if (stream.size() < kBlockHeader || bits.take(32) != kMarker) return std::nullopt;
   at = 4;
-  std::optional<StreamInfo> info;
+  std::optional<FlacInfo> info;
   for (bool is_last = false; !is_last;) {
     if (stream.size() - at < kBlockHeader) return std::nullopt;
     BitReader block(stream.subspan(at));
@@ -52,14 +60,7 @@ std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, si
     const size_t size = block.take(24);
     at += kBlockHeader;
     if (stream.size() - at < size) return std::nullopt;
-    if (is_info && size == kInfoSize) {
-      block.skip_bytes(10);
-      block.take(20);  // the rate; libsndfile has said it
-      info = StreamInfo{.channels = static_cast<int64_t>(block.take(3)) + 1,
-                        .bits = static_cast<int>(block.take(5)) + 1};
-      info->samples = static_cast<int64_t>(block.take(4) << 32);
-      info->samples |= static_cast<int64_t>(block.take(32));
-    }
+    if (is_info && size == kInfoSize) info = read_info_block(block);
     at += size;
   }
   return info;
@@ -90,14 +91,14 @@ int64_t block_size_of(uint64_t code, BitReader& bits) {
   return code >= 8 ? int64_t{256} << (code - 8) : 0;
 }
 
-int sample_bits_of(uint64_t code, const StreamInfo& info) {
+int sample_bits_of(uint64_t code, const FlacInfo& info) {
   constexpr std::array kBits = {0, 8, 12, -1, 16, 20, 24, 32};
   return code == 0 ? info.bits : kBits[code];
 }
 
 // `position`: samples before this frame. `first_size` is the block size of the first frame, which
 // the numbers of frames of fixed size count by.
-std::optional<FrameHeader> read_frame_header(BitReader& bits, const StreamInfo& info,
+std::optional<FrameHeader> read_frame_header(BitReader& bits, const FlacInfo& info,
                                              int64_t position, int64_t first_size) {
   const size_t begin = bits.byte_position();
   if (bits.take(15) != 0x7ffc) return std::nullopt;
@@ -247,9 +248,10 @@ bool read_subframe(BitReader& bits, int width, std::span<int32_t> samples) {
 
 class FrameReader {
  public:
-  FrameReader(std::span<const std::byte> frames, const StreamInfo& info)
+  FrameReader(std::span<const std::byte> frames, const FlacInfo& info)
       : bits_(frames), info_(info) {}
 
+  const FlacInfo& info() const { return info_; }
   // Samples decoded until now.
   int64_t position() const { return position_; }
 
@@ -275,8 +277,9 @@ class FrameReader {
     const auto checksum = static_cast<uint16_t>(bits_.take(16));
     if (bits_.is_past_end() || flac::crc16(bits_.bytes(begin, end)) != checksum) return false;
     separate_channels(header->assignment, size);
-    all.resize(all.size() + size);
-    average(size, all.data() + position_);
+    const size_t before = all.size();
+    all.resize(before + size);
+    average(size, all.data() + before);
     position_ += header->block_size;
     return true;
   }
@@ -320,30 +323,66 @@ class FrameReader {
   }
 
   BitReader bits_;
-  StreamInfo info_;
+  FlacInfo info_;
   int64_t first_size_ = 0;
   int64_t position_ = 0;
   std::vector<int32_t> samples_;  // [channels, block size]
 };
 
-}  // namespace
+// None where the stream is not of the usual form.
+std::optional<FrameReader> open_frames(std::span<const std::byte> stream) {
+  size_t first_frame = 0;
+  const std::optional<FlacInfo> info = read_metadata(stream, first_frame);
+  if (!info || !info->is_usual()) return std::nullopt;
+  return FrameReader(stream.subspan(first_frame), *info);
+}
 
-std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
-  constexpr int kMinBits = 4, kMaxBits = 24;
+// Room for samples of a stream with `num_bytes`.
+std::vector<float> make_room(int64_t num_samples, int64_t num_bytes) {
   // Of speech it is fewer. What a header promises beyond that is trusted as its frames come.
   constexpr int64_t kUsualSamplesAByte = 16;
-  size_t first_frame = 0;
-  const std::optional<StreamInfo> info = read_stream_info(stream, first_frame);
-  if (!info || info->bits < kMinBits || info->bits > kMaxBits || info->samples == 0)
-    return std::nullopt;
-  const int64_t wanted = std::min(most, info->samples);
-  FrameReader reader(stream.subspan(first_frame), *info);
   std::vector<float> samples;
-  samples.reserve(static_cast<size_t>(std::min(wanted, kUsualSamplesAByte * std::ssize(stream))));
-  while (reader.position() < wanted) {
-    if (!reader.read_frame(samples)) return std::nullopt;
+  samples.reserve(static_cast<size_t>(std::min(num_samples, kUsualSamplesAByte * num_bytes)));
+  return samples;
+}
+
+}  // namespace
+
+std::optional<FlacInfo> read_flac_info(std::span<const std::byte> beginning) {
+  BitReader bits(beginning);
+  if (std::ssize(beginning) < kFlacInfoBytes || bits.take(32) != kMarker) return std::nullopt;
+  bits.take(1);  // whether other blocks follow
+  const bool is_info = bits.take(7) == 0;
+  if (bits.take(24) != kInfoSize || !is_info) return std::nullopt;
+  return read_info_block(bits);
+}
+
+std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
+  std::optional<FrameReader> reader = open_frames(stream);
+  if (!reader) return std::nullopt;
+  const int64_t wanted = std::min(most, reader->info().samples);
+  std::vector<float> samples = make_room(wanted, std::ssize(stream));
+  while (reader->position() < wanted) {
+    if (!reader->read_frame(samples)) return std::nullopt;
   }
   samples.resize(static_cast<size_t>(wanted));
+  return samples;
+}
+
+std::optional<std::vector<float>> decode_flac_part(std::span<const std::byte> stream, int64_t first,
+                                                   int64_t most) {
+  std::optional<FrameReader> reader = open_frames(stream);
+  if (!reader || first > reader->info().samples) return std::nullopt;
+  const int64_t wanted = std::min(most, reader->info().samples - first);
+  std::vector<float> samples = make_room(wanted, std::ssize(stream));
+  while (reader->position() < first + wanted) {
+    const int64_t begin = reader->position();
+    if (!reader->read_frame(samples)) break;
+    const int64_t unwanted = std::clamp<int64_t>(first - begin, 0, reader->position() - begin);
+    samples.erase(samples.begin(), samples.begin() + unwanted);
+  }
+  if (reader->position() < first) return std::nullopt;
+  samples.resize(std::min(samples.size(), static_cast<size_t>(wanted)));
   return samples;
 }
 
