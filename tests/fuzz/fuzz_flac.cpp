@@ -30,6 +30,8 @@ std::vector<std::string> seeds() {
 void read(std::string_view input) {
   constexpr int64_t kAll = int64_t{1} << 40;
   data::decode_flac(bytes_of(input), kAll);
+  data::decode_flac_part(bytes_of(input), 5, kAll);
+  data::read_flac_info(bytes_of(input));
   for (const FlacForm& form : kForms) {
     const std::string stream = test::flac_stream(test::flac_frame(std::string(input), form), form);
     data::decode_flac(bytes_of(stream), kAll);

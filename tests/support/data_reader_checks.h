@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <variant>
 
+#include "sotto/data/audio/wav_reader.h"
 #include "sotto/data/manifest/manifest.h"
 #include "sotto/data/manifest/manifest_line.h"
 #include "sotto/data/manifest/manifest_paths.h"
@@ -119,6 +121,34 @@ inline void check_lines(const std::filesystem::path& path) {
     if (const std::optional<double> number = data::parse_number(word))
       expect_promise(std::isfinite(*number), "a number is finite");
     check_utf8(*line);
+  }
+}
+
+// Reads out of memory, which must outlive what comes back.
+inline data::ReadBytes read_from(std::string_view bytes) {
+  return [bytes](int64_t at, std::span<char> to) {
+    expect_promise(at >= 0, "a place is in the file or behind it");
+    const std::string_view rest =
+        bytes.substr(std::min(static_cast<size_t>(at), bytes.size())).substr(0, to.size());
+    if (!rest.empty()) std::memcpy(to.data(), rest.data(), rest.size());
+    return std::ssize(rest);
+  };
+}
+
+// All samples of a header lie in the file. Throws DataError where there is a fault.
+inline void check_wav(std::string_view bytes) {
+  const auto read = data::read_wav_header(read_from(bytes), std::ssize(bytes));
+  if (const auto* fault = std::get_if<data::WavFault>(&read)) {
+    expect_promise(!fault->found.empty(), "a fault says what it is");
+    throw DataError({.attempted = "reading WAV", .found = fault->found});
+  }
+  const auto& header = std::get<data::WavHeader>(read);
+  expect_promise(header.info.channels > 0 && header.info.frames >= 0, "counts are not negative");
+  expect_promise(header.promised_frames >= header.info.frames, "frames are at most those promised");
+  for (const int64_t first : {int64_t{0}, header.info.frames / 2}) {
+    const auto samples = data::read_wav_samples(read_from(bytes), header, first, int64_t{1} << 40);
+    expect_promise(std::ssize(samples) == header.info.frames - first, "all frames are there");
+    for (const float sample : samples) expect_promise(std::abs(sample) <= 1.0f, "|sample| <= 1");
   }
 }
 

@@ -1,7 +1,9 @@
 // FLAC streams for tests, bit by bit: what no encoder at hand writes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,21 +38,24 @@ struct FlacForm {
   int64_t block_size = 16;
   int channels = 1;
   int assignment = 0;  // of the channels in a frame
+  // The number of a frame in a stream of blocks of one size, below 128; none: a block of its own
+  // size, from sample 0 on.
+  std::optional<int> number = {};
 };
 
-// A frame of variable size from sample 0 on, 16 bits a sample, with the checksums that it should
-// have; `subframes` end where a byte does.
+// A frame of 16 bits a sample, with the checksums that it should have; `subframes` end where a byte
+// does.
 inline std::string flac_frame(const std::string& subframes, const FlacForm& form = {}) {
   const auto bytes_of = [](const std::string& text) { return std::as_bytes(std::span(text)); };
   BitWriter frame;
   frame.put(0x7ffc, 15);
-  frame.put(1, 1);  // blocks of variable size
-  frame.put(7, 4);  // block size behind the header, 16 bits
-  frame.put(5, 4);  // 16 kHz
+  frame.put(form.number ? 0 : 1, 1);  // 1: blocks of variable size
+  frame.put(7, 4);                    // block size behind the header, 16 bits
+  frame.put(5, 4);                    // 16 kHz
   frame.put(static_cast<uint64_t>(form.assignment), 4);
   frame.put(4, 3);  // 16 bits
   frame.put(0, 1);
-  frame.put(0, 8);  // from sample 0 on
+  frame.put(static_cast<uint64_t>(form.number.value_or(0)), 8);
   frame.put(static_cast<uint64_t>(form.block_size - 1), 16);
   frame.put(data::flac::crc8(bytes_of(frame.bytes())), 8);
   frame.put_bytes(subframes);
@@ -63,8 +68,7 @@ inline std::string flac_stream(const std::string& frames, const FlacForm& form =
   stream.put_bytes("fLaC");
   stream.put(0x80, 8);
   stream.put(34, 24);
-  stream.put(16, 16);
-  stream.put(16, 16);
+  for (int i = 0; i < 2; ++i) stream.put(static_cast<uint64_t>(form.block_size & 0xffff), 16);
   stream.put(0, 48);
   stream.put(16'000, 20);
   stream.put(static_cast<uint64_t>(form.channels - 1), 3);
@@ -103,6 +107,22 @@ inline std::string flac_subframe_linear() {
   subframe.put(3, 4);  // Rice's parameter
   for (int i = 0; i < 14; ++i) subframe.put(0b1'000 | (i % 8), 4);
   return subframe.bytes();
+}
+
+// A whole file of one channel at 16 kHz, in blocks of 4,096 samples as they are.
+inline std::string flac_file(std::span<const int16_t> samples) {
+  constexpr size_t kBlock = 4'096;
+  FlacForm form{.samples = std::ssize(samples), .block_size = kBlock};
+  std::string frames;
+  for (size_t at = 0; at < samples.size(); at += kBlock) {
+    const auto block = samples.subspan(at, std::min(kBlock, samples.size() - at));
+    BitWriter subframe;
+    subframe.put(0b0'000001'0, 8);  // without a predictor
+    for (const int16_t sample : block) subframe.put(static_cast<uint16_t>(sample), 16);
+    frames += flac_frame(subframe.bytes(), {.block_size = std::ssize(block),
+                                            .number = static_cast<int>(at / kBlock)});
+  }
+  return flac_stream(frames, form);
 }
 
 }  // namespace sotto::test

@@ -10,6 +10,7 @@
 #include "support/npy_bytes.h"
 #include "support/tar_bytes.h"
 #include "support/temp_folder.h"
+#include "support/wav_bytes.h"
 #include "unit/core/formats/torch_bytes.h"
 
 namespace sotto::test {
@@ -112,6 +113,18 @@ inline std::string manifest_sample() {
          R"({"audio_filepath": "b.wav", "offset": 0.5, "duration": 1.25, "text": "żó\u0142", "lang": null})"
          "\r\n\n" +
          manifest_line_sample(2);
+}
+
+// --- audio
+
+// WAV of 16 bits in several forms.
+inline std::vector<std::string> wav_samples() {
+  const std::vector<int16_t> samples = noise_samples(24);
+  return {wav_file(samples), wav_file(samples, {.channels = 2, .is_extensible = true}),
+          wav_file(samples, {.channels = 3,
+                             .data_bytes = 0xFFFFFFFF,
+                             .before_format = riff_chunk("JUNK", "12345678"),
+                             .before_data = riff_chunk("LIST", "odd")})};
 }
 
 // --- language models

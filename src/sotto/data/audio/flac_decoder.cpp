@@ -1,5 +1,5 @@
-// Follows RFC 9639 and its terms: a stream is a header and frames, a frame has a subframe for each
-// channel, a subframe is a predictor and its residual.
+// After RFC 9639, whose names are used here: a stream is a header and frames, a frame has a
+// subframe for each channel, a subframe is a predictor and the residual that it left.
 #include "sotto/data/audio/flac_decoder.h"
 
 #include <algorithm>
@@ -17,18 +17,12 @@ namespace {
 using flac::BitReader;
 
 constexpr int kMaxOrder = 32;
-// Orders with specialised code: the maximum that encoders use by default.
+// Orders with code of their own: as far as encoders go by default.
 constexpr int kMaxUnrolledOrder = 12;
-
-struct StreamInfo {
-  int64_t channels = 0;
-  int bits = 0;  // per sample
-  int64_t samples = 0;
-};
 
 struct FrameHeader {
   int64_t block_size = 0;
-  // 0 to 7: channels minus one; then left and side, side and right, mid and side.
+  // 0 to 7: channels less one; then left and side, side and right, middle and side.
   int assignment = 0;
 
   static constexpr int kLeftSide = 8, kSideRight = 9, kMidSide = 10;
@@ -36,14 +30,28 @@ struct FrameHeader {
 
 // --- the stream's header
 
-// Reads the first metadata block; afterwards `at` is after the last one.
-std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, size_t& at) {
-  constexpr size_t kBlockHeader = 4, kInfoSize = 34;
-  constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
+constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
+constexpr size_t kBlockHeader = 4;
+constexpr size_t kInfoSize = 34;
+
+// The reader stands behind the header of a STREAMINFO block.
+FlacInfo read_info_block(BitReader& block) {
+  block.skip_bytes(10);
+  FlacInfo info;
+  info.sample_rate = static_cast<int64_t>(block.take(20));
+  info.channels = static_cast<int64_t>(block.take(3)) + 1;
+  info.bits = static_cast<int>(block.take(5)) + 1;
+  info.samples = static_cast<int64_t>(block.take(4) << 32);
+  info.samples |= static_cast<int64_t>(block.take(32));
+  return info;
+}
+
+// The first block of metadata; `at` is behind the last one afterwards.
+std::optional<FlacInfo> read_metadata(std::span<const std::byte> stream, size_t& at) {
   BitReader bits(stream);
   if (stream.size() < kBlockHeader || bits.take(32) != kMarker) return std::nullopt;
   at = 4;
-  std::optional<StreamInfo> info;
+  std::optional<FlacInfo> info;
   for (bool is_last = false; !is_last;) {
     if (stream.size() - at < kBlockHeader) return std::nullopt;
     BitReader block(stream.subspan(at));
@@ -52,14 +60,7 @@ std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, si
     const size_t size = block.take(24);
     at += kBlockHeader;
     if (stream.size() - at < size) return std::nullopt;
-    if (is_info && size == kInfoSize) {
-      block.skip_bytes(10);
-      block.take(20);  // the rate; libsndfile has reported it
-      info = StreamInfo{.channels = static_cast<int64_t>(block.take(3)) + 1,
-                        .bits = static_cast<int>(block.take(5)) + 1};
-      info->samples = static_cast<int64_t>(block.take(4) << 32);
-      info->samples |= static_cast<int64_t>(block.take(32));
-    }
+    if (is_info && size == kInfoSize) info = read_info_block(block);
     at += size;
   }
   return info;
@@ -67,7 +68,7 @@ std::optional<StreamInfo> read_stream_info(std::span<const std::byte> stream, si
 
 // --- a frame's header
 
-// Reads the number of the frame, or of its first sample, in a UTF-8-like encoding.
+// The number of the frame, or of its first sample, in UTF-8's manner.
 std::optional<uint64_t> read_number(BitReader& bits) {
   const uint64_t first = bits.take(8);
   const int ones = std::countl_one(static_cast<uint8_t>(first));
@@ -90,14 +91,14 @@ int64_t block_size_of(uint64_t code, BitReader& bits) {
   return code >= 8 ? int64_t{256} << (code - 8) : 0;
 }
 
-int sample_bits_of(uint64_t code, const StreamInfo& info) {
+int sample_bits_of(uint64_t code, const FlacInfo& info) {
   constexpr std::array kBits = {0, 8, 12, -1, 16, 20, 24, 32};
   return code == 0 ? info.bits : kBits[code];
 }
 
 // `position`: samples before this frame. `first_size` is the block size of the first frame, which
-// determines the position of frames of fixed size.
-std::optional<FrameHeader> read_frame_header(BitReader& bits, const StreamInfo& info,
+// the numbers of frames of fixed size count by.
+std::optional<FrameHeader> read_frame_header(BitReader& bits, const FlacInfo& info,
                                              int64_t position, int64_t first_size) {
   const size_t begin = bits.byte_position();
   if (bits.take(15) != 0x7ffc) return std::nullopt;
@@ -127,12 +128,12 @@ std::optional<FrameHeader> read_frame_header(BitReader& bits, const StreamInfo& 
 struct Predictor {
   int order = 0;
   int shift = 0;
-  std::array<int32_t, kMaxOrder> factors = {};  // of the preceding samples, the latest first
+  std::array<int32_t, kMaxOrder> factors = {};  // of the samples before, the latest first
 };
 
-// Replaces residuals by samples, after `order` samples that are already present. Unsigned sums:
-// broken streams may overflow, which their checksum detects. The term of the latest sample is last,
-// since it is the one available last.
+// Residuals become samples, behind `order` samples that are there. Unsigned sums: broken streams
+// may overflow, and their checksum tells. The latest sample's term is last, since it is the one
+// that has to be waited for.
 template <class Sum, class Order>
 void restore(std::span<int32_t> samples, const Predictor& predictor, Order order) {
   std::array<Sum, kMaxOrder> factors = {};
@@ -161,7 +162,7 @@ void restore_by_order(std::span<int32_t> samples, const Predictor& predictor,
   restore<Sum>(samples, predictor, predictor.order);
 }
 
-// `bits`: total bits of a sample and a factor.
+// `bits`: of a sample and a factor, together.
 void restore_samples(std::span<int32_t> samples, const Predictor& predictor, int bits) {
   const auto orders = std::make_index_sequence<kMaxUnrolledOrder + 1>();
   const int sum_bits =
@@ -221,7 +222,7 @@ bool read_fixed(BitReader& bits, int width, int order, std::span<int32_t> sample
 bool read_subframe(BitReader& bits, int width, std::span<int32_t> samples) {
   if (bits.take(1) != 0) return false;
   const auto type = static_cast<int>(bits.take(6));
-  // Trailing zeros of all samples, which are not stored.
+  // Zeros that all samples end in and that are left out.
   const int wasted = bits.take(1) != 0 ? bits.take_unary() + 1 : 0;
   width -= wasted;
   const int order = type >= 32 ? type - 31 : type - 8;
@@ -247,13 +248,14 @@ bool read_subframe(BitReader& bits, int width, std::span<int32_t> samples) {
 
 class FrameReader {
  public:
-  FrameReader(std::span<const std::byte> frames, const StreamInfo& info)
+  FrameReader(std::span<const std::byte> frames, const FlacInfo& info)
       : bits_(frames), info_(info) {}
 
-  // Number of samples decoded so far.
+  const FlacInfo& info() const { return info_; }
+  // Samples decoded until now.
   int64_t position() const { return position_; }
 
-  // Appends the samples of the next frame.
+  // The samples of the next frame, behind those of the frames before it.
   bool read_frame(std::vector<float>& all) {
     const size_t begin = bits_.byte_position();
     const std::optional<FrameHeader> header =
@@ -264,7 +266,7 @@ class FrameReader {
     if (samples_.size() < size * static_cast<size_t>(info_.channels))
       samples_.resize(size * static_cast<size_t>(info_.channels));
     for (int64_t c = 0; c < info_.channels; ++c) {
-      // A difference of channels has one more bit.
+      // A difference of channels has a bit more.
       const bool is_side = header->assignment == FrameHeader::kSideRight  ? c == 0
                            : header->assignment >= FrameHeader::kLeftSide ? c == 1
                                                                           : false;
@@ -275,8 +277,9 @@ class FrameReader {
     const auto checksum = static_cast<uint16_t>(bits_.take(16));
     if (bits_.is_past_end() || flac::crc16(bits_.bytes(begin, end)) != checksum) return false;
     separate_channels(header->assignment, size);
-    all.resize(all.size() + size);
-    average(size, all.data() + position_);
+    const size_t before = all.size();
+    all.resize(before + size);
+    average(size, all.data() + before);
     position_ += header->block_size;
     return true;
   }
@@ -296,7 +299,7 @@ class FrameReader {
       } else if (assignment == FrameHeader::kSideRight) {
         first[i] = static_cast<int32_t>(a + b);
       } else {
-        // The bit that the mid channel lost is the last one of the side channel.
+        // The bit that the middle lost is the last one of the side.
         const int64_t sum = 2 * a + (b & 1);
         first[i] = static_cast<int32_t>((sum + b) >> 1);
         second[i] = static_cast<int32_t>((sum - b) >> 1);
@@ -320,30 +323,66 @@ class FrameReader {
   }
 
   BitReader bits_;
-  StreamInfo info_;
+  FlacInfo info_;
   int64_t first_size_ = 0;
   int64_t position_ = 0;
   std::vector<int32_t> samples_;  // [channels, block size]
 };
 
+// None where the stream is not of the usual form.
+std::optional<FrameReader> open_frames(std::span<const std::byte> stream) {
+  size_t first_frame = 0;
+  const std::optional<FlacInfo> info = read_metadata(stream, first_frame);
+  if (!info || !info->is_usual()) return std::nullopt;
+  return FrameReader(stream.subspan(first_frame), *info);
+}
+
+// Room for samples of a stream with `num_bytes`.
+std::vector<float> make_room(int64_t num_samples, int64_t num_bytes) {
+  // Of speech it is fewer. What a header promises beyond that is trusted as its frames come.
+  constexpr int64_t kUsualSamplesAByte = 16;
+  std::vector<float> samples;
+  samples.reserve(static_cast<size_t>(std::min(num_samples, kUsualSamplesAByte * num_bytes)));
+  return samples;
+}
+
 }  // namespace
 
+std::optional<FlacInfo> read_flac_info(std::span<const std::byte> beginning) {
+  BitReader bits(beginning);
+  if (std::ssize(beginning) < kFlacInfoBytes || bits.take(32) != kMarker) return std::nullopt;
+  bits.take(1);  // whether other blocks follow
+  const bool is_info = bits.take(7) == 0;
+  if (bits.take(24) != kInfoSize || !is_info) return std::nullopt;
+  return read_info_block(bits);
+}
+
 std::optional<std::vector<float>> decode_flac(std::span<const std::byte> stream, int64_t most) {
-  constexpr int kMinBits = 4, kMaxBits = 24;
-  // Speech has fewer. A header that claims more is trusted only as its frames arrive.
-  constexpr int64_t kUsualSamplesPerByte = 16;
-  size_t first_frame = 0;
-  const std::optional<StreamInfo> info = read_stream_info(stream, first_frame);
-  if (!info || info->bits < kMinBits || info->bits > kMaxBits || info->samples == 0)
-    return std::nullopt;
-  const int64_t wanted = std::min(most, info->samples);
-  FrameReader reader(stream.subspan(first_frame), *info);
-  std::vector<float> samples;
-  samples.reserve(static_cast<size_t>(std::min(wanted, kUsualSamplesPerByte * std::ssize(stream))));
-  while (reader.position() < wanted) {
-    if (!reader.read_frame(samples)) return std::nullopt;
+  std::optional<FrameReader> reader = open_frames(stream);
+  if (!reader) return std::nullopt;
+  const int64_t wanted = std::min(most, reader->info().samples);
+  std::vector<float> samples = make_room(wanted, std::ssize(stream));
+  while (reader->position() < wanted) {
+    if (!reader->read_frame(samples)) return std::nullopt;
   }
   samples.resize(static_cast<size_t>(wanted));
+  return samples;
+}
+
+std::optional<std::vector<float>> decode_flac_part(std::span<const std::byte> stream, int64_t first,
+                                                   int64_t most) {
+  std::optional<FrameReader> reader = open_frames(stream);
+  if (!reader || first > reader->info().samples) return std::nullopt;
+  const int64_t wanted = std::min(most, reader->info().samples - first);
+  std::vector<float> samples = make_room(wanted, std::ssize(stream));
+  while (reader->position() < first + wanted) {
+    const int64_t begin = reader->position();
+    if (!reader->read_frame(samples)) break;
+    const int64_t unwanted = std::clamp<int64_t>(first - begin, 0, reader->position() - begin);
+    samples.erase(samples.begin(), samples.begin() + unwanted);
+  }
+  if (reader->position() < first) return std::nullopt;
+  samples.resize(std::min(samples.size(), static_cast<size_t>(wanted)));
   return samples;
 }
 

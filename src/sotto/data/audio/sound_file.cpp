@@ -1,20 +1,15 @@
 #include "sotto/data/audio/sound_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <sndfile.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
-#include <system_error>
 
 #include "sotto/core/error.h"
-#include "sotto/data/audio/audio.h"
 
 namespace sotto::data {
 
@@ -22,7 +17,11 @@ namespace {
 
 constexpr const char* kAudio = "audio in WAV, FLAC, OGG or MP3";
 
-// Returns the bytes of a sample; 0 if frames are packed in blocks.
+// Frames decoded at a time: what a header says of the length is not trusted with an allocation.
+constexpr sf_count_t kFramesAtOnce = 16'384;
+constexpr sf_count_t kMaxReservedFrames = 4'000'000;
+
+// Bytes of a sample; 0 where frames are packed in blocks.
 sf_count_t sample_bytes(int format) {
   switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_S8:
@@ -38,8 +37,7 @@ sf_count_t sample_bytes(int format) {
   }
 }
 
-// Returns the number of frames claimed by a WAV file's header, which libsndfile reduces to the
-// available ones.
+// Frames that a WAV file's header promises, which libsndfile cuts down to those that are there.
 sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   const int container = info.format & SF_FORMAT_TYPEMASK;
   const sf_count_t frame_bytes = sample_bytes(info.format) * info.channels;
@@ -50,7 +48,7 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   chunk.id_size = 4;
   SF_CHUNK_ITERATOR* at = sf_get_chunk_iterator(file, &chunk);
   if (at == nullptr || sf_get_chunk_size(at, &chunk) != SF_ERR_NO_ERROR) return info.frames;
-  // Programs that write to a pipe cannot know the size and write the maximum of the field.
+  // Programs that write to a pipe cannot know the size and say as much as the field can hold.
   constexpr unsigned kUnknown = 0x7FFF0000;
   if (chunk.datalen >= kUnknown) return info.frames;
   return std::max(info.frames, chunk.datalen / frame_bytes);
@@ -58,138 +56,132 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
 
 }  // namespace
 
-// Callbacks with which libsndfile reads from an archive.
-struct StreamCalls {
-  using Stream = SoundFile::Stream;
+struct SoundFile::Reader {
+  // What lies inside of an archive, how far it was read, and what libsndfile calls to read on.
+  struct Stream {
+    FilePart part;
+    sf_count_t at = 0;
 
-  static sf_count_t length(void* stream) { return static_cast<Stream*>(stream)->part.size; }
-  static sf_count_t tell(void* stream) { return static_cast<Stream*>(stream)->at; }
-  static sf_count_t write(const void*, sf_count_t, void*) { return 0; }
+    static sf_count_t length(void* stream) { return static_cast<Stream*>(stream)->part.size; }
+    static sf_count_t tell(void* stream) { return static_cast<Stream*>(stream)->at; }
+    static sf_count_t write(const void*, sf_count_t, void*) { return 0; }
 
-  static sf_count_t seek(sf_count_t offset, int whence, void* user) {
-    auto* stream = static_cast<Stream*>(user);
-    if (whence == SEEK_CUR) offset += stream->at;
-    if (whence == SEEK_END) offset += stream->part.size;
-    if (offset < 0) return -1;
-    stream->at = offset;
-    return offset;
-  }
-
-  static sf_count_t read(void* into, sf_count_t count, void* user) {
-    auto* stream = static_cast<Stream*>(user);
-    const auto most = static_cast<size_t>(std::max<sf_count_t>(count, 0));
-    try {
-      const sf_count_t taken = stream->part.read(stream->at, {static_cast<char*>(into), most});
-      stream->at += taken;
-      return taken;
-    } catch (const DataError&) {
-      // Exceptions must not propagate through a C library: report the end of the file instead.
-      return 0;
+    static sf_count_t seek(sf_count_t offset, int whence, void* user) {
+      auto* stream = static_cast<Stream*>(user);
+      if (whence == SEEK_CUR) offset += stream->at;
+      if (whence == SEEK_END) offset += stream->part.size;
+      if (offset < 0) return -1;
+      stream->at = offset;
+      return offset;
     }
-  }
 
-  static SF_VIRTUAL_IO all() {
-    return {.get_filelen = length, .seek = seek, .read = read, .write = write, .tell = tell};
+    static sf_count_t read(void* into, sf_count_t count, void* user) {
+      auto* stream = static_cast<Stream*>(user);
+      const auto most = static_cast<size_t>(std::max<sf_count_t>(count, 0));
+      try {
+        const sf_count_t taken = stream->part.read(stream->at, {static_cast<char*>(into), most});
+        stream->at += taken;
+        return taken;
+      } catch (const DataError&) {
+        // Nothing may be thrown through a library in C: to it, the file ends here.
+        return 0;
+      }
+    }
+
+    static SF_VIRTUAL_IO calls() {
+      return {.get_filelen = length, .seek = seek, .read = read, .write = write, .tell = tell};
+    }
+  };
+  struct Close {
+    void operator()(SNDFILE* file) const { sf_close(file); }
+  };
+
+  Stream stream;
+  SF_INFO info = {};
+  std::unique_ptr<SNDFILE, Close> file;
+
+  void open(const AudioSource& source) {
+    info = {};
+    if (!source.descriptor()) {
+      stream = {.part = source.part()};
+      SF_VIRTUAL_IO calls = Stream::calls();
+      file.reset(sf_open_virtual(&calls, SFM_READ, &info, &stream));
+      return;
+    }
+    // A descriptor of its own, which it closes; both share the place in the file.
+    lseek(*source.descriptor(), 0, SEEK_SET);
+    file.reset(sf_open_fd(dup(*source.descriptor()), SFM_READ, &info, SF_TRUE));
   }
 };
 
-SoundFile::Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards) : path_(path) {
-  // Checked first: the MP3 reader accepts some of these files and decodes noise.
-  if (needs_ffmpeg(path_)) {
-    refuse(fmt::format("{} files are for other programs to read", path_.extension().string()),
-           kAudio, fmt::format("This makes one: {}", ffmpeg_line(path_)));
-  }
-  const std::optional<TarMember> member = tar_member(path_);
-  if (member) stream_.part = shards.find(*member);
-  if (member && stream_.part.size == 0) refuse("the file is empty", kAudio, {}, Fault::kEmpty);
-  if (!member) descriptor_.emplace(open_descriptor());
+SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards)
+    : source_(path, shards, kAudio), reader_(std::make_unique<Reader>()) {
   // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
-  // opened by many threads concurrently; if one fails it is opened again exclusively, to get the
-  // reason.
+  // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
   static std::shared_mutex opening;
   {
     const std::shared_lock together(opening);
-    file_ = open_once();
+    reader_->open(source_);
   }
-  if (file_ == nullptr) {
+  if (reader_->file == nullptr) {
     const std::unique_lock alone(opening);
-    file_ = open_once();
-    if (file_ == nullptr) refuse_format(sf_strerror(nullptr));
+    reader_->open(source_);
+    if (reader_->file == nullptr) {
+      const std::string reason = sf_strerror(nullptr);
+      const size_t end = reason.find_last_not_of(". \n");
+      refuse(fmt::format("libsndfile says \"{}\"", reason.substr(0, end + 1)), kAudio);
+    }
   }
-  if (info_.samplerate < kLowestSampleRate || info_.samplerate > kHighestSampleRate) {
-    refuse(fmt::format("its header claims {} samples per second", info_.samplerate),
-           fmt::format("from {} to {}", kLowestSampleRate, kHighestSampleRate),
-           "The header is wrong; write the file again with the rate it was recorded at.");
-  }
-  promised_frames_ = frames_of_header(file_.get(), info_);
+  const SF_INFO& info = reader_->info;
+  source_.check_sample_rate(info.samplerate);
+  static_assert(kUnknownFrames == SF_COUNT_MAX);
+  info_ = {.sample_rate = info.samplerate, .channels = info.channels, .frames = info.frames};
+  promised_frames_ = frames_of_header(reader_->file.get(), info);
+  is_flac_ = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
 }
 
-// libsndfile would report "System error" for everything that is refused here.
-int SoundFile::open_descriptor() const {
-  // O_NONBLOCK, because opening a pipe would block.
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) refuse(std::generic_category().message(errno), kAudio);
-  struct stat status{};
-  const bool is_known = fstat(descriptor, &status) == 0;
-  const char* fault = nullptr;
-  if (is_known && S_ISDIR(status.st_mode))
-    fault = "it is a folder";
-  else if (!is_known || !S_ISREG(status.st_mode))
-    fault = "it is no regular file";
-  else if (status.st_size == 0)
-    fault = "the file is empty";
-  if (fault == nullptr) return descriptor;
-  ::close(descriptor);
-  const bool is_empty = is_known && S_ISREG(status.st_mode);
-  refuse(fault, kAudio, {}, is_empty ? Fault::kEmpty : Fault::kUnreadable);
+SoundFile::~SoundFile() = default;
+
+bool SoundFile::seek(int64_t frame) {
+  return sf_seek(reader_->file.get(), frame, SEEK_SET) == frame;
 }
 
-SoundFile::Handle SoundFile::open_once() {
-  info_ = {};
-  if (!descriptor_) {
-    stream_.at = 0;
-    SF_VIRTUAL_IO calls = StreamCalls::all();
-    return Handle(sf_open_virtual(&calls, SFM_READ, &info_, &stream_));
+std::vector<float> SoundFile::read(int64_t most) {
+  const auto channels = static_cast<size_t>(info_.channels);
+  std::vector<float> block(channels == 1 ? 0 : static_cast<size_t>(kFramesAtOnce) * channels);
+  std::vector<float> samples;
+  samples.reserve(static_cast<size_t>(std::min({most, info_.frames, kMaxReservedFrames})));
+  while (std::ssize(samples) < most) {
+    const size_t first = samples.size();
+    const sf_count_t asked = std::min(kFramesAtOnce, most - std::ssize(samples));
+    samples.resize(first + static_cast<size_t>(asked));
+    float* into = channels == 1 ? samples.data() + first : block.data();
+    const sf_count_t got =
+        std::max<sf_count_t>(sf_readf_float(reader_->file.get(), into, asked), 0);
+    samples.resize(first + static_cast<size_t>(got));
+    for (size_t frame = 0; channels > 1 && frame < static_cast<size_t>(got); ++frame) {
+      float sum = 0.0f;
+      for (size_t c = 0; c < channels; ++c) sum += block[frame * channels + c];
+      samples[first + frame] = sum / static_cast<float>(channels);
+    }
+    if (got < asked) break;
   }
-  // libsndfile gets its own descriptor, which it closes; both share the file position.
-  lseek(descriptor_->number(), 0, SEEK_SET);
-  return Handle(sf_open_fd(dup(descriptor_->number()), SFM_READ, &info_, SF_TRUE));
+  return samples;
 }
 
-std::span<const std::byte> SoundFile::bytes(std::unique_ptr<std::byte[]>& room) const {
-  struct stat status{};
-  if (descriptor_ && fstat(descriptor_->number(), &status) != 0) return {};
-  const auto size = static_cast<size_t>(descriptor_ ? status.st_size : stream_.part.size);
-  room = std::make_unique_for_overwrite<std::byte[]>(size);
-  if (!descriptor_) {
-    const int64_t got = stream_.part.read(0, {reinterpret_cast<char*>(room.get()), size});
-    return {room.get(), got == stream_.part.size ? size : 0};
-  }
-  // Does not move the file position, which libsndfile uses.
-  for (size_t at = 0; at < size;) {
-    const ssize_t got =
-        pread(descriptor_->number(), room.get() + at, size - at, static_cast<off_t>(at));
-    if (got <= 0) return {};
-    at += static_cast<size_t>(got);
-  }
-  return {room.get(), size};
-}
-
-void SoundFile::refuse(const std::string& found, const std::string& expected,
-                       const std::string& hint, Fault fault) const {
-  throw AudioError(fault, {.attempted = fmt::format("reading {}", path_.string()),
-                           .found = found,
-                           .expected = expected,
-                           .hint = hint});
-}
-
-void SoundFile::refuse_format(const std::string& reason) const {
-  const size_t end = reason.find_last_not_of(". \n");
-  refuse(fmt::format("libsndfile says \"{}\"", reason.substr(0, end + 1)), kAudio);
+void write_flac(const std::filesystem::path& path, std::span<const float> samples,
+                int64_t sample_rate) {
+  SF_INFO info = {};
+  info.samplerate = static_cast<int>(sample_rate);
+  info.channels = 1;
+  info.format = SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
+  const std::unique_ptr<SNDFILE, decltype(&sf_close)> file(sf_open(path.c_str(), SFM_WRITE, &info),
+                                                           &sf_close);
+  const auto count = static_cast<sf_count_t>(samples.size());
+  if (file != nullptr && sf_writef_float(file.get(), samples.data(), count) == count) return;
+  throw DataError({.attempted = fmt::format("writing {}", path.string()),
+                   .found = fmt::format("libsndfile says \"{}\"", sf_strerror(file.get())),
+                   .expected = "a place with room that can be written to"});
 }
 
 }  // namespace sotto::data

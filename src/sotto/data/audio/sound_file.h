@@ -1,83 +1,69 @@
-// A file opened by libsndfile, on disk or in a tar archive. Part of audio.cpp: nothing else
-// includes it, and a build without libsndfile has neither.
+// An audio file that is open, on the disk or inside of a tar archive. Part of audio.cpp: nothing
+// else includes it. sound_file.cpp reads by libsndfile; sound_file_none.cpp, of a build without it,
+// reads 16-bit WAV and FLAC by our own readers.
 #pragma once
 
-#include <sndfile.h>
-
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "sotto/data/audio/audio_error.h"
-#include "sotto/data/audio/tar_shards.h"
+#include "sotto/data/audio/audio.h"
+#include "sotto/data/audio/audio_source.h"
 
 namespace sotto::data {
 
 class SoundFile {
  public:
-  // The archive of a path such as "a.tar:b.flac" is looked up in `shards`. Throws DataError. The
-  // shards must outlive the file.
+  // The archive of a path such as "a.tar:b.flac" is looked up in `shards`. Throws DataError, and
+  // ConfigError for a format that this build does not read. The shards must outlive the file.
   SoundFile(const std::filesystem::path& path, TarShards& shards);
+  ~SoundFile();
 
-  // libsndfile keeps the address of the stream.
+  // Readers hold the address of what they read from.
   SoundFile(const SoundFile&) = delete;
   SoundFile& operator=(const SoundFile&) = delete;
 
-  SNDFILE* get() const { return file_.get(); }
-  const SF_INFO& info() const { return info_; }
-  // Number of frames claimed by the header. For a truncated WAV file this exceeds info(), which
-  // libsndfile limits to the available frames.
-  sf_count_t promised_frames() const { return promised_frames_; }
-  // Returns whether the header's number of frames is valid; a stream may not know its length.
-  bool knows_length() const { return info_.frames >= 0 && info_.frames < SF_COUNT_MAX; }
-  double seconds_of(sf_count_t frames) const {
-    return static_cast<double>(frames) / info_.samplerate;
+  const AudioInfo& info() const { return info_; }
+  bool is_flac() const { return is_flac_; }
+  // Frames that the header promises. Of a WAV file that was cut short more than info() says, which
+  // counts those that are there.
+  int64_t promised_frames() const { return promised_frames_; }
+  // Whether the header's number of frames means anything; a stream may not know its length.
+  bool knows_length() const { return info_.frames >= 0 && info_.frames < kUnknownFrames; }
+  double seconds_of(int64_t frames) const {
+    return static_cast<double>(frames) / static_cast<double>(info_.sample_rate);
   }
 
-  // Reads all bytes of the file into `room`. Returns none if it can no longer be read completely.
-  std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const;
+  // Moves to a frame; false where the file cannot be entered there.
+  bool seek(int64_t frame);
+  // The frames from there on, channels averaged, until `most` are there or the file ends.
+  std::vector<float> read(int64_t most);
+
+  // All bytes of the file, in `room`. None where it can no longer be read whole.
+  std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const {
+    return source_.bytes(room);
+  }
 
   using Fault = AudioError::Kind;
   [[noreturn]] void refuse(const std::string& found, const std::string& expected,
-                           const std::string& hint = {}, Fault fault = Fault::kUnreadable) const;
+                           const std::string& hint = {}, Fault fault = Fault::kUnreadable) const {
+    source_.refuse(found, expected, hint, fault);
+  }
 
  private:
-  struct Close {
-    void operator()(SNDFILE* file) const { sf_close(file); }
-  };
-  class Descriptor {
-   public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor();
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
+  static constexpr int64_t kUnknownFrames = std::numeric_limits<int64_t>::max();
+  struct Reader;
 
-   private:
-    int number_;
-  };
-  // A file in an archive, and the read position.
-  struct Stream {
-    FilePart part;
-    sf_count_t at = 0;
-  };
-  friend struct StreamCalls;
-  using Handle = std::unique_ptr<SNDFILE, Close>;
-
-  int open_descriptor() const;
-  Handle open_once();
-  [[noreturn]] void refuse_format(const std::string& reason) const;
-
-  std::filesystem::path path_;
-  // For a file in an archive; other files use the descriptor.
-  Stream stream_;
-  std::optional<Descriptor> descriptor_;
-  SF_INFO info_ = {};
-  sf_count_t promised_frames_ = 0;
-  Handle file_;
+  AudioSource source_;
+  AudioInfo info_;
+  int64_t promised_frames_ = 0;
+  bool is_flac_ = false;
+  std::unique_ptr<Reader> reader_;
 };
 
 }  // namespace sotto::data

@@ -134,6 +134,49 @@ TEST(DecodeFlac, OfAnyLength) {
   }
 }
 
+TEST(DecodeFlac, GivesAnyPart) {
+  const TempFolder folder;
+  const std::string bytes =
+      write_flac_bytes(folder, make_signal(Signal::kSpeechLike, 20'000, 2), {.channels = 2});
+  const auto all = decode_flac(bytes_of(bytes), kEverything);
+  ASSERT_TRUE(all.has_value());
+  for (const int64_t first : {0, 1, 4'095, 4'096, 4'097, 10'000, 19'999, 20'000}) {
+    for (const int64_t most : {int64_t{0}, int64_t{1}, int64_t{5'000}, kEverything}) {
+      const auto part = decode_flac_part(bytes_of(bytes), first, most);
+      ASSERT_TRUE(part.has_value());
+      const int64_t end = std::min(first + most, int64_t{20'000});
+      EXPECT_EQ(*part, std::vector(all->begin() + first, all->begin() + end)) << first;
+    }
+  }
+  EXPECT_FALSE(decode_flac_part(bytes_of(bytes), 20'001, 1).has_value());
+  // Up to the fault; and nothing of what lies behind it.
+  std::string broken = bytes;
+  broken[bytes.size() - 100] = static_cast<char>(~broken[bytes.size() - 100]);
+  const auto rest = decode_flac_part(bytes_of(broken), 10'000, kEverything);
+  ASSERT_TRUE(rest.has_value());
+  ASSERT_TRUE(!rest->empty() && rest->size() < 10'000) << rest->size();
+  EXPECT_EQ(*rest, std::vector(all->begin() + 10'000, all->begin() + 10'000 + std::ssize(*rest)));
+  EXPECT_FALSE(decode_flac_part(bytes_of(broken), 19'999, 1).has_value());
+}
+
+TEST(DecodeFlac, ReadsTheHeader) {
+  const TempFolder folder;
+  const std::string bytes = write_flac_bytes(folder, make_signal(Signal::kNoise, 500, 2),
+                                             {.channels = 2, .format = SF_FORMAT_PCM_24});
+  const auto info = read_flac_info(bytes_of(bytes).first(kFlacInfoBytes));
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->sample_rate, 16'000);
+  EXPECT_EQ(info->channels, 2);
+  EXPECT_EQ(info->bits, 24);
+  EXPECT_EQ(info->samples, 500);
+  EXPECT_FALSE(read_flac_info(bytes_of(bytes).first(kFlacInfoBytes - 1)).has_value());
+  for (const size_t place : {0, 4, 7}) {
+    std::string broken = bytes;
+    broken[place] = static_cast<char>(broken[place] ^ 1);
+    EXPECT_FALSE(read_flac_info(bytes_of(broken)).has_value()) << place;
+  }
+}
+
 // A reader of whole files takes this way: where the decoder gave up the samples would be the same,
 // so that only its own answer shows it.
 TEST(DecodeFlac, KnowsTheFilesThatWeWrite) {

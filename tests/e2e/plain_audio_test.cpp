@@ -1,0 +1,79 @@
+// 16-bit WAV and FLAC on the command line, which every build trains on, evaluates and transcribes:
+// whole files and segments, on the disk and inside of an archive.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/flac_bytes.h"
+#include "support/run_command.h"
+#include "support/tar_bytes.h"
+#include "support/temp_folder.h"
+#include "support/thrown.h"
+#include "support/wav_bytes.h"
+
+namespace sotto::test {
+namespace {
+
+class PlainAudioRuns : public ::testing::Test {
+ protected:
+  PlainAudioRuns() {
+    const std::vector<int16_t> samples = noise_samples(16'000);
+    const std::string wav = wav_file(samples), flac = flac_file(samples);
+    folder_.write("a.wav", wav);
+    folder_.write("a.flac", flac);
+    folder_.write(
+        "x.tar", tar_file({.name = "b.wav"}, wav) + tar_file({.name = "b.flac"}, flac) + tar_end());
+    std::string lines;
+    for (const char* name : {"a.wav", "a.flac", "x.tar:b.wav", "x.tar:b.flac"}) {
+      lines += fmt::format(R"({{"audio_filepath": "{}", "duration": 1.0, "text": "ab"}})", name);
+      lines += fmt::format(
+          "\n"
+          R"({{"audio_filepath": "{}", "offset": 0.3, "duration": 0.5, "text": "b"}})"
+          "\n",
+          name);
+    }
+    folder_.write("m.jsonl", lines);
+  }
+
+  std::string at(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  CommandResult train(const std::string& manifest) const {
+    return run_sotto({"train", "--train", at(manifest), "--dev", at(manifest), "--out", at("run"),
+                      "--max-steps", "2", "--memory", "200MiB", "--set", "model.layers=1", "--set",
+                      "model.width=16", "--set", "model.hidden=32", "--set", "model.heads=2"});
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(PlainAudioRuns, TrainEvaluateAndTranscribe) {
+  const CommandResult trained = train("m.jsonl");
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const CommandResult evaluated =
+      run_sotto({"eval", "--model", at("run"), "--data", at("m.jsonl"), "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  const auto evaluation = nlohmann::json::parse(evaluated.out);
+  EXPECT_EQ(evaluation["utterances"], 8);
+  EXPECT_NEAR(evaluation["audio_seconds"].get<double>(), 6.0, 1e-6);
+  const CommandResult heard =
+      run_sotto({"transcribe", "--model", at("run"), at("a.wav"), at("a.flac"), "--json"});
+  ASSERT_EQ(heard.exit_code, 0) << heard.err;
+  const auto transcripts = nlohmann::json::parse(heard.out);
+  ASSERT_EQ(transcripts.size(), 2u);
+  EXPECT_EQ(transcripts[0]["duration"], 1.0);
+  // The samples are the same.
+  EXPECT_EQ(transcripts[0]["text"], transcripts[1]["text"]);
+}
+
+TEST_F(PlainAudioRuns, EndWhereAFileIsCut) {
+  const std::string flac = content_of(folder_.path() / "a.flac");
+  folder_.write("a.flac", flac.substr(0, flac.size() / 2));
+  const CommandResult result = train("m.jsonl");
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_PRED2(contains, result.err, "a.flac");
+  EXPECT_PRED2(contains, result.err, "Expected 1.000 s as its header says");
+}
+
+}  // namespace
+}  // namespace sotto::test
