@@ -27,7 +27,7 @@ void detail::assertion_failed(const char* condition, const char* file, int line,
                                 std::filesystem::path(file).filename().string(), line),
        .found = message.empty() ? "it does not hold" : message,
        .expected = "it to hold always",
-       .hint = "This is a fault of sotto's own; please report it with this line."});
+       .hint = "This is a bug in sotto; please report it with this line."});
 }
 
 }  // namespace sotto

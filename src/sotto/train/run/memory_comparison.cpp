@@ -50,7 +50,7 @@ bool differs(int64_t planned, int64_t measured, double tolerance) {
       {.attempted = "checking by measurement that the settings took effect",
        .found = found,
        .expected = fmt::format("what was planned with {}", settings),
-       .hint = "This is a fault of sotto's own; the run's memory.json has both sides of it."});
+       .hint = "This is a bug in sotto; memory.json of the run has both sides."});
 }
 
 // Bytes by category at the same moment of both runs.
