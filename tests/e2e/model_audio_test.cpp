@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sotto/core/build_info.h"
 #include "sotto/core/formats/safetensors.h"
 #include "support/fixture.h"
 #include "support/run_command.h"
@@ -117,6 +118,12 @@ TEST_F(HuggingFaceRuns, LogitsOfAFile) {
   EXPECT_PRED2(contains, result.out, "24 frames of 12 entries");
 }
 
+// The model "processor" hears 8 kHz; the files have 16.
+bool can_resample() {
+  return build_info().audio.starts_with("libsndfile");
+}
+constexpr const char* kNeedsSoxr = "this build does not resample";
+
 nlohmann::json json_of(const CommandResult& result) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   return nlohmann::json::parse(result.out);
@@ -125,6 +132,7 @@ nlohmann::json json_of(const CommandResult& result) {
 // As transformers wrote it, exported, exported in several files, and as a run: the same
 // transcripts.
 TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
+  if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("out")}).exit_code,
             0);
   ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("shards"),
@@ -172,6 +180,7 @@ TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
 
 // Also by its id, and a run's export in several files.
 TEST_F(HuggingFaceRuns, AreFoundInTheCacheAndInSeveralFiles) {
+  if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   const fs::path snapshot = folder_.path() / "hub/models--me--mine/snapshots/abc";
   fs::create_directories(snapshot);
   fs::copy(model("processor"), snapshot);
@@ -197,6 +206,7 @@ TEST_F(HuggingFaceRuns, AreFoundInTheCacheAndInSeveralFiles) {
 }
 
 TEST_F(HuggingFaceRuns, KeepTheHeadTheTypeAndTheSettingsOfTheirModel) {
+  if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   const CommandResult trained = train("processor", "run", {"--max-steps", "1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_EQ(trained.err.find("are new"), std::string::npos) << trained.err;

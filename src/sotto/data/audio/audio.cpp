@@ -140,7 +140,8 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards) {
   SoundFile file(segment.path, shards);
   const AudioInfo& info = file.info();
-  require_resampling(segment.path, info.sample_rate, sample_rate);
+  require_resampling(fmt::format("reading {}", segment.path.string()), rate_of(info),
+                     static_cast<double>(sample_rate));
   // Known before hours are decoded in vain.
   const double longest_s = segment.duration_s + duration_tolerance_s(segment.duration_s);
   if (!segment.offset_s && segment.duration_s > 0.0 && file.knows_length() &&

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sotto::data {
@@ -55,8 +56,8 @@ constexpr double duration_tolerance_s(double duration_s) {
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, TarShards& shards);
 std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate);
 
-// Throws ConfigError where this build cannot bring a file's samples from one rate to another.
-void require_resampling(const std::filesystem::path& path, int64_t from, int64_t to);
+// Throws ConfigError, of what was `attempted`, where this build cannot go from one rate to another.
+void require_resampling(const std::string& attempted, double from, double to);
 
 // The samples as if they had been taken at another rate; rates need not be whole numbers.
 std::vector<float> resample(std::vector<float> samples, double from, double to);

@@ -1,6 +1,6 @@
-// FLAC streams in memory as samples, at about twice the speed of libsndfile. Only for streams of
-// the usual form. Where the build has libsndfile, it opens every file, reads segments, and reads
-// what decode_flac() gives up on; a build without it reads FLAC by this alone.
+// FLAC streams in memory as samples, for streams of the usual form. Where the build has libsndfile,
+// that opens every file, reads segments, and reads what decode_flac() gives up on; a build without
+// it reads FLAC by this alone.
 #pragma once
 
 #include <cstddef>

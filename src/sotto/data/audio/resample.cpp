@@ -6,7 +6,7 @@
 
 namespace sotto::data {
 
-void require_resampling(const std::filesystem::path& /*path*/, int64_t /*from*/, int64_t /*to*/) {}
+void require_resampling(const std::string& /*attempted*/, double /*from*/, double /*to*/) {}
 
 std::vector<float> resample(std::vector<float> samples, double from, double to) {
   if (from == to || samples.empty()) return samples;

@@ -46,6 +46,9 @@ void AugmentationOptions::validate() const {
 Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, int64_t sample_rate)
     : options_(options), seed_(seed), sample_rate_(sample_rate) {
   options_.validate();
+  const auto rate = static_cast<double>(sample_rate);
+  for (const double speed : options_.speeds)
+    require_resampling(fmt::format("taking data.augment.speeds, {}", speed), rate * speed, rate);
   if (options_.noise.empty()) return;
   noise_ = Manifest::read(options_.noise);
   noise_->refuse_bad_lines();

@@ -86,7 +86,9 @@ uint64_t hash_file(const HashedFile& file, int64_t most, TarShards& shards) {
 void Dataset::check_file(const Utterance& line) const {
   if (line.feature_dim == 0) {
     const std::filesystem::path path = manifest_.path_of(line);
-    require_resampling(path, audio_info(path, *shards_).sample_rate, options_.sample_rate);
+    require_resampling(fmt::format("reading {}", path.string()),
+                       static_cast<double>(audio_info(path, *shards_).sample_rate),
+                       static_cast<double>(options_.sample_rate));
     return;
   }
   // If its last row exists, all of them do.

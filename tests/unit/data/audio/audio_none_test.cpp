@@ -4,6 +4,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/audio/audio.h"
+#include "sotto/data/batch/augmentation.h"
 #include "sotto/data/batch/dataset.h"
 #include "sotto/data/import/import.h"
 #include "sotto/data/manifest/manifest.h"
@@ -105,6 +106,16 @@ TEST(AudioWithoutLibraries, ACorpusOfAnotherRateIsRefusedAtOnce) {
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { strict.check_files(); }), kPackages);
   const Dataset skipping(manifest, tokenizer, {.broken = Policy::kSkip});
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { skipping.load(0, 0); }), kPackages);
+}
+
+TEST(AudioWithoutLibraries, KeepsItsSpeed) {
+  const std::string message =
+      message_of<ConfigError>([] { Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000); });
+  EXPECT_PRED2(contains, message, "taking data.augment.speeds, 0.9: 14400 samples per second.");
+  EXPECT_PRED2(contains, message, kPackages);
+  std::vector<float> samples = {0.5f};
+  Augmentation({.speeds = {1.0}}, 1, 16'000).apply(samples, 0, 0);
+  EXPECT_EQ(samples, std::vector{0.5f});
 }
 
 TEST(AudioWithoutLibraries, IsNotWritten) {
