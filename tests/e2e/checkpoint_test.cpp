@@ -49,7 +49,7 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_PRED2(contains, resumed.err, "step-6 cannot be used");
   EXPECT_PRED2(contains, resumed.err, "step-4: vocab.json is missing");
-  EXPECT_PRED2(contains, resumed.err, "from 3");
+  EXPECT_PRED2(contains, resumed.err, "from step 3");
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-6.aside"));
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
@@ -169,7 +169,7 @@ TEST_F(Checkpoints, ThatWereSetAsideAreWhatIsLeft) {
   const CommandResult resumed = train("run", {"--resume", "--max-steps", "18"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_PRED2(contains, resumed.err, "step-6.aside cannot be used");
-  EXPECT_PRED2(contains, resumed.err, "from 5");
+  EXPECT_PRED2(contains, resumed.err, "from step 5");
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 

@@ -48,20 +48,21 @@ TEST_F(Naming, PlansNeverGoIntoARun) {
   const std::string words = "plan --model tiny --train train.jsonl --memory 100MiB ";
   const CommandResult result = sotto(words);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.out, "runs/tiny-2/plan.yaml is the run's configuration\n");
+  EXPECT_PRED2(contains, result.out,
+               "wrote the configuration of the run to runs/tiny-2/plan.yaml\n");
   // A plan replaces a plan, and a run of it goes where it lies.
-  EXPECT_PRED2(contains, sotto(words).out, "runs/tiny-2/plan.yaml ");
+  EXPECT_PRED2(contains, sotto(words).out, "runs/tiny-2/plan.yaml\n");
   const CommandResult trained = sotto("train --plan runs/tiny-2/plan.yaml --max-steps 2");
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_PRED2(contains, trained.out, "Files: runs/tiny-2\n");
   const std::string plan = content_of(run("runs/tiny-2/plan.yaml"));
-  EXPECT_PRED2(contains, sotto(words).out, "runs/tiny-3/plan.yaml ");
+  EXPECT_PRED2(contains, sotto(words).out, "runs/tiny-3/plan.yaml\n");
   const CommandResult refused = sotto(words + "--out runs/tiny-2");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_PRED2(contains, refused.err, "writing a plan into runs/tiny-2: the files of a run");
   // Nor does that of a run with a name.
   ASSERT_EQ(sotto("train --config tiny.yaml --max-steps 2").exit_code, 0);
-  EXPECT_PRED2(contains, sotto("plan --config tiny.yaml").out, "runs/tiny-3/plan.yaml ");
+  EXPECT_PRED2(contains, sotto("plan --config tiny.yaml").out, "runs/tiny-3/plan.yaml\n");
   EXPECT_FALSE(fs::exists(run("runs/tiny/plan.json")));
   EXPECT_EQ(content_of(run("runs/tiny-2/plan.yaml")), plan);
 }

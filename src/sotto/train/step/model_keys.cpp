@@ -23,11 +23,10 @@ std::set<std::string> keys_of(const models::Family& family) {
 }
 
 // Returns the family of the tree's preset, if it names an existing preset.
-const models::Family& family_in(const ConfigNode& model, const models::Family& otherwise) {
+const models::Family* family_in(const ConfigNode& model) {
   const ConfigNode* preset = model.find("preset");
-  if (preset == nullptr || !preset->is_scalar()) return otherwise;
-  const models::Family* found = models::find_family_of_preset(preset->text);
-  return found != nullptr ? *found : otherwise;
+  if (preset == nullptr || !preset->is_scalar()) return nullptr;
+  return models::find_family_of_preset(preset->text);
 }
 
 }  // namespace
@@ -36,7 +35,8 @@ void check_model_keys(const ConfigNode& tree, const std::string& named,
                       const models::Family& of_run) {
   const ConfigNode* model = tree.find("model");
   if (model == nullptr || model->kind != ConfigNode::Kind::kMap) return;
-  const models::Family& family = named.empty() ? family_in(*model, of_run) : of_run;
+  const models::Family* const in_tree = named.empty() ? family_in(*model) : nullptr;
+  const models::Family& family = in_tree != nullptr ? *in_tree : of_run;
   const std::set<std::string> known = keys_of(family);
   std::vector<std::string> foreign;
   std::string_view owner;
