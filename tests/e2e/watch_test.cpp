@@ -150,7 +150,7 @@ TEST_F(Watch, TheBarFitsTheTerminal) {
       EXPECT_LT(report::display_width(line), columns) << line;
       EXPECT_PRED2(contains, line, "/18 loss ");
       if (columns == 90) {
-        for (const char* part : {"[", " rate 3.0e-03 ", " s/s ", "/100 MiB ", " left"})
+        for (const char* part : {"[", " rate 3.0e-03 ", "x real time ", "/100 MiB ", " left"})
           EXPECT_PRED2(contains, line, part);
       }
     }

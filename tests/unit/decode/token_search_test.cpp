@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "sotto/core/rng.h"
 
@@ -52,7 +53,7 @@ class DrawnScorer : public models::Scorer {
   void reorder(std::span<const int64_t> sources) override {
     std::vector<Row> next;
     for (const int64_t source : sources) next.push_back(rows_.at(static_cast<size_t>(source)));
-    rows_ = next;
+    rows_ = std::move(next);
   }
 
   int64_t num_steps = 0;

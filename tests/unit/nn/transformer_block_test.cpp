@@ -97,8 +97,8 @@ class Reference {
                              .transpose(0, 1);
     const at::Tensor kv =
         linear(seen, name + ".kv").view({seen.size(0), 2, heads, -1}).permute({1, 2, 0, 3});
-    const at::Tensor scores = at::matmul(q, kv[0].transpose(1, 2)) /
-                              std::sqrt(static_cast<double>(options_.width / heads));
+    const at::Tensor scores =
+        at::matmul(q, kv[0].transpose(1, 2)) / std::sqrt(static_cast<double>(kv.size(3)));
     const at::Tensor mixed = at::matmul(at::softmax(scores, 2), kv[1]);
     return linear(mixed.transpose(0, 1).reshape({x.size(0), -1}), name + ".out");
   }

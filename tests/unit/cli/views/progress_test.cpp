@@ -49,7 +49,7 @@ TEST(TrainProgress, SaysWhatTheRunIsDoing) {
                          .used_bytes = 212 * kMiB,
                          .budget_bytes = 300 * kMiB,
                          .seconds_left = 724.0};
-  EXPECT_EQ(describe(progress), "loss 0.4123 rate 1.9e-03 612 s/s 212/300 MiB 12 min left");
+  EXPECT_EQ(describe(progress), "loss 0.4123 rate 1.9e-03 612x real time 212/300 MiB 12 min left");
   progress.amount = {.audio_seconds = 0.0, .num_tokens = 52'000};
   progress.budget_bytes = 8 * 1024 * kMiB;
   progress.seconds_left = 45.2;
