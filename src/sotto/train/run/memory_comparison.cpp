@@ -46,11 +46,10 @@ bool differs(int64_t planned, int64_t measured, double tolerance) {
 }
 
 [[noreturn]] void refuse_memory(const std::string& found, const std::string& settings) {
-  throw InternalError(
-      {.attempted = "checking by measurement that the settings took effect",
-       .found = found,
-       .expected = fmt::format("what was planned with {}", settings),
-       .hint = "This is a bug in sotto; memory.json of the run has both sides."});
+  throw InternalError({.attempted = "checking by measurement that the settings took effect",
+                       .found = found,
+                       .expected = fmt::format("what was planned with {}", settings),
+                       .hint = "This is a bug in sotto; memory.json of the run has both sides."});
 }
 
 // Bytes by category at the same moment of both runs.

@@ -76,7 +76,8 @@ TEST(ReadWav, GivesAnyPart) {
 }
 
 TEST(ReadWav, TakesTheFormsThatLibsndfileTakes) {
-  const std::string list = riff_chunk("LIST", "INFOISFT" + test::little_endian(5, 4) + "Lavf\0");
+  const std::string list =
+      riff_chunk("LIST", "INFOISFT" + test::little_endian(5, 4) + std::string("Lavf\0", 5));
   const std::string odd = riff_chunk("note", "odd");
   const std::map<std::string, WavForm> forms = {
       {"LIST before data", {.before_data = list}},
