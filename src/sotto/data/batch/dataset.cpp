@@ -134,8 +134,8 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   if (!is_too_long(utterance)) return std::nullopt;
   const double most = options_.max_seconds;
   if (options_.too_long != Policy::kChunk) {
-    return Fault{.found = fmt::format("{} s", utterance.duration_s),
-                 .expected = fmt::format("at most {} s, max_seconds", most),
+    return Fault{.found = fmt::format("{:.4g} s", utterance.duration_s),
+                 .expected = fmt::format("at most {:.4g} s, max_seconds", most),
                  .policy = options_.too_long,
                  .setting = "too_long"};
   }
@@ -147,8 +147,8 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   }
   for (const Segment& segment : utterance.segments) {
     if (segment.duration_s <= most) continue;
-    return Fault{.found = fmt::format("a segment of {} s", segment.duration_s),
-                 .expected = fmt::format("at most {} s, max_seconds", most),
+    return Fault{.found = fmt::format("a segment of {:.4g} s", segment.duration_s),
+                 .expected = fmt::format("at most {:.4g} s, max_seconds", most),
                  .setting = "too_long"};
   }
   return std::nullopt;

@@ -205,6 +205,10 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
     plan_.audio_seconds = length;
   }
   plan_.num_skipped = train_->num_skipped();
+  if (!train_->skipped().empty()) {
+    tell(events_.warned, fmt::format("{} of the training data skipped; the first: {}",
+                                     plan_.num_skipped, train_->skipped().front().reason));
+  }
   largest_item_ = find_largest_item(dry_->model(), *train_);
   BudgetFit fit(*dry_, *train_, budget_);
   RunLimits found = find_run_limits(fit, budget_, config, settings_for(1), earlier);
