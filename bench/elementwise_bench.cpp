@@ -1,11 +1,10 @@
-// Kernels that look at an element or a row by itself: Gelu, Softmax, Dropout. For information.
+// Kernels that look at an element or a row by itself: Gelu, Dropout. For information.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "bench_data.h"
 #include "sotto/kernels/elementwise/activation.h"
 #include "sotto/kernels/elementwise/dropout.h"
-#include "sotto/kernels/elementwise/softmax.h"
 #include "topics.h"
 
 namespace sotto::bench {
@@ -15,7 +14,6 @@ namespace {
 using kernels::Dropout;
 using kernels::Gelu;
 using kernels::Packing;
-using kernels::Softmax;
 
 Sides gelu(at::ScalarType type) {
   const at::Tensor x = random_values({1500, 1024}, type);
@@ -32,17 +30,6 @@ Sides gelu(at::ScalarType type) {
               [=] {
                 keep(at::gelu(x));
                 keep(at::gelu_backward(dy, large));
-              }};
-}
-
-Sides softmax(at::ScalarType type) {
-  const at::Tensor x = random_values({1500, 750}, type);
-  const at::Tensor dy = random_values({1500, 750}, type);
-  return {.ours = [=] { keep(Softmax::backward(dy, Softmax::forward(x))); },
-          .theirs =
-              [=] {
-                const at::Tensor y = at::softmax(x, 1);
-                keep(at::_softmax_backward_data(dy, y, 1, x.scalar_type()));
               }};
 }
 
@@ -64,9 +51,7 @@ struct Topic {
 
 std::vector<Pair> elementwise_pairs() {
   std::vector<Pair> pairs;
-  for (const Topic& topic : {Topic{"gelu", "1024_1500", gelu},
-                             {"softmax", "750_1500", softmax},
-                             {"dropout", "512_1500", dropout}}) {
+  for (const Topic& topic : {Topic{"gelu", "1024_1500", gelu}, {"dropout", "512_1500", dropout}}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       pairs.push_back({.topic = topic.name,
                        .shape = fmt::format("{}_{}", short_name(type), topic.shape),

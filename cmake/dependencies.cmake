@@ -8,6 +8,7 @@ find_package(yaml-cpp REQUIRED)
 if(NOT TARGET yaml-cpp::yaml-cpp)  # Debian 12's yaml-cpp 0.7 exports the target without a namespace
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()
+find_path(SOTTO_XXHASH_INCLUDE xxhash.h REQUIRED DOC "folder of libxxhash's header (Debian: libxxhash-dev)")
 if(SOTTO_TESTS)
   find_package(GTest REQUIRED)
   find_package(ZLIB REQUIRED)

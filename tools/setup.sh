@@ -25,8 +25,8 @@ readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 
 readonly DATA_WHEELS=(numpy==2.3.4 soundfile==0.14.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
-readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
-                            zlib1g-dev)
+readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev
+                            libgtest-dev zlib1g-dev)
 readonly OPTIONAL_TOOLS=(ccache:ccache espeak-ng:espeak-ng curl:curl protoc:protobuf-compiler)
 readonly OPTIONAL_PACKAGES=(libsndfile1-dev libsoxr-dev libutf8proc-dev libsentencepiece-dev libbenchmark-dev
                             libprotobuf-dev)

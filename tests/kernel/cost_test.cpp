@@ -17,7 +17,8 @@ TEST(Rates, TakeWhatLastsLonger) {
   const Rates rates = round_rates();
   EXPECT_DOUBLE_EQ(rates.seconds_of({.flops = 300.0, .bytes = 20.0}), 3.25);
   EXPECT_DOUBLE_EQ(rates.seconds_of({.flops = 100.0, .bytes = 20.0}), 2.25);
-  EXPECT_DOUBLE_EQ(rates.seconds_of({.bytes = 20.0, .work = Work::kLink}), 4.0);
+  EXPECT_DOUBLE_EQ(rates.seconds_of({.bytes = 20.0, .work = Work::kCopyToHost}), 4.0);
+  EXPECT_DOUBLE_EQ(rates.seconds_of({.bytes = 20.0, .work = Work::kCopyToDevice}), 4.0);
 }
 
 TEST(Rates, OfAProductThatPacksItsOperandsAddBoth) {

@@ -16,7 +16,6 @@
 #include "sotto/kernels/elementwise/embedding.h"
 #include "sotto/kernels/elementwise/glu.h"
 #include "sotto/kernels/elementwise/residual_add.h"
-#include "sotto/kernels/elementwise/softmax.h"
 #include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/kernels/loss/ctc.h"
 #include "sotto/kernels/norm/group_norm.h"
@@ -224,11 +223,6 @@ Results run_embedding(const Case& in) {
   return {{"y", Embedding::forward(ids, table)}, {"grad_table", grad_table}};
 }
 
-Results run_softmax(const Case& in) {
-  const at::Tensor y = Softmax::forward(in.data("x"));
-  return {{"y", y}, {"dx", Softmax::backward(in.data("dy"), y)}};
-}
-
 Results run_ctc(const Case& in) {
   const Packing packing = in.packing();
   const Labels labels(in.option<std::vector<std::vector<int32_t>>>("labels"), at::kCPU);
@@ -267,7 +261,6 @@ const std::map<std::string, Run>& runs() {
       {"ResidualAdd", run_residual_add},
       {"ColumnSum", run_column_sum},
       {"Embedding", run_embedding},
-      {"Softmax", run_softmax},
       {"Attention", run_attention},
       {"CrossAttention", run_cross_attention},
       {"FrameWindows", run_frame_windows},

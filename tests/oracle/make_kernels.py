@@ -335,7 +335,6 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "ResidualAdd": residual_add,
     "ColumnSum": column_sum,
     "Embedding": embedding,
-    "Softmax": elementwise(lambda x: functional.softmax(x, 1)),
     "Attention": attention,
     "CrossAttention": cross_attention,
     "FrameWindows": frame_windows,

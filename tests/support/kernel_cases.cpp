@@ -7,7 +7,6 @@
 #include "sotto/kernels/elementwise/embedding.h"
 #include "sotto/kernels/elementwise/glu.h"
 #include "sotto/kernels/elementwise/residual_add.h"
-#include "sotto/kernels/elementwise/softmax.h"
 #include "sotto/kernels/norm/group_norm.h"
 #include "sotto/kernels/norm/layer_norm.h"
 #include "sotto/kernels/norm/rms_norm.h"
@@ -105,15 +104,6 @@ Tensors run_glu(const Tensors& in, const Packing&) {
 }
 Tensors reference_glu(const Tensors& in, const Packing&) {
   return reference_unary(in, [](const at::Tensor& x) { return at::glu(x, 1); });
-}
-
-Tensors run_softmax(const Tensors& in, const Packing&) {
-  at::Tensor y = Softmax::forward(in[0]);
-  at::Tensor dx = Softmax::backward(in[1], y);
-  return {y, dx};
-}
-Tensors reference_softmax(const Tensors& in, const Packing&) {
-  return reference_unary(in, [](const at::Tensor& x) { return at::softmax(x, 1); });
 }
 
 // --- norms: inputs x, dy, gamma, beta; results y, dx, dx with x as a gradient that goes around,
@@ -285,7 +275,6 @@ std::vector<KernelCase> row_kernel_cases() {
       {"ResidualAdd", true, two_rows, run_residual_add, reference_residual_add},
       {"ColumnSum", true, two_rows, run_column_sum, reference_column_sum},
       {"Embedding", true, embedding_inputs, run_embedding, reference_embedding},
-      {"Softmax", true, two_rows, run_softmax, reference_softmax},
   };
 }
 

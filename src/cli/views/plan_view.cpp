@@ -83,10 +83,8 @@ std::string milliseconds(double seconds) {
   return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
 }
 
-// "matrix products, 16-bit" for gemm.16, "layer norm, backward" for layer_norm.backward.
+// "layer norm, backward" for layer_norm.backward.
 std::string kernel_title(const std::string& kernel) {
-  if (kernel == "gemm.16") return "matrix products, 16-bit";
-  if (kernel == "gemm.32") return "matrix products, 32-bit";
   std::string title;
   for (const char letter : kernel) {
     if (letter == '.') {

@@ -32,7 +32,7 @@ HostTape::Place HostTape::put(at::Tensor x) {
   entry.shape = x.sizes().vec();
   entry.options = x.options();
   kernels::report_cost("tape.to_host",
-                       {.bytes = static_cast<double>(bytes), .work = kernels::Work::kLink});
+                       {.bytes = static_cast<double>(bytes), .work = kernels::Work::kCopyToHost});
   if (!x.is_meta()) {
     lane_.follow_device();
     lane_.copy(entry.block.data(), x.const_data_ptr(), bytes);
@@ -53,7 +53,7 @@ void HostTape::fetch(Place place) {
   if (entry.on_device.defined()) return;
   entry.on_device = at::empty(entry.shape, entry.options);
   kernels::report_cost("tape.to_device", {.bytes = static_cast<double>(entry.on_device.nbytes()),
-                                          .work = kernels::Work::kLink});
+                                          .work = kernels::Work::kCopyToDevice});
   if (entry.on_device.is_meta()) return;
   lane_.follow_device();
   lane_.copy(entry.on_device.mutable_data_ptr(), entry.block.data(),

@@ -194,7 +194,9 @@ void OptimizerState::copy(device::CopyLane& lane, const RangePart& piece, const 
     if (!array.is_there) continue;
     kernels::report_cost(
         to_host ? "state.to_host" : "state.to_device",
-        {.bytes = static_cast<double>(array.num_bytes(piece.count)), .work = kernels::Work::kLink});
+        {.bytes = static_cast<double>(array.num_bytes(piece.count)),
+         .work = to_host ? kernels::Work::kCopyToHost : kernels::Work::kCopyToDevice,
+         .frequency = kernels::Frequency::kStep});
     if (is_dry_) continue;
     const at::Tensor& on_device = here.*StateArrays::kAll[i];
     const at::Tensor& on_host = arrays_[piece.range].*StateArrays::kAll[i];

@@ -270,7 +270,6 @@ Rates measure_rates(const device::RunDevice& device, train::Compute compute, int
   const at::ScalarType half = half_type(compute);
   set(Work::kProduct16, uses_half(compute) ? calibration.products(half) : Line{});
   set(Work::kAttention16, uses_half(compute) ? calibration.attention(half) : Line{});
-  set(Work::kLink, Line{});
   return rates;
 }
 

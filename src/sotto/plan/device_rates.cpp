@@ -30,7 +30,6 @@ kernels::Rates rates_of(const device::KnownDevice& device, train::Compute comput
                        .launch_seconds = kLaunchSeconds};
   rates.seconds_per_call.fill(kSmallestProductSeconds);
   rates.seconds_per_call[static_cast<size_t>(Work::kElementwise)] = kSmallestSeconds;
-  rates.seconds_per_call[static_cast<size_t>(Work::kLink)] = 0.0;
   const auto set = [&](Work work, double flops) {
     rates.flops_per_s[static_cast<size_t>(work)] = flops;
   };
@@ -39,7 +38,6 @@ kernels::Rates rates_of(const device::KnownDevice& device, train::Compute comput
   set(Work::kProduct16, kOfProducts * half);
   set(Work::kAttention32, kOfAttention32 * 1e12 * published.fp32_tera);
   set(Work::kAttention16, kOfAttention16 * half);
-  set(Work::kLink, 1.0);
   return rates;
 }
 

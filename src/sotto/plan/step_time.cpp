@@ -6,11 +6,6 @@ namespace sotto::plan {
 
 namespace {
 
-// Whether a kernel runs once per step, regardless of the number of micro-batches.
-bool is_of_update(std::string_view kernel) {
-  return kernel == "adamw" || kernel == "square_sum" || kernel.starts_with("state.");
-}
-
 // Fraction of a micro-batch's compute time that forward takes where blocks are recomputed, which is
 // where the link transfers their inputs: out in forward, back in backward.
 constexpr double kForwardShare = 0.25;
@@ -24,18 +19,16 @@ struct Part {
   double to_device_s = 0.0;
   int64_t num_calls = 0;
 
-  void add(std::string_view kernel, const kernels::KernelCost& cost, const kernels::Rates& rates) {
-    if (cost.total.work != kernels::Work::kLink) {
-      const double calls_s = static_cast<double>(cost.num_calls) *
-                             rates.seconds_per_call[static_cast<size_t>(cost.total.work)];
-      calling_s += calls_s;
-      working_s += cost.seconds - calls_s;
-      num_calls += cost.num_calls;
-    } else if (kernel.ends_with("to_host")) {
-      to_host_s += cost.seconds;
-    } else {
-      to_device_s += cost.seconds;
+  void add(const kernels::KernelCost& cost, const kernels::Rates& rates) {
+    if (is_copy(cost.total.work)) {
+      (cost.total.work == kernels::Work::kCopyToHost ? to_host_s : to_device_s) += cost.seconds;
+      return;
     }
+    const double calls_s = static_cast<double>(cost.num_calls) *
+                           rates.seconds_per_call[static_cast<size_t>(cost.total.work)];
+    calling_s += calls_s;
+    working_s += cost.seconds - calls_s;
+    num_calls += cost.num_calls;
   }
 };
 
@@ -46,9 +39,9 @@ StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& ra
   Part batch, update;
   StepTime time;
   for (const auto& [kernel, cost] : recorded.by_kernel()) {
-    const bool once = is_of_update(kernel);
-    (once ? update : batch).add(kernel, cost, rates);
-    time.by_kernel_s[kernel] = cost.seconds * (once ? 1.0 : count.alike);
+    const bool is_per_step = cost.total.frequency == kernels::Frequency::kStep;
+    (is_per_step ? update : batch).add(cost, rates);
+    time.by_kernel_s[kernel] = cost.seconds * (is_per_step ? 1.0 : count.alike);
   }
   const auto num_batches = static_cast<double>(count.all);
   const double device_s = count.alike * batch.working_s + num_batches * batch.calling_s;

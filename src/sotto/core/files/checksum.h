@@ -1,11 +1,11 @@
-// XXH64, the 64-bit hash of https://xxhash.com. It is computed when a file is written and again
-// when it is read, to detect corruption by a disk or a copy. It is fast enough not to slow down a
-// disk; `xxhsum -H1 FILE` prints the same number.
+// XXH64, the 64-bit hash of https://xxhash.com, by libxxhash. It is computed when a file is written
+// and again when it is read, to detect corruption by a disk or a copy. It is fast enough not to
+// slow down a disk; `xxhsum -H1 FILE` prints the same number.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace sotto {
@@ -20,6 +20,8 @@ struct FileSum {
 
 class Checksum {
  public:
+  Checksum();
+
   // Adds the next bytes.
   void add(std::span<const std::byte> bytes);
 
@@ -28,17 +30,13 @@ class Checksum {
   FileSum sum() const { return {.num_bytes = num_bytes_, .checksum = value()}; }
 
  private:
-  static constexpr size_t kStripe = 32;
+  struct State;
+  struct Delete {
+    void operator()(State* state) const;
+  };
 
-  // Adds whole stripes; returns the number of bytes consumed.
-  size_t add_stripes(std::span<const std::byte> bytes);
-
-  std::array<uint64_t, 4> lanes_ = kFirstLanes;
-  // Bytes after the last whole stripe.
-  std::array<std::byte, kStripe> rest_ = {};
+  std::unique_ptr<State, Delete> state_;
   int64_t num_bytes_ = 0;
-
-  static const std::array<uint64_t, 4> kFirstLanes;
 };
 
 }  // namespace sotto

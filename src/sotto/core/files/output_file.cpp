@@ -79,7 +79,7 @@ OutputFile::~OutputFile() {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      checksum_(other.checksum_) {}
+      checksum_(std::move(other.checksum_)) {}
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   SOTTO_ASSERT(descriptor_ >= 0, "the file is closed");

@@ -15,9 +15,10 @@
 namespace sotto::kernels {
 
 namespace detail {
-void attention_forward_cuda(const CudaAttentionTask& task, void* stream);
-void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionGradients& gradients,
-                             void* stream);
+SOTTO_CUDA_ENTRY void attention_forward_cuda(const CudaAttentionTask& task, void* stream);
+SOTTO_CUDA_ENTRY void attention_backward_cuda(const CudaAttentionTask& task,
+                                              const CudaAttentionGradients& gradients,
+                                              void* stream);
 void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape& shape,
                                      const Attention::Result& result, const at::Tensor& scores);
 void attention_plain_backward_library(const Attention::BackwardInputs& in,

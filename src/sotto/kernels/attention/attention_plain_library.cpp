@@ -11,8 +11,8 @@
 
 namespace sotto::kernels::detail {
 
-void attention_plain_softmax_cuda(const CudaPlainScores& task, void* stream);
-void attention_plain_gradient_cuda(const CudaPlainScores& task, void* stream);
+SOTTO_CUDA_ENTRY void attention_plain_softmax_cuda(const CudaPlainScores& task, void* stream);
+SOTTO_CUDA_ENTRY void attention_plain_gradient_cuda(const CudaPlainScores& task, void* stream);
 
 namespace {
 

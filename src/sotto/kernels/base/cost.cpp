@@ -11,7 +11,7 @@ thread_local CostRecorder* recorder_now = nullptr;
 }  // namespace
 
 double Rates::seconds_of(const Cost& cost) const {
-  if (cost.work == Work::kLink) return cost.bytes / link_bytes_per_s;
+  if (is_copy(cost.work)) return cost.bytes / link_bytes_per_s;
   const double arithmetic = cost.flops / flops_per_s[static_cast<size_t>(cost.work)];
   const double packed = packed_bytes_per_s[static_cast<size_t>(cost.work)];
   return (packed > 0.0 ? arithmetic + cost.bytes / packed
@@ -50,14 +50,7 @@ void add(KernelCost& sum, const KernelCost& cost) {
 KernelCost CostRecorder::total() const {
   KernelCost sum;
   for (const auto& [kernel, cost] : by_kernel_)
-    if (cost.total.work != Work::kLink) add(sum, cost);
-  return sum;
-}
-
-KernelCost CostRecorder::link() const {
-  KernelCost sum{.total = {.work = Work::kLink}};
-  for (const auto& [kernel, cost] : by_kernel_)
-    if (cost.total.work == Work::kLink) add(sum, cost);
+    if (!is_copy(cost.total.work)) add(sum, cost);
   return sum;
 }
 
@@ -65,7 +58,7 @@ void report_cost(std::string_view kernel, const Cost& cost) {
   if (recorder_now == nullptr) return;
   auto entry = recorder_now->by_kernel_.find(kernel);
   if (entry == recorder_now->by_kernel_.end()) {
-    const KernelCost none{.total = {.work = cost.work}};
+    const KernelCost none{.total = {.work = cost.work, .frequency = cost.frequency}};
     entry = recorder_now->by_kernel_.emplace(std::string(kernel), none).first;
   }
   const Rates* rates = recorder_now->rates_;

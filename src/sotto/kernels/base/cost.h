@@ -12,32 +12,49 @@
 
 namespace sotto::kernels {
 
-// Kinds of work with different speeds: matrix products and attention in fp32 and in 16 bits,
-// everything else on the device, and the link between device and host, which works concurrently.
-enum class Work { kElementwise, kProduct32, kProduct16, kAttention32, kAttention16, kLink };
-inline constexpr size_t kNumWorks = 6;
+// Kinds of work with different speeds: on the device matrix products and attention in fp32 and in
+// 16 bits, and everything else; copies over the link between device and host, in each direction,
+// which happen concurrently.
+enum class Work {
+  kElementwise,
+  kProduct32,
+  kProduct16,
+  kAttention32,
+  kAttention16,
+  kCopyToHost,
+  kCopyToDevice
+};
+inline constexpr size_t kNumDeviceWorks = 5;
+
+inline bool is_copy(Work work) {
+  return work == Work::kCopyToHost || work == Work::kCopyToDevice;
+}
+
+// How often a kernel runs: for each micro-batch, or once per step, as those of the optimizer do.
+enum class Frequency { kMicroBatch, kStep };
 
 struct Cost {
   double flops = 0.0;
   double bytes = 0.0;  // read and written, each operand counted once
   Work work = Work::kElementwise;
+  Frequency frequency = Frequency::kMicroBatch;
 };
 
 // Speed of a device.
 struct Rates {
-  // Operations per second by kind of work; unused for the link.
-  std::array<double, kNumWorks> flops_per_s = {};
+  // Operations per second by kind of work on the device.
+  std::array<double, kNumDeviceWorks> flops_per_s = {};
   // Bandwidth of the device's memory, and of the link in one direction.
   double bytes_per_s = 0.0;
   double link_bytes_per_s = 0.0;
   // Fixed overhead of a call: filling the device, and the pause after it.
-  std::array<double, kNumWorks> seconds_per_call = {};
+  std::array<double, kNumDeviceWorks> seconds_per_call = {};
   // Time for the host to launch a kernel, while the device runs earlier ones.
   double launch_seconds = 0.0;
 
   // Packing speed of work that packs its operands before it computes, as products do on a CPU;
   // otherwise 0.
-  std::array<double, kNumWorks> packed_bytes_per_s = {};
+  std::array<double, kNumDeviceWorks> packed_bytes_per_s = {};
 
   // Returns the maximum of arithmetic and memory time; or their sum, if operands are packed.
   double seconds_of(const Cost& cost) const;
@@ -71,9 +88,8 @@ class CostRecorder {
   CostRecorder& operator=(const CostRecorder&) = delete;
 
   const std::map<std::string, KernelCost, std::less<>>& by_kernel() const { return by_kernel_; }
-  // Returns the sum over all kernels, without the link.
+  // Returns the sum over all kernels, without copies.
   KernelCost total() const;
-  KernelCost link() const;
 
  private:
   friend void report_cost(std::string_view kernel, const Cost& cost);

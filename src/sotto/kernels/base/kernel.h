@@ -14,6 +14,10 @@
 #include "sotto/kernels/base/cuda_array.h"
 #include "sotto/kernels/base/packing.h"
 
+// SOTTO_CUDA_ENTRY stands before the declaration of a function of an x_cuda.cu; CMakeLists.txt
+// defines it. A build without CUDA links without these functions, because there it makes the
+// reference weak. It never calls them: each takes a stream, and current_cuda_stream() throws.
+
 namespace sotto::kernels {
 
 // Returns whether this is a dry run: tensors without storage. Allocations happen, arithmetic does

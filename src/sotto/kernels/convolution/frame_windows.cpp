@@ -13,8 +13,8 @@ void frame_windows_forward_cpu(const at::Tensor& x, const at::Tensor& y,
 void frame_windows_backward_cpu(const at::Tensor& dy, const at::Tensor& dx,
                                 const FrameWindows::Packings& packings,
                                 const FrameWindows::Options& options);
-void frame_windows_forward_cuda(const FrameWindowArrays& in, void* stream);
-void frame_windows_backward_cuda(const FrameWindowArrays& in, void* stream);
+SOTTO_CUDA_ENTRY void frame_windows_forward_cuda(const FrameWindowArrays& in, void* stream);
+SOTTO_CUDA_ENTRY void frame_windows_backward_cuda(const FrameWindowArrays& in, void* stream);
 }  // namespace detail
 
 namespace {

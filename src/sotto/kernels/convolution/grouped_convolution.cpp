@@ -17,23 +17,23 @@ namespace detail {
 // Converts the group's weight [C, C, K] to taps.
 void convolution_order_cpu(const at::Tensor& weight, const at::Tensor& taps,
                            const TapSource& source);
-void convolution_order_cuda(const CudaTaps& in, void* stream);
+SOTTO_CUDA_ENTRY void convolution_order_cuda(const CudaTaps& in, void* stream);
 // Builds the matrix from the taps.
 void convolution_expand_cpu(const at::Tensor& taps, const at::Tensor& matrix,
                             const ConvolutionShape& shape);
-void convolution_expand_cuda(const CudaArray& taps, const CudaArray& matrix,
-                             const ConvolutionShape& shape, void* stream);
+SOTTO_CUDA_ENTRY void convolution_expand_cuda(const CudaArray& taps, const CudaArray& matrix,
+                                              const ConvolutionShape& shape, void* stream);
 // Copy frames to rows, with zeros outside of the utterance; and rows to frames, ignoring those
 // outside.
 void convolution_gather_cpu(const BlockRows& in);
-void convolution_gather_cuda(const CudaBlockRows& in, void* stream);
+SOTTO_CUDA_ENTRY void convolution_gather_cuda(const CudaBlockRows& in, void* stream);
 void convolution_scatter_cpu(const BlockRows& in);
-void convolution_scatter_cuda(const CudaBlockRows& in, void* stream);
+SOTTO_CUDA_ENTRY void convolution_scatter_cuda(const CudaBlockRows& in, void* stream);
 // Adds the matrix's gradient to that of the group's weight [C, C, K].
 void convolution_fold_cpu(const at::Tensor& matrix, const at::Tensor& grad_weight,
                           const ConvolutionShape& shape);
-void convolution_fold_cuda(const CudaArray& matrix, const CudaArray& grad_weight,
-                           const ConvolutionShape& shape, void* stream);
+SOTTO_CUDA_ENTRY void convolution_fold_cuda(const CudaArray& matrix, const CudaArray& grad_weight,
+                                            const ConvolutionShape& shape, void* stream);
 }  // namespace detail
 
 namespace {

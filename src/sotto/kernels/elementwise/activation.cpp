@@ -12,14 +12,16 @@ namespace sotto::kernels {
 namespace detail {
 void activation_forward_cpu(ActivationKind kind, const at::Tensor& x, const at::Tensor& y);
 void activation_backward_cpu(ActivationKind kind, const at::Tensor& dy, const at::Tensor& x);
-void activation_forward_cuda(ActivationKind kind, const CudaArray& x, const CudaArray& y,
-                             void* stream);
-void activation_backward_cuda(ActivationKind kind, const CudaArray& dy, const CudaArray& x,
-                              void* stream);
-void activation_forward_dropped_cuda(ActivationKind kind, const CudaArray& x, const CudaArray& y,
-                                     const CudaDropout& dropout, void* stream);
-void activation_backward_dropped_cuda(ActivationKind kind, const CudaArray& dy, const CudaArray& x,
-                                      const CudaDropout& dropout, void* stream);
+SOTTO_CUDA_ENTRY void activation_forward_cuda(ActivationKind kind, const CudaArray& x,
+                                              const CudaArray& y, void* stream);
+SOTTO_CUDA_ENTRY void activation_backward_cuda(ActivationKind kind, const CudaArray& dy,
+                                               const CudaArray& x, void* stream);
+SOTTO_CUDA_ENTRY void activation_forward_dropped_cuda(ActivationKind kind, const CudaArray& x,
+                                                      const CudaArray& y,
+                                                      const CudaDropout& dropout, void* stream);
+SOTTO_CUDA_ENTRY void activation_backward_dropped_cuda(ActivationKind kind, const CudaArray& dy,
+                                                       const CudaArray& x,
+                                                       const CudaDropout& dropout, void* stream);
 void dropout_cpu(const at::Tensor& x, const at::Tensor& y, const Packing& packing,
                  const DropoutRule& rule);
 }  // namespace detail

@@ -10,8 +10,8 @@ namespace sotto::kernels {
 namespace detail {
 void cast_cpu(const at::Tensor& x, const at::Tensor& y);
 void cast_add_cpu(const at::Tensor& x, const at::Tensor& sum);
-void cast_cuda(const CudaArray& x, const CudaArray& y, void* stream);
-void cast_add_cuda(const CudaArray& x, const CudaArray& sum, void* stream);
+SOTTO_CUDA_ENTRY void cast_cuda(const CudaArray& x, const CudaArray& y, void* stream);
+SOTTO_CUDA_ENTRY void cast_add_cuda(const CudaArray& x, const CudaArray& sum, void* stream);
 }  // namespace detail
 
 namespace {

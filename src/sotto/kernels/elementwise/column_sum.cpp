@@ -7,8 +7,8 @@ namespace sotto::kernels {
 
 namespace detail {
 void column_sum_cpu(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& partial);
-void column_sum_cuda(const CudaArray& x, const CudaArray& partial, const CudaArray& sum,
-                     void* stream);
+SOTTO_CUDA_ENTRY void column_sum_cuda(const CudaArray& x, const CudaArray& partial,
+                                      const CudaArray& sum, void* stream);
 }  // namespace detail
 
 void ColumnSum::accumulate(at::Tensor& sum, const at::Tensor& x) {

@@ -8,7 +8,8 @@ namespace sotto::kernels {
 namespace detail {
 void dropout_cpu(const at::Tensor& x, const at::Tensor& y, const Packing& packing,
                  const DropoutRule& rule);
-void dropout_cuda(const CudaArray& x, const CudaArray& y, const CudaDropout& dropout, void* stream);
+SOTTO_CUDA_ENTRY void dropout_cuda(const CudaArray& x, const CudaArray& y,
+                                   const CudaDropout& dropout, void* stream);
 }  // namespace detail
 
 namespace {

@@ -9,10 +9,10 @@ namespace detail {
 void embedding_forward_cpu(const at::Tensor& ids, const at::Tensor& table, const at::Tensor& y);
 void embedding_backward_cpu(const at::Tensor& dy, const at::Tensor& ids,
                             const at::Tensor& grad_table);
-void embedding_forward_cuda(const int32_t* ids, const CudaArray& table, const CudaArray& y,
-                            void* stream);
-void embedding_backward_cuda(const CudaArray& dy, const int32_t* ids, const CudaArray& grad_table,
-                             void* stream);
+SOTTO_CUDA_ENTRY void embedding_forward_cuda(const int32_t* ids, const CudaArray& table,
+                                             const CudaArray& y, void* stream);
+SOTTO_CUDA_ENTRY void embedding_backward_cuda(const CudaArray& dy, const int32_t* ids,
+                                              const CudaArray& grad_table, void* stream);
 }  // namespace detail
 
 namespace {

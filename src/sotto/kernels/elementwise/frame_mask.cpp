@@ -13,12 +13,12 @@ void fill_rows_cpu(const at::Tensor& x, const at::Tensor& rows, const at::Tensor
 void sum_rows_cpu(const at::Tensor& dy, const at::Tensor& rows, const at::Tensor& partial,
                   const at::Tensor& sum);
 void zero_columns_cpu(const at::Tensor& x, const Packing& packing, const at::Tensor& hidden);
-void fill_rows_cuda(const CudaArray& x, const int32_t* rows, int64_t num_rows, const float* value,
-                    void* stream);
-void sum_rows_cuda(const CudaArray& dy, const int32_t* rows, int64_t num_rows,
-                   const CudaArray& partial, float* sum, void* stream);
-void zero_columns_cuda(const CudaArray& x, const CudaPack& pack, const uint8_t* hidden,
-                       void* stream);
+SOTTO_CUDA_ENTRY void fill_rows_cuda(const CudaArray& x, const int32_t* rows, int64_t num_rows,
+                                     const float* value, void* stream);
+SOTTO_CUDA_ENTRY void sum_rows_cuda(const CudaArray& dy, const int32_t* rows, int64_t num_rows,
+                                    const CudaArray& partial, float* sum, void* stream);
+SOTTO_CUDA_ENTRY void zero_columns_cuda(const CudaArray& x, const CudaPack& pack,
+                                        const uint8_t* hidden, void* stream);
 }  // namespace detail
 
 namespace {

@@ -8,8 +8,9 @@ namespace sotto::kernels {
 namespace detail {
 void glu_forward_cpu(const at::Tensor& x, const at::Tensor& y);
 void glu_backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
-void glu_forward_cuda(const CudaArray& x, const CudaArray& y, void* stream);
-void glu_backward_cuda(const CudaArray& dy, const CudaArray& x, const CudaArray& dx, void* stream);
+SOTTO_CUDA_ENTRY void glu_forward_cuda(const CudaArray& x, const CudaArray& y, void* stream);
+SOTTO_CUDA_ENTRY void glu_backward_cuda(const CudaArray& dy, const CudaArray& x,
+                                        const CudaArray& dx, void* stream);
 }  // namespace detail
 
 at::Tensor Glu::forward(const at::Tensor& x) {

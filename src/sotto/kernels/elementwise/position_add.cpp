@@ -10,11 +10,11 @@ void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packin
 void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
                                const at::Tensor& grad_table);
 void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing);
-void position_add_cuda(const CudaArray& x, const CudaArray& table, const CudaPack& pack,
-                       void* stream);
-void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table,
-                                const CudaPack& pack, void* stream);
-void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream);
+SOTTO_CUDA_ENTRY void position_add_cuda(const CudaArray& x, const CudaArray& table,
+                                        const CudaPack& pack, void* stream);
+SOTTO_CUDA_ENTRY void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table,
+                                                 const CudaPack& pack, void* stream);
+SOTTO_CUDA_ENTRY void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream);
 }  // namespace detail
 
 namespace {

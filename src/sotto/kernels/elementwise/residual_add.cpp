@@ -9,9 +9,10 @@ namespace detail {
 void residual_add_cpu(const at::Tensor& x, const at::Tensor& residual);
 void residual_add_dropped_cpu(const at::Tensor& x, const at::Tensor& residual,
                               const Packing& packing, const DropoutRule& rule);
-void residual_add_cuda(const CudaArray& x, const CudaArray& residual, void* stream);
-void residual_add_dropped_cuda(const CudaArray& x, const CudaArray& residual,
-                               const CudaDropout& dropout, void* stream);
+SOTTO_CUDA_ENTRY void residual_add_cuda(const CudaArray& x, const CudaArray& residual,
+                                        void* stream);
+SOTTO_CUDA_ENTRY void residual_add_dropped_cuda(const CudaArray& x, const CudaArray& residual,
+                                                const CudaDropout& dropout, void* stream);
 }  // namespace detail
 
 void ResidualAdd::accumulate(at::Tensor& x, const at::Tensor& residual) {

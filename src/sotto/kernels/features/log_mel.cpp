@@ -25,14 +25,15 @@ void log_mel_cpu(const LogMelFrames& frames, const LogMel::Tables& tables,
 void log_mel_limit_cpu(const at::Tensor& features, const LogMelFrames& frames);
 void log_mel_standardise_cpu(const at::Tensor& features, const LogMelFrames& frames);
 // rows [R, W]: the samples under the window of the frames from `first` on.
-void log_mel_gather_cuda(const CudaLogMelFrames& frames, int64_t first, const CudaArray& rows,
-                         void* stream);
-void log_mel_square_cuda(const CudaArray& spectrum, void* stream);
-void log_mel_logarithm_cuda(const CudaArray& features, const LogMelLogarithm& logarithm,
-                            void* stream);
-void log_mel_limit_cuda(const CudaArray& features, const CudaLogMelFrames& frames, void* stream);
-void log_mel_standardise_cuda(const CudaArray& features, const CudaLogMelFrames& frames,
-                              void* stream);
+SOTTO_CUDA_ENTRY void log_mel_gather_cuda(const CudaLogMelFrames& frames, int64_t first,
+                                          const CudaArray& rows, void* stream);
+SOTTO_CUDA_ENTRY void log_mel_square_cuda(const CudaArray& spectrum, void* stream);
+SOTTO_CUDA_ENTRY void log_mel_logarithm_cuda(const CudaArray& features,
+                                             const LogMelLogarithm& logarithm, void* stream);
+SOTTO_CUDA_ENTRY void log_mel_limit_cuda(const CudaArray& features, const CudaLogMelFrames& frames,
+                                         void* stream);
+SOTTO_CUDA_ENTRY void log_mel_standardise_cuda(const CudaArray& features,
+                                               const CudaLogMelFrames& frames, void* stream);
 }  // namespace detail
 
 namespace {

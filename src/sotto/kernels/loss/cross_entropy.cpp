@@ -18,21 +18,22 @@ namespace detail {
 // to [R, D] = the rows of x [N, D]
 void cross_entropy_gather_cpu(const at::Tensor& x, const CrossEntropyRow* rows,
                               const at::Tensor& to);
-void cross_entropy_gather_cuda(const CudaArray& x, const CrossEntropyRow* rows, const CudaArray& to,
-                               void* stream);
+SOTTO_CUDA_ENTRY void cross_entropy_gather_cuda(const CudaArray& x, const CrossEntropyRow* rows,
+                                                const CudaArray& to, void* stream);
 // Computes the losses, and replaces the logits by their gradient. On the CPU they come in slices of
 // the vocabulary, [R, V_s] each.
 void cross_entropy_rows_cpu(std::span<const at::Tensor> logits, const CrossEntropyTask& task);
-void cross_entropy_rows_cuda(const CudaArray& logits, const CrossEntropyTask& task, void* stream);
+SOTTO_CUDA_ENTRY void cross_entropy_rows_cuda(const CudaArray& logits, const CrossEntropyTask& task,
+                                              void* stream);
 // Scatters from [R, D], fp32 on the CPU and of dx's type on a GPU, to the rows of dx [N, D].
 void cross_entropy_scatter_cpu(const at::Tensor& from, const CrossEntropyRow* rows,
                                const at::Tensor& dx);
-void cross_entropy_scatter_cuda(const CudaArray& from, const CrossEntropyRow* rows,
-                                const CudaArray& dx, void* stream);
+SOTTO_CUDA_ENTRY void cross_entropy_scatter_cuda(const CudaArray& from, const CrossEntropyRow* rows,
+                                                 const CudaArray& dx, void* stream);
 void cross_entropy_sum_cpu(const at::Tensor& row_losses, const Packing& packing,
                            const at::Tensor& loss);
-void cross_entropy_sum_cuda(const float* row_losses, const CudaPack& pack, float* loss,
-                            void* stream);
+SOTTO_CUDA_ENTRY void cross_entropy_sum_cuda(const float* row_losses, const CudaPack& pack,
+                                             float* loss, void* stream);
 }  // namespace detail
 
 namespace {

@@ -14,7 +14,7 @@ namespace sotto::kernels {
 
 namespace detail {
 void ctc_cpu(const CtcProblem& problem);
-void ctc_cuda(const CudaCtc& problem, void* stream);
+SOTTO_CUDA_ENTRY void ctc_cuda(const CudaCtc& problem, void* stream);
 }  // namespace detail
 
 CtcLattice::CtcLattice(int64_t frames, int64_t labels, bool with_gradient)

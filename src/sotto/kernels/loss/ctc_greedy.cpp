@@ -10,7 +10,8 @@ namespace sotto::kernels {
 namespace detail {
 // best [N]: index of the largest logit of each frame.
 void ctc_greedy_cpu(const at::Tensor& logits, int64_t blank, const at::Tensor& best);
-void ctc_greedy_cuda(const CudaArray& logits, int64_t blank, int32_t* best, void* stream);
+SOTTO_CUDA_ENTRY void ctc_greedy_cuda(const CudaArray& logits, int64_t blank, int32_t* best,
+                                      void* stream);
 }  // namespace detail
 
 std::vector<std::vector<CtcGreedy::Label>> CtcGreedy::decode(const at::Tensor& logits,

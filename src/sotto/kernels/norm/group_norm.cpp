@@ -13,8 +13,10 @@ void group_norm_forward_cpu(const at::Tensor& x, const Packing& packing,
 void group_norm_backward_cpu(const GroupNorm::BackwardInputs& in, const Packing& packing,
                              const at::Tensor& dx, const at::Tensor& partial);
 void group_norm_add_gradients_cpu(const at::Tensor& partial, const GroupNorm::Gradients& gradients);
-void group_norm_forward_cuda(const GroupNormForward& in, const CudaPack& pack, void* stream);
-void group_norm_backward_cuda(const GroupNormBackward& in, const CudaPack& pack, void* stream);
+SOTTO_CUDA_ENTRY void group_norm_forward_cuda(const GroupNormForward& in, const CudaPack& pack,
+                                              void* stream);
+SOTTO_CUDA_ENTRY void group_norm_backward_cuda(const GroupNormBackward& in, const CudaPack& pack,
+                                               void* stream);
 }  // namespace detail
 
 namespace {

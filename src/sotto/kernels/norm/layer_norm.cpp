@@ -12,8 +12,8 @@ void layer_norm_forward_cpu(const at::Tensor& x, const LayerNorm::Parameters& pa
 void layer_norm_backward_cpu(const LayerNorm::BackwardInputs& in,
                              const LayerNorm::Gradients& gradients, const at::Tensor& dx,
                              const at::Tensor& partial);
-void layer_norm_forward_cuda(const RowNormForward& in, void* stream);
-void layer_norm_backward_cuda(const RowNormBackward& in, void* stream);
+SOTTO_CUDA_ENTRY void layer_norm_forward_cuda(const RowNormForward& in, void* stream);
+SOTTO_CUDA_ENTRY void layer_norm_backward_cuda(const RowNormBackward& in, void* stream);
 }  // namespace detail
 
 LayerNorm::Result LayerNorm::forward(const at::Tensor& x, const Parameters& parameters) {

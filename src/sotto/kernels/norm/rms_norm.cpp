@@ -11,8 +11,8 @@ void rms_norm_forward_cpu(const at::Tensor& x, const at::Tensor& gamma, double e
                           const RmsNorm::Result& result);
 void rms_norm_backward_cpu(const RmsNorm::BackwardInputs& in, const at::Tensor& grad_gamma,
                            const at::Tensor& dx, const at::Tensor& partial);
-void rms_norm_forward_cuda(const RowNormForward& in, void* stream);
-void rms_norm_backward_cuda(const RowNormBackward& in, void* stream);
+SOTTO_CUDA_ENTRY void rms_norm_forward_cuda(const RowNormForward& in, void* stream);
+SOTTO_CUDA_ENTRY void rms_norm_backward_cuda(const RowNormBackward& in, void* stream);
 }  // namespace detail
 
 RmsNorm::Result RmsNorm::forward(const at::Tensor& x, const at::Tensor& gamma, double epsilon) {

@@ -13,9 +13,9 @@ void wave_moments_cpu(const at::Tensor& samples, const Packing& packing,
                       const WaveNorm::Options& options, const at::Tensor& moments);
 void wave_fold_cpu(const WaveFold& in, at::ScalarType type);
 void wave_backward_cpu(const WaveFold& in, at::ScalarType type);
-void wave_moments_cuda(const WaveMoments& in, void* stream);
-void wave_fold_cuda(const WaveFold& in, void* stream);
-void wave_backward_cuda(const WaveFold& in, void* stream);
+SOTTO_CUDA_ENTRY void wave_moments_cuda(const WaveMoments& in, void* stream);
+SOTTO_CUDA_ENTRY void wave_fold_cuda(const WaveFold& in, void* stream);
+SOTTO_CUDA_ENTRY void wave_backward_cuda(const WaveFold& in, void* stream);
 }  // namespace detail
 
 namespace {

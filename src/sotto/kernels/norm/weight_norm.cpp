@@ -14,8 +14,8 @@ void weight_norm_forward_cpu(const at::Tensor& v, const at::Tensor& g,
                              const WeightNorm::Result& result, const at::Tensor& space);
 void weight_norm_backward_cpu(const WeightNorm::BackwardInputs& in, const at::Tensor& space,
                               const WeightNorm::Gradients& gradients);
-void weight_norm_forward_cuda(const WeightNormForward& in, void* stream);
-void weight_norm_backward_cuda(const WeightNormBackward& in, void* stream);
+SOTTO_CUDA_ENTRY void weight_norm_forward_cuda(const WeightNormForward& in, void* stream);
+SOTTO_CUDA_ENTRY void weight_norm_backward_cuda(const WeightNormBackward& in, void* stream);
 }  // namespace detail
 
 namespace {

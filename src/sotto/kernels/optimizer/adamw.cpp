@@ -13,8 +13,8 @@ namespace sotto::kernels {
 
 namespace detail {
 void adamw_cpu(const AdamW::Range& range, const AdamWFactors& factors, double square_sum);
-void adamw_cuda(const CudaAdamWRange& range, const AdamWFactors& factors, const double* square_sum,
-                void* stream);
+SOTTO_CUDA_ENTRY void adamw_cuda(const CudaAdamWRange& range, const AdamWFactors& factors,
+                                 const double* square_sum, void* stream);
 }  // namespace detail
 
 namespace {
@@ -122,7 +122,8 @@ void AdamW::update(const Range& range, const Coefficients& coefficients,
   const AdamWFactors factors = factors_of(coefficients);
   const double flops = range.first_scales == nullptr ? kFlops : kFlops + kFlopsOfCodes;
   report_cost("adamw", {.flops = flops * static_cast<double>(range.weights.numel()),
-                        .bytes = bytes_moved(range)});
+                        .bytes = bytes_moved(range),
+                        .frequency = Frequency::kStep});
   if (is_dry(range.weights)) return;
   if (range.weights.is_cuda()) {
     detail::adamw_cuda(cuda_range(range), factors, square_sum.const_data_ptr<double>(),

@@ -11,8 +11,8 @@ namespace sotto::kernels {
 namespace detail {
 // partial [slabs]: sums of the slabs of values, which are then added to the total in order.
 void square_sum_cpu(const at::Tensor& values, const at::Tensor& partial, const at::Tensor& total);
-void square_sum_cuda(const CudaArray& values, std::span<double> partial, double* total,
-                     void* stream);
+SOTTO_CUDA_ENTRY void square_sum_cuda(const CudaArray& values, std::span<double> partial,
+                                      double* total, void* stream);
 }  // namespace detail
 
 namespace {
@@ -35,7 +35,9 @@ void SquareSum::accumulate(at::Tensor& total, const at::Tensor& values) {
       total.numel() == 1 && total.scalar_type() == at::kDouble && total.device() == values.device(),
       "a total of {} values in {} on {}", total.numel(), c10::toString(total.scalar_type()),
       total.device().str());
-  report_cost("square_sum", {.flops = 2.0 * static_cast<double>(size), .bytes = bytes_of(values)});
+  report_cost("square_sum", {.flops = 2.0 * static_cast<double>(size),
+                             .bytes = bytes_of(values),
+                             .frequency = Frequency::kStep});
   const at::Tensor partial = make_workspace({num_slabs(size)}, total.options());
   if (is_dry(values)) return;
   if (values.is_cuda()) {

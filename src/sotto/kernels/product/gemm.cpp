@@ -53,7 +53,7 @@ void report(const Gemm::Operands& operands, const Shape& shape, double result_by
   const double products =
       static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   const bool is_float = operands.a.scalar_type() == at::kFloat;
-  report_cost(is_float ? "gemm.32" : "gemm.16",
+  report_cost(is_float ? "matrix_products.32-bit" : "matrix_products.16-bit",
               {.flops = 2.0 * products,
                .bytes = bytes_of(operands.a) + bytes_of(operands.b) + result_bytes,
                .work = is_float ? Work::kProduct32 : Work::kProduct16});
