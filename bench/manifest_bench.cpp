@@ -63,9 +63,7 @@ void write_manifest(const std::filesystem::path& path, int64_t lines) {
 
 void measure(const std::filesystem::path& path, int64_t lines) {
   const Timer indexing;
-  {
-    const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0});
-  }
+  { const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0}); }
   const double index_s = indexing.seconds();
   const Timer opening;
   const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0});
@@ -81,7 +79,7 @@ void measure(const std::filesystem::path& path, int64_t lines) {
   const Timer sampling;
   for (int64_t step = 0; step < epoch.num_steps(); ++step) {
     const Timer one;
-    for (const uint32_t place : epoch.utterances(step)) seconds += manifest.duration_s(place);
+    for (const uint32_t position : epoch.utterances(step)) seconds += manifest.duration_s(position);
     longest_step_s = std::max(longest_step_s, one.seconds());
   }
   const double sampling_s = sampling.seconds();

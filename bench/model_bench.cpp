@@ -93,8 +93,8 @@ class Update {
 
   // The loss; 0 on Meta. Throws DataError where an utterance is too short for its labels.
   double run(const std::vector<data::Example>& examples, nn::Tier tier) {
-    std::vector<int64_t> places(examples.size());
-    std::iota(places.begin(), places.end(), int64_t{0});
+    std::vector<int64_t> indices(examples.size());
+    std::iota(indices.begin(), indices.end(), int64_t{0});
     std::vector<int64_t> label_lengths;
     for (const data::Example& example : examples)
       label_lengths.push_back(std::ssize(example.labels));
@@ -105,7 +105,7 @@ class Update {
     device::HostMemory host(device_.type());
     device::StagingBuffer unused(host);
     const data::MicroBatch batch =
-        data::make_micro_batch(examples, places, unused, {.device = device_});
+        data::make_micro_batch(examples, indices, unused, {.device = device_});
     nn::HostTape on_host(host);
     nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(model_->num_tapes()), tier), &on_host);
     const nn::StepContext step{.step = 1};

@@ -140,7 +140,7 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
       .budget = {.bytes = parse_bytes(of.budget) - constant,
                  .host_bytes = int64_t{64} << 30,
                  .constant_bytes = constant},
-      .rates = [&](train::Compute compute) { return plan::rates_at_hand(device, compute); }};
+      .rates = [&](train::Compute compute) { return plan::known_rates(device, compute); }};
   Row row{.of = of, .candidate = plan::Planner(request, list).plan().best, .constant = constant};
   const train::RunConfig& config = row.candidate.config;
   train::apply_arithmetic(config.arithmetic());
@@ -168,8 +168,8 @@ Row run(const Arguments& arguments, const Case& of, const Lengths& lengths,
   const double first_s = bench::now_s();
   for (int64_t step = 0; std::ssize(speeds) < arguments.steps; ++step) {
     std::vector<data::Example> examples;
-    for (const uint32_t place : epoch.utterances(step % epoch.num_steps()))
-      examples.push_back(one.examples(lengths, place, /*with_values=*/true).front());
+    for (const uint32_t index : epoch.utterances(step % epoch.num_steps()))
+      examples.push_back(one.examples(lengths, index, /*with_values=*/true).front());
     settings.step = step % total + 1;
     device::synchronize_cuda();
     const double start = bench::now_s();
@@ -214,7 +214,7 @@ void show(const std::vector<Row>& rows) {
     const auto planned = static_cast<double>(row.candidate.fit.worst.high_water + row.constant);
     table.add_row(
         {row.of.model, row.of.numerics, row.of.budget,
-         std::string(name_of(row.candidate.config.optimizer.state, optim::kStatePlaces)),
+         std::string(name_of(row.candidate.config.optimizer.state, optim::kStateLocations)),
          row.candidate.config.tier.to_string(),
          fmt::format("{}, {:.0f}", row.candidate.micro_batches, bench::median(row.pieces)),
          fmt::format("{:.2f}", planned / kGib),
@@ -234,7 +234,7 @@ nlohmann::ordered_json to_json(const Row& row) {
       {"model", row.of.model},
       {"numerics", row.of.numerics},
       {"budget", row.of.budget},
-      {"state", name_of(row.candidate.config.optimizer.state, optim::kStatePlaces)},
+      {"state", name_of(row.candidate.config.optimizer.state, optim::kStateLocations)},
       {"tier", row.candidate.config.tier.to_string()},
       {"max_frames", row.candidate.config.max_frames},
       {"micro_batches", row.candidate.micro_batches},

@@ -64,7 +64,7 @@ Workload workload_of(const Arguments& arguments) {
   Workload work = arguments.model.empty() ? bench::stack_workload(arguments.stack)
                                           : bench::model_workload(arguments.model);
   work.config.numerics = value_of(arguments.numerics, train::kNumerics);
-  work.config.optimizer.state = value_of(arguments.state, optim::kStatePlaces);
+  work.config.optimizer.state = value_of(arguments.state, optim::kStateLocations);
   if (work.sequence == 0) work.batch = arguments.effective_batch;
   work.config.effective_batch = {.utterances = work.batch};
   return work;
@@ -107,10 +107,10 @@ std::vector<double> front_shares(const Workload& work, const Lengths& lengths,
   std::vector<double> seconds;
   for (int64_t step = 0; step < 6; ++step) {
     const std::vector<data::Example> examples = work.examples(lengths, step, /*with_values=*/true);
-    std::vector<int64_t> places(examples.size());
-    std::iota(places.begin(), places.end(), int64_t{0});
+    std::vector<int64_t> indices(examples.size());
+    std::iota(indices.begin(), indices.end(), int64_t{0});
     const data::MicroBatch batch =
-        data::make_micro_batch(examples, places, staging, {.device = device.torch});
+        data::make_micro_batch(examples, indices, staging, {.device = device.torch});
     std::vector<int64_t> frames;
     for (const int64_t samples : batch.packing.lengths())
       frames.push_back(waves.num_frames(samples));

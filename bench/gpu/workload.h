@@ -47,9 +47,9 @@ inline Lengths read_lengths(const std::string& path) {
   }
   Lengths shuffled;
   const RandomStream stream({.seed = 1, .purpose = Purpose::kShuffle});
-  for (const int64_t place : stream.permutation(std::ssize(in_order.seconds))) {
-    shuffled.seconds.push_back(in_order.seconds[static_cast<size_t>(place)]);
-    shuffled.labels.push_back(in_order.labels[static_cast<size_t>(place)]);
+  for (const int64_t index : stream.permutation(std::ssize(in_order.seconds))) {
+    shuffled.seconds.push_back(in_order.seconds[static_cast<size_t>(index)]);
+    shuffled.labels.push_back(in_order.labels[static_cast<size_t>(index)]);
   }
   return shuffled;
 }
@@ -87,10 +87,10 @@ struct Workload {
     data::Example example = data::make_dry_text(sequence);
     example.utterance = number;
     for (size_t i = 0; i < example.tokens.size(); ++i) {
-      const auto place = static_cast<uint64_t>(number) * 977 + i * 7919;
-      example.tokens[i] = static_cast<int32_t>(place % static_cast<uint64_t>(shape.vocabulary));
+      const auto index = static_cast<uint64_t>(number) * 977 + i * 7919;
+      example.tokens[i] = static_cast<int32_t>(index % static_cast<uint64_t>(shape.vocabulary));
       example.labels[i] =
-          static_cast<int32_t>((place + 7919) % static_cast<uint64_t>(shape.vocabulary));
+          static_cast<int32_t>((index + 7919) % static_cast<uint64_t>(shape.vocabulary));
     }
     return example;
   }
@@ -98,19 +98,19 @@ struct Workload {
   data::Example speech(const Lengths& lengths, int64_t number, bool with_values) const {
     constexpr double kFramesASecond = 50.0;
     const RandomStream stream({.seed = 7});
-    const auto place = static_cast<size_t>(number % std::ssize(lengths.seconds));
+    const auto index = static_cast<size_t>(number % std::ssize(lengths.seconds));
     const auto rows =
-        static_cast<int64_t>(lengths.seconds[place] * static_cast<double>(rows_per_second));
+        static_cast<int64_t>(lengths.seconds[index] * static_cast<double>(rows_per_second));
     // Speech has fewer letters than frames; what a rule of thumb leaves over is cut.
-    const auto frames = static_cast<int64_t>(lengths.seconds[place] * kFramesASecond);
+    const auto frames = static_cast<int64_t>(lengths.seconds[index] * kFramesASecond);
     data::Example example = data::make_dry_example(rows, shape.feature_dim,
-                                                   std::min(lengths.labels[place], frames / 3));
-    example.utterance = static_cast<int64_t>(place);
+                                                   std::min(lengths.labels[index], frames / 3));
+    example.utterance = static_cast<int64_t>(index);
     for (size_t l = 0; l < example.labels.size(); ++l)
-      example.labels[l] = static_cast<int32_t>(1 + (l * 7 + place) % 31);
+      example.labels[l] = static_cast<int32_t>(1 + (l * 7 + index) % 31);
     if (with_values) {
       example.values.resize(static_cast<size_t>(rows * std::max<int64_t>(1, shape.feature_dim)));
-      stream.fill_normal(example.values, static_cast<uint64_t>(place) * 4096);
+      stream.fill_normal(example.values, static_cast<uint64_t>(index) * 4096);
     }
     return example;
   }

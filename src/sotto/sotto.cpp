@@ -63,10 +63,10 @@ MemoryReport report_of(const train::MemoryComparison& comparison) {
                       .measured_peak_bytes = comparison.measured.peak,
                       .is_equal = comparison.is_equal};
   for (int i = 0; i < device::kNumCategories; ++i) {
-    const auto place = static_cast<size_t>(i);
+    const auto index = static_cast<size_t>(i);
     report.parts.push_back({.name = std::string(name_of(static_cast<device::Category>(i))),
-                            .planned_bytes = comparison.planned.at_peak[place],
-                            .measured_bytes = comparison.measured.at_peak[place]});
+                            .planned_bytes = comparison.planned.at_peak[index],
+                            .measured_bytes = comparison.measured.at_peak[index]});
   }
   return report;
 }

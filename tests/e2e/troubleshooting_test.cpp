@@ -64,10 +64,10 @@ TEST(Troubleshooting, CommandsSayWhatThePageSays) {
     for (const ConsoleCommand& command : block.commands) {
       ++num_commands;
       const CommandResult result = run_in(folder->path(), block, command.text);
-      const std::string place = "docs/troubleshooting.md:" + std::to_string(command.line);
-      EXPECT_EQ(result.exit_code, command.exit_code) << place << '\n' << result.out;
+      const std::string index = "docs/troubleshooting.md:" + std::to_string(command.line);
+      EXPECT_EQ(result.exit_code, command.exit_code) << index << '\n' << result.out;
       const std::optional<std::string> missing = find_missing(command.expected, result.out);
-      EXPECT_EQ(missing, std::nullopt) << place << " said:\n" << result.out;
+      EXPECT_EQ(missing, std::nullopt) << index << " said:\n" << result.out;
     }
   }
   EXPECT_GE(num_commands, 35);

@@ -33,8 +33,8 @@ class Watch : public TrainRuns {
 
 int64_t count_of(const std::string& text, const std::string& part) {
   int64_t count = 0;
-  for (size_t place = text.find(part); place != std::string::npos;
-       place = text.find(part, place + part.size()))
+  for (size_t index = text.find(part); index != std::string::npos;
+       index = text.find(part, index + part.size()))
     ++count;
   return count;
 }
@@ -141,10 +141,10 @@ TEST_F(Watch, TheBarFitsTheTerminal) {
     ASSERT_EQ(result.exit_code, 0) << result.err;
     int64_t num_bars = 0;
     const std::string mark = "\r\x1b[K";
-    for (size_t place = result.err.find(mark); place != std::string::npos;) {
-      const size_t begin = place + mark.size();
-      place = result.err.find(mark, begin);
-      const std::string line = result.err.substr(begin, place - begin);
+    for (size_t index = result.err.find(mark); index != std::string::npos;) {
+      const size_t begin = index + mark.size();
+      index = result.err.find(mark, begin);
+      const std::string line = result.err.substr(begin, index - begin);
       if (!line.starts_with("training ") || contains(line, "\n")) continue;
       ++num_bars;
       EXPECT_LT(report::display_width(line), columns) << line;

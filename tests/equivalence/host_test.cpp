@@ -10,7 +10,7 @@ namespace {
 
 using optim::Optimizer;
 using optim::StateForm;
-using optim::StatePlace;
+using optim::StateLocation;
 
 struct Form {
   const char* name;
@@ -35,7 +35,7 @@ struct After {
 };
 
 // Four steps with gradients of their own, one of which leaves a layer out.
-After run(const Form& form, StatePlace place, int64_t window_bytes) {
+After run(const Form& form, StateLocation location, int64_t window_bytes) {
   nn::ParameterStore store;
   store.declare({.name = "a.weight", .shape = {150, 70}, .deviation = 0.5});
   store.declare({.name = "a.bias", .shape = {150}});
@@ -45,7 +45,7 @@ After run(const Form& form, StatePlace place, int64_t window_bytes) {
   device::HostMemory host(at::kCPU);
   optim::OptimizerOptions options;
   options.rate_factors = {"b.=3"};
-  options.state = place;
+  options.state = location;
   Optimizer optimizer(store, options, form.state, &host, window_bytes);
   for (int64_t step = 1; step <= 4; ++step) {
     store.zero_gradients();  // what lies between parameters counts in the norm
@@ -74,10 +74,10 @@ After run(const Form& form, StatePlace place, int64_t window_bytes) {
 TEST(StateOnTheHost, ChangesNoBit) {
   constexpr int64_t kSmallWindow = 8'192;  // a piece of two or three blocks
   for (const Form& form : kForms) {
-    const After on_device = run(form, StatePlace::kDevice, kSmallWindow);
+    const After on_device = run(form, StateLocation::kDevice, kSmallWindow);
     EXPECT_EQ(on_device.host_bytes, 0);
     for (const int64_t window_bytes : {kSmallWindow, optim::OptimizerState::kWindowBytes}) {
-      const After on_host = run(form, StatePlace::kHost, window_bytes);
+      const After on_host = run(form, StateLocation::kHost, window_bytes);
       EXPECT_GT(on_host.host_bytes, 0);
       EXPECT_TRUE(test::same_bits(on_host.weights, on_device.weights)) << form.name;
       EXPECT_TRUE(test::same_bits(on_host.states, on_device.states)) << form.name;
@@ -91,7 +91,7 @@ TEST(StateOnTheHost, ChangesNoBitOfARun) {
     config.numerics = numerics;
     config.precision.small_below = 64;
     const test::Curve on_device = test::run_curve(config, {.tier = nn::Tier::kBlock}, 4, 5);
-    config.optimizer.state = StatePlace::kHost;
+    config.optimizer.state = StateLocation::kHost;
     const test::Curve on_host = test::run_curve(config, {.tier = nn::Tier::kHost}, 4, 5);
     EXPECT_EQ(on_host.losses, on_device.losses);
     EXPECT_TRUE(test::same_bits(on_host.weights, on_device.weights));
@@ -100,7 +100,7 @@ TEST(StateOnTheHost, ChangesNoBitOfARun) {
 
 TEST(StateOnTheHost, IsTakenFromTheHostsBudget) {
   RunConfig config = test::tiny_config();
-  config.optimizer.state = StatePlace::kHost;
+  config.optimizer.state = StateLocation::kHost;
   const Learner dry(config, test::kTinyShape, at::kMeta);
   const int64_t needed = dry.host.used_bytes();
   EXPECT_GT(needed, 0);

@@ -34,18 +34,18 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
   Outcome outcome{.losses = std::vector<float>(examples.size()), .gradients = {}};
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  for (const std::vector<int64_t>& places : packs) {
-    const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
+  for (const std::vector<int64_t>& indices : packs) {
+    const data::MicroBatch batch = data::make_micro_batch(examples, indices, unused, {});
     std::vector<float> weights;
-    for (const int64_t place : places) weights.push_back(0.5f + 0.1f * static_cast<float>(place));
+    for (const int64_t index : indices) weights.push_back(0.5f + 0.1f * static_cast<float>(index));
     nn::HostTape on_host(host);
     nn::Tape tape(tiers, &on_host);
     const nn::StepContext step{.seed = 5, .step = 9};
     const models::Losses losses = model->forward(batch, step, weights, tape);
     model->backward(batch, step, tape);
     EXPECT_EQ(tape.num_open(), 0) << "tapes that no backward closed";
-    for (size_t i = 0; i < places.size(); ++i)
-      outcome.losses[static_cast<size_t>(places[i])] =
+    for (size_t i = 0; i < indices.size(); ++i)
+      outcome.losses[static_cast<size_t>(indices[i])] =
           losses.terms.front()[static_cast<int64_t>(i)].item<float>();
   }
   for (const nn::Parameter& parameter : model->parameters().parameters())
@@ -132,10 +132,10 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
   const TinyModel tiny = tiny_models()[1];
   const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
   const std::vector<data::Example> examples = tiny.examples(2, 3);
-  const std::vector<int64_t> places = {0, 1};
+  const std::vector<int64_t> indices = {0, 1};
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
+  const data::MicroBatch batch = data::make_micro_batch(examples, indices, unused, {});
   const auto loss_in = [&](uint64_t step) {
     nn::Tape tape;
     const std::vector<float> weights(2, 1.0f);
@@ -153,10 +153,10 @@ TEST(SpecAugment, MasksInTrainingAlone) {
   TinyModel bare = tiny;
   bare.config.model.as<models::TransformerCtcOptions>().spec_augment = {};
   const std::vector<data::Example> examples = tiny.examples(2, 3);
-  const std::vector<int64_t> places = {0, 1};
+  const std::vector<int64_t> indices = {0, 1};
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  const data::MicroBatch batch = data::make_micro_batch(examples, places, unused, {});
+  const data::MicroBatch batch = data::make_micro_batch(examples, indices, unused, {});
   const auto loss_in = [&](const TinyModel& of, uint64_t step) {
     const auto model = train::make_model(of.config, of.shape, at::kCPU, /*trains=*/true);
     nn::Tape tape;
@@ -236,12 +236,12 @@ TEST(LayerDrop, DoesNotUpdateWhatItLeftOut) {
     const std::vector<std::string> left_out = learner.model->outline().left_out(
         {.seed = settings.seed, .step = static_cast<uint64_t>(settings.step)});
     train::run_step(learner, tiny.examples(3, 8), settings);
-    size_t place = 0;
+    size_t index = 0;
     for (const nn::Parameter& parameter : learner.model->parameters().parameters()) {
       const bool is_left_out = std::ranges::any_of(left_out, [&](const std::string& prefix) {
         return parameter.spec.name.starts_with(prefix);
       });
-      EXPECT_EQ(at::equal(parameter.value, before[place++]), is_left_out) << parameter.spec.name;
+      EXPECT_EQ(at::equal(parameter.value, before[index++]), is_left_out) << parameter.spec.name;
     }
     num_left_out += std::ssize(left_out);
     num_steps_with_all += left_out.empty() ? 1 : 0;
@@ -273,22 +273,22 @@ TEST(Frozen, PartsHaveNoGradientNoStateAndStay) {
     for (const nn::Parameter& parameter : learner.model->parameters().parameters())
       before.push_back(parameter.value.clone());
     train::run_step(learner, tiny.examples(3, 8), {});
-    size_t place = 0;
+    size_t index = 0;
     int64_t num_trained = 0;
     for (const nn::Parameter& parameter : learner.model->parameters().parameters()) {
       EXPECT_EQ(parameter.gradient.defined(), parameter.spec.trains);
-      EXPECT_EQ(at::equal(parameter.value, before[place]), !parameter.spec.trains)
+      EXPECT_EQ(at::equal(parameter.value, before[index]), !parameter.spec.trains)
           << parameter.spec.name;
       // What is trained has the gradient that it has with everything trained.
       if (parameter.spec.trains) {
-        EXPECT_TRUE(at::equal(frozen.gradients[place], all.gradients[place]))
+        EXPECT_TRUE(at::equal(frozen.gradients[index], all.gradients[index]))
             << parameter.spec.name;
         ++num_trained;
       }
-      ++place;
+      ++index;
     }
     EXPECT_EQ(std::ssize(learner.optimizer.states()), num_trained);
-    EXPECT_LT(num_trained, static_cast<int64_t>(place));
+    EXPECT_LT(num_trained, static_cast<int64_t>(index));
   }
 }
 

@@ -93,7 +93,7 @@ TEST_P(EveryNumerics, TiersAndPlacesGiveTheSameBits) {
   for (const auto& [name, tier] : nn::kTiers) {
     settings.tier = tier;
     config.optimizer.state =
-        tier == nn::Tier::kHost ? optim::StatePlace::kHost : optim::StatePlace::kDevice;
+        tier == nn::Tier::kHost ? optim::StateLocation::kHost : optim::StateLocation::kDevice;
     const Curve curve = run(config, settings);
     EXPECT_EQ(curve.losses, kept.losses) << name;
     EXPECT_TRUE(test::same_bits(curve.weights, kept.weights)) << name;

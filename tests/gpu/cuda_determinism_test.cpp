@@ -98,13 +98,13 @@ TEST_P(CudaDeterminism, TiersGiveTheSameBits) {
 TEST_P(CudaDeterminism, StateOnTheHostGivesTheSameBits) {
   apply_arithmetic(preset_of(GetParam()));
   const device::TargetScope target(gpu()->target);
-  const auto run = [&](optim::StatePlace place) {
+  const auto run = [&](optim::StateLocation location) {
     RunConfig own = config();
-    own.optimizer.state = place;
+    own.optimizer.state = location;
     return test::run_curve(own, {.tier = nn::Tier::kBlock}, 5, 16, gpu()->torch);
   };
-  const test::Curve on_device = run(optim::StatePlace::kDevice);
-  const test::Curve on_host = run(optim::StatePlace::kHost);
+  const test::Curve on_device = run(optim::StateLocation::kDevice);
+  const test::Curve on_host = run(optim::StateLocation::kHost);
   EXPECT_EQ(on_host.losses, on_device.losses);
   EXPECT_TRUE(test::same_bits(on_host.weights, on_device.weights));
 }

@@ -97,7 +97,7 @@ TEST_F(CudaSteps, TakeWhatTheDryRunSaidWithStateOnTheHost) {
   for (const Numerics numerics : {Numerics::kBf16Exact, Numerics::kBf16Lean}) {
     apply_arithmetic(preset_of(numerics));
     RunConfig config = config_for(numerics);
-    config.optimizer.state = optim::StatePlace::kHost;
+    config.optimizer.state = optim::StateLocation::kHost;
     for (const nn::Tier tier : {nn::Tier::kBlock, nn::Tier::kHost})
       test::expect_exact_steps(config, test::kTinyShape,
                                {test::step_examples(1, 4), test::step_examples(2, 8)},

@@ -261,9 +261,9 @@ TEST(SquareSum, NeitherOverflowsNorVanishes) {
 }
 
 TEST(SquareSum, PassesNanAndInfinityOn) {
-  for (const int64_t place : {0, 5, 99'999}) {
+  for (const int64_t index : {0, 5, 99'999}) {
     at::Tensor values = at::ones({100'000});
-    values[place] = -kInfinity;
+    values[index] = -kInfinity;
     EXPECT_EQ(square_sum(values), std::numeric_limits<double>::infinity());
     values[50'000] = kNan;
     EXPECT_TRUE(std::isnan(square_sum(values)));

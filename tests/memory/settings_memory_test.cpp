@@ -50,10 +50,10 @@ void expect_error(const RunConfig& built, const std::string& kind, const std::st
 }
 
 std::string bytes_text(const MemoryComparison& comparison, Category category) {
-  const auto place = static_cast<size_t>(category);
+  const auto location = static_cast<size_t>(category);
   return fmt::format("{} behind the first step: {} bytes, where {} were planned",
-                     device::name_of(category), comparison.measured.live_by_category[place],
-                     comparison.planned.live_by_category[place]);
+                     device::name_of(category), comparison.measured.live_by_category[location],
+                     comparison.planned.live_by_category[location]);
 }
 
 TEST(Settings, ThatTookEffectAreSilent) {
@@ -101,7 +101,7 @@ TEST(Settings, ATierThatKeepsMore) {
 
 TEST(Settings, LessOnTheHostThanPlanned) {
   RunConfig asked = lean_config();
-  asked.optimizer.state = optim::StatePlace::kHost;
+  asked.optimizer.state = optim::StateLocation::kHost;
   MemoryComparison comparison = compare(asked, asked);
   EXPECT_GT(comparison.planned.host_peak, 0);
   check_settings_took_effect(comparison, asked);

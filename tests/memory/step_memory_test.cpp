@@ -60,7 +60,7 @@ TEST(StepMemory, IsExactWithStateOnTheHost) {
     RunConfig config = test::tiny_config();
     config.numerics = numerics;
     config.precision.small_below = 64;
-    config.optimizer.state = optim::StatePlace::kHost;
+    config.optimizer.state = optim::StateLocation::kHost;
     for (const nn::Tier tier : {nn::Tier::kBlock, nn::Tier::kHost})
       expect_exact_steps(config, test::kTinyShape, feature_steps(),
                          {.tier = tier, .limits = {.max_frames = 60}});
@@ -98,8 +98,8 @@ TEST(StepMemory, IsExactForAudio) {
 TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   const RunConfig config = test::tiny_config();
   const std::vector<data::Example> examples = test::tiny_examples(9, 4);
-  std::vector<int64_t> places(examples.size());
-  std::iota(places.begin(), places.end(), 0);
+  std::vector<int64_t> locations(examples.size());
+  std::iota(locations.begin(), locations.end(), 0);
   DryRun training(config, test::kTinyShape, DryRun::Purpose::kTraining);
   DryRun recognition(config, test::kTinyShape, DryRun::Purpose::kRecognition);
   const MemoryReport planned = recognition.recognise(examples);
@@ -112,7 +112,7 @@ TEST(StepMemory, RecognitionIsExactAndTakesLess) {
   arena->reset_peak();
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
-  decode::find_labels(model->recognise(data::make_micro_batch(examples, places, unused, {})));
+  decode::find_labels(model->recognise(data::make_micro_batch(examples, locations, unused, {})));
   test::expect_equal_memory(planned, arena->report(), "recognition");
   EXPECT_EQ(planned.at_peak[static_cast<size_t>(device::Category::kGradients)], 0);
 }

@@ -63,11 +63,11 @@ class ModelFixture {
 // All examples in their order.
 inline data::MicroBatch packed_batch(const std::vector<data::Example>& examples,
                                      const at::Device& device) {
-  std::vector<int64_t> places(examples.size());
-  std::iota(places.begin(), places.end(), int64_t{0});
+  std::vector<int64_t> indices(examples.size());
+  std::iota(indices.begin(), indices.end(), int64_t{0});
   device::HostMemory host(device.type());
   device::StagingBuffer staging(host);
-  return data::make_micro_batch(examples, places, staging, {.device = device});
+  return data::make_micro_batch(examples, indices, staging, {.device = device});
 }
 
 // The parameters' gradients under the names and in the layouts of files, as named_weights() has the

@@ -45,10 +45,10 @@ TEST_F(StreamOracle, FoldsKeysAlike) {
 
 TEST_F(StreamOracle, GivesTheSameNumbers) {
   for_each_stream([](const RandomStream& stream, const json& row) {
-    const auto places = row.at("places").get<std::vector<uint64_t>>();
+    const auto indices = row.at("places").get<std::vector<uint64_t>>();
     std::vector<double> normal;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const uint64_t n = places[i];
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const uint64_t n = indices[i];
       EXPECT_EQ(stream.bits(n), row.at("bits").at(i).get<uint32_t>()) << "bits " << n;
       EXPECT_EQ(stream.uniform(n), row.at("uniform").at(i).get<double>()) << "uniform " << n;
       EXPECT_EQ(stream.bernoulli(n, row.at("chance").get<double>()),

@@ -66,10 +66,10 @@ inline void check_manifest_line(std::string_view line) {
 inline void check_manifest(const data::Manifest& manifest) {
   const data::ManifestIndex& index = manifest.index();
   for (int64_t u = 0; u < manifest.size(); ++u) {
-    const auto place = static_cast<size_t>(u);
+    const auto position = static_cast<size_t>(u);
     const data::Utterance utterance = manifest.at(u);
     check_utterance(utterance);
-    expect_promise(index.columns().num_frames[place] == utterance.num_frames,
+    expect_promise(index.columns().num_frames[position] == utterance.num_frames,
                    "an index has the frames of a line");
     const double duration_s = manifest.duration_s(u);
     expect_promise(std::abs(duration_s - utterance.duration_s) <= 1e-6 * utterance.duration_s,

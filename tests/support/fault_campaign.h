@@ -63,9 +63,9 @@ class FaultCampaign : public TrainRuns {
 
   // A whole number from 0 to below `end`.
   int64_t draw(int64_t end) {
-    const auto place = static_cast<uint64_t>(trial_) * 64 + draws_++;
+    const auto index = static_cast<uint64_t>(trial_) * 64 + draws_++;
     return std::min(end - 1,
-                    static_cast<int64_t>(stream_->uniform(place) * static_cast<float>(end)));
+                    static_cast<int64_t>(stream_->uniform(index) * static_cast<float>(end)));
   }
 
   void expect(bool is_so, const std::string& text) {

@@ -119,12 +119,13 @@ std::vector<Input> wave_inputs(const Shape& s) {
 }
 Tensors run_wave_norm(const Tensors& in, const Packing& packing) {
   const WaveNorm::Parameters parameters{.weight = in[1], .gamma = in[2], .beta = in[3]};
-  const at::Tensor moments = WaveNorm::moments(in[0], samples_of(packing, in[0].device()), kWave);
-  const WaveNorm::Folded folded = WaveNorm::fold(moments, parameters, kWave);
+  const at::Tensor statistics =
+      WaveNorm::statistics(in[0], samples_of(packing, in[0].device()), kWave);
+  const WaveNorm::Folded folded = WaveNorm::fold(statistics, parameters, kWave);
   at::Tensor d_weight = float_zeros(in[1].sizes(), in[1]);
   at::Tensor d_gamma = float_zeros(in[2].sizes(), in[2]);
   at::Tensor d_beta = float_zeros(in[3].sizes(), in[3]);
-  WaveNorm::backward({.weight = in[4], .bias = in[5]}, moments, parameters,
+  WaveNorm::backward({.weight = in[4], .bias = in[5]}, statistics, parameters,
                      {.weight = d_weight, .gamma = d_gamma, .beta = d_beta}, kWave);
   return {folded.weight, folded.bias, d_weight, d_gamma, d_beta};
 }
@@ -133,9 +134,9 @@ Tensors reference_wave_norm(const Tensors& in, const Packing& packing) {
   const at::Tensor weight = leaf(in[1]), gamma = leaf(in[2]), beta = leaf(in[3]);
   Tensors weights, biases;
   for (int64_t u = 0; u < samples.num_utterances(); ++u) {
-    const auto place = static_cast<size_t>(u);
+    const auto index = static_cast<size_t>(u);
     const at::Tensor windows = in[0]
-                                   .narrow(0, samples.starts()[place], samples.lengths()[place])
+                                   .narrow(0, samples.starts()[index], samples.lengths()[index])
                                    .unfold(0, kWave.size, kWave.stride);
     const at::Tensor results = at::matmul(windows, weight.t());
     const at::Tensor mean = results.mean(0);

@@ -68,9 +68,9 @@ at::Tensor slaney_hertz(const at::Tensor& mels) {
 }
 
 // Triangles [M, F] between points [M + 2] over places [F].
-at::Tensor triangles(const at::Tensor& points, const at::Tensor& places) {
+at::Tensor triangles(const at::Tensor& points, const at::Tensor& indices) {
   const at::Tensor widths = points.diff();
-  const at::Tensor slopes = points.unsqueeze(1) - places.unsqueeze(0);  // [M + 2, F]
+  const at::Tensor slopes = points.unsqueeze(1) - indices.unsqueeze(0);  // [M + 2, F]
   const at::Tensor rising = -slopes.slice(0, 0, -2) / widths.slice(0, 0, -1).unsqueeze(1);
   const at::Tensor falling = slopes.slice(0, 2) / widths.slice(0, 1).unsqueeze(1);
   return at::clamp_min(at::minimum(rising, falling), 0.0);

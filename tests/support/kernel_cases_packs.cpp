@@ -189,9 +189,9 @@ Tensors run_sinusoid_add(const Tensors& in, const Packing& packing) {
 }
 Tensors reference_sinusoid_add(const Tensors& in, const Packing& packing) {
   const int64_t width = in[0].size(1);
-  const at::Tensor place = places_of(packing).to(at::kDouble).unsqueeze(1);
+  const at::Tensor index = places_of(packing).to(at::kDouble).unsqueeze(1);
   const at::Tensor exponent = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
-  const at::Tensor angle = place / at::pow(10'000.0, exponent);
+  const at::Tensor angle = index / at::pow(10'000.0, exponent);
   return {in[0] + at::stack({angle.sin(), angle.cos()}, 2).reshape({-1, width})};
 }
 

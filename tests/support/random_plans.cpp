@@ -146,9 +146,9 @@ void draw_data(Draws& draws, bool is_large, Case& random) {
   std::vector<float> seconds = librispeech_seconds();
   if (seconds.empty()) seconds = plan::usual_data(config).lengths();
   for (int64_t i = 0; i < kItems; ++i) {
-    const auto place = static_cast<size_t>(draws.from(0, std::ssize(seconds) - 1));
+    const auto location = static_cast<size_t>(draws.from(0, std::ssize(seconds) - 1));
     // Some are longer than any of LibriSpeech.
-    const double length = draws.from(0, 9) == 0 && !is_large ? 30.0 : double{seconds[place]};
+    const double length = draws.from(0, 9) == 0 && !is_large ? 30.0 : double{seconds[location]};
     const double cut = is_large ? 0.25 * length : length;
     random.examples.push_back(draw_utterance(draws, i, cut, config.model.sample_rate()));
     random.lengths.push_back(static_cast<float>(cut));
@@ -169,7 +169,7 @@ void draw_choices(Draws& draws, int64_t longest_frames, plan::PlanRequest& reque
   request.open = {
       .numerics = false, .state = draws.coin(), .tier = draws.coin(), .max_frames = draws.coin()};
   if (!request.open.max_frames) config.max_frames = longest_frames;
-  config.optimizer.state = draws.one_of(optim::kStatePlaces);
+  config.optimizer.state = draws.one_of(optim::kStateLocations);
   config.tier = draw_tiers(draws);
   config.effective_batch.utterances = draws.from(2, 8);
   if (draws.coin()) config.micro_batch = draws.from(1, 4);
@@ -251,8 +251,8 @@ void run_steps(const Case& random, const plan::Candidate& candidate,
   const kernels::Rates own_rates = is_timed ? measured_rates(compute) : fixed_rates(compute);
   for (int i = 0; i < 2; ++i) {
     std::vector<data::Example> examples;
-    for (const uint32_t place : epoch.utterances(std::min<int64_t>(i, epoch.num_steps() - 1)))
-      examples.push_back(random.examples[place]);
+    for (const uint32_t location : epoch.utterances(std::min<int64_t>(i, epoch.num_steps() - 1)))
+      examples.push_back(random.examples[location]);
     settings.step = i + 1;
     PlanProof::Step& step = proof.steps[i];
     {
@@ -276,7 +276,7 @@ bool runs_out(const Case& random) {
   RunConfig config = random.request.config;
   if (random.request.open.tier) config.tier = nn::Tier::kBlock;
   // What a CPU calls its host is the same memory: plans leave it there only where it is fixed.
-  if (random.request.open.state) config.optimizer.state = optim::StatePlace::kDevice;
+  if (random.request.open.state) config.optimizer.state = optim::StateLocation::kDevice;
   const auto longest = std::ranges::max_element(
       random.examples, {}, [](const data::Example& example) { return example.rows; });
   const auto arena =

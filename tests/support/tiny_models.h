@@ -96,9 +96,9 @@ inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
     example.rows = 300 + static_cast<int64_t>(700.0f * stream.uniform(static_cast<uint64_t>(u)));
     const float pitch = 0.02f + 0.1f * stream.uniform(static_cast<uint64_t>(100 + u));
     for (int64_t i = 0; i < example.rows; ++i) {
-      const auto place = static_cast<uint64_t>(1000 * (u + 1) + i);
+      const auto index = static_cast<uint64_t>(1000 * (u + 1) + i);
       example.values.push_back(0.3f * std::sin(pitch * static_cast<float>(i)) +
-                               0.05f * stream.normal(place));
+                               0.05f * stream.normal(index));
     }
     for (int64_t label = 0; label <= u % 4; ++label)
       example.labels.push_back(static_cast<int32_t>(1 + (u + label) % 6));

@@ -41,7 +41,7 @@ std::vector<std::string> names_in(const Names& names) {
 nlohmann::ordered_json to_json(const data::ImportResult& result) {
   nlohmann::ordered_json problems = nlohmann::ordered_json::array();
   for (const data::ImportProblem& problem : result.problems)
-    problems.push_back({{"place", problem.place}, {"found", problem.found}});
+    problems.push_back({{"place", problem.location}, {"found", problem.found}});
   return {{"format_version", 1},
           {"source", name_of(result.source, data::kImportSources)},
           {"manifest", result.manifest.string()},
@@ -57,7 +57,7 @@ std::string problem_table(const std::vector<data::ImportProblem>& problems) {
   constexpr size_t kShown = 20;
   report::Table table({{}, {}});
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i)
-    table.add_row({problems[i].place, problems[i].found});
+    table.add_row({problems[i].location, problems[i].found});
   // Not truncated on a terminal either: the command to type is at the end of a line.
   std::string text = table.to_string(std::numeric_limits<int64_t>::max());
   if (problems.size() > kShown)

@@ -131,7 +131,7 @@ std::string candidates_table(const plan::Plan& plan, const plan::PlanFacts& fact
                {"whole run", Align::kRight}});
   const auto add = [&](const Candidate& candidate) {
     table.add_row({std::string(name_of(candidate.config.numerics, train::kNumerics)),
-                   std::string(name_of(candidate.config.optimizer.state, optim::kStatePlaces)),
+                   std::string(name_of(candidate.config.optimizer.state, optim::kStateLocations)),
                    candidate.config.tier.to_string(),
                    format_bytes(candidate.fit.worst.high_water + facts.constant_bytes),
                    speed_text(candidate, facts), format_duration(run_seconds(candidate, facts))});
@@ -149,7 +149,7 @@ nlohmann::ordered_json candidate_json(const Candidate& candidate, const plan::Pl
     categories[std::string(device::name_of(static_cast<Category>(i)))] =
         worst.at_peak[static_cast<size_t>(i)];
   return {{"numerics", name_of(candidate.config.numerics, train::kNumerics)},
-          {"state", name_of(candidate.config.optimizer.state, optim::kStatePlaces)},
+          {"state", name_of(candidate.config.optimizer.state, optim::kStateLocations)},
           {"tier", candidate.config.tier.to_string()},
           {"max_frames", candidate.config.max_frames},
           {"micro_batches", candidate.micro_batches},
@@ -231,7 +231,7 @@ std::string outlook_text(const std::vector<plan::Outlook>& outlooks, const plan:
     }
     const train::RunConfig& config = outlook.candidate->config;
     table.add_row({budget, std::string(name_of(config.numerics, train::kNumerics)),
-                   std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+                   std::string(name_of(config.optimizer.state, optim::kStateLocations)),
                    config.tier.to_string(), speed_text(*outlook.candidate, facts),
                    fmt::format("{:.2f}x", outlook.candidate->speed() / best.speed())});
   }
@@ -275,7 +275,7 @@ std::string comparison_text(std::string_view what, const std::vector<ComparedPla
       cells = {
           row.name,
           std::string(name_of(candidate.config.numerics, train::kNumerics)),
-          std::string(name_of(candidate.config.optimizer.state, optim::kStatePlaces)),
+          std::string(name_of(candidate.config.optimizer.state, optim::kStateLocations)),
           candidate.config.tier.to_string(),
           std::to_string(candidate.micro_batches),
           format_bytes(candidate.fit.worst.high_water + row.facts.constant_bytes),

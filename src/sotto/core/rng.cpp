@@ -20,8 +20,8 @@ constexpr uint32_t high(uint64_t value) {
 }
 
 // Philox is a keyed bijection with full avalanche: chaining it yields the hash.
-constexpr PhiloxKey mix(PhiloxKey key, uint64_t field, uint32_t place) {
-  const PhiloxCounter mixed = philox({low(field), high(field), place, 0}, key);
+constexpr PhiloxKey mix(PhiloxKey key, uint64_t field, uint32_t position) {
+  const PhiloxCounter mixed = philox({low(field), high(field), position, 0}, key);
   return {mixed[0], mixed[1]};
 }
 

@@ -141,8 +141,8 @@ std::string format_digits(double number) {
   if (number < 0) return "-" + format_digits(-number);
   if (number == 0.0 || number >= 9.95) return fmt::format("{:.0f}", number);
   // The number of decimals that shows two significant digits.
-  const int places = 1 - static_cast<int>(std::floor(std::log10(number)));
-  return fmt::format("{:.{}f}", number, places);
+  const int decimals = 1 - static_cast<int>(std::floor(std::log10(number)));
+  return fmt::format("{:.{}f}", number, decimals);
 }
 
 MemorySize MemorySize::parse(std::string_view text) {

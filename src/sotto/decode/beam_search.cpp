@@ -170,11 +170,11 @@ class BeamSearch::Search {
   }
 
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
-    const auto [place, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
+    const auto [index, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
     if (!is_new) {
       // An unused one is reset, as if drop_unreachable() had removed it.
-      if (prefixes_[place->second].num_users == 0) prefixes_[place->second].frame = frame;
-      return place->second;
+      if (prefixes_[index->second].num_users == 0) prefixes_[index->second].frame = frame;
+      return index->second;
     }
     Prefix child = prefixes_[parent];
     child.parent = parent;
@@ -224,24 +224,24 @@ class BeamSearch::Search {
   // Keeps the prefixes in the beam and their ancestors.
   void drop_unreachable() {
     constexpr size_t kDropped = std::numeric_limits<size_t>::max();
-    std::vector<size_t> places(prefixes_.size(), kDropped);
+    std::vector<size_t> indices(prefixes_.size(), kDropped);
     for (size_t prefix : beam_) {
-      while (places[prefix] == kDropped) {
-        places[prefix] = 0;
+      while (indices[prefix] == kDropped) {
+        indices[prefix] = 0;
         prefix = prefixes_[prefix].parent;
       }
     }
     std::deque<Prefix> kept;
     children_.clear();
     // Parents precede their children.
-    for (size_t i = 0; i < places.size(); ++i) {
-      if (places[i] == kDropped) continue;
-      places[i] = kept.size();
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] == kDropped) continue;
+      indices[i] = kept.size();
       Prefix& prefix = kept.emplace_back(std::move(prefixes_[i]));
-      prefix.parent = places[prefix.parent];
-      if (prefix.label >= 0) children_[key_of(prefix.parent, prefix.label)] = places[i];
+      prefix.parent = indices[prefix.parent];
+      if (prefix.label >= 0) children_[key_of(prefix.parent, prefix.label)] = indices[i];
     }
-    for (size_t& prefix : beam_) prefix = places[prefix];
+    for (size_t& prefix : beam_) prefix = indices[prefix];
     prefixes_ = std::move(kept);
     num_reachable_ = prefixes_.size();
   }

@@ -140,13 +140,13 @@ class ArpaReader {
   }
 
   void sort(NgramModel::Order& order) const {
-    std::vector<size_t> places(order.keys.size());
-    std::iota(places.begin(), places.end(), size_t{0});
-    std::ranges::sort(places, {}, [&](size_t place) { return order.keys[place]; });
+    std::vector<size_t> indices(order.keys.size());
+    std::iota(indices.begin(), indices.end(), size_t{0});
+    std::ranges::sort(indices, {}, [&](size_t index) { return order.keys[index]; });
     const auto arrange = [&](auto& values) {
       if (values.empty()) return;
       auto sorted = values;
-      for (size_t i = 0; i < places.size(); ++i) sorted[i] = values[places[i]];
+      for (size_t i = 0; i < indices.size(); ++i) sorted[i] = values[indices[i]];
       values = std::move(sorted);
     };
     arrange(order.log10_probabilities);
@@ -185,8 +185,8 @@ uint64_t NgramModel::key_of(const uint32_t* words, int64_t count) {
 int64_t NgramModel::find(const uint32_t* words, int64_t count) const {
   const std::vector<uint64_t>& keys = orders_[static_cast<size_t>(count - 1)].keys;
   const uint64_t key = key_of(words, count);
-  const auto place = std::ranges::lower_bound(keys, key);
-  return place == keys.end() || *place != key ? -1 : place - keys.begin();
+  const auto index = std::ranges::lower_bound(keys, key);
+  return index == keys.end() || *index != key ? -1 : index - keys.begin();
 }
 
 uint32_t NgramModel::number_of(std::string_view word) const {
@@ -215,11 +215,11 @@ double NgramModel::score_number(State& state, uint32_t word) const {
   bool is_found = false;
   for (int64_t first = 0; first <= state.size && !is_found; ++first) {
     const int64_t length = state.size - first;
-    const int64_t place = find(words.data() + first, length + 1);
-    is_found = place >= 0;
+    const int64_t index = find(words.data() + first, length + 1);
+    is_found = index >= 0;
     if (is_found) {
       log10_score += double{
-          orders_[static_cast<size_t>(length)].log10_probabilities[static_cast<size_t>(place)]};
+          orders_[static_cast<size_t>(length)].log10_probabilities[static_cast<size_t>(index)]};
     } else if (length > 0) {
       const int64_t context = find(words.data() + first, length);
       if (context >= 0) {

@@ -16,8 +16,8 @@ using kernels::CtcGreedy;
 
 // Same as CtcGreedy, but on the host: tensors on the device would need arena memory, of which a
 // long recording may leave too little.
-std::vector<CtcGreedy::Label> likeliest_labels(std::span<const float> logits,
-                                               const data::Tokenizer& tokenizer) {
+std::vector<CtcGreedy::Label> most_likely_labels(std::span<const float> logits,
+                                                 const data::Tokenizer& tokenizer) {
   const auto width = static_cast<size_t>(tokenizer.size());
   std::vector<CtcGreedy::Label> labels;
   int32_t last = tokenizer.blank();
@@ -42,7 +42,7 @@ std::string srt_time(double seconds) {
 Transcript make_transcript(std::span<const float> logits, double seconds,
                            const data::Tokenizer& tokenizer, const BeamSearch* beam) {
   const std::vector<CtcGreedy::Label> labels =
-      beam != nullptr ? beam->decode(logits).front().labels : likeliest_labels(logits, tokenizer);
+      beam != nullptr ? beam->decode(logits).front().labels : most_likely_labels(logits, tokenizer);
   Transcript transcript{.text = text_of(labels, tokenizer), .seconds = seconds};
   const double num_frames =
       static_cast<double>(logits.size()) / static_cast<double>(tokenizer.size());

@@ -2,7 +2,7 @@
 // CPU they run immediately; in a dry run they are skipped.
 //
 //   lane.follow_device();                 // x is being computed
-//   lane.copy(place, x.data_ptr(), n);
+//   lane.copy(to, x.data_ptr(), n);
 //   ...                                   // the device goes on
 //   lane.device_follows();                // before the memory of x is used for something else
 #pragma once

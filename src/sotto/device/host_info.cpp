@@ -32,9 +32,9 @@ Fields read_fields(const std::filesystem::path& path, char separator) {
   Fields fields;
   for (const std::string_view line : split_lines(text)) {
     if (trimmed(line).empty() && !fields.empty()) break;
-    const size_t place = line.find(separator);
-    if (place == std::string_view::npos) continue;
-    fields.emplace(trimmed(line.substr(0, place)), trimmed(line.substr(place + 1)));
+    const size_t index = line.find(separator);
+    if (index == std::string_view::npos) continue;
+    fields.emplace(trimmed(line.substr(0, index)), trimmed(line.substr(index + 1)));
   }
   return fields;
 }

@@ -15,32 +15,32 @@ StagingBuffer::~StagingBuffer() {
 
 int64_t StagingBuffer::release() {
   const int64_t bytes = reserved_bytes();
-  for (Place& place : places_) {
-    if (place.last_copy) place.last_copy->wait();
-    place.block.reset();
+  for (Buffer& buffer : buffers_) {
+    if (buffer.last_copy) buffer.last_copy->wait();
+    buffer.block.reset();
   }
   return bytes;
 }
 
 std::byte* StagingBuffer::take(int64_t bytes) {
   now_ = 1 - now_;
-  Place& place = places_[now_];
-  if (place.last_copy) place.last_copy->wait();
-  if (place.block.bytes() < bytes) {
-    place.block.reset();
-    place.block = memory_.allocate((bytes + kStep - 1) / kStep * kStep, "to copy to the GPU from");
+  Buffer& buffer = buffers_[now_];
+  if (buffer.last_copy) buffer.last_copy->wait();
+  if (buffer.block.bytes() < bytes) {
+    buffer.block.reset();
+    buffer.block = memory_.allocate((bytes + kStep - 1) / kStep * kStep, "to copy to the GPU from");
   }
-  return place.block.data();
+  return buffer.block.data();
 }
 
 void StagingBuffer::launched() {
-  Place& place = places_[now_];
-  if (!place.last_copy) place.last_copy = std::make_unique<CudaEvent>();
-  place.last_copy->record();
+  Buffer& buffer = buffers_[now_];
+  if (!buffer.last_copy) buffer.last_copy = std::make_unique<CudaEvent>();
+  buffer.last_copy->record();
 }
 
 int64_t StagingBuffer::reserved_bytes() const {
-  return places_[0].block.bytes() + places_[1].block.bytes();
+  return buffers_[0].block.bytes() + buffers_[1].block.bytes();
 }
 
 }  // namespace sotto::device

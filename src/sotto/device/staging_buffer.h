@@ -34,14 +34,14 @@ class StagingBuffer {
   int64_t release();
 
  private:
-  struct Place {
+  struct Buffer {
     HostBlock block;
     // Recorded after the last copy from this buffer; created with the first copy.
     std::unique_ptr<CudaEvent> last_copy;
   };
 
   HostMemory& memory_;
-  std::array<Place, 2> places_;
+  std::array<Buffer, 2> buffers_;
   size_t now_ = 0;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 // Returns x[rows], for rows [N].
 at::Tensor rows_of(const at::Tensor& x, const std::vector<int32_t>& rows) {
-  const kernels::Labels places({rows}, x.device());
-  return kernels::Embedding::forward(places.device_values(), x);
+  const kernels::Labels indices({rows}, x.device());
+  return kernels::Embedding::forward(indices.device_values(), x);
 }
 
 }  // namespace

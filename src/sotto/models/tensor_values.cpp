@@ -25,8 +25,8 @@ std::vector<std::byte> turned(std::span<const std::byte> from, size_t value_byte
   for (int64_t matrix = 0; matrix < turn.num_matrices; ++matrix) {
     for (int64_t column = 0; column < turn.columns; ++column) {
       for (int64_t row = 0; row < turn.rows; ++row) {
-        const int64_t place = (matrix * turn.rows + row) * turn.columns + column;
-        std::memcpy(next, from.data() + static_cast<size_t>(place) * value_bytes, value_bytes);
+        const int64_t location = (matrix * turn.rows + row) * turn.columns + column;
+        std::memcpy(next, from.data() + static_cast<size_t>(location) * value_bytes, value_bytes);
         next += value_bytes;
       }
     }
@@ -45,9 +45,9 @@ Turn from_file(const NamedTensor& named) {
 }
 
 template <class T>
-T value_at(std::span<const std::byte> bytes, size_t place) {
+T value_at(std::span<const std::byte> bytes, size_t location) {
   T value;
-  std::memcpy(static_cast<void*>(&value), bytes.data() + place * sizeof(T), sizeof(T));
+  std::memcpy(static_cast<void*>(&value), bytes.data() + location * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -71,8 +71,8 @@ ReadFloats reader_for(TensorType type) {
 }
 
 template <class T>
-void set_value(std::vector<std::byte>& bytes, size_t place, T value) {
-  std::memcpy(bytes.data() + place * sizeof(T), &value, sizeof(T));
+void set_value(std::vector<std::byte>& bytes, size_t location, T value) {
+  std::memcpy(bytes.data() + location * sizeof(T), &value, sizeof(T));
 }
 
 // Splits fp32 values into bf16 and remainders, with a function that splits one value.
@@ -172,7 +172,7 @@ void put_bytes(const at::Tensor& tensor, std::span<const std::byte> bytes) {
   tensor.view(-1).view(at::kByte).copy_(at::from_blob(data, {std::ssize(bytes)}, at::kByte));
 }
 
-WeightPlace place_of(const NamedTensor& named, const nn::ParameterStore& store) {
+WeightLocation location_of(const NamedTensor& named, const nn::ParameterStore& store) {
   for (const nn::Parameter& parameter : store.parameters()) {
     const int64_t first = named.tensor.storage_offset() - parameter.value.storage_offset();
     if (named.tensor.is_alias_of(parameter.value) && first >= 0 && first < parameter.value.numel())
@@ -187,10 +187,11 @@ std::vector<NamedTensor> with_remainders(std::vector<NamedTensor> named,
                                          const std::map<std::string, at::Tensor>& remainders) {
   if (remainders.empty()) return named;
   for (NamedTensor& tensor : named) {
-    const WeightPlace place = place_of(tensor, store);
-    const auto found = remainders.find(place.parameter->spec.name);
+    const WeightLocation location = location_of(tensor, store);
+    const auto found = remainders.find(location.parameter->spec.name);
     if (found == remainders.end()) continue;
-    tensor.remainder = found->second.view(-1).narrow(0, place.first_value, tensor.tensor.numel());
+    tensor.remainder =
+        found->second.view(-1).narrow(0, location.first_value, tensor.tensor.numel());
   }
   return named;
 }

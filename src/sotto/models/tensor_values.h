@@ -44,12 +44,12 @@ std::span<const std::byte> in_memory_order(const NamedTensor& named, const Tenso
                                            std::vector<std::byte>& buffer);
 
 // Location of a file's weight: q, k and v are parts of one parameter.
-struct WeightPlace {
+struct WeightLocation {
   const nn::Parameter* parameter = nullptr;
   int64_t first_value = 0;
 };
 // The weight must belong to a network with these parameters.
-WeightPlace place_of(const NamedTensor& named, const nn::ParameterStore& store);
+WeightLocation location_of(const NamedTensor& named, const nn::ParameterStore& store);
 
 // Returns the weights, each with its part of its parameter's remainder. `remainders`: by parameter
 // name, as stored by an optimizer.

@@ -27,7 +27,7 @@ constexpr double kWaveEpsilon = 1e-7;
 // Standard deviation of the encoder's initial matrices.
 constexpr double kDeviation = 0.02;
 
-constexpr int64_t kEncoderDropout = 1;  // dropout place in the positions' layer
+constexpr int64_t kEncoderDropout = 1;  // dropout mask in the positions' layer
 
 std::vector<std::string> frozen_prefixes(const Wav2Vec2Options& options) {
   std::vector<std::string> prefixes;

@@ -51,13 +51,13 @@ struct Context {
   Context at_layer(int64_t number) const { return {step, packing, number, false, seen}; }
   Context at_frozen_layer(int64_t number) const { return {step, packing, number, true, seen}; }
 
-  // Returns the dropout mask at one of up to kPlacesPerLayer places of this layer.
-  static constexpr int64_t kPlacesPerLayer = 8;
-  kernels::Dropout::Mask dropout(int64_t place, double probability) const {
+  // Returns one of up to kMasksPerLayer dropout masks of this layer.
+  static constexpr int64_t kMasksPerLayer = 8;
+  kernels::Dropout::Mask dropout(int64_t index, double probability) const {
     return {.key = {.seed = step.seed,
                     .purpose = Purpose::kDropout,
                     .step = step.step,
-                    .layer = static_cast<uint64_t>(layer * kPlacesPerLayer + place)},
+                    .layer = static_cast<uint64_t>(layer * kMasksPerLayer + index)},
             .probability = step.is_training ? probability : 0.0};
   }
 

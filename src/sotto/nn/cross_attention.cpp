@@ -65,7 +65,7 @@ const at::Tensor& CrossAttention::result(const Input& x, const Context& context,
     at::Tensor y = out_.forward(attention(x, context, tape).front());
     tape.settle(slot(kAttention));
     kernels::ResidualAdd::accumulate_dropped(
-        y, x(), context.packing, context.dropout(options_.dropout_place, options_.dropout));
+        y, x(), context.packing, context.dropout(options_.dropout_index, options_.dropout));
     return CrossTensors{std::move(y)};
   };
   return tape.get(slot(kResult), compute).front();
@@ -78,7 +78,7 @@ at::Tensor CrossAttention::backward(const at::Tensor& dy, const Input& x, const 
   const at::Tensor& kv = keys_values(context, tape);
   const CrossTensors& kept = attention(x, context, tape);
   at::Tensor d_result =
-      dropped_gradient(dy, context, context.dropout(options_.dropout_place, options_.dropout));
+      dropped_gradient(dy, context, context.dropout(options_.dropout_index, options_.dropout));
   out_.accumulate(d_result, kept.front());
   at::Tensor d_attention = out_.input_gradient(d_result);  // [N, D]
   d_result.reset();

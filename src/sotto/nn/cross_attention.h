@@ -34,9 +34,9 @@ struct CrossAttentionOptions {
   // number of inputs.
   double deviation = 0.0;
   double result_deviation = 0.0;
-  // Its first slot on the block's tape, and its dropout place in the layer.
+  // Its first slot on the block's tape, and the index of its dropout mask in the layer.
   size_t first_slot = 0;
-  int64_t dropout_place = 0;
+  int64_t dropout_index = 0;
 };
 
 class CrossAttention {

@@ -42,7 +42,7 @@ at::Tensor FeatureProjection::forward(at::Tensor x, const Context& context, Tape
 }
 
 at::Tensor FeatureProjection::backward(at::Tensor dy, const Context& context, Tape& tapes,
-                                       bool wants_input) const {
+                                       bool needs_input) const {
   const MomentScope moment(context.moment(Phase::kBackward));
   LayerTape& tape = tapes.layer(context.layer);
   tape.begin_backward();
@@ -53,7 +53,7 @@ at::Tensor FeatureProjection::backward(at::Tensor dy, const Context& context, Ta
   dy.reset();
   at::Tensor dx = norm_.backward(d_normed, tape.kept(kInput).front(), normed(tape));
   tapes.close(context.layer);
-  return wants_input ? dx : at::Tensor();
+  return needs_input ? dx : at::Tensor();
 }
 
 const LayerTape::Tensors& FeatureProjection::normed(LayerTape& tape) const {

@@ -32,7 +32,7 @@ class FeatureProjection {
 
   // Returns dx [N, C] for dy [N, D], which is overwritten; undefined where not requested.
   // Accumulates into the parameters' gradients and closes the layer's tape.
-  at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape, bool wants_input) const;
+  at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape, bool needs_input) const;
 
  private:
   const LayerTape::Tensors& normed(LayerTape& tape) const;

@@ -18,7 +18,7 @@ struct Span {
   int64_t length = 0;
 };
 
-// Draws the spans of an utterance on an axis of `size` places; they may overlap. The stream is
+// Draws the spans of an utterance on an axis of `size` positions; they may overlap. The stream is
 // keyed by the utterance, the step and the axis.
 using DrawSpans = std::function<std::vector<Span>(const RandomStream& stream, int64_t size)>;
 

@@ -19,15 +19,15 @@ class HostTape {
   explicit HostTape(device::HostMemory& memory);
 
   // Index of a tensor of a micro-batch, in the order in which they were copied out.
-  using Place = size_t;
+  using Slot = size_t;
 
   // Starts copying a tensor to the host; it stays on the device until the next put(), by which time
   // the copy is complete.
-  Place put(at::Tensor x);
+  Slot put(at::Tensor x);
   // Starts copying it back to the device, if it is not there.
-  void fetch(Place place);
+  void fetch(Slot slot);
   // Returns the tensor on the device.
-  at::Tensor take(Place place);
+  at::Tensor take(Slot slot);
 
   // Resets for the next micro-batch, whatever the state of the previous one.
   void clear();

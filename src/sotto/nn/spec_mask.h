@@ -15,7 +15,7 @@
 
 namespace sotto::nn {
 
-// Spans on an axis of `size` places.
+// Spans on an axis of `size` positions.
 struct SpanOptions {
   // Expected fraction of the axis covered by spans, not counting overlap.
   double probability = 0.0;

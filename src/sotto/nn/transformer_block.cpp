@@ -50,7 +50,7 @@ constexpr std::array<SlotSpec, kNumSlots> kSlots = {{
     CrossAttention::kSlots[4],
 }};
 
-// Dropout places in a block.
+// Indices of the dropout masks of a block.
 constexpr int64_t kAttentionDropout = 0;
 constexpr int64_t kActivationDropout = 1;
 constexpr int64_t kFfnDropout = 2;
@@ -72,7 +72,7 @@ CrossAttentionOptions cross_options(const TransformerBlockOptions& options) {
           .deviation = options.deviation,
           .result_deviation = result_deviation(options.width, options),
           .first_slot = kCross,
-          .dropout_place = kCrossDropout};
+          .dropout_index = kCrossDropout};
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ void WaveEncoder::backward(const at::Tensor& dy, const at::Tensor& samples,
   });
   if (is_folded(0)) {
     WaveNorm::backward(
-        gradients.d_folded, wave.moments,
+        gradients.d_folded, wave.statistics,
         {.weight = stages_.front().weight.value, .gamma = gamma_->value, .beta = beta_->value},
         {.weight = gradients.sums.front().sum(),
          .gamma = gamma_->gradient,
@@ -216,9 +216,9 @@ WaveEncoder::Wave WaveEncoder::prepare(const at::Tensor& samples, const Packings
     }
   }
   if (!is_folded(0)) return wave;
-  wave.moments = WaveNorm::moments(samples, packings.samples, wave_options());
+  wave.statistics = WaveNorm::statistics(samples, packings.samples, wave_options());
   wave.folded = WaveNorm::fold(
-      wave.moments,
+      wave.statistics,
       {.weight = stages_.front().weight.value, .gamma = gamma_->value, .beta = beta_->value},
       wave_options());
   return wave;

@@ -89,7 +89,7 @@ class WaveEncoder {
     std::vector<int64_t> first_slots;
     int64_t num_slots = 0;
     // Only for the kind `group`: the folded weights of the first convolution for each utterance.
-    at::Tensor moments;
+    at::Tensor statistics;
     kernels::WaveNorm::Folded folded;
   };
 

@@ -71,7 +71,7 @@ void OptimizerOptions::visit(OptionVisitor& visitor) {
                 {.min = 0});
   visitor.value("rate_factors", rate_factors,
                 "parameters with a rate of their own, by the beginning of the name: head.=10");
-  visitor.choice("state", state, "where moments and remainders lie", kStatePlaces);
+  visitor.choice("state", state, "where moments and remainders lie", kStateLocations);
 }
 
 void OptimizerOptions::validate() const {
@@ -100,7 +100,7 @@ Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options,
     : store_(store),
       options_(options),
       state_(store.ranges(), form,
-             {.place = options.state, .host = host, .window_bytes = window_bytes}) {
+             {.location = options.state, .host = host, .window_bytes = window_bytes}) {
   for (const std::string& text : options.rate_factors)
     rate_factors_.push_back(RateFactor::parse(text));
   check_factors(rate_factors_, store);
@@ -192,12 +192,12 @@ void Optimizer::update_part(const RangePart& part, const Piece& piece, const Upd
 std::vector<Optimizer::Unit> Optimizer::make_units() const {
   std::vector<Unit> units;
   for (const nn::Parameter& parameter : store_.parameters()) {
-    const std::optional<RangePart> place = place_of(parameter);
-    if (!place) continue;
-    Unit& unit = units.emplace_back(Unit{.name = parameter.spec.name, .part = *place});
+    const std::optional<RangePart> part = part_of(parameter);
+    if (!part) continue;
+    Unit& unit = units.emplace_back(Unit{.name = parameter.spec.name, .part = *part});
     if (const RateFactor* factor = factor_of(parameter.spec.name, rate_factors_))
       unit.rate_factor = factor->factor;
-    unit.part.count = store_.ranges()[place->range].spaced(place->count);
+    unit.part.count = store_.ranges()[part->range].spaced(part->count);
   }
   std::ranges::stable_sort(units, {}, [](const Unit& unit) { return unit.part.range; });
   return units;
@@ -213,11 +213,11 @@ std::vector<Optimizer::Piece> Optimizer::pieces_without(
     const Piece piece{
         .part = unit.part, .rate_factor = unit.rate_factor, .num_skipped = num_skipped(unit.name)};
     Piece* const last = pieces.empty() ? nullptr : &pieces.back();
-    const bool goes_on = last != nullptr && last->part.range == piece.part.range &&
-                         last->part.first + last->part.count == piece.part.first &&
-                         last->rate_factor == piece.rate_factor &&
-                         last->num_skipped == piece.num_skipped;
-    if (goes_on) {
+    const bool continues = last != nullptr && last->part.range == piece.part.range &&
+                           last->part.first + last->part.count == piece.part.first &&
+                           last->rate_factor == piece.rate_factor &&
+                           last->num_skipped == piece.num_skipped;
+    if (continues) {
       last->part.count += piece.part.count;
     } else {
       pieces.push_back(piece);
@@ -226,7 +226,7 @@ std::vector<Optimizer::Piece> Optimizer::pieces_without(
   return pieces;
 }
 
-std::optional<RangePart> Optimizer::place_of(const nn::Parameter& parameter) const {
+std::optional<RangePart> Optimizer::part_of(const nn::Parameter& parameter) const {
   for (size_t range = 0; range < store_.ranges().size(); ++range) {
     const at::Tensor& values = store_.ranges()[range].values;
     if (!parameter.value.is_alias_of(values) || !store_.ranges()[range].trains) continue;
@@ -245,10 +245,10 @@ double Optimizer::gradient_norm() {
 std::vector<Optimizer::State> Optimizer::states() const {
   std::vector<State> states;
   for (const nn::Parameter& parameter : store_.parameters()) {
-    const std::optional<RangePart> place = place_of(parameter);
-    if (!place) continue;
+    const std::optional<RangePart> part = part_of(parameter);
+    if (!part) continue;
     State& state =
-        states.emplace_back(State{.name = parameter.spec.name, .arrays = state_.view(*place)});
+        states.emplace_back(State{.name = parameter.spec.name, .arrays = state_.view(*part)});
     for (at::Tensor* array :
          {&state.arrays.first_moment, &state.arrays.second_moment, &state.arrays.remainder}) {
       if (array->defined()) *array = array->view(parameter.value.sizes());

@@ -29,7 +29,7 @@ struct OptimizerOptions {
   // longest matching prefix applies.
   std::vector<std::string> rate_factors = {};
   // Where moments and remainders are stored.
-  StatePlace state = StatePlace::kDevice;
+  StateLocation state = StateLocation::kDevice;
 
   void visit(OptionVisitor& visitor);
   void validate() const;
@@ -136,7 +136,7 @@ class Optimizer {
   void update_part(const RangePart& part, const Piece& piece, const Update& update,
                    StateArrays& state);
   // Returns the range and position of a parameter; none for a frozen one, which has no state.
-  std::optional<RangePart> place_of(const nn::Parameter& parameter) const;
+  std::optional<RangePart> part_of(const nn::Parameter& parameter) const;
 
   nn::ParameterStore& store_;
   OptimizerOptions options_;

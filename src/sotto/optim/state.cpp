@@ -62,7 +62,7 @@ OptimizerState::Forms OptimizerState::forms_of(const nn::ParameterRange& range,
 
 OptimizerState::OptimizerState(const std::vector<nn::ParameterRange>& ranges, const StateForm& form,
                                const Placement& placement)
-    : is_on_host_(placement.place == StatePlace::kHost),
+    : is_on_host_(placement.location == StateLocation::kHost),
       is_dry_(ranges.at(0).values.is_meta()),
       arrays_(ranges.size()) {
   for (const nn::ParameterRange& range : ranges) forms_.push_back(forms_of(range, form));

@@ -32,10 +32,10 @@ struct StateForm {
   Moments moments = Moments::kFp32;
 };
 
-enum class StatePlace { kDevice, kHost };
+enum class StateLocation { kDevice, kHost };
 
-inline constexpr std::array kStatePlaces = {Named{"device", StatePlace::kDevice},
-                                            Named{"host", StatePlace::kHost}};
+inline constexpr std::array kStateLocations = {Named{"device", StateLocation::kDevice},
+                                               Named{"host", StateLocation::kHost}};
 
 // Values first .. first + count of a range.
 struct RangePart {
@@ -65,7 +65,7 @@ class OptimizerState {
   static constexpr int64_t kWindowBytes = int64_t{16} << 20;
 
   struct Placement {
-    StatePlace place = StatePlace::kDevice;
+    StateLocation location = StateLocation::kDevice;
     // For state on the host; must outlive this object.
     device::HostMemory* host = nullptr;
     int64_t window_bytes = kWindowBytes;

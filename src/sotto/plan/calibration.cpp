@@ -317,7 +317,7 @@ Rates calibrate(const device::RunDevice& device, train::Compute compute, int64_t
   return rates;
 }
 
-Rates rates_at_hand(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
+Rates known_rates(const device::RunDevice& device, train::Compute compute, int64_t budget_bytes) {
   // A measurement at full scale is better than one limited by this budget.
   for (const int64_t scale : {kFullScale, scale_for(device, budget_bytes)}) {
     const std::optional<nlohmann::json> kept = cache().find(key_of(device, compute, scale));

@@ -27,8 +27,8 @@ kernels::Rates calibrate(const device::RunDevice& device, train::Compute compute
                          int64_t budget_bytes = kNoBudget);
 
 // Returns the rates cached by this binary for this device; else measures them now.
-kernels::Rates rates_at_hand(const device::RunDevice& device, train::Compute compute,
-                             int64_t budget_bytes = kNoBudget);
+kernels::Rates known_rates(const device::RunDevice& device, train::Compute compute,
+                           int64_t budget_bytes = kNoBudget);
 
 // Returns the compute types that a device supports, most exact first.
 std::vector<train::Compute> computes_of(const device::Target& target);

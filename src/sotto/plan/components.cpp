@@ -62,7 +62,7 @@ std::vector<Components> components_of(const Candidate& candidate, const PlanRequ
     fixed.config = candidate.config;
     fixed.config.numerics = numerics;
     fixed.config.max_frames = max_frames;
-    fixed.config.optimizer.state = optim::StatePlace::kDevice;
+    fixed.config.optimizer.state = optim::StateLocation::kDevice;
     fixed.open = {.numerics = false,
                   .state = false,
                   .tier = false,

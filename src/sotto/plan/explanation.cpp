@@ -57,7 +57,7 @@ Why why_numerics(const Plan& plan, const PlanRequest& request) {
 Why why_state(const Plan& plan, const PlanRequest& request) {
   const Candidate& best = plan.best;
   if (!request.target.is_cuda()) return short_why("not applicable on a CPU");
-  const bool is_on_host = best.config.optimizer.state == optim::StatePlace::kHost;
+  const bool is_on_host = best.config.optimizer.state == optim::StateLocation::kHost;
   const Candidate* const other = fastest_of(plan.others, [&](const Candidate& candidate) {
     return candidate.config.numerics == best.config.numerics &&
            candidate.config.optimizer.state != best.config.optimizer.state;
@@ -113,7 +113,7 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
   if (request.open.numerics)
     add("numerics", std::string(name_of(config.numerics, kNumerics)), why_numerics(plan, request));
   if (request.open.state)
-    add("optimizer.state", std::string(name_of(config.optimizer.state, optim::kStatePlaces)),
+    add("optimizer.state", std::string(name_of(config.optimizer.state, optim::kStateLocations)),
         why_state(plan, request));
   if (request.open.tier) add("tier", config.tier.to_string(), why_tier(plan.best, request));
   if (request.open.max_frames)

@@ -64,7 +64,7 @@ int64_t checkpoint_bytes(const device::MemoryReport& worst, const RunConfig& con
   const auto at = [&](device::Category category) {
     return worst.at_peak[static_cast<size_t>(category)];
   };
-  const int64_t state = config.optimizer.state == optim::StatePlace::kHost
+  const int64_t state = config.optimizer.state == optim::StateLocation::kHost
                             ? worst.host_peak
                             : at(device::Category::kOptimizer);
   return at(device::Category::kWeights) + state;
@@ -90,8 +90,8 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
 Reason explain_chunking(const RunConfig& config, std::vector<float> lengths) {
   std::ranges::sort(lengths);
   const auto at_share = [&](double share) {
-    const auto place = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
-    return double{lengths[place]};
+    const auto location = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
+    return double{lengths[location]};
   };
   const double longest_s = at_share(1.0);
   std::string brief = fmt::format("the longest utterance, {:.1f} s, fits", longest_s);

@@ -23,9 +23,9 @@ constexpr const char* kSlower = "slower, the same result";
 data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   std::vector<float> lengths = source.lengths();
   std::vector<float> sorted = lengths;
-  const auto place = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size()));
-  std::ranges::nth_element(sorted, sorted.begin() + place);
-  const float limit = sorted[static_cast<size_t>(place)];
+  const auto location = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size()));
+  std::ranges::nth_element(sorted, sorted.begin() + location);
+  const float limit = sorted[static_cast<size_t>(location)];
   std::vector<data::Example> kept;
   std::vector<float> kept_lengths;
   for (int64_t i = 0; i < source.num_items(); ++i) {
@@ -47,7 +47,7 @@ class Climb {
   std::vector<Rung> take() { return std::move(rungs_); }
 
   // Adds rungs that change where data is stored and what is kept.
-  void place() {
+  void location() {
     const auto at = [&](const char* name, nn::Tier tier) {
       if (request_.open.tier) return;
       step({.key = "tier", .value = name, .effect = kSlower, .keeps_result = true},
@@ -57,7 +57,7 @@ class Climb {
     if (!request_.target.is_cuda()) return;
     if (!request_.open.state)
       step({.key = "optimizer.state", .value = "host", .effect = kSlower, .keeps_result = true},
-           [](RunConfig& changed) { changed.optimizer.state = optim::StatePlace::kHost; });
+           [](RunConfig& changed) { changed.optimizer.state = optim::StateLocation::kHost; });
     at("host", nn::Tier::kHost);
   }
 
@@ -190,7 +190,7 @@ std::optional<device::MemoryReport> least_of(const PlanRequest& request, const d
 std::vector<Rung> make_ladder(const PlanRequest& request, const data::Source& source,
                               const PlannedEpoch& epoch, int64_t least_bytes) {
   Climb climb(request, source, epoch, least_bytes);
-  climb.place();
+  climb.location();
   climb.round();
   climb.split();
   climb.give_up();

@@ -29,10 +29,10 @@ std::vector<nn::LayerTiers> tiers_to_try(const PlanRequest& request, int64_t num
 double longest_fitting_s(const PlanRequest& request, const data::Source& source) {
   double longest_s = 0.0;
   for (const train::Numerics numerics : numerics_to_try(request)) {
-    for (const optim::StatePlace place : places_to_try(request)) {
+    for (const optim::StateLocation location : locations_to_try(request)) {
       train::RunConfig config = request.config;
       config.numerics = numerics;
-      config.optimizer.state = place;
+      config.optimizer.state = location;
       train::DryRun dry(config, request.shape, train::DryRun::Purpose::kTraining, request.target);
       train::BudgetFit fit(dry, source, request.budget);
       for (const nn::LayerTiers& tier : tiers_to_try(request, dry.model().num_tapes()))

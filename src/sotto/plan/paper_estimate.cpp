@@ -12,10 +12,10 @@ namespace {
 
 int64_t frames_at(const models::Model& model, const data::Source& source, double percentile) {
   std::vector<int64_t> frames;
-  for (int64_t place = 0; place < source.num_items(); ++place)
-    frames.push_back(model.size_of(source.size_of(place)).frames);
-  const double place = percentile / 100.0 * static_cast<double>(frames.size() - 1);
-  const auto nearest = frames.begin() + std::llround(place);
+  for (int64_t index = 0; index < source.num_items(); ++index)
+    frames.push_back(model.size_of(source.size_of(index)).frames);
+  const double index = percentile / 100.0 * static_cast<double>(frames.size() - 1);
+  const auto nearest = frames.begin() + std::llround(index);
   std::ranges::nth_element(frames, nearest);
   return *nearest;
 }

@@ -13,11 +13,11 @@ std::vector<Numerics> numerics_to_try(const PlanRequest& request) {
   return {Numerics::kFp32, Numerics::kTf32, Numerics::kBf16Exact, Numerics::kBf16Lean};
 }
 
-std::vector<optim::StatePlace> places_to_try(const PlanRequest& request) {
+std::vector<optim::StateLocation> locations_to_try(const PlanRequest& request) {
   if (!request.open.state) return {request.config.optimizer.state};
   // On a CPU, host memory is the same memory.
-  if (!request.target.is_cuda()) return {optim::StatePlace::kDevice};
-  return {optim::StatePlace::kDevice, optim::StatePlace::kHost};
+  if (!request.target.is_cuda()) return {optim::StateLocation::kDevice};
+  return {optim::StateLocation::kDevice, optim::StateLocation::kHost};
 }
 
 }  // namespace sotto::plan

@@ -53,9 +53,9 @@ struct PlanRequest {
   std::function<kernels::Rates(train::Compute)> rates;
 };
 
-// Return the arithmetics that a plan may use, most exact first, and the places for the optimizer's
-// state.
+// Return the arithmetics that a plan may use, most exact first, and the locations for the
+// optimizer's state.
 std::vector<train::Numerics> numerics_to_try(const PlanRequest& request);
-std::vector<optim::StatePlace> places_to_try(const PlanRequest& request);
+std::vector<optim::StateLocation> locations_to_try(const PlanRequest& request);
 
 }  // namespace sotto::plan

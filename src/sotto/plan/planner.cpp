@@ -33,8 +33,8 @@ std::string fixed_text(const PlanRequest& request) {
   if (!request.open.numerics)
     fixed.push_back(fmt::format("numerics: {}", name_of(config.numerics, train::kNumerics)));
   if (!request.open.state)
-    fixed.push_back(
-        fmt::format("optimizer.state: {}", name_of(config.optimizer.state, optim::kStatePlaces)));
+    fixed.push_back(fmt::format("optimizer.state: {}",
+                                name_of(config.optimizer.state, optim::kStateLocations)));
   if (!request.open.tier) fixed.push_back(fmt::format("tier: {}", config.tier.to_string()));
   if (!request.open.max_frames) fixed.push_back(fmt::format("max_frames: {}", config.max_frames));
   if (!config.adaptive_batching) {
@@ -60,7 +60,7 @@ struct Planner::Branch {
   std::string name() const {
     return fmt::format("{} with the optimizer's state on the {}",
                        name_of(config.numerics, train::kNumerics),
-                       name_of(config.optimizer.state, optim::kStatePlaces));
+                       name_of(config.optimizer.state, optim::kStateLocations));
   }
 };
 
@@ -85,11 +85,11 @@ Planner::Planner(PlanRequest request, const data::Source& source)
   if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
     request_.config.micro_batch = kMostUtterances;
   for (const Numerics numerics : numerics_to_try(request_)) {
-    for (const optim::StatePlace place : places_to_try(request_)) {
+    for (const optim::StateLocation index : locations_to_try(request_)) {
       for (const int64_t loss_rows : loss_rows_to_try()) {
         train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
         config.numerics = numerics;
-        config.optimizer.state = place;
+        config.optimizer.state = index;
         if (config.model.has_loss_rows()) config.model.set_loss_rows(loss_rows);
       }
     }
@@ -186,8 +186,8 @@ std::vector<device::MomentPeak> Planner::timeline_of(const Candidate& candidate)
   train::DryRun dry(candidate.config, request_.shape, train::DryRun::Purpose::kTraining,
                     request_.target);
   std::vector<data::Example> step;
-  for (const uint32_t place : epoch_.order.utterances(epoch_.median_step))
-    step.push_back(source_.dry_at(place));
+  for (const uint32_t index : epoch_.order.utterances(epoch_.median_step))
+    step.push_back(source_.dry_at(index));
   return dry
       .trace_step(step, {.reduction = candidate.config.reduction,
                          .tier = candidate.config.tier,

@@ -31,7 +31,7 @@ int64_t step_of_median_length(const data::EpochOrder& epoch, const std::vector<f
   std::vector<std::pair<double, int64_t>> steps;
   for (int64_t step = 0; step < epoch.num_steps(); ++step) {
     double length = 0.0;
-    for (const uint32_t place : epoch.utterances(step)) length += double{lengths[place]};
+    for (const uint32_t position : epoch.utterances(step)) length += double{lengths[position]};
     steps.emplace_back(length, step);
   }
   const auto middle = steps.begin() + std::ssize(steps) / 2;
@@ -68,9 +68,9 @@ Search::Search(const SearchRequest& request, const data::Source& source, const P
       largest_(fit_.measure_largest(request.config.effective_batch)),
       most_items_(fit_.most_items(request.config.effective_batch)) {
   const std::vector<float> lengths = source.lengths();
-  for (const uint32_t place : epoch.order.utterances(epoch.median_step)) {
-    step_.push_back(source.dry_at(place));
-    step_length_ += double{lengths[place]};
+  for (const uint32_t position : epoch.order.utterances(epoch.median_step)) {
+    step_.push_back(source.dry_at(position));
+    step_length_ += double{lengths[position]};
   }
   std::ranges::stable_sort(step_, std::greater<>(), &data::Example::rows);
   for (const data::Example& example : step_) step_frames_ += frames_of(dry_.model(), example);
@@ -178,8 +178,9 @@ bool Search::fits(const Point& point, const train::StepBudget& budget) {
 // micro-batch with the step's average composition.
 std::vector<data::Example> Search::usual_micro_batch(int64_t micro_batches) const {
   std::vector<data::Example> examples;
-  for (int64_t place = micro_batches / 2; place < std::ssize(step_); place += micro_batches)
-    examples.push_back(step_[static_cast<size_t>(place)]);
+  for (int64_t position = micro_batches / 2; position < std::ssize(step_);
+       position += micro_batches)
+    examples.push_back(step_[static_cast<size_t>(position)]);
   if (examples.empty()) examples.push_back(step_[step_.size() / 2]);
   return examples;
 }
@@ -333,9 +334,9 @@ double Search::least_seconds() {
 
 std::optional<Candidate> Search::best_at(Tier tier, const train::StepBudget& budget) {
   const std::span<const Tier> tiers = tiers_of(request_.target);
-  const auto place = std::ranges::find(tiers, tier) - tiers.begin();
+  const auto position = std::ranges::find(tiers, tier) - tiers.begin();
   const auto at = [&](size_t index) {
-    return Point{.limits = LimitsIndex{index}, .row_step = place * dry_.model().num_tapes()};
+    return Point{.limits = LimitsIndex{index}, .row_step = position * dry_.model().num_tapes()};
   };
   const auto all = std::views::iota(size_t{0}, limits_.size());
   const auto largest =

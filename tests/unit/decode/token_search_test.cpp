@@ -21,13 +21,13 @@ constexpr int64_t kVocabulary = 4;
 // Log-probabilities of what may follow a history, drawn from the history itself: a hypothesis that
 // went on from the wrong one would get other scores.
 std::vector<float> scores_after(int64_t utterance, const Tokens& history) {
-  uint64_t place = 17;
-  for (const int32_t token : history) place = 31 * place + static_cast<uint64_t>(token) + 1;
+  uint64_t index = 17;
+  for (const int32_t token : history) index = 31 * index + static_cast<uint64_t>(token) + 1;
   const RandomStream stream({.seed = 3}, {.utterance = static_cast<uint64_t>(utterance)});
   std::vector<double> raw;
   double sum = 0.0;
   for (int64_t token = 0; token < kVocabulary; ++token) {
-    raw.push_back(std::exp(2.0 * double{stream.normal(kVocabulary * place + token)}));
+    raw.push_back(std::exp(2.0 * double{stream.normal(kVocabulary * index + token)}));
     sum += raw.back();
   }
   std::vector<float> scores;

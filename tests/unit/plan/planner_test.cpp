@@ -24,7 +24,7 @@ using train::Numerics;
 TEST_F(PlannerTest, KeepsEverythingWhereThereIsRoom) {
   const Plan plan = this->plan();
   EXPECT_EQ(plan.best.config.tier, Tier::kNone);
-  EXPECT_EQ(plan.best.config.optimizer.state, optim::StatePlace::kDevice);
+  EXPECT_EQ(plan.best.config.optimizer.state, optim::StateLocation::kDevice);
   EXPECT_EQ(plan.best.config.max_frames, 0);
   EXPECT_EQ(plan.best.micro_batches, 1);
 }
@@ -65,10 +65,10 @@ TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
     const int64_t budget = times * least();
     const double free = plan_in(budget).best.time.total_s();
     for (const auto& [name, tier] : nn::kTiers) {
-      for (const auto& [place_name, place] : optim::kStatePlaces) {
+      for (const auto& [place_name, location] : optim::kStateLocations) {
         request_.open = {.numerics = false, .state = false, .tier = false};
         request_.config.tier = tier;
-        request_.config.optimizer.state = place;
+        request_.config.optimizer.state = location;
         try {
           EXPECT_GE(plan().best.time.total_s(), free) << name << ", " << place_name;
           ++num_fitting;
@@ -79,7 +79,7 @@ TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
       }
     }
   }
-  EXPECT_GT(num_fitting, std::ssize(nn::kTiers) * std::ssize(optim::kStatePlaces));
+  EXPECT_GT(num_fitting, std::ssize(nn::kTiers) * std::ssize(optim::kStateLocations));
 }
 
 // Not next to the least budget: in so small a network some mixes just fit there that lie between
@@ -222,12 +222,12 @@ TEST_F(PlannerTest, RespectsWhatIsFixed) {
       .numerics = false, .state = false, .tier = false, .max_frames = false, .micro_batch = false};
   request_.config.numerics = Numerics::kFp32;
   request_.config.tier = nn::LayerTiers::parse("1 qkv, ffn");
-  request_.config.optimizer.state = optim::StatePlace::kHost;
+  request_.config.optimizer.state = optim::StateLocation::kHost;
   request_.config.max_frames = 40;
   const train::RunConfig& decided = plan().best.config;
   EXPECT_EQ(decided.numerics, Numerics::kFp32);
   EXPECT_EQ(decided.tier, request_.config.tier);
-  EXPECT_EQ(decided.optimizer.state, optim::StatePlace::kHost);
+  EXPECT_EQ(decided.optimizer.state, optim::StateLocation::kHost);
   EXPECT_EQ(decided.max_frames, 40);
   EXPECT_TRUE(reasons_of(plan(), request_).empty());
 }

@@ -23,12 +23,12 @@ class GroupReader : public OptionVisitor {
 
   void read(const OptionGroup& group) {
     if (map_.kind != ConfigNode::Kind::kMap) {
-      refuse(map_.place, {.found = fmt::format("{} is {}", name_of_map(), describe_value(map_)),
-                          .expected = "a group of keys, each with its value"});
+      refuse(map_.location, {.found = fmt::format("{} is {}", name_of_map(), describe_value(map_)),
+                             .expected = "a group of keys, each with its value"});
     }
     group.visit(*this);
     for (const ConfigNode& entry : map_.children) refuse_unknown(entry);
-    validate(group, map_.place);
+    validate(group, map_.location);
   }
 
  protected:
@@ -38,7 +38,7 @@ class GroupReader : public OptionVisitor {
     const ConfigNode* wrong = option.read(*node);
     if (wrong == nullptr) return;
     const char* form = wrong == node ? "'{}' is {}" : "an item of '{}' is {}";
-    refuse(wrong->place,
+    refuse(wrong->location,
            {.found = fmt::format(fmt::runtime(form), option.key, describe_value(*wrong)),
             .expected = option.expected});
   }
@@ -46,7 +46,7 @@ class GroupReader : public OptionVisitor {
   void visit_group(const OptionGroup& group) override {
     // A missing group is read as an empty one, so that its defaults are validated too.
     const ConfigNode absent = {
-        .kind = ConfigNode::Kind::kMap, .key = std::string(group.key), .place = map_.place};
+        .kind = ConfigNode::Kind::kMap, .key = std::string(group.key), .location = map_.location};
     const ConfigNode* node = take(group.key);
     GroupReader(node != nullptr ? *node : absent, {}).read(group);
   }
@@ -73,17 +73,17 @@ class GroupReader : public OptionVisitor {
     } else {
       complaint.hint = fmt::format("Did you mean '{}'?", *meant);
     }
-    refuse(entry.key_place, complaint);
+    refuse(entry.key_location, complaint);
   }
 
   // The struct knows what is wrong, the reader knows where it was written.
-  static void validate(const OptionGroup& group, const ConfigPlace& place) {
+  static void validate(const OptionGroup& group, const ConfigLocation& location) {
     try {
       group.validate();
     } catch (const ConfigError& error) {
       std::string found = error.what();
       if (found.ends_with('.')) found.pop_back();
-      refuse(place, {.found = found});
+      refuse(location, {.found = found});
     }
   }
 
@@ -153,7 +153,7 @@ void check_version(const ConfigNode& root) {
   const ConfigNode only = {.kind = ConfigNode::Kind::kMap, .children = {*node}};
   GroupReader(only, {}).read(as_group(header));
   if (header.version > kConfigFormatVersion) {
-    throw DataError({.attempted = fmt::format("reading {}", node->place.source),
+    throw DataError({.attempted = fmt::format("reading {}", node->location.source),
                      .found = fmt::format("its {} is {}", kVersionKey, header.version),
                      .expected = fmt::format("{} or less", kConfigFormatVersion),
                      .hint = "A newer sotto wrote this."});
@@ -174,16 +174,16 @@ ConfigNode load_config(const std::filesystem::path& path,
                      .hint = "{} stands for no settings."});
   }
   if (root.kind != ConfigNode::Kind::kMap) {
-    refuse(root.place, {.found = fmt::format("the whole is {}", describe_value(root)),
-                        .expected = "keys, each with its value"});
+    refuse(root.location, {.found = fmt::format("the whole is {}", describe_value(root)),
+                           .expected = "keys, each with its value"});
   }
-  root.place = {.source = path.string()};
+  root.location = {.source = path.string()};
   for (const std::string& text_of_override : overrides) apply_override(root, text_of_override);
   return root;
 }
 
 ConfigNode load_overrides(const std::vector<std::string>& overrides) {
-  ConfigNode root = {.kind = ConfigNode::Kind::kMap, .place = {.source = "the settings"}};
+  ConfigNode root = {.kind = ConfigNode::Kind::kMap, .location = {.source = "the settings"}};
   for (const std::string& text : overrides) apply_override(root, text);
   return root;
 }

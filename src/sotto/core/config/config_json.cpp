@@ -50,13 +50,14 @@ class JsonWalker {
   ConfigNode begin(ConfigNode::Kind kind) const {
     return {
         .kind = kind,
-        .place = {
+        .location = {
             .source = source_, .line = line_, .column = static_cast<int>(at_ - line_start_) + 1}};
   }
 
   void enter(const ConfigNode& node) {
     if (++depth_ > kMaxJsonDepth) {
-      refuse(node.place, {.found = fmt::format("it is nested more than {} deep", kMaxJsonDepth)});
+      refuse(node.location,
+             {.found = fmt::format("it is nested more than {} deep", kMaxJsonDepth)});
     }
     ++at_;
   }
@@ -69,7 +70,7 @@ class JsonWalker {
       take(':');
       ConfigNode entry = take_value();
       entry.key = key.text;
-      entry.key_place = key.place;
+      entry.key_location = key.location;
       add_entry(map, std::move(entry));
       take(',');
     }

@@ -11,14 +11,14 @@ namespace sotto {
 namespace {
 
 // Returns the entry `key` of a map that --set is about to change; creates it if it is missing.
-ConfigNode& open_entry(ConfigNode& map, std::string_view key, const ConfigPlace& place) {
+ConfigNode& open_entry(ConfigNode& map, std::string_view key, const ConfigLocation& location) {
   if (map.kind == ConfigNode::Kind::kEmpty) map.kind = ConfigNode::Kind::kMap;
   if (map.kind != ConfigNode::Kind::kMap) {
-    refuse(place, {.found = fmt::format("'{}' is {}, so that it has no key '{}'", map.key,
-                                        describe_value(map), key)});
+    refuse(location, {.found = fmt::format("'{}' is {}, so that it has no key '{}'", map.key,
+                                           describe_value(map), key)});
   }
   if (ConfigNode* entry = map.find(key)) return *entry;
-  map.children.push_back({.key = std::string(key), .key_place = place, .place = place});
+  map.children.push_back({.key = std::string(key), .key_location = location, .location = location});
   return map.children.back();
 }
 
@@ -42,8 +42,8 @@ ConfigNode* ConfigNode::find(std::string_view entry_key) {
 
 void add_entry(ConfigNode& map, ConfigNode entry) {
   if (const ConfigNode* first = map.find(entry.key)) {
-    const int line = first->key_place.line;
-    refuse(entry.key_place,
+    const int line = first->key_location.line;
+    refuse(entry.key_location,
            {.found = fmt::format("the key '{}' stands there a second time{}", entry.key,
                                  line > 0 ? fmt::format("; the first is in line {}", line) : "")});
   }
@@ -51,27 +51,27 @@ void add_entry(ConfigNode& map, ConfigNode entry) {
 }
 
 void apply_override(ConfigNode& root, std::string_view text) {
-  const ConfigPlace place = {.source = fmt::format("--set {}", text)};
-  if (!is_utf8(text)) refuse(place, {.found = "it is not UTF-8"});
+  const ConfigLocation location = {.source = fmt::format("--set {}", text)};
+  if (!is_utf8(text)) refuse(location, {.found = "it is not UTF-8"});
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    refuse(place, {.found = "it has no '='", .expected = "key=value or group.key=value"});
+    refuse(location, {.found = "it has no '='", .expected = "key=value or group.key=value"});
   }
   ConfigNode* node = &root;
   for (std::string_view path = text.substr(0, equals);;) {
     const size_t dot = path.find('.');
     const std::string_view key = path.substr(0, dot);
     if (key.empty()) {
-      refuse(place, {.found = "a key is empty", .expected = "key=value or group.key=value"});
+      refuse(location, {.found = "a key is empty", .expected = "key=value or group.key=value"});
     }
-    node = &open_entry(*node, key, place);
+    node = &open_entry(*node, key, location);
     if (dot == std::string_view::npos) break;
     path.remove_prefix(dot + 1);
   }
-  ConfigNode value = parse_yaml_value(std::string(text.substr(equals + 1)), place);
+  ConfigNode value = parse_yaml_value(std::string(text.substr(equals + 1)), location);
   value.key = node->key;
-  value.key_place = place;
-  value.place = place;
+  value.key_location = location;
+  value.location = location;
   *node = std::move(value);
 }
 
@@ -86,10 +86,10 @@ std::string describe_value(const ConfigNode& node) {
   return {};
 }
 
-void refuse(const ConfigPlace& place, const Complaint& complaint) {
+void refuse(const ConfigLocation& location, const Complaint& complaint) {
   const std::string where =
-      place.line > 0 ? fmt::format("line {}, column {}: ", place.line, place.column) : "";
-  throw ConfigError({.attempted = fmt::format("reading {}", place.source),
+      location.line > 0 ? fmt::format("line {}, column {}: ", location.line, location.column) : "";
+  throw ConfigError({.attempted = fmt::format("reading {}", location.source),
                      .found = where + complaint.found,
                      .expected = complaint.expected,
                      .hint = complaint.hint});

@@ -10,7 +10,7 @@
 namespace sotto {
 
 // Location in a source text. Lines and columns count from 1, columns in bytes, as compilers do.
-struct ConfigPlace {
+struct ConfigLocation {
   // Examples: "configs/digits.yaml", "--set model.layers=3"
   std::string source;
   // 0 if there is no line: in an override, or for a file as a whole.
@@ -31,8 +31,8 @@ struct ConfigNode {
   std::vector<ConfigNode> children = {};
   // Comment written above the key in YAML.
   std::string comment = {};
-  ConfigPlace key_place = {};
-  ConfigPlace place = {};
+  ConfigLocation key_location = {};
+  ConfigLocation location = {};
 
   bool is_scalar() const { return kind == Kind::kPlain || kind == Kind::kQuoted; }
 
@@ -60,6 +60,6 @@ struct Complaint {
 };
 
 // Throws ConfigError: "reading a.yaml: line 3, column 5: ...".
-[[noreturn]] void refuse(const ConfigPlace& place, const Complaint& complaint);
+[[noreturn]] void refuse(const ConfigLocation& location, const Complaint& complaint);
 
 }  // namespace sotto

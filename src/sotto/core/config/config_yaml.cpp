@@ -26,7 +26,7 @@ constexpr size_t kMaxColumns = 100;
 class TreeBuilder : public YAML::EventHandler {
  public:
   // Counts lines relative to `start`, unless it is a location without lines.
-  TreeBuilder(const std::string& text, const ConfigPlace& start) : text_(text), start_(start) {}
+  TreeBuilder(const std::string& text, const ConfigLocation& start) : text_(text), start_(start) {}
 
   // Throws ConfigError.
   ConfigNode build() {
@@ -36,26 +36,28 @@ class TreeBuilder : public YAML::EventHandler {
       while (parser.HandleNextDocument(*this)) {
       }
     } catch (const YAML::Exception& error) {
-      refuse(place_of(error.mark), {.found = error.msg,
-                                    .expected = "valid YAML",
-                                    .hint = "Text with special characters goes in quotes."});
+      refuse(location_of(error.mark), {.found = error.msg,
+                                       .expected = "valid YAML",
+                                       .hint = "Text with special characters goes in quotes."});
     }
     return std::move(root_);
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1) {
-      refuse(place_of(mark), {.found = "a second document begins", .expected = "one document"});
+      refuse(location_of(mark), {.found = "a second document begins", .expected = "one document"});
     }
   }
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add({.place = place_of(mark)}); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    add({.location = location_of(mark)});
+  }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(place_of(mark), {.found = "aliases (*name) are not read",
-                            .expected = "the value itself",
-                            .hint = "Put text that begins with * in quotes."});
+    refuse(location_of(mark), {.found = "aliases (*name) are not read",
+                               .expected = "the value itself",
+                               .hint = "Put text that begins with * in quotes."});
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -66,7 +68,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (quoted) refuse_open_quote(mark);
     add({.kind = quoted ? ConfigNode::Kind::kQuoted : ConfigNode::Kind::kPlain,
          .text = value,
-         .place = place_of(mark)});
+         .location = location_of(mark)});
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -88,16 +90,16 @@ class TreeBuilder : public YAML::EventHandler {
     std::optional<ConfigNode> key;
   };
 
-  ConfigPlace place_of(const YAML::Mark& mark) const {
+  ConfigLocation location_of(const YAML::Mark& mark) const {
     if (start_.line == 0) return start_;
     return {.source = start_.source, .line = mark.line + 1, .column = mark.column + 1};
   }
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    refuse(place_of(mark), {.found = "tags (!name) are not read",
-                            .expected = "the value itself",
-                            .hint = "Put text that begins with ! in quotes."});
+    refuse(location_of(mark), {.found = "tags (!name) are not read",
+                               .expected = "the value itself",
+                               .hint = "Put text that begins with ! in quotes."});
   }
 
   // yaml-cpp treats the end of the file as the missing quote, and everything before it as text.
@@ -112,16 +114,16 @@ class TreeBuilder : public YAML::EventHandler {
         return;
       }
     }
-    refuse(place_of(mark), {.found = fmt::format("the quote {} is never closed", quote)});
+    refuse(location_of(mark), {.found = fmt::format("the quote {} is never closed", quote)});
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, ConfigNode::Kind kind) {
     refuse_tag(mark, tag);
     if (frames_.size() == kMaxYamlDepth) {
-      refuse(place_of(mark),
+      refuse(location_of(mark),
              {.found = fmt::format("it is nested more than {} deep", kMaxYamlDepth)});
     }
-    frames_.push_back({.node = {.kind = kind, .place = place_of(mark)}, .key = std::nullopt});
+    frames_.push_back({.node = {.kind = kind, .location = location_of(mark)}, .key = std::nullopt});
   }
 
   void close() {
@@ -140,20 +142,20 @@ class TreeBuilder : public YAML::EventHandler {
       frame.node.children.push_back(std::move(node));
     } else if (!frame.key) {
       if (!node.is_scalar())
-        refuse(node.place, {.found = "a key is no word", .expected = "key: value"});
+        refuse(node.location, {.found = "a key is no word", .expected = "key: value"});
       frame.key = std::move(node);
     } else {
       node.key = frame.key->text;
-      node.key_place = frame.key->place;
+      node.key_location = frame.key->location;
       // yaml-cpp gives a missing value the location of whatever comes next.
-      if (node.kind == ConfigNode::Kind::kEmpty) node.place = node.key_place;
+      if (node.kind == ConfigNode::Kind::kEmpty) node.location = node.key_location;
       frame.key.reset();
       add_entry(frame.node, std::move(node));
     }
   }
 
   const std::string& text_;
-  const ConfigPlace start_;
+  const ConfigLocation start_;
   ConfigNode root_;
   std::vector<Frame> frames_;
   int documents_ = 0;
@@ -246,8 +248,8 @@ ConfigNode parse_yaml(const std::string& text, const std::string& source) {
   return TreeBuilder(text, {.source = source, .line = 1, .column = 1}).build();
 }
 
-ConfigNode parse_yaml_value(const std::string& text, const ConfigPlace& place) {
-  return TreeBuilder(text, {.source = place.source}).build();
+ConfigNode parse_yaml_value(const std::string& text, const ConfigLocation& location) {
+  return TreeBuilder(text, {.source = location.source}).build();
 }
 
 std::string format_yaml_value(const ConfigNode& value) {

@@ -14,7 +14,7 @@ namespace sotto {
 ConfigNode parse_yaml(const std::string& text, const std::string& source);
 
 // Parses one value at a location without lines: every node in it gets that location.
-ConfigNode parse_yaml_value(const std::string& text, const ConfigPlace& place);
+ConfigNode parse_yaml_value(const std::string& text, const ConfigLocation& location);
 
 // Formats a map, each key below its comment, with comment lines of at most 100 columns.
 // parse_yaml() reads it back to the same keys and values.

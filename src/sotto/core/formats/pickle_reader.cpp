@@ -83,7 +83,8 @@ std::string name_of_opcode(uint8_t code) {
 std::string printable(std::string_view text) {
   constexpr size_t kMaxShown = 80;
   std::string shown(text.substr(0, kMaxShown));
-  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(
+      shown, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text.size() > kMaxShown ? shown + "..." : shown;
 }
 
@@ -226,15 +227,15 @@ class PickleMachine {
     target.items.insert(target.items.end(), items.begin(), items.end());
   }
 
-  void memoize(uint64_t place) {
+  void memoize(uint64_t index) {
     top();
     if (memo_.size() >= kMaxValues) broken(fmt::format("more than {} objects", kMaxValues));
-    memo_[place] = stack_.back();
+    memo_[index] = stack_.back();
   }
 
-  void push_memo(uint64_t place) {
-    const auto found = memo_.find(place);
-    if (found == memo_.end()) broken(fmt::format("the object {}, which it does not have", place));
+  void push_memo(uint64_t index) {
+    const auto found = memo_.find(index);
+    if (found == memo_.end()) broken(fmt::format("the object {}, which it does not have", index));
     stack_.push_back(found->second);
   }
 

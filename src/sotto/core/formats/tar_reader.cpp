@@ -262,7 +262,7 @@ TarFile TarFile::open(const std::filesystem::path& path) {
     tar.index_.push_back({.name_hash = fnv1a(entry.name), .offset = offset});
   });
   std::ranges::sort(tar.index_, {},
-                    [](const Place& at) { return std::pair(at.name_hash, at.offset); });
+                    [](const Entry& at) { return std::pair(at.name_hash, at.offset); });
   for (size_t i = 1; i < tar.index_.size(); ++i) {
     if (tar.index_[i - 1].name_hash != tar.index_[i].name_hash) continue;
     const std::string name = tar.entry_at(tar.index_[i].offset).name;
@@ -280,7 +280,7 @@ TarEntry TarFile::entry_at(size_t offset) const {
 
 std::optional<FilePart> TarFile::find(std::string_view name) const {
   const uint64_t hash = fnv1a(name);
-  auto at = std::ranges::lower_bound(index_, hash, {}, &Place::name_hash);
+  auto at = std::ranges::lower_bound(index_, hash, {}, &Entry::name_hash);
   for (; at != index_.end() && at->name_hash == hash; ++at) {
     const TarEntry entry = entry_at(at->offset);
     if (entry.name != name) continue;

@@ -46,7 +46,7 @@ class TarFile {
   std::optional<FilePart> find(std::string_view name) const;
 
  private:
-  struct Place {
+  struct Entry {
     uint64_t name_hash = 0;
     size_t offset = 0;
   };
@@ -56,7 +56,7 @@ class TarFile {
 
   InputFile file_;
   // Sorted by hash, then by offset.
-  std::vector<Place> index_;
+  std::vector<Entry> index_;
 };
 
 }  // namespace sotto

@@ -202,11 +202,11 @@ class StateDictReader {
         std::ranges::any_of(tensor.shape, is_negative) ||
         std::ranges::any_of(tensor.stride, is_negative)) {
       complain(
-          tensor.name, place_of(tensor),
+          tensor.name, location_of(tensor),
           fmt::format("up to {} whole numbers from 0 on, a stride for each size", kMaxDimensions));
     }
     if (!num_bytes(tensor.type, tensor.shape)) {
-      complain(tensor.name, place_of(tensor), "a size that can be counted");
+      complain(tensor.name, location_of(tensor), "a size that can be counted");
     }
     if (std::ranges::find(tensor.shape, 0) != tensor.shape.end()) return;
     int64_t last = tensor.offset;
@@ -217,12 +217,12 @@ class StateDictReader {
              !__builtin_add_overflow(last, reach, &last);
     }
     if (!fits || last >= storage.num_values) {
-      complain(tensor.name, place_of(tensor),
+      complain(tensor.name, location_of(tensor),
                fmt::format("a place in the {} values of its storage", storage.num_values));
     }
   }
 
-  static std::string place_of(const StoredTensor& tensor) {
+  static std::string location_of(const StoredTensor& tensor) {
     return fmt::format("offset {}, shape [{}], stride [{}]", tensor.offset,
                        fmt::join(tensor.shape, ", "), fmt::join(tensor.stride, ", "));
   }
@@ -258,8 +258,8 @@ TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& p
                                .bytes_per_value = known->bytes,
                                .num_values = pickle.item(name, 4).number};
     const std::string_view key = pickle.item(name, 2).text;
-    const auto [place, is_new] = storages.emplace(key, storage);
-    if (!is_new && place->second != storage) {
+    const auto [index, is_new] = storages.emplace(key, storage);
+    if (!is_new && index->second != storage) {
       refuse_file(path, fmt::format("the storage '{}' is described in two ways", key),
                   "one type and one size");
     }

@@ -44,7 +44,7 @@ class WeightFolder {
 
  private:
   using File = std::variant<SafetensorsFile, TorchFile>;
-  struct Place {
+  struct StoredTensor {
     const TensorView* view = nullptr;
     size_t file = 0;
   };
@@ -56,7 +56,7 @@ class WeightFolder {
 
   std::vector<std::filesystem::path> files_;
   std::vector<File> opened_;
-  std::map<std::string, Place, std::less<>> tensors_;
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
 };
 
 struct WeightFolderOptions {

@@ -63,29 +63,29 @@ AudioCache::~AudioCache() {
 
 std::optional<std::vector<float>> AudioCache::find(int64_t utterance) const {
   std::shared_ptr<const std::vector<float>> kept;
-  Place place;
+  Entry entry;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = in_memory_.find(utterance); found != in_memory_.end())
       kept = found->second;
-    if (const auto found = on_disk_.find(utterance); found != on_disk_.end()) place = found->second;
+    if (const auto found = on_disk_.find(utterance); found != on_disk_.end()) entry = found->second;
   }
   if (kept != nullptr) return *kept;
-  if (place.num_samples == 0) return std::nullopt;
-  std::vector<float> samples(static_cast<size_t>(place.num_samples));
+  if (entry.num_samples == 0) return std::nullopt;
+  std::vector<float> samples(static_cast<size_t>(entry.num_samples));
   const bool is_read = read_at(descriptor_, reinterpret_cast<char*>(samples.data()),
-                               bytes_of(place.num_samples), place.offset);
+                               bytes_of(entry.num_samples), entry.offset);
   if (!is_read) return std::nullopt;  // it is decoded again
   const std::lock_guard lock(mutex_);
   const auto found = on_disk_.find(utterance);
   // Released while it was read, and possibly added again at another offset.
-  if (found == on_disk_.end() || found->second.offset != place.offset) return std::nullopt;
+  if (found == on_disk_.end() || found->second.offset != entry.offset) return std::nullopt;
   return samples;
 }
 
 void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
   const int64_t bytes = bytes_of(std::ssize(samples));
-  Place place{.offset = 0, .num_samples = std::ssize(samples)};
+  Entry entry{.offset = 0, .num_samples = std::ssize(samples)};
   int64_t num_releases = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
       is_full_ = true;
       return;
     }
-    place.offset = next_offset_;
+    entry.offset = next_offset_;
     next_offset_ += bytes;
     used_bytes_ += bytes;
     num_releases = num_releases_;
@@ -105,14 +105,14 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
   if (kind_ != CacheKind::kDisk) return;
   // Its range is exclusive: written without the mutex, and visible once it is complete.
   const bool is_written =
-      write_at(descriptor_, reinterpret_cast<const char*>(samples.data()), bytes, place.offset);
+      write_at(descriptor_, reinterpret_cast<const char*>(samples.data()), bytes, entry.offset);
   const std::lock_guard lock(mutex_);
   if (num_releases != num_releases_) return;
   if (is_written) {
-    on_disk_.emplace(utterance, place);
+    on_disk_.emplace(utterance, entry);
   } else if (!is_full_) {
     is_full_ = true;
-    spdlog::warn("the cache of decoded audio takes in no more after {} bytes: {}", place.offset,
+    spdlog::warn("the cache of decoded audio takes in no more after {} bytes: {}", entry.offset,
                  std::generic_category().message(errno));
   }
 }

@@ -45,7 +45,7 @@ class AudioCache {
   int64_t release(Afterwards afterwards);
 
  private:
-  struct Place {
+  struct Entry {
     int64_t offset = 0;
     int64_t num_samples = 0;
   };
@@ -64,7 +64,7 @@ class AudioCache {
   bool is_full_ = false;
   // Shared, so that a reader can copy without holding the mutex.
   std::unordered_map<int64_t, std::shared_ptr<const std::vector<float>>> in_memory_;
-  std::unordered_map<int64_t, Place> on_disk_;
+  std::unordered_map<int64_t, Entry> on_disk_;
 };
 
 }  // namespace sotto::data

@@ -105,10 +105,10 @@ std::vector<float> read_features(const FeatureRows& rows) {
       rows.path.extension() == ".npy" ? read_npy(rows) : read_halves(rows);
   const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
   if (bad == values.end()) return values;
-  const int64_t place = bad - values.begin();
+  const int64_t index = bad - values.begin();
   refuse(rows,
-         fmt::format("row {}, column {} is {}", rows.frame_offset + place / rows.feature_dim,
-                     place % rows.feature_dim, *bad),
+         fmt::format("row {}, column {} is {}", rows.frame_offset + index / rows.feature_dim,
+                     index % rows.feature_dim, *bad),
          "finite values");
 }
 

@@ -60,11 +60,11 @@ Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, in
 
 RandomStream Augmentation::stream(Draw draw, int64_t utterance, int64_t epoch) const {
   // Greater than the numbers of masks, which are the layer indices of a network.
-  constexpr uint64_t kBehindLayers = uint64_t{1} << 32U;
+  constexpr uint64_t kAfterLayers = uint64_t{1} << 32U;
   return RandomStream({.seed = seed_,
                        .purpose = Purpose::kAugmentation,
                        .step = static_cast<uint64_t>(epoch),
-                       .layer = kBehindLayers + static_cast<uint64_t>(draw)},
+                       .layer = kAfterLayers + static_cast<uint64_t>(draw)},
                       {.utterance = static_cast<uint64_t>(utterance)});
 }
 

@@ -197,15 +197,15 @@ void Dataset::take_bad_lines() {
 
 // In single precision, like the index: a limit is an allowed value.
 bool Dataset::may_be_faulty(int64_t utterance) const {
-  const auto place = static_cast<size_t>(utterance);
+  const auto position = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = manifest_.index().columns();
-  const float seconds = columns.durations_s[place];
-  return (!has_text_fault_.empty() && has_text_fault_[place]) ||
+  const float seconds = columns.durations_s[position];
+  return (!has_text_fault_.empty() && has_text_fault_[position]) ||
          seconds < static_cast<float>(options_.min_seconds) ||
          (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
-         (manifest_.feature_dim() > 0 && columns.num_frames[place] < options_.min_rows) ||
-         columns.num_frames[place] > kMostRows || num_samples(double{seconds}) > kMostRows ||
-         (columns.num_characters[place] == 0 && options_.empty_text != Policy::kKeep);
+         (manifest_.feature_dim() > 0 && columns.num_frames[position] < options_.min_rows) ||
+         columns.num_frames[position] > kMostRows || num_samples(double{seconds}) > kMostRows ||
+         (columns.num_characters[position] == 0 && options_.empty_text != Policy::kKeep);
 }
 
 void Dataset::select_utterances() {
@@ -247,7 +247,7 @@ void Dataset::select_utterances() {
   if (num_items() == 0) require_not_empty();
 }
 
-void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
+void Dataset::add_pieces(const Utterance& utterance, int64_t position) {
   uint32_t number = 0;
   for (const SegmentRun& run : join_segments(utterance.segments, options_.max_seconds)) {
     const Utterance cut = cut_utterance(utterance, run);
@@ -258,10 +258,10 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t place) {
       for (const Fault& fault : faults) {
         if (fault.policy == Policy::kError) throw error_of(utterance, fault, "");
       }
-      skip(place, reason_of(utterance, faults.front()));
+      skip(position, reason_of(utterance, faults.front()));
       continue;
     }
-    pieces_.push_back({.utterance = static_cast<uint32_t>(place),
+    pieces_.push_back({.utterance = static_cast<uint32_t>(position),
                        .number = number++,
                        .run = run,
                        .seconds = static_cast<float>(cut.duration_s),
@@ -287,9 +287,9 @@ void Dataset::look_at_texts() {
     const int64_t end = std::min((block + 1) * kAtOnce, manifest_.size());
     for (int64_t u = block * kAtOnce; u < end; ++u) {
       const Tokenizer::Encoded encoded = tokenizer_.encode(manifest_.at(u).text);
-      const auto place = static_cast<size_t>(u);
-      has_text_fault_[place] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
-      num_labels_[place] = static_cast<uint32_t>(encoded.labels.size());
+      const auto position = static_cast<size_t>(u);
+      has_text_fault_[position] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
+      num_labels_[position] = static_cast<uint32_t>(encoded.labels.size());
     }
   });
 }
@@ -307,14 +307,14 @@ int64_t Dataset::num_samples(double seconds) const {
       std::ceil(seconds / slowest * static_cast<double>(options_.sample_rate)));
 }
 
-ExampleSize Dataset::size_of(int64_t place) const {
+ExampleSize Dataset::size_of(int64_t position) const {
   const bool is_audio = manifest_.feature_dim() == 0;
-  if (place >= std::ssize(utterances_)) {
-    const Piece& piece = pieces_[static_cast<size_t>(place - std::ssize(utterances_))];
+  if (position >= std::ssize(utterances_)) {
+    const Piece& piece = pieces_[static_cast<size_t>(position - std::ssize(utterances_))];
     return {.rows = is_audio ? num_samples(double{piece.seconds}) + 1 : int64_t{piece.num_frames},
             .labels = piece.num_labels};
   }
-  const size_t utterance = utterances_[static_cast<size_t>(place)];
+  const size_t utterance = utterances_[static_cast<size_t>(position)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
   return {.rows = is_audio ? most_samples(double{columns.durations_s[utterance]})
                            : int64_t{columns.num_frames[utterance]},
@@ -326,9 +326,10 @@ int64_t Dataset::bytes_per_row() const {
   return std::max<int64_t>(manifest_.feature_dim(), 1) * int64_t{sizeof(float)};
 }
 
-int64_t Dataset::utterance_at(int64_t place) const {
-  if (place < std::ssize(utterances_)) return int64_t{utterances_[static_cast<size_t>(place)]};
-  return int64_t{pieces_[static_cast<size_t>(place - std::ssize(utterances_))].utterance};
+int64_t Dataset::utterance_at(int64_t position) const {
+  if (position < std::ssize(utterances_))
+    return int64_t{utterances_[static_cast<size_t>(position)]};
+  return int64_t{pieces_[static_cast<size_t>(position - std::ssize(utterances_))].utterance};
 }
 
 std::string Dataset::where(int64_t utterance) const {
@@ -348,30 +349,30 @@ std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
   return tokenizer_.encode(manifest_.at(utterance).text).labels;
 }
 
-Dataset::Item Dataset::item_at(int64_t place) const {
-  if (place < std::ssize(utterances_)) {
-    const int64_t utterance = utterances_[static_cast<size_t>(place)];
+Dataset::Item Dataset::item_at(int64_t position) const {
+  if (position < std::ssize(utterances_)) {
+    const int64_t utterance = utterances_[static_cast<size_t>(position)];
     return {.utterance = utterance, .line = manifest_.at(utterance)};
   }
-  const Piece& piece = pieces_[static_cast<size_t>(place - std::ssize(utterances_))];
+  const Piece& piece = pieces_[static_cast<size_t>(position - std::ssize(utterances_))];
   return {.utterance = piece.utterance,
           .piece = piece.number,
           .line = cut_utterance(manifest_.at(piece.utterance), piece.run)};
 }
 
-std::vector<float> Dataset::read_samples(const Utterance& line, int64_t place) const {
+std::vector<float> Dataset::read_samples(const Utterance& line, int64_t position) const {
   if (treatment_.cache != nullptr) {
-    if (std::optional<std::vector<float>> kept = treatment_.cache->find(place))
+    if (std::optional<std::vector<float>> kept = treatment_.cache->find(position))
       return std::move(*kept);
   }
   std::vector<float> samples = read_audio(
       {.path = manifest_.path_of(line), .offset_s = line.offset_s, .duration_s = line.duration_s},
       options_.sample_rate, *shards_);
-  if (treatment_.cache != nullptr) treatment_.cache->add(place, samples);
+  if (treatment_.cache != nullptr) treatment_.cache->add(position, samples);
   return samples;
 }
 
-Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
+Example Dataset::read(const Item& item, int64_t position, int64_t epoch) const {
   const Utterance& line = item.line;
   Tokenizer::Encoded encoded = tokenizer_.encode(line.text);
   Example example{.utterance = item.utterance,
@@ -389,7 +390,7 @@ Example Dataset::read(const Item& item, int64_t place, int64_t epoch) const {
                                     .num_frames = line.num_frames,
                                     .feature_dim = line.feature_dim});
   } else {
-    example.values = read_samples(line, place);
+    example.values = read_samples(line, position);
     if (treatment_.augmentation != nullptr)
       treatment_.augmentation->apply(example.values, item.utterance, epoch);
     example.rows = std::ssize(example.values);
@@ -406,11 +407,11 @@ DataError Dataset::error_of(const Utterance& utterance, const DataError& error) 
        .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
 }
 
-std::variant<Example, SkippedUtterance> Dataset::load(int64_t place, int64_t epoch) const {
-  const Item item = item_at(place);
+std::variant<Example, SkippedUtterance> Dataset::load(int64_t position, int64_t epoch) const {
+  const Item item = item_at(position);
   Example example;
   try {
-    example = read(item, place, epoch);
+    example = read(item, position, epoch);
   } catch (const DataError& error) {
     const DataError numbered = error_of(item.line, error);
     if (options_.broken == Policy::kError) throw numbered;

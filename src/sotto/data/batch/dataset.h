@@ -88,13 +88,13 @@ class Dataset : public Source {
   std::string where(int64_t utterance) const override;
   uint64_t fingerprint() const override { return manifest_.fingerprint(); }
   int64_t num_items() const override { return std::ssize(utterances_) + std::ssize(pieces_); }
-  int64_t utterance_at(int64_t place) const override;
+  int64_t utterance_at(int64_t index) const override;
   int64_t num_skipped() const override { return num_skipped_; }
   std::span<const SkippedUtterance> skipped() const override { return skipped_; }
   std::vector<float> lengths() const override;
   // Returns the maximum length that a file may have for the manifest's duration, at the slowest
   // tempo.
-  ExampleSize size_of(int64_t place) const override;
+  ExampleSize size_of(int64_t index) const override;
   int64_t bytes_per_row() const override;
   Example dry_example(const ExampleSize& size) const override {
     return make_dry_example(size.rows, manifest_.feature_dim(), size.labels);
@@ -102,7 +102,7 @@ class Dataset : public Source {
   void check_files() const override;
   std::vector<FileHash> hash_files(int64_t max_files) const override;
   // Also applies the policy to an item that is too short after decoding: throws or skips it.
-  std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const override;
+  std::variant<Example, SkippedUtterance> load(int64_t index, int64_t epoch) const override;
 
  private:
   // A fault found in an utterance's line of the manifest, and the setting that decides about it.
@@ -149,8 +149,8 @@ class Dataset : public Source {
   static std::string reason_of(const Utterance& utterance, const Fault& fault);
   std::optional<Fault> fault_of_length(const Utterance& utterance) const;
   std::optional<Fault> fault_of_rows(const Utterance& utterance) const;
-  void add_pieces(const Utterance& utterance, int64_t place);
-  Item item_at(int64_t place) const;
+  void add_pieces(const Utterance& utterance, int64_t index);
+  Item item_at(int64_t index) const;
   int64_t num_samples(double seconds) const;
   int64_t most_samples(double seconds) const;
   void skip(int64_t utterance, const std::string& reason);
@@ -160,8 +160,8 @@ class Dataset : public Source {
   DataError error_of(const Utterance& utterance, const DataError& error) const;
   void check_file(const Utterance& line) const;
   [[noreturn]] void require_not_empty() const;
-  Example read(const Item& item, int64_t place, int64_t epoch) const;
-  std::vector<float> read_samples(const Utterance& line, int64_t place) const;
+  Example read(const Item& item, int64_t index, int64_t epoch) const;
+  std::vector<float> read_samples(const Utterance& line, int64_t index) const;
 
   Manifest manifest_;
   Tokenizer tokenizer_;

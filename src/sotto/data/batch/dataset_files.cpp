@@ -28,15 +28,15 @@ constexpr uint64_t kHashSeed = 1000;
 // Returns indices of items, one in each of `count` equal parts, in ascending order.
 std::vector<int64_t> choose_places(int64_t num_items, int64_t count) {
   const RandomStream stream({.seed = kHashSeed, .purpose = Purpose::kShuffle});
-  std::vector<int64_t> places;
+  std::vector<int64_t> indices;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begin = i * num_items / count;
     const int64_t size = (i + 1) * num_items / count - begin;
     const auto within =
         static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) * static_cast<float>(size));
-    places.push_back(begin + std::min(within, size - 1));
+    indices.push_back(begin + std::min(within, size - 1));
   }
-  return places;
+  return indices;
 }
 
 // Hashes the bytes from `begin` to `end` as returned by `read(offset, bytes)`: all of them, or
@@ -100,8 +100,8 @@ void Dataset::check_file(const Utterance& line) const {
 
 void Dataset::check_files() const {
   if (options_.broken != Policy::kError) return;
-  parallel_for(num_items(), [&](int64_t place) {
-    const Item item = item_at(place);
+  parallel_for(num_items(), [&](int64_t index) {
+    const Item item = item_at(index);
     try {
       check_file(item.line);
     } catch (const DataError& error) {
@@ -114,8 +114,8 @@ std::vector<FileHash> Dataset::hash_files(int64_t max_files) const {
   constexpr int64_t kHalfBytes = 2;
   // Keyed by path and start: segments of a recording share it.
   std::map<std::pair<std::string, int64_t>, HashedFile> files;
-  for (const int64_t place : choose_places(num_items(), std::min(num_items(), max_files))) {
-    const Utterance line = manifest_.at(utterance_at(place));
+  for (const int64_t index : choose_places(num_items(), std::min(num_items(), max_files))) {
+    const Utterance line = manifest_.at(utterance_at(index));
     HashedFile file{.path = manifest_.path_of(line)};
     // A file of features contains many utterances; .npy files have a header before their rows.
     if (line.feature_dim > 0 && file.path.extension() != ".npy") {

@@ -40,11 +40,11 @@ Loader::PendingStep Loader::make_step() {
   }
   PendingStep step;
   step.position = position_;
-  for (const uint32_t place : order_.utterances(position_.step)) {
-    step.places.push_back(place);
-    step.num_bytes += source_.size_of(place).rows * source_.bytes_per_row();
+  for (const uint32_t index : order_.utterances(position_.step)) {
+    step.indices.push_back(index);
+    step.num_bytes += source_.size_of(index).rows * source_.bytes_per_row();
   }
-  step.outcomes.resize(step.places.size());
+  step.outcomes.resize(step.indices.size());
   ++position_.step;
   return step;
 }
@@ -99,7 +99,7 @@ LoadedStep Loader::next() {
 // Returns the earliest step with an utterance that no thread has taken.
 Loader::PendingStep* Loader::find_work() {
   for (PendingStep& step : pending_) {
-    if (step.num_taken < step.places.size()) return &step;
+    if (step.num_taken < step.indices.size()) return &step;
   }
   return nullptr;
 }
@@ -111,10 +111,10 @@ void Loader::work(const std::stop_token& stop) {
     has_work_.wait(lock, stop, [&] { return (step = find_work()) != nullptr; });
     if (step == nullptr) return;
     const size_t number = step->num_taken++;
-    const int64_t place = step->places[number];
+    const int64_t index = step->indices[number];
     const int64_t epoch = step->position.epoch;
     lock.unlock();
-    Outcome outcome = load(place, epoch);
+    Outcome outcome = load(index, epoch);
     lock.lock();
     step->outcomes[number] = std::move(outcome);
     ++step->num_done;
@@ -122,9 +122,9 @@ void Loader::work(const std::stop_token& stop) {
   }
 }
 
-Loader::Outcome Loader::load(int64_t place, int64_t epoch) const {
+Loader::Outcome Loader::load(int64_t index, int64_t epoch) const {
   try {
-    std::variant<Example, SkippedUtterance> loaded = source_.load(place, epoch);
+    std::variant<Example, SkippedUtterance> loaded = source_.load(index, epoch);
     if (auto* example = std::get_if<Example>(&loaded)) return std::move(*example);
     return std::get<SkippedUtterance>(std::move(loaded));
   } catch (...) {

@@ -61,14 +61,14 @@ class Loader {
   struct PendingStep {
     StepPosition position;
     // Indices in the source.
-    std::vector<uint32_t> places;
+    std::vector<uint32_t> indices;
     // Total bytes of the values, computed from their sizes.
     int64_t num_bytes = 0;
-    std::vector<Outcome> outcomes;  // in the order of `places`
+    std::vector<Outcome> outcomes;  // in the order of `indices`
     size_t num_taken = 0;
     size_t num_done = 0;
 
-    bool is_done() const { return num_done == places.size(); }
+    bool is_done() const { return num_done == indices.size(); }
   };
 
   void enqueue_steps();
@@ -77,7 +77,7 @@ class Loader {
   PendingStep* find_work();
   void work(const std::stop_token& stop);
   bool has_room(const PendingStep& step) const;
-  Outcome load(int64_t place, int64_t epoch) const;
+  Outcome load(int64_t index, int64_t epoch) const;
 
   const Source& source_;
   const Sampler& sampler_;

@@ -13,17 +13,17 @@ namespace sotto::data {
 
 namespace {
 
-const Example& at_place(std::span<const Example> examples, int64_t place) {
-  return examples[static_cast<size_t>(place)];
+const Example& at_index(std::span<const Example> examples, int64_t index) {
+  return examples[static_cast<size_t>(index)];
 }
 
 // Concatenates the field `member` of the examples.
 template <class T>
-void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> places,
-               std::vector<T> Example::* member) {
+void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> indices,
+               std::vector<T> Example::*member) {
   auto next = to.begin();
-  for (const int64_t place : places) {
-    const std::vector<T>& from = at_place(examples, place).*member;
+  for (const int64_t index : indices) {
+    const std::vector<T>& from = at_index(examples, index).*member;
     SOTTO_ASSERT(std::ssize(from) <= to.end() - next, "an example of more values than rows");
     next = std::copy(from.begin(), from.end(), next);
   }
@@ -32,8 +32,8 @@ void pack_into(std::span<T> to, std::span<const Example> examples, std::span<con
 
 // Fills `values` with the examples, through page-locked memory for a GPU.
 template <class T>
-void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> places,
-          std::vector<T> Example::* member, device::StagingBuffer& staging) {
+void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> indices,
+          std::vector<T> Example::*member, device::StagingBuffer& staging) {
   const auto size = static_cast<size_t>(values.numel());
   const auto bytes = static_cast<int64_t>(values.nbytes());
   if (values.is_meta()) {
@@ -41,22 +41,22 @@ void fill(at::Tensor& values, std::span<const Example> examples, std::span<const
     return;
   }
   if (values.is_cpu())
-    return pack_into<T>({values.mutable_data_ptr<T>(), size}, examples, places, member);
+    return pack_into<T>({values.mutable_data_ptr<T>(), size}, examples, indices, member);
   auto* staged = reinterpret_cast<T*>(staging.take(bytes));
-  pack_into<T>({staged, size}, examples, places, member);
+  pack_into<T>({staged, size}, examples, indices, member);
   values.copy_(at::from_blob(staged, values.sizes(), values.scalar_type()),
                /*non_blocking=*/true);
   staging.launched();
 }
 
-at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_t> places,
+at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_t> indices,
                        const at::Device& device, device::StagingBuffer& staging) {
-  const Example& first = at_place(examples, places.front());
+  const Example& first = at_index(examples, indices.front());
   const int64_t width = first.feature_dim;
   const bool is_text = data::is_text(first);
   int64_t rows = 0;
-  for (const int64_t place : places) {
-    const Example& example = at_place(examples, place);
+  for (const int64_t index : indices) {
+    const Example& example = at_index(examples, index);
     SOTTO_ASSERT(example.feature_dim == width && data::is_text(example) == is_text,
                  "examples of two kinds in one micro-batch");
     rows += example.rows;
@@ -64,9 +64,9 @@ at::Tensor pack_values(std::span<const Example> examples, std::span<const int64_
   const auto options = at::TensorOptions().dtype(is_text ? at::kInt : at::kFloat).device(device);
   at::Tensor values = width == 0 ? at::empty({rows}, options) : at::empty({rows, width}, options);
   if (is_text) {
-    fill(values, examples, places, &Example::tokens, staging);
+    fill(values, examples, indices, &Example::tokens, staging);
   } else {
-    fill(values, examples, places, &Example::values, staging);
+    fill(values, examples, indices, &Example::values, staging);
   }
   return values;
 }
@@ -88,15 +88,15 @@ DecoderPack make_decoder_pack(const std::vector<std::vector<int32_t>>& labels,
 
 }  // namespace
 
-MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
+MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> indices,
                             device::StagingBuffer& staging, const MicroBatchOptions& options) {
   const at::Device& device = options.device;
   const device::CategoryScope category(device::Category::kData);
   std::vector<int64_t> lengths;
   std::vector<UtteranceKey> keys;
   std::vector<std::vector<int32_t>> labels;
-  for (const int64_t place : places) {
-    const Example& example = at_place(examples, place);
+  for (const int64_t index : indices) {
+    const Example& example = at_index(examples, index);
     if (example.segments.empty()) {
       lengths.push_back(example.rows);
       keys.push_back({.utterance = static_cast<uint64_t>(example.utterance),
@@ -113,7 +113,7 @@ MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const i
       next += length;
     }
   }
-  MicroBatch batch{.values = pack_values(examples, places, device, staging),
+  MicroBatch batch{.values = pack_values(examples, indices, device, staging),
                    .packing = kernels::Packing(std::move(lengths), device, keys),
                    .labels = kernels::Labels(labels, device)};
   if (options.decoder)

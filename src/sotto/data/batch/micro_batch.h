@@ -44,10 +44,10 @@ struct MicroBatchOptions {
   std::optional<DecoderTokens> decoder = std::nullopt;
 };
 
-// Packs the examples at `places` in that order, each segment as a separate utterance. On Meta it
+// Packs the examples at `indices` in that order, each segment as a separate utterance. On Meta it
 // creates a dry micro-batch, for which values are not read. For a GPU they are copied through
 // `staging`, concurrently with the host's work.
-MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> places,
+MicroBatch make_micro_batch(std::span<const Example> examples, std::span<const int64_t> indices,
                             device::StagingBuffer& staging, const MicroBatchOptions& options);
 
 }  // namespace sotto::data

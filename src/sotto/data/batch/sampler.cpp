@@ -145,22 +145,22 @@ EpochOrder Sampler::epoch(int64_t epoch) const {
 std::vector<uint32_t> Sampler::part(std::span<const uint32_t> step, const Rank& rank) const {
   SOTTO_ASSERT(rank.number >= 0 && rank.number < rank.count, "rank {} of {}", rank.number,
                rank.count);
-  std::vector<size_t> places(step.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  std::ranges::stable_sort(places, std::greater<>(),
-                           [&](size_t place) { return duration_of(step[place]); });
+  std::vector<size_t> indices(step.size());
+  std::iota(indices.begin(), indices.end(), size_t{0});
+  std::ranges::stable_sort(indices, std::greater<>(),
+                           [&](size_t index) { return duration_of(step[index]); });
   // Distributed back and forth: the rank that gets the longest of a round gets the shortest of the
   // next.
   const auto count = static_cast<size_t>(rank.count);
   std::vector<size_t> own;
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < indices.size(); ++i) {
     const size_t turn = i % count;
     const size_t owner = i / count % 2 == 0 ? turn : count - 1 - turn;
-    if (owner == static_cast<size_t>(rank.number)) own.push_back(places[i]);
+    if (owner == static_cast<size_t>(rank.number)) own.push_back(indices[i]);
   }
   std::ranges::sort(own);
   std::vector<uint32_t> utterances;
-  for (const size_t place : own) utterances.push_back(step[place]);
+  for (const size_t index : own) utterances.push_back(step[index]);
   return utterances;
 }
 

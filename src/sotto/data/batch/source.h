@@ -35,20 +35,20 @@ class Source {
 
   virtual int64_t num_items() const = 0;
   // Returns the `utterance` of the example at an index.
-  virtual int64_t utterance_at(int64_t place) const = 0;
+  virtual int64_t utterance_at(int64_t index) const = 0;
   // Number of skipped utterances, and the first of them with their reasons.
   virtual int64_t num_skipped() const = 0;
   virtual std::span<const SkippedUtterance> skipped() const { return {}; }
   // Returns the lengths that the sampler uses: seconds of audio, or tokens.
   virtual std::vector<float> lengths() const = 0;
   // Returns the maximum size: augmentation in an epoch may shorten an utterance.
-  virtual ExampleSize size_of(int64_t place) const = 0;
+  virtual ExampleSize size_of(int64_t index) const = 0;
   // Returns the bytes of values and labels in memory per row of an item.
   virtual int64_t bytes_per_row() const = 0;
 
   // Return items without values: one of a given size, and the largest possible one at an index.
   virtual Example dry_example(const ExampleSize& size) const = 0;
-  virtual Example dry_at(int64_t place) const { return dry_example(size_of(place)); }
+  virtual Example dry_at(int64_t index) const { return dry_example(size_of(index)); }
 
   // Throws the DataError of the first item whose file is missing or invalid, if load() would throw
   // it; decodes nothing.
@@ -60,7 +60,7 @@ class Source {
 
   // Loads an item as it is in an epoch. A broken item is returned as skipped or thrown as
   // DataError.
-  virtual std::variant<Example, SkippedUtterance> load(int64_t place, int64_t epoch) const = 0;
+  virtual std::variant<Example, SkippedUtterance> load(int64_t index, int64_t epoch) const = 0;
 };
 
 }  // namespace sotto::data

@@ -30,11 +30,11 @@ Room whole_room(const MicroBatchLimits& limits) {
 
 // First fit of the indices in the given order.
 MicroBatches first_fit(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
-                       const std::vector<int64_t>& places) {
+                       const std::vector<int64_t>& positions) {
   MicroBatches micro_batches;
   std::vector<Room> rooms;
-  for (const int64_t place : places) {
-    const ItemSize& size = sizes[static_cast<size_t>(place)];
+  for (const int64_t position : positions) {
+    const ItemSize& size = sizes[static_cast<size_t>(position)];
     const auto room =
         std::ranges::find_if(rooms, [&](const Room& candidate) { return candidate.takes(size); });
     const auto index = static_cast<size_t>(room - rooms.begin());
@@ -43,60 +43,61 @@ MicroBatches first_fit(std::span<const ItemSize> sizes, const MicroBatchLimits& 
       micro_batches.emplace_back();
     }
     rooms[index].take(size);
-    micro_batches[index].push_back(place);
+    micro_batches[index].push_back(position);
   }
   return micro_batches;
 }
 
 // Returns a lower bound of the number of micro-batches.
 int64_t fewest_conceivable(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
-                           const std::vector<int64_t>& places) {
+                           const std::vector<int64_t>& positions) {
   int64_t frames = 0;
   int64_t labels = 0;
-  for (const int64_t place : places) {
-    frames += sizes[static_cast<size_t>(place)].frames;
-    labels += sizes[static_cast<size_t>(place)].labels;
+  for (const int64_t position : positions) {
+    frames += sizes[static_cast<size_t>(position)].frames;
+    labels += sizes[static_cast<size_t>(position)].labels;
   }
   const auto needed = [](int64_t total, int64_t limit) { return (total - 1) / limit + 1; };
   return std::max({needed(frames, limits.max_frames), needed(labels, limits.max_labels),
-                   needed(std::ssize(places), limits.max_utterances), int64_t{1}});
+                   needed(std::ssize(positions), limits.max_utterances), int64_t{1}});
 }
 
 // Distributes to `count` micro-batches, each utterance to the shortest that has room; std::nullopt
 // if one has no room.
 std::optional<MicroBatches> spread(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
-                                   const std::vector<int64_t>& places, int64_t count) {
+                                   const std::vector<int64_t>& positions, int64_t count) {
   MicroBatches micro_batches(static_cast<size_t>(count));
   std::vector<Room> rooms(static_cast<size_t>(count), whole_room(limits));
-  for (const int64_t place : places) {
-    const ItemSize& size = sizes[static_cast<size_t>(place)];
+  for (const int64_t position : positions) {
+    const ItemSize& size = sizes[static_cast<size_t>(position)];
     std::optional<size_t> best;
     for (size_t i = 0; i < rooms.size(); ++i) {
       if (rooms[i].takes(size) && (!best || rooms[i].frames > rooms[*best].frames)) best = i;
     }
     if (!best) return std::nullopt;
     rooms[*best].take(size);
-    micro_batches[*best].push_back(place);
+    micro_batches[*best].push_back(position);
   }
   return micro_batches;
 }
 
 MicroBatches pack(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
-                  std::vector<int64_t> places) {
-  if (places.empty()) return {};
-  const auto by = [&](int64_t ItemSize::* field) {
-    return [&sizes, field](int64_t place) { return sizes[static_cast<size_t>(place)].*field; };
+                  std::vector<int64_t> positions) {
+  if (positions.empty()) return {};
+  const auto by = [&](int64_t ItemSize::*field) {
+    return
+        [&sizes, field](int64_t position) { return sizes[static_cast<size_t>(position)].*field; };
   };
   // Stable: equal items stay in the order of the step.
-  std::vector<int64_t> by_labels = places;
+  std::vector<int64_t> by_labels = positions;
   std::ranges::stable_sort(by_labels, std::greater<>(), by(&ItemSize::labels));
-  std::ranges::stable_sort(places, std::greater<>(), by(&ItemSize::frames));
-  MicroBatches fitted = first_fit(sizes, limits, places);
+  std::ranges::stable_sort(positions, std::greater<>(), by(&ItemSize::frames));
+  MicroBatches fitted = first_fit(sizes, limits, positions);
   MicroBatches fitted_by_labels = first_fit(sizes, limits, by_labels);
   if (fitted_by_labels.size() < fitted.size()) fitted = std::move(fitted_by_labels);
-  for (int64_t count = fewest_conceivable(sizes, limits, places); count <= std::ssize(fitted);
+  for (int64_t count = fewest_conceivable(sizes, limits, positions); count <= std::ssize(fitted);
        ++count) {
-    for (const std::vector<int64_t>& order : {places, by_labels}) {
+    for (const std::vector<int64_t>& order : {positions, by_labels}) {
       if (std::optional<MicroBatches> found = spread(sizes, limits, order, count))
         return std::move(*found);
     }
@@ -106,10 +107,10 @@ MicroBatches pack(std::span<const ItemSize> sizes, const MicroBatchLimits& limit
 
 MicroBatches pack_by_count(int64_t num_utterances, int64_t count) {
   MicroBatches micro_batches;
-  for (int64_t place = 0; place < num_utterances; ++place) {
+  for (int64_t position = 0; position < num_utterances; ++position) {
     if (micro_batches.empty() || std::ssize(micro_batches.back()) == count)
       micro_batches.emplace_back();
-    micro_batches.back().push_back(place);
+    micro_batches.back().push_back(position);
   }
   return micro_batches;
 }
@@ -119,19 +120,19 @@ MicroBatches pack_by_count(int64_t num_utterances, int64_t count) {
 StepPacking pack_step(std::span<const ItemSize> sizes, const MicroBatchLimits& limits) {
   StepPacking packing;
   if (limits.is_adaptive) {
-    std::vector<int64_t> places;
+    std::vector<int64_t> positions;
     for (size_t i = 0; i < sizes.size(); ++i) {
       const bool fits = whole_room(limits).takes(sizes[i]);
-      (fits ? places : packing.too_large).push_back(static_cast<int64_t>(i));
+      (fits ? positions : packing.too_large).push_back(static_cast<int64_t>(i));
     }
-    packing.micro_batches = pack(sizes, limits, std::move(places));
+    packing.micro_batches = pack(sizes, limits, std::move(positions));
   } else {
     packing.micro_batches = pack_by_count(std::ssize(sizes), limits.max_utterances);
   }
   const auto longest = [&](const std::vector<int64_t>& micro_batch) {
     int64_t frames = 0;
-    for (const int64_t place : micro_batch)
-      frames = std::max(frames, sizes[static_cast<size_t>(place)].frames);
+    for (const int64_t position : micro_batch)
+      frames = std::max(frames, sizes[static_cast<size_t>(position)].frames);
     return frames;
   };
   std::ranges::stable_sort(packing.micro_batches, std::greater<>(), longest);

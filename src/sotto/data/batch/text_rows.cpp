@@ -32,8 +32,8 @@ std::vector<float> TextRows::lengths() const {
   return lengths;
 }
 
-ExampleSize TextRows::size_of(int64_t place) const {
-  const auto [begin, end] = tokens_of(place);
+ExampleSize TextRows::size_of(int64_t index) const {
+  const auto [begin, end] = tokens_of(index);
   ExampleSize size{.rows = end - begin, .labels = end - begin};
   // A document that ends inside the row leaves room for another.
   for (const TokenFile::Token& token : tokens_.read(begin, end - begin - 1)) {

@@ -28,17 +28,17 @@ class TextRows : public Source {
   std::string where(int64_t row) const override;
   uint64_t fingerprint() const override;
   int64_t num_items() const override { return (tokens_.size() + length_ - 1) / length_; }
-  int64_t utterance_at(int64_t place) const override { return place; }
+  int64_t utterance_at(int64_t index) const override { return index; }
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override;
-  ExampleSize size_of(int64_t place) const override;
+  ExampleSize size_of(int64_t index) const override;
   int64_t bytes_per_row() const override { return 2 * int64_t{sizeof(int32_t)}; }
   Example dry_example(const ExampleSize& size) const override {
     return make_dry_text(size.rows, size.segments);
   }
-  Example dry_at(int64_t place) const override { return row(place); }
-  std::variant<Example, SkippedUtterance> load(int64_t place, int64_t) const override {
-    return row(place);
+  Example dry_at(int64_t index) const override { return row(index); }
+  std::variant<Example, SkippedUtterance> load(int64_t index, int64_t) const override {
+    return row(index);
   }
 
  private:

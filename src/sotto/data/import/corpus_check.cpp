@@ -53,8 +53,8 @@ class Inspector {
   Inspector(const Manifest& manifest, const CorpusCheckOptions& options)
       : manifest_(manifest), options_(options) {}
 
-  Looked look(int64_t place) {
-    const Utterance utterance = manifest_.at(place);
+  Looked look(int64_t position) {
+    const Utterance utterance = manifest_.at(position);
     Looked looked;
     looked.source =
         hash_combine(hash_bytes(utterance.file),
@@ -63,7 +63,7 @@ class Inspector {
     const int64_t rows = look_at_source(utterance, looked);
     look_at_text(utterance, rows, looked);
     for (Finding& finding : looked.findings) {
-      finding.utterance = place;
+      finding.utterance = position;
       finding.line = utterance.line;
     }
     return looked;
@@ -158,15 +158,15 @@ class Inspector {
 void add_duplicates(const Manifest& manifest, const std::vector<Looked>& all,
                     std::vector<Finding>& findings) {
   std::unordered_map<uint64_t, int64_t> first;
-  for (int64_t place = 0; place < std::ssize(all); ++place) {
-    const auto [seen, is_new] = first.emplace(all[static_cast<size_t>(place)].source, place);
+  for (int64_t position = 0; position < std::ssize(all); ++position) {
+    const auto [seen, is_new] = first.emplace(all[static_cast<size_t>(position)].source, position);
     if (is_new) continue;
     const auto line = [&](int64_t of) {
       return int64_t{manifest.index().columns().lines[static_cast<size_t>(of)]};
     };
     findings.push_back({.fault = Fault::kDuplicate,
-                        .utterance = place,
-                        .line = line(place),
+                        .utterance = position,
+                        .line = line(position),
                         .detail = fmt::format("the same audio as in line {}", line(seen->second))});
   }
 }
@@ -192,13 +192,13 @@ void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, con
   for (double& rate : rates) rate = std::abs(rate - median);
   // Speakers differ by at least a tenth.
   const double deviation = std::max(1.4826 * median_of(rates), 0.1);
-  for (int64_t place = 0; place < std::ssize(all); ++place) {
-    const std::optional<double>& rate = all[static_cast<size_t>(place)].rate;
+  for (int64_t position = 0; position < std::ssize(all); ++position) {
+    const std::optional<double>& rate = all[static_cast<size_t>(position)].rate;
     if (!rate || std::abs(std::log(*rate) - median) <= kOdd * deviation) continue;
     findings.push_back(
         {.fault = Fault::kOddRate,
-         .utterance = place,
-         .line = int64_t{manifest.index().columns().lines[static_cast<size_t>(place)]},
+         .utterance = position,
+         .line = int64_t{manifest.index().columns().lines[static_cast<size_t>(position)]},
          .detail = fmt::format("{:.1f} {} per second, where {:.1f} are usual", *rate, unit,
                                std::exp(median))});
   }
@@ -237,11 +237,11 @@ std::vector<int64_t> CorpusCheck::clean() const {
   for (const Finding& finding : findings) {
     if (finding.utterance >= 0) has_finding[static_cast<size_t>(finding.utterance)] = true;
   }
-  std::vector<int64_t> places;
-  for (int64_t place = 0; place < num_utterances; ++place) {
-    if (!has_finding[static_cast<size_t>(place)]) places.push_back(place);
+  std::vector<int64_t> positions;
+  for (int64_t position = 0; position < num_utterances; ++position) {
+    if (!has_finding[static_cast<size_t>(position)]) positions.push_back(position);
   }
-  return places;
+  return positions;
 }
 
 CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& options) {
@@ -251,8 +251,8 @@ CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& opt
   int64_t num_done = 0;
   parallel_for(
       manifest.size(),
-      [&](int64_t place) {
-        all[static_cast<size_t>(place)] = inspector.look(place);
+      [&](int64_t position) {
+        all[static_cast<size_t>(position)] = inspector.look(position);
         const std::lock_guard lock(mutex);
         ++num_done;
         if (options.on_progress) options.on_progress(num_done, manifest.size());
@@ -261,8 +261,8 @@ CorpusCheck check_corpus(const Manifest& manifest, const CorpusCheckOptions& opt
 
   CorpusCheck check;
   check.num_utterances = manifest.size();
-  for (int64_t place = 0; place < manifest.size(); ++place)
-    check.seconds += manifest.duration_s(place);
+  for (int64_t position = 0; position < manifest.size(); ++position)
+    check.seconds += manifest.duration_s(position);
   for (const BadLine& bad : manifest.index().bad_lines()) {
     check.findings.push_back(
         {.line = bad.line,
@@ -283,7 +283,8 @@ void write_clean(const Manifest& manifest, const CorpusCheck& check,
   check_is_another(path, manifest.path());
   ManifestWriter writer(path);
   ManifestPaths paths(path.parent_path());
-  for (const int64_t place : check.clean()) writer.add_line(moved_line(manifest, place, paths));
+  for (const int64_t position : check.clean())
+    writer.add_line(moved_line(manifest, position, paths));
   writer.finish();
 }
 

@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 // Returns the sorted indices of a sample; all of them if it is as large as the corpus.
 std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& options) {
   if (options.sample == 0 || options.sample >= size) {
-    std::vector<int64_t> places(static_cast<size_t>(size));
-    std::iota(places.begin(), places.end(), int64_t{0});
-    return places;
+    std::vector<int64_t> positions(static_cast<size_t>(size));
+    std::iota(positions.begin(), positions.end(), int64_t{0});
+    return positions;
   }
   // Floyd's algorithm needs only the memory of the sample: Bentley, "A sample of brilliance", 1987.
   const RandomStream stream({.seed = options.seed, .purpose = Purpose::kShuffle});
@@ -35,8 +35,8 @@ std::vector<int64_t> draw_sample(int64_t size, const CorpusProfileOptions& optio
   for (int64_t last = size - options.sample; last < size; ++last) {
     const auto n = 2 * static_cast<uint64_t>(last);
     const uint64_t draw = uint64_t{stream.bits(n)} << 32U | stream.bits(n + 1);
-    const auto place = static_cast<int64_t>(draw % static_cast<uint64_t>(last + 1));
-    if (!sample.insert(place).second) sample.insert(last);
+    const auto position = static_cast<int64_t>(draw % static_cast<uint64_t>(last + 1));
+    if (!sample.insert(position).second) sample.insert(last);
   }
   return {sample.begin(), sample.end()};
 }
@@ -53,8 +53,8 @@ struct LookedAt {
   double bytes = 0.0;
 };
 
-LookedAt look_at(const Manifest& manifest, int64_t place) {
-  const Utterance utterance = manifest.at(place);
+LookedAt look_at(const Manifest& manifest, int64_t position) {
+  const Utterance utterance = manifest.at(position);
   LookedAt looked{.speaker = utterance.speaker,
                   .lang = utterance.lang,
                   .duration_s = utterance.duration_s,
@@ -89,15 +89,15 @@ LookedAt look_at(const Manifest& manifest, int64_t place) {
 
 std::vector<LookedAt> look_at_sample(const Manifest& manifest,
                                      const CorpusProfileOptions& options) {
-  const std::vector<int64_t> places = draw_sample(manifest.size(), options);
-  std::vector<LookedAt> all(places.size());
+  const std::vector<int64_t> positions = draw_sample(manifest.size(), options);
+  std::vector<LookedAt> all(positions.size());
   std::mutex mutex;
   int64_t num_done = 0;
-  parallel_for(std::ssize(places), [&](int64_t i) {
-    all[static_cast<size_t>(i)] = look_at(manifest, places[static_cast<size_t>(i)]);
+  parallel_for(std::ssize(positions), [&](int64_t i) {
+    all[static_cast<size_t>(i)] = look_at(manifest, positions[static_cast<size_t>(i)]);
     const std::lock_guard lock(mutex);
     ++num_done;
-    if (options.on_progress) options.on_progress(num_done, std::ssize(places));
+    if (options.on_progress) options.on_progress(num_done, std::ssize(positions));
   });
   return all;
 }
@@ -143,10 +143,10 @@ Distribution distribution_of(size_t size, double sum, const std::function<double
   result.max = at(size - 1);
   result.mean = sum / static_cast<double>(size);
   for (size_t i = 0; i < Distribution::kPercentiles.size(); ++i) {
-    const double place = Distribution::kPercentiles[i] / 100.0 * static_cast<double>(size - 1);
-    const auto below = static_cast<size_t>(place);
+    const double position = Distribution::kPercentiles[i] / 100.0 * static_cast<double>(size - 1);
+    const auto below = static_cast<size_t>(position);
     const size_t above = std::min(below + 1, size - 1);
-    const double share = place - static_cast<double>(below);
+    const double share = position - static_cast<double>(below);
     result.percentiles[i] = at(below) + share * (at(above) - at(below));
   }
   return result;
@@ -157,7 +157,7 @@ Distribution distribution_of(size_t size, double sum, const std::function<double
 Distribution Distribution::of(std::vector<float> values) {
   std::ranges::sort(values);
   return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
-                         [&](size_t place) { return double{values[place]}; });
+                         [&](size_t position) { return double{values[position]}; });
 }
 
 // Counts have few distinct values, however many utterances there are.
@@ -165,9 +165,9 @@ Distribution Distribution::of_counts(std::span<const uint32_t> values) {
   std::map<uint32_t, size_t> times;
   for (const uint32_t value : values) ++times[value];
   return distribution_of(values.size(), std::accumulate(values.begin(), values.end(), 0.0),
-                         [&](size_t place) {
+                         [&](size_t position) {
                            auto found = times.begin();
-                           for (size_t before = found->second; before <= place; ++found)
+                           for (size_t before = found->second; before <= position; ++found)
                              before += std::next(found)->second;
                            return static_cast<double>(found->first);
                          });

@@ -66,7 +66,7 @@ void check_is_no_folder(const fs::path& out) {
                      .hint = fmt::format("--out {}", (out / "manifest.jsonl").string())});
 }
 
-std::string place_of(const ImportList& list, const ImportItem& item) {
+std::string location_of(const ImportList& list, const ImportItem& item) {
   return item.line > 0 ? fmt::format("{} line {}", list.name, item.line) : item.file;
 }
 
@@ -92,8 +92,8 @@ void take_out_duplicates(ImportList& list) {
     }
     const ImportItem& item = items[order[at]];
     list.problems.push_back(
-        {place_of(list, item),
-         fmt::format("the same audio as {}: {}", place_of(list, items[order[first]]), item.file)});
+        {location_of(list, item), fmt::format("the same audio as {}: {}",
+                                              location_of(list, items[order[first]]), item.file)});
     is_second[order[at]] = true;
   }
   size_t at = 0;
@@ -113,7 +113,7 @@ void check_problems(const ImportList& list, const ImportRequest& request, int64_
   const std::string others = count == 1 ? "" : fmt::format("; {} more have a problem", count - 1);
   throw DataError(
       {.attempted = attempted,
-       .found = fmt::format("{}: {}{}", first.place, first.found, others),
+       .found = fmt::format("{}: {}{}", first.location, first.found, others),
        .expected = is_error ? "none, with --broken error" : "at least one utterance to be left",
        .hint = is_error ? "--broken skip leaves them out and lists them." : ""});
 }
@@ -153,7 +153,7 @@ ImportResult import_corpus(const fs::path& source, const ImportOptions& options,
     if (faults[i].empty() && !is_utf8(list.items[i].file)) faults[i] = "its name is not UTF-8";
     if (faults[i].empty()) continue;
     --num_left;
-    list.problems.push_back({place_of(list, list.items[i]), faults[i]});
+    list.problems.push_back({location_of(list, list.items[i]), faults[i]});
   }
   check_problems(list, request, num_left);
 

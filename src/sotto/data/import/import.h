@@ -67,7 +67,7 @@ struct ImportOptions {
 // An item that was omitted, and the reason.
 struct ImportProblem {
   // Examples: "validated.tsv line 12", "a/b.wav"
-  std::string place;
+  std::string location;
   std::string found;
 };
 

@@ -102,11 +102,11 @@ class KaldiFolder {
       const FirstWord parts = split_first_word(*line);
       if (parts.word.empty()) continue;
       line_ = lines.number();
-      const std::string place = fmt::format("{} line {}", name, line_);
+      const std::string location = fmt::format("{} line {}", name, line_);
       if (!is_utf8(*line)) {
-        list_.problems.push_back({place, "not UTF-8"});
+        list_.problems.push_back({location, "not UTF-8"});
       } else if (!take(parts.word, parts.rest)) {
-        list_.problems.push_back({place, fmt::format("the id '{}' a second time", parts.word)});
+        list_.problems.push_back({location, fmt::format("the id '{}' a second time", parts.word)});
       }
     }
   }
@@ -128,13 +128,13 @@ class KaldiFolder {
                                            command, id));
         }
       }
-      recordings_.emplace(id, place_of(file));
+      recordings_.emplace(id, location_of(file));
       return true;
     });
   }
 
   // Recipes are run two folders above the data, and their paths are relative to that.
-  std::string place_of(const std::string& file) const {
+  std::string location_of(const std::string& file) const {
     std::error_code ignored;
     if (!root_.empty()) return (root_ / file).string();
     if (fs::exists(folder_ / file, ignored)) return (folder_ / file).string();

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void take_chapter(const fs::path& transcripts, ImportList& list) {
-  const std::string place = transcripts.filename().string();
+  const std::string location = transcripts.filename().string();
   const std::string speaker =
       fs::absolute(transcripts).parent_path().parent_path().filename().string();
   TextLines lines(transcripts, "LibriSpeech's transcripts");
@@ -21,7 +21,7 @@ void take_chapter(const fs::path& transcripts, ImportList& list) {
     const FirstWord parts = split_first_word(*line);
     if (parts.word.empty()) continue;
     if (!is_utf8(*line)) {
-      list.problems.push_back({fmt::format("{} line {}", place, lines.number()), "not UTF-8"});
+      list.problems.push_back({fmt::format("{} line {}", location, lines.number()), "not UTF-8"});
       continue;
     }
     const fs::path stem = transcripts.parent_path() / parts.word;

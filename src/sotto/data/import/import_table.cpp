@@ -60,8 +60,8 @@ class Columns {
 
   size_t require(const std::string& named, std::span<const std::string_view> usual,
                  const char* option) const {
-    const std::optional<size_t> place = find(named, usual);
-    if (place) return *place;
+    const std::optional<size_t> location = find(named, usual);
+    if (location) return *location;
     throw ConfigError({.attempted = fmt::format("importing {}", path_.string()),
                        .found = fmt::format("columns {}", fmt::join(table_.columns(), ", ")),
                        .expected = fmt::format("one of {}", fmt::join(usual, ", ")),
@@ -92,28 +92,28 @@ bool take_seconds(const std::string& cell, double& seconds) {
   return true;
 }
 
-struct Places {
+struct ColumnIndices {
   size_t audio, text;
   std::optional<size_t> duration, offset, speaker, lang;
 };
 
 // Returns what is wrong with a row; empty if it became an item.
-std::string take_row(const TableRow& row, const Places& places, ImportItem& item) {
-  const auto cell = [&](const std::optional<size_t>& place) {
-    return place ? std::string(trimmed(row.cells[*place])) : std::string();
+std::string take_row(const TableRow& row, const ColumnIndices& indices, ImportItem& item) {
+  const auto cell = [&](const std::optional<size_t>& index) {
+    return index ? std::string(trimmed(row.cells[*index])) : std::string();
   };
   item.line = row.line;
-  item.file = cell(places.audio);
-  item.text = cell(places.text);
-  item.speaker = cell(places.speaker);
-  item.lang = cell(places.lang);
+  item.file = cell(indices.audio);
+  item.text = cell(indices.text);
+  item.speaker = cell(indices.speaker);
+  item.lang = cell(indices.lang);
   if (item.file.empty()) return "no audio named";
-  if (!take_seconds(cell(places.duration), item.duration_s))
-    return fmt::format("duration '{}', expected seconds", cell(places.duration));
+  if (!take_seconds(cell(indices.duration), item.duration_s))
+    return fmt::format("duration '{}', expected seconds", cell(indices.duration));
   double offset_s = 0.0;
-  if (!take_seconds(cell(places.offset), offset_s))
-    return fmt::format("offset '{}', expected seconds", cell(places.offset));
-  if (!cell(places.offset).empty()) item.offset_s = offset_s;
+  if (!take_seconds(cell(indices.offset), offset_s))
+    return fmt::format("offset '{}', expected seconds", cell(indices.offset));
+  if (!cell(indices.offset).empty()) item.offset_s = offset_s;
   return {};
 }
 
@@ -123,7 +123,7 @@ ImportList list_table(const ImportRequest& request) {
   const ImportOptions& options = request.options;
   TableReader table(request.source);
   const Columns columns(table, request.source);
-  const Places places{
+  const ColumnIndices indices{
       .audio = columns.require(options.columns.audio, kAudioNames, "--audio-column"),
       .text = columns.require(options.columns.text, kTextNames, "--text-column"),
       .duration = columns.find(options.columns.duration, kDurationNames),
@@ -135,7 +135,7 @@ ImportList list_table(const ImportRequest& request) {
   ImportList list{.name = request.source.filename().string(), .items = {}};
   while (const std::optional<TableRow> row = table.next()) {
     ImportItem item;
-    const std::string fault = row->fault.empty() ? take_row(*row, places, item) : row->fault;
+    const std::string fault = row->fault.empty() ? take_row(*row, indices, item) : row->fault;
     if (!fault.empty()) {
       list.refuse(row->line, fault);
       continue;

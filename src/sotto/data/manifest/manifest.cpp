@@ -19,34 +19,35 @@ std::filesystem::path Manifest::path_of(const Utterance& utterance) const {
 
 std::string Manifest::line_of(int64_t utterance) const {
   SOTTO_ASSERT(utterance >= 0 && utterance < size(), "utterance {} of {}", utterance, size());
-  const auto place = static_cast<size_t>(utterance);
+  const auto position = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = index().columns();
-  const uint64_t offset = columns.offsets[place];
-  const uint64_t num_bytes = columns.num_bytes[place];
+  const uint64_t offset = columns.offsets[position];
+  const uint64_t num_bytes = columns.num_bytes[position];
   const auto size = static_cast<uint64_t>(opened_->file.size());
   // An index that was modified on disk may hold any value.
-  if (num_bytes > size || offset > size - num_bytes) refuse_line(place);
+  if (num_bytes > size || offset > size - num_bytes) refuse_line(position);
   std::string line(num_bytes, '\0');
   const int64_t got = opened_->file.read(static_cast<int64_t>(offset), line);
-  if (got != std::ssize(line) || static_cast<uint32_t>(hash_bytes(line)) != columns.hashes[place])
-    refuse_line(place);
+  if (got != std::ssize(line) ||
+      static_cast<uint32_t>(hash_bytes(line)) != columns.hashes[position])
+    refuse_line(position);
   return line;
 }
 
-void Manifest::refuse_line(size_t place) const {
+void Manifest::refuse_line(size_t position) const {
   throw DataError({.attempted = fmt::format("reading {}", path().string()),
                    .found = fmt::format("line {} is not as it was when the manifest was opened",
-                                        index().columns().lines[place]),
+                                        index().columns().lines[position]),
                    .expected = "a manifest that does not change while it is used",
                    .hint = "Write a changed manifest to a new file, or start again."});
 }
 
 Utterance Manifest::at(int64_t utterance) const {
   std::variant<Utterance, LineFault> parsed = parse_manifest_line(line_of(utterance));
-  const auto place = static_cast<size_t>(utterance);
+  const auto position = static_cast<size_t>(utterance);
   auto* found = std::get_if<Utterance>(&parsed);
-  if (found == nullptr) refuse_line(place);
-  found->line = index().columns().lines[place];
+  if (found == nullptr) refuse_line(position);
+  found->line = index().columns().lines[position];
   return std::move(*found);
 }
 

@@ -60,7 +60,7 @@ class Manifest {
 
   explicit Manifest(std::shared_ptr<const Opened> opened) : opened_(std::move(opened)) {}
 
-  [[noreturn]] void refuse_line(size_t place) const;
+  [[noreturn]] void refuse_line(size_t position) const;
 
   // Shared: copies of a manifest are handles of one open file.
   std::shared_ptr<const Opened> opened_;

@@ -62,8 +62,8 @@ class Sentences final : public library::SentenceIterator {
 // Returns the reason after the source location: "... [(a) <= (b)] Vocabulary size too high (9)."
 std::string reason_of(const library::util::Status& status) {
   std::string text = status.error_message();
-  const size_t place = text.find("] ");
-  if (place != std::string::npos) text.erase(0, place + 2);
+  const size_t index = text.find("] ");
+  if (index != std::string::npos) text.erase(0, index + 2);
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
   return text.empty() ? "it gives no reason" : text;
 }

@@ -112,9 +112,9 @@ LineReader::LineReader(const fs::path& path) : path_(path), buffer_(kBufferBytes
 
 void LineReader::refuse(const std::string& found, const std::string& expected,
                         const std::string& hint) const {
-  const std::string place = line_ > 0 ? fmt::format("line {}: ", line_) : "";
+  const std::string index = line_ > 0 ? fmt::format("line {}: ", line_) : "";
   throw DataError({.attempted = fmt::format("reading {}", path_.string()),
-                   .found = place + found,
+                   .found = index + found,
                    .expected = expected,
                    .hint = hint});
 }

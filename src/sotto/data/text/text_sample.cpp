@@ -42,8 +42,8 @@ TextSample sample_texts(const std::vector<fs::path>& inputs, const TextRules& ru
     // Reservoir sampling: of n + 1 texts each is kept with the same probability; the n-th replaces
     // another one, or none (algorithm R, Vitter 1985).
     const uint64_t draw = uint64_t{stream.bits(2 * number)} << 32U | stream.bits(2 * number + 1);
-    const uint64_t place = draw % (number + 1);
-    if (place < sample.texts.size()) sample.texts[place] = std::move(text);
+    const uint64_t index = draw % (number + 1);
+    if (index < sample.texts.size()) sample.texts[index] = std::move(text);
   };
   visit_texts(inputs, rules, take, progress);
   if (sample.num_texts > 0) return sample;

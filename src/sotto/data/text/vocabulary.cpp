@@ -78,13 +78,13 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
              fmt::format("a whole number from 0 to {}", kMaxNumber - 1));
     }
     if (entry.empty()) refuse(path, fmt::format("entry {} is empty", n), "a character");
-    const auto place = static_cast<size_t>(n);
-    if (entries.size() <= place) entries.resize(place + 1);
-    if (!entries[place].empty())
+    const auto index = static_cast<size_t>(n);
+    if (entries.size() <= index) entries.resize(index + 1);
+    if (!entries[index].empty())
       refuse(path,
-             fmt::format("entries '{}' and '{}' both have the number {}", entries[place], entry, n),
+             fmt::format("entries '{}' and '{}' both have the number {}", entries[index], entry, n),
              "a number of its own for each");
-    entries[place] = entry;
+    entries[index] = entry;
   }
   return entries;
 }
@@ -146,7 +146,7 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, TokenizerSettings setti
   }
   if (settings_->unknown) unknown_ = find(*settings_->unknown);
   if (!unknown_) unknown_ = find_one(entries_, kUnknowns);
-  place_added(path);
+  insert_added(path);
   // A space in a text is the delimiter; if the vocabulary has none, an entry that is a space.
   if (const std::optional<int32_t> number = find(delimiter)) labels_.insert_or_assign(" ", *number);
   choose_blank(path);
@@ -161,7 +161,7 @@ Vocabulary::Vocabulary(std::vector<std::string> entries, TokenizerSettings setti
   set_texts(special);
 }
 
-void Vocabulary::place_added(const std::filesystem::path& path) {
+void Vocabulary::insert_added(const std::filesystem::path& path) {
   const size_t num_listed = entries_.size();
   // A smaller head belongs to another vocabulary; a larger one is kept.
   const bool has_head =
@@ -173,7 +173,7 @@ void Vocabulary::place_added(const std::filesystem::path& path) {
   }
   for (const AddedToken& token : settings_->added) {
     const std::optional<int32_t> known = find(token.text);
-    const auto place = static_cast<size_t>(token.number);
+    const auto index = static_cast<size_t>(token.number);
     const auto refuse_number = [&](const std::string& expected) {
       refuse(path, fmt::format("the added token '{}' with the number {}", token.text, token.number),
              expected);
@@ -183,18 +183,18 @@ void Vocabulary::place_added(const std::filesystem::path& path) {
     if (known && *known != token.number)
       refuse_number(fmt::format("its number in this file, {}", *known));
     if (!has_head) widen(token.number + 1);
-    if (!known && place < entries_.size()) {
-      if (!entries_[place].empty())
-        refuse_number(fmt::format("another one: that is the number of '{}'", entries_[place]));
-      entries_[place] = token.text;
-      is_added_[place] = true;
+    if (!known && index < entries_.size()) {
+      if (!entries_[index].empty())
+        refuse_number(fmt::format("another one: that is the number of '{}'", entries_[index]));
+      entries_[index] = token.text;
+      is_added_[index] = true;
     }
     add_token(token.text, {.number = token.number,
                            .strips_left = token.strips_left,
                            .strips_right = token.strips_right,
                            .is_single_word = token.is_single_word});
   }
-  place_special();
+  insert_special();
   for (size_t i = 0; i < num_listed; ++i) {
     if (!is_added_[i] && has_several_characters(entries_[i]))
       add_token(entries_[i],
@@ -202,7 +202,7 @@ void Vocabulary::place_added(const std::filesystem::path& path) {
   }
 }
 
-void Vocabulary::place_special() {
+void Vocabulary::insert_special() {
   std::set<std::string> known;
   for (const AddedToken& token : settings_->added) known.insert(token.text);
   for (const std::string& entry : entries_) {
@@ -280,15 +280,15 @@ void Vocabulary::widen(int64_t size) {
 TokenizerSettings Vocabulary::settings() const {
   if (settings_) return *settings_;
   const auto entry = [&](int32_t number) { return entries_[static_cast<size_t>(number)]; };
-  const auto where_there = [&](const char* name) {
+  const auto if_present = [&](const char* name) {
     return find(name) ? std::optional<std::string>(name) : std::nullopt;
   };
   TokenizerSettings settings;
   settings.pad = entry(blank_);
   // transformers gives a token that is not in the vocabulary a new entry, which the network lacks.
   settings.unknown = entry(unknown_.value_or(blank_));
-  settings.begin = where_there("<s>");
-  settings.end = where_there("</s>");
+  settings.begin = if_present("<s>");
+  settings.end = if_present("</s>");
   if (!find(kDelimiter) && find(" ")) settings.delimiter.assign(1, ' ');
   return settings;
 }

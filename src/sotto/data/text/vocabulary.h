@@ -107,9 +107,9 @@ class Vocabulary {
              const std::filesystem::path& path);
 
   // Assigns numbers to the added tokens of the settings, and entries if the head has them.
-  void place_added(const std::filesystem::path& path);
+  void insert_added(const std::filesystem::path& path);
   // Assigns the next numbers to special tokens that are in none of the files.
-  void place_special();
+  void insert_special();
   void choose_blank(const std::filesystem::path& path);
   void add_token(const std::string& text, const Token& token);
   void set_texts(std::span<const std::string> special);

@@ -134,10 +134,10 @@ __device__ Utterance utterance_of_key(const Layout& layout, int64_t row) {
   return utterance_at(layout, index_of(layout.keys, row));
 }
 
-// Returns the rows of an utterance from `before` rows before a place to `behind` rows after it, at
-// most.
-__device__ Rows rows_around(const Rows& all, int64_t place, int64_t before, int64_t behind) {
-  const int64_t row = all.begin + place;
+// Returns the rows of an utterance from `before` rows before a position to `behind` rows after it,
+// at most.
+__device__ Rows rows_around(const Rows& all, int64_t position, int64_t before, int64_t behind) {
+  const int64_t row = all.begin + position;
   return {row - before > all.begin ? row - before : all.begin,
           row + behind + 1 < all.end ? row + behind + 1 : all.end};
 }
@@ -182,17 +182,17 @@ struct HeadBias {
     return {{all.values + first, gradient}, utterance};
   }
 
-  __device__ int64_t place(int64_t query, int64_t key) const {
+  __device__ int64_t position(int64_t query, int64_t key) const {
     return (query - utterance.queries.begin) * utterance.keys.size() + (key - utterance.keys.begin);
   }
   __device__ float added_to(float score, int64_t query, int64_t key) const {
     if (bias.values == nullptr) return score;
-    return score + static_cast<float>(bias.values[place(query, key)]);
+    return score + static_cast<float>(bias.values[position(query, key)]);
   }
   // Called by one lane.
   __device__ void store_gradient(int64_t query, int64_t key, float d_score) const {
     if (bias.gradient == nullptr || threadIdx.x % kWarp != 0) return;
-    bias.gradient[place(query, key)] = static_cast<T>(d_score);
+    bias.gradient[position(query, key)] = static_cast<T>(d_score);
   }
 };
 

@@ -32,9 +32,9 @@ constexpr uint32_t dropout_threshold(double probability) {
   return static_cast<uint32_t>(probability * 65536.0 + 0.5);
 }
 
-constexpr bool dropout_keeps(const PhiloxCounter& bits, int64_t place, uint32_t threshold) {
-  const uint32_t word = bits[static_cast<size_t>(place / 2)];
-  return (place % 2 == 0 ? word & 0xffffu : word >> 16) >= threshold;
+constexpr bool dropout_keeps(const PhiloxCounter& bits, int64_t index, uint32_t threshold) {
+  const uint32_t word = bits[static_cast<size_t>(index / 2)];
+  return (index % 2 == 0 ? word & 0xffffu : word >> 16) >= threshold;
 }
 
 constexpr float dropout_scale(uint32_t threshold) {

@@ -39,8 +39,8 @@ Packing::Packing(std::vector<int64_t> lengths, const at::Device& device,
   SOTTO_ASSERT(starts_.back() <= std::numeric_limits<int32_t>::max(), "{} frames in one pack",
                starts_.back());
   if (keys_.empty()) {
-    for (uint64_t place = 0; place < lengths_.size(); ++place)
-      keys_.push_back({.utterance = place});
+    for (uint64_t index = 0; index < lengths_.size(); ++index)
+      keys_.push_back({.utterance = index});
   }
   SOTTO_ASSERT(keys_.size() == lengths_.size(), "{} keys for {} utterances", keys_.size(),
                lengths_.size());

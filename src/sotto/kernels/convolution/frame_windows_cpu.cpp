@@ -11,8 +11,8 @@ namespace {
 
 // Computes dx of one frame: the sum over all windows that contain it, in order.
 template <class T>
-void sum_places(const T* dy, T* to, int64_t frame, int64_t num_windows, int64_t width,
-                const FrameWindows::Options& options) {
+void sum_windows(const T* dy, T* to, int64_t frame, int64_t num_windows, int64_t width,
+                 const FrameWindows::Options& options) {
   const int64_t shifted = frame + options.before;
   const int64_t last = std::min(shifted / options.stride, num_windows - 1);
   const int64_t first =
@@ -20,9 +20,9 @@ void sum_places(const T* dy, T* to, int64_t frame, int64_t num_windows, int64_t 
   simd::for_each_block(width, [&](int64_t i, auto n) {
     simd::Lanes sum;  // zeros
     for (int64_t window = first; window <= last; ++window) {
-      const int64_t place = shifted - window * options.stride;
-      if (place >= options.size) continue;
-      sum = sum + simd::load(dy + (window * options.size + place) * width + i, n);
+      const int64_t index = shifted - window * options.stride;
+      if (index >= options.size) continue;
+      sum = sum + simd::load(dy + (window * options.size + index) * width + i, n);
     }
     simd::store(to + i, sum, n);
   });
@@ -42,9 +42,9 @@ void frame_windows_forward_cpu(const at::Tensor& x, const at::Tensor& y,
       while (row >= packings.to.starts()[static_cast<size_t>(u) + 1]) ++u;
       const auto utterance = static_cast<size_t>(u);
       const int64_t window = row - packings.to.starts()[utterance];
-      for (int64_t place = 0; place < options.size; ++place) {
-        const int64_t frame = window * options.stride - options.before + place;
-        std::byte* cell = to + (row * options.size + place) * frame_bytes;
+      for (int64_t index = 0; index < options.size; ++index) {
+        const int64_t frame = window * options.stride - options.before + index;
+        std::byte* cell = to + (row * options.size + index) * frame_bytes;
         if (frame < 0 || frame >= packings.from.lengths()[utterance]) {
           std::memset(cell, 0, static_cast<size_t>(frame_bytes));
         } else {
@@ -69,9 +69,9 @@ void frame_windows_backward_cpu(const at::Tensor& dy, const at::Tensor& dx,
       for (int64_t row = begin; row < end; ++row) {
         while (row >= packings.from.starts()[static_cast<size_t>(u) + 1]) ++u;
         const auto utterance = static_cast<size_t>(u);
-        sum_places(from + packings.to.starts()[utterance] * options.size * width, to + row * width,
-                   row - packings.from.starts()[utterance], packings.to.lengths()[utterance], width,
-                   options);
+        sum_windows(from + packings.to.starts()[utterance] * options.size * width, to + row * width,
+                    row - packings.from.starts()[utterance], packings.to.lengths()[utterance],
+                    width, options);
       }
     });
   });

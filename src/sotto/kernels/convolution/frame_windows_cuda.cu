@@ -16,11 +16,11 @@ __global__ void forward_kernel(FrameWindowArrays in) {
     const int64_t begin = in.from.starts[utterance.utterance()];
     const int64_t end = in.from.starts[utterance.utterance() + 1];
     const int64_t first = begin + (row - utterance.start()) * in.stride - in.before;
-    for (int64_t place = 0; place < in.size; ++place) {
-      const int64_t frame = first + place;
+    for (int64_t index = 0; index < in.size; ++index) {
+      const int64_t frame = first + index;
       const bool is_inside = frame >= begin && frame < end;
       for_each_column<kSize>(width, [&](int64_t column) {
-        store(windows + (row * in.size + place) * width + column,
+        store(windows + (row * in.size + index) * width + column,
               is_inside ? load<kSize>(frames + frame * width + column) : zero_vector<T, kSize>());
       });
     }
@@ -44,10 +44,10 @@ __global__ void backward_kernel(FrameWindowArrays in) {
     for_each_column<kSize>(width, [&](int64_t column) {
       Vector<float, kSize> sums = zero_vector<float, kSize>();
       for (int64_t window = first; window <= last; ++window) {
-        const int64_t place = shifted - window * in.stride;
-        if (place >= in.size) continue;
+        const int64_t index = shifted - window * in.stride;
+        if (index >= in.size) continue;
         const Vector<T, kSize> part =
-            load<kSize>(windows + ((begin + window) * in.size + place) * width + column);
+            load<kSize>(windows + ((begin + window) * in.size + index) * width + column);
         for (int i = 0; i < kSize; ++i) sums.values[i] += part[i];
       }
       Vector<T, kSize> result;

@@ -61,13 +61,13 @@ at::Tensor group_of(const at::Tensor& weight, int64_t group) {
 // Returns the number of frames before an output that it sees. The gradient of an input sees the
 // outputs that saw it: the same number after it, and with an even number of taps one fewer before
 // it.
-int64_t frames_before(const ConvolutionShape& shape, ConvolutionWay way) {
+int64_t frames_before(const ConvolutionShape& shape, ConvolutionDirection way) {
   const int64_t before = shape.taps / 2;
-  return way == ConvolutionWay::kForward ? before : shape.taps - 1 - before;
+  return way == ConvolutionDirection::kForward ? before : shape.taps - 1 - before;
 }
 
 // Location of some rows of windows or blocks.
-struct Place {
+struct Position {
   int64_t group;
   int64_t first_block;
 };
@@ -89,23 +89,23 @@ class Blocks {
   // Blocks of the largest chunk.
   int64_t at_once() const { return at_once_; }
 
-  // Calls body(place, number of blocks) for the chunks of a group.
+  // Calls body(position, number of blocks) for the chunks of a group.
   template <class Body>
   void for_each_chunk(int64_t group, Body body) const {
     const int64_t num_blocks = blocks_.num_frames();
     for (int64_t first = 0; first < num_blocks; first += at_once_)
-      body(Place{.group = group, .first_block = first}, std::min(at_once_, num_blocks - first));
+      body(Position{.group = group, .first_block = first}, std::min(at_once_, num_blocks - first));
   }
 
-  BlockRows rows_at(const Place& place, const at::Tensor& frames, const at::Tensor& rows,
+  BlockRows rows_at(const Position& position, const at::Tensor& frames, const at::Tensor& rows,
                     int64_t before) const {
     return {.frames = frames,
             .rows = rows,
             .packing = packing_,
             .blocks = blocks_,
             .shape = shape_,
-            .first_block = place.first_block,
-            .first_channel = place.group * shape_.channels,
+            .first_block = position.first_block,
+            .first_channel = position.group * shape_.channels,
             .before = before};
   }
 
@@ -174,7 +174,7 @@ void fold_matrix(const at::Tensor& matrix, const at::Tensor& grad_weight,
 }
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks& blocks,
-                    ConvolutionWay way) {
+                    ConvolutionDirection way) {
   const ConvolutionShape& shape = blocks.shape();
   SOTTO_ASSERT(weight.scalar_type() == x.scalar_type(), "x is {}, the weight is {}",
                c10::toString(x.scalar_type()), c10::toString(weight.scalar_type()));
@@ -189,12 +189,12 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks&
   for (int64_t group = 0; group < blocks.num_groups(); ++group) {
     order_taps(group_of(weight, group), taps, {.shape = shape, .way = way});
     expand_taps(taps, matrix, shape);
-    blocks.for_each_chunk(group, [&](const Place& place, int64_t count) {
+    blocks.for_each_chunk(group, [&](const Position& position, int64_t count) {
       const at::Tensor windows = all_windows.narrow(0, 0, count);
-      gather_rows(blocks.rows_at(place, x, windows, before));
+      gather_rows(blocks.rows_at(position, x, windows, before));
       const device::CategoryScope category(device::Category::kWorkspace);
       const at::Tensor product = Gemm::multiply({.a = windows, .b = matrix});  // [count, S C]
-      scatter_rows(blocks.rows_at(place, y, product, 0));
+      scatter_rows(blocks.rows_at(position, y, product, 0));
     });
   }
   return y;
@@ -215,12 +215,13 @@ int64_t GroupedConvolution::default_block(const at::Tensor& weight) {
 
 at::Tensor GroupedConvolution::forward(const at::Tensor& x, const at::Tensor& weight,
                                        const Packing& packing, const Options& options) {
-  return convolve(x, weight, Blocks(x, weight, packing, options), ConvolutionWay::kForward);
+  return convolve(x, weight, Blocks(x, weight, packing, options), ConvolutionDirection::kForward);
 }
 
 at::Tensor GroupedConvolution::input_gradient(const at::Tensor& dy, const at::Tensor& weight,
                                               const Packing& packing, const Options& options) {
-  return convolve(dy, weight, Blocks(dy, weight, packing, options), ConvolutionWay::kInputGradient);
+  return convolve(dy, weight, Blocks(dy, weight, packing, options),
+                  ConvolutionDirection::kInputGradient);
 }
 
 void GroupedConvolution::accumulate(at::Tensor& grad_weight, const Ends& ends,
@@ -235,14 +236,14 @@ void GroupedConvolution::accumulate(at::Tensor& grad_weight, const Ends& ends,
       make_workspace({blocks.at_once(), shape.matrix_rows()}, ends.x.options());
   const at::Tensor all_outputs =
       make_workspace({blocks.at_once(), shape.matrix_columns()}, ends.x.options());
-  const int64_t before = frames_before(shape, ConvolutionWay::kForward);
+  const int64_t before = frames_before(shape, ConvolutionDirection::kForward);
   for (int64_t group = 0; group < blocks.num_groups(); ++group) {
     at::Tensor matrix;  // fp32 [(S + K - 1) C, S C], the gradient
-    blocks.for_each_chunk(group, [&](const Place& place, int64_t count) {
+    blocks.for_each_chunk(group, [&](const Position& position, int64_t count) {
       const at::Tensor windows = all_windows.narrow(0, 0, count);
       const at::Tensor outputs = all_outputs.narrow(0, 0, count);
-      gather_rows(blocks.rows_at(place, ends.x, windows, before));
-      gather_rows(blocks.rows_at(place, ends.dy, outputs, 0));
+      gather_rows(blocks.rows_at(position, ends.x, windows, before));
+      gather_rows(blocks.rows_at(position, ends.dy, outputs, 0));
       const device::CategoryScope category(device::Category::kWorkspace);
       const Gemm::Operands operands{.a = windows, .b = outputs, .transpose_a = true};
       if (matrix.defined()) {

@@ -98,19 +98,20 @@ void add_piece(const FoldedTaps& folded, const ConvolutionShape& shape, const Fo
 void convolution_order_cpu(const at::Tensor& weight, const at::Tensor& taps,
                            const TapSource& source) {
   const ConvolutionShape& shape = source.shape;
-  const int64_t places = shape.padded_taps();
+  const int64_t positions = shape.padded_taps();
   with_element_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const T* from = weight.const_data_ptr<T>();
     T* to = taps.mutable_data_ptr<T>();
-    parallel_rows(shape.channels, places * shape.channels, [&](int64_t begin, int64_t end) {
+    parallel_rows(shape.channels, positions * shape.channels, [&](int64_t begin, int64_t end) {
       for (int64_t read = begin; read < end; ++read) {
-        T* of_channel = to + read * places * shape.channels;
-        std::memset(of_channel, 0, static_cast<size_t>(places * shape.channels) * sizeof(T));
+        T* of_channel = to + read * positions * shape.channels;
+        std::memset(of_channel, 0, static_cast<size_t>(positions * shape.channels) * sizeof(T));
         for (int64_t written = 0; written < shape.channels; ++written) {
           const T* weights = from + source.first_weight(read, written);
-          for (int64_t place = shape.block - 1; place < shape.block - 1 + shape.taps; ++place)
-            of_channel[place * shape.channels + written] = weights[source.tap_at(place)];
+          for (int64_t position = shape.block - 1; position < shape.block - 1 + shape.taps;
+               ++position)
+            of_channel[position * shape.channels + written] = weights[source.tap_at(position)];
         }
       }
     });

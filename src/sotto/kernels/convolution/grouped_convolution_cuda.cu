@@ -21,9 +21,9 @@ __global__ void order_kernel(const T* weight, T* taps, TapSource source) {
   __shared__ T tile[kTile][kTile + 1];
   const ConvolutionShape& shape = source.shape;
   const int64_t read = blockIdx.z;
-  const int64_t first_place = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int64_t first_position = static_cast<int64_t>(blockIdx.x) * kTile;
   const int64_t first_written = static_cast<int64_t>(blockIdx.y) * kTile;
-  const int64_t tap = source.tap_at(first_place + threadIdx.x);
+  const int64_t tap = source.tap_at(first_position + threadIdx.x);
   for (int y = static_cast<int>(threadIdx.y); y < kTile; y += kTileRows) {
     const int64_t written = first_written + y;
     const bool is_weight = tap >= 0 && tap < shape.taps && written < shape.channels;
@@ -33,16 +33,17 @@ __global__ void order_kernel(const T* weight, T* taps, TapSource source) {
   __syncthreads();
   const int64_t written = first_written + threadIdx.x;
   for (int y = static_cast<int>(threadIdx.y); y < kTile; y += kTileRows) {
-    const int64_t place = first_place + y;
-    if (place < shape.padded_taps() && written < shape.channels)
-      taps[(read * shape.padded_taps() + place) * shape.channels + written] = tile[threadIdx.x][y];
+    const int64_t position = first_position + y;
+    if (position < shape.padded_taps() && written < shape.channels)
+      taps[(read * shape.padded_taps() + position) * shape.channels + written] =
+          tile[threadIdx.x][y];
   }
 }
 
 // Location of an element in a row of frames with `channels` values each. In 32 bits: a 64-bit
 // division takes longer than the memory access.
-struct FramePlace {
-  __device__ FramePlace(int64_t column, int64_t channels)
+struct FramePosition {
+  __device__ FramePosition(int64_t column, int64_t channels)
       : frame(static_cast<unsigned>(column) / static_cast<unsigned>(channels)),
         channel(static_cast<unsigned>(column) - frame * static_cast<unsigned>(channels)) {}
 
@@ -53,8 +54,8 @@ struct FramePlace {
 template <class T, int kSize>
 __global__ void expand_kernel(const T* taps, T* matrix, ConvolutionShape shape) {
   for_each_row(shape.matrix_rows(), [&](int64_t row) {
-    const FramePlace place(row, shape.channels);
-    const T* from = taps + shape.row_in_taps(place.frame, place.channel);
+    const FramePosition position(row, shape.channels);
+    const T* from = taps + shape.row_in_taps(position.frame, position.channel);
     T* to = matrix + row * shape.matrix_columns();
     for_each_column<kSize>(shape.matrix_columns(),
                            [&](int64_t column) { store(to + column, load<kSize>(from + column)); });
@@ -64,7 +65,7 @@ __global__ void expand_kernel(const T* taps, T* matrix, ConvolutionShape shape) 
 // Calls body(index in rows, index in frames, whether the frame is in the utterance) for all vectors
 // of the rows of blocks.
 template <int kSize, class Body>
-__device__ void for_each_place(const CudaBlockRows& in, Body body) {
+__device__ void for_each_position(const CudaBlockRows& in, Body body) {
   UtteranceCursor utterance(in.blocks);
   for_each_row(in.rows.rows, [&](int64_t row) {
     const int64_t block = in.first_block + row;
@@ -73,9 +74,10 @@ __device__ void for_each_place(const CudaBlockRows& in, Body body) {
     const int64_t end = in.pack.starts[utterance.utterance() + 1];
     const int64_t first = begin + (block - utterance.start()) * in.shape.block - in.before;
     for_each_column<kSize>(in.rows.width, [&](int64_t column) {
-      const FramePlace place(column, in.shape.channels);
-      const int64_t frame = first + place.frame;
-      body(row * in.rows.width + column, frame * in.shape.width + in.first_channel + place.channel,
+      const FramePosition position(column, in.shape.channels);
+      const int64_t frame = first + position.frame;
+      body(row * in.rows.width + column,
+           frame * in.shape.width + in.first_channel + position.channel,
            frame >= begin && frame < end);
     });
   });
@@ -85,7 +87,7 @@ template <class T, int kSize>
 __global__ void gather_kernel(CudaBlockRows in) {
   const T* frames = static_cast<const T*>(in.frames.data);
   T* rows = static_cast<T*>(in.rows.data);
-  for_each_place<kSize>(in, [&](int64_t in_rows, int64_t in_frames, bool is_inside) {
+  for_each_position<kSize>(in, [&](int64_t in_rows, int64_t in_frames, bool is_inside) {
     store(rows + in_rows, is_inside ? load<kSize>(frames + in_frames) : zero_vector<T, kSize>());
   });
 }
@@ -94,7 +96,7 @@ template <class T, int kSize>
 __global__ void scatter_kernel(CudaBlockRows in) {
   T* frames = static_cast<T*>(in.frames.data);
   const T* rows = static_cast<const T*>(in.rows.data);
-  for_each_place<kSize>(in, [&](int64_t in_rows, int64_t in_frames, bool is_inside) {
+  for_each_position<kSize>(in, [&](int64_t in_rows, int64_t in_frames, bool is_inside) {
     if (is_inside) store(frames + in_frames, load<kSize>(rows + in_rows));
   });
 }

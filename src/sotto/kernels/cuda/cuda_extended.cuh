@@ -19,8 +19,8 @@ struct ExtendedArray {
   float* mantissas;
   int32_t* exponents;
 
-  __device__ ExtendedArray at(int64_t place) const {
-    return {mantissas + place, exponents + place};
+  __device__ ExtendedArray at(int64_t index) const {
+    return {mantissas + index, exponents + index};
   }
   __device__ Extended load(int i) const { return {mantissas[i], exponents[i]}; }
   __device__ void store(int i, const Extended& x) const {

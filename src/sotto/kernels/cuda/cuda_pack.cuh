@@ -60,8 +60,8 @@ __device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, float 
       dropout_bits(static_cast<uint64_t>(element / kDropoutBlock), utterance, rule.key);
   DropoutFactors<kSize> factors;
   for (int i = 0; i < kSize; ++i) {
-    const int64_t place = kSize == 1 ? element % kDropoutBlock : i;
-    factors.at[i] = dropout_keeps(bits, place, rule.threshold) ? scale : 0.0f;
+    const int64_t index = kSize == 1 ? element % kDropoutBlock : i;
+    factors.at[i] = dropout_keeps(bits, index, rule.threshold) ? scale : 0.0f;
   }
   return factors;
 }

@@ -147,27 +147,27 @@ class TeamRow {
  public:
   __device__ TeamRow(const T* row, int width) : row_(row), width_(width) {
     if constexpr (kHeld > 0)
-      for_each([&](int place, int column) { held_[place] = load<kSize>(row + column); });
+      for_each([&](int index, int column) { held_[index] = load<kSize>(row + column); });
   }
 
-  // Calls body(place, column) for each vector; `place` is a constant if the row is held.
+  // Calls body(index, column) for each vector; `index` is a constant if the row is held.
   template <class Body>
   __device__ void for_each(Body body) const {
     if constexpr (kHeld > 0) {
 #pragma unroll
-      for (int place = 0; place < kHeld; ++place) {
+      for (int index = 0; index < kHeld; ++index) {
         const int column =
-            (place * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kSize;
-        if (column < width_) body(place, column);
+            (index * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kSize;
+        if (column < width_) body(index, column);
       }
     } else {
       for_each_column<kSize>(width_, [&](int64_t column) { body(0, static_cast<int>(column)); });
     }
   }
 
-  __device__ Vector<T, kSize> at(int place, int column) const {
+  __device__ Vector<T, kSize> at(int index, int column) const {
     if constexpr (kHeld > 0) {
-      return held_[place];
+      return held_[index];
     } else {
       return load<kSize>(row_ + column);
     }

@@ -36,9 +36,9 @@ __device__ void for_each_token_of(int32_t id, const int32_t* ids, int64_t begin,
       seen[i] = token < end ? ids[token] : -1;
     }
     for (int i = 0; i < kAtOnce; ++i) {
-      unsigned places = __ballot_sync(kWholeWarp, seen[i] == id);
-      for (; places != 0; places &= places - 1) {
-        if (!body(first + i * kWarp + __ffs(static_cast<int>(places)) - 1)) return;
+      unsigned indices = __ballot_sync(kWholeWarp, seen[i] == id);
+      for (; indices != 0; indices &= indices - 1) {
+        if (!body(first + i * kWarp + __ffs(static_cast<int>(indices)) - 1)) return;
       }
     }
   }

@@ -5,12 +5,12 @@ namespace sotto::kernels::detail {
 
 void fill_rows_cpu(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& value) {
   const int64_t width = x.size(1);
-  const int32_t* places = rows.const_data_ptr<int32_t>();
+  const int32_t* indices = rows.const_data_ptr<int32_t>();
   const float* values = value.defined() ? value.const_data_ptr<float>() : nullptr;
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t r = 0; r < rows.numel(); ++r) {
-      T* row = x.mutable_data_ptr<T>() + places[r] * width;
+      T* row = x.mutable_data_ptr<T>() + indices[r] * width;
       for (int64_t i = 0; i < width; ++i)
         row[i] = values == nullptr ? T(0.0f) : static_cast<T>(values[i]);
     }
@@ -21,7 +21,7 @@ void sum_rows_cpu(const at::Tensor& dy, const at::Tensor& rows, const at::Tensor
                   const at::Tensor& sum) {
   const int64_t width = dy.size(1);
   const int64_t slabs = partial.size(0);
-  const int32_t* places = rows.const_data_ptr<int32_t>();
+  const int32_t* indices = rows.const_data_ptr<int32_t>();
   float* sums = partial.mutable_data_ptr<float>();
   with_element_type(dy, [&](auto zero) {
     using T = decltype(zero);
@@ -30,7 +30,7 @@ void sum_rows_cpu(const at::Tensor& dy, const at::Tensor& rows, const at::Tensor
       for (int64_t slab = begin; slab < end; ++slab) {
         const int64_t last = rows.numel() * (slab + 1) / slabs;
         for (int64_t r = rows.numel() * slab / slabs; r < last; ++r) {
-          const T* row = dy.const_data_ptr<T>() + places[r] * width;
+          const T* row = dy.const_data_ptr<T>() + indices[r] * width;
           for (int64_t i = 0; i < width; ++i) sums[slab * width + i] += static_cast<float>(row[i]);
         }
       }

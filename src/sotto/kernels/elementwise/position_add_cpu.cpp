@@ -10,7 +10,7 @@ namespace {
 
 // Calls body(row, position in its utterance) for every row of a pack, on all cores.
 template <class Body>
-void for_each_place(const Packing& packing, int64_t width, Body body) {
+void for_each_position(const Packing& packing, int64_t width, Body body) {
   parallel_rows(packing.num_frames(), width, [&](int64_t begin, int64_t end) {
     int64_t u = packing.utterance_of(begin);
     for (int64_t row = begin; row < end; ++row) {
@@ -36,8 +36,8 @@ void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packin
     using T = decltype(zero);
     T* to = x.mutable_data_ptr<T>();
     const T* from = table.const_data_ptr<T>();
-    for_each_place(packing, width, [&](int64_t row, int64_t place) {
-      add_row(to + row * width, from + place * width, width);
+    for_each_position(packing, width, [&](int64_t row, int64_t index) {
+      add_row(to + row * width, from + index * width, width);
     });
   });
 }
@@ -54,8 +54,8 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
         packing.max_length(), width * packing.num_utterances(), [&](int64_t begin, int64_t end) {
           for (size_t u = 0; u < packing.lengths().size(); ++u) {
             const int64_t last = std::min(end, packing.lengths()[u]);
-            for (int64_t place = begin; place < last; ++place) {
-              add_row(to + place * width, from + (packing.starts()[u] + place) * width, width);
+            for (int64_t index = begin; index < last; ++index) {
+              add_row(to + index * width, from + (packing.starts()[u] + index) * width, width);
             }
           }
         });
@@ -69,11 +69,11 @@ void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing) {
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
     T* to = x.mutable_data_ptr<T>();
-    for_each_place(packing, 16 * width, [&](int64_t row, int64_t place) {
+    for_each_position(packing, 16 * width, [&](int64_t row, int64_t index) {
       T* cell = to + row * width;
       double frequency = 1.0;
       for (int64_t i = 0; i < width; i += 2, frequency *= ratio) {
-        const double angle = static_cast<double>(place) * frequency;
+        const double angle = static_cast<double>(index) * frequency;
         cell[i] = static_cast<T>(static_cast<float>(cell[i]) + static_cast<float>(std::sin(angle)));
         cell[i + 1] =
             static_cast<T>(static_cast<float>(cell[i + 1]) + static_cast<float>(std::cos(angle)));

@@ -11,10 +11,10 @@ __global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPac
   UtteranceCursor utterance(pack);
   for_each_row(pack.num_frames, [&](int64_t row) {
     utterance.move_to(row);
-    const int64_t place = row - utterance.start();
+    const int64_t index = row - utterance.start();
     for_each_column<kSize>(width, [&](int64_t column) {
       Vector<T, kSize> values = load<kSize>(x + row * width + column);
-      const Vector<T, kSize> added = load<kSize>(table + place * width + column);
+      const Vector<T, kSize> added = load<kSize>(table + index * width + column);
       for (int i = 0; i < kSize; ++i) values.set(i, values[i] + added[i]);
       store(x + row * width + column, values);
     });
@@ -25,16 +25,16 @@ __global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPac
 template <class T, int kSize>
 __global__ void position_add_backward_kernel(const T* dy, float* grad_table, int64_t width,
                                              CudaPack pack) {
-  for_each_row(pack.max_length, [&](int64_t place) {
+  for_each_row(pack.max_length, [&](int64_t index) {
     for_each_column<kSize>(width, [&](int64_t column) {
-      Vector<float, kSize> sums = load<kSize>(grad_table + place * width + column);
+      Vector<float, kSize> sums = load<kSize>(grad_table + index * width + column);
       for (int64_t u = 0; u < pack.num_utterances; ++u) {
-        const int64_t row = pack.starts[u] + place;
+        const int64_t row = pack.starts[u] + index;
         if (row >= pack.starts[u + 1]) continue;
         const Vector<T, kSize> gradient = load<kSize>(dy + row * width + column);
         for (int i = 0; i < kSize; ++i) sums.values[i] += gradient[i];
       }
-      store(grad_table + place * width + column, sums);
+      store(grad_table + index * width + column, sums);
     });
   });
 }
@@ -58,10 +58,10 @@ __global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack) {
     UtteranceCursor utterance(pack);
     for_each_row(pack.num_frames, [&](int64_t row) {
       utterance.move_to(row);
-      const auto place = static_cast<double>(row - utterance.start());
+      const auto index = static_cast<double>(row - utterance.start());
       Vector<T, kSize> values = load<kSize>(x + row * width + column);
       for (int i = 0; i < kSize / 2; ++i) {
-        const double turned = place * turns[i];
+        const double turned = index * turns[i];
         const auto half_turns = static_cast<float>(2.0 * (turned - rint(turned)));
         float sine = 0.0f;
         float cosine = 0.0f;

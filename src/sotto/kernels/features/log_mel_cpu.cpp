@@ -108,15 +108,15 @@ class FrameBlock {
                                  frames_.starts.begin() - 1);
     for (int64_t lane = 0; lane < count; ++lane) {
       while (first + lane >= frames_.starts[u + 1]) ++u;
-      const int64_t place = (first + lane - frames_.starts[u]) * framing.hop - framing.before;
+      const int64_t index = (first + lane - frames_.starts[u]) * framing.hop - framing.before;
       const int64_t length = frames_.samples.lengths()[u];
       const float* utterance = wave_ + frames_.samples.starts()[u];
-      if (framing.pre_emphasis == 0.0f && place >= 0 && place + window <= length) {
-        rows[lane] = utterance + place;
+      if (framing.pre_emphasis == 0.0f && index >= 0 && index + window <= length) {
+        rows[lane] = utterance + index;
         continue;
       }
       float* row = room.other + lane * window;
-      copy_window({utterance, static_cast<size_t>(length)}, place, framing,
+      copy_window({utterance, static_cast<size_t>(length)}, index, framing,
                   {row, static_cast<size_t>(window)});
       rows[lane] = row;
     }
@@ -135,15 +135,15 @@ class FrameBlock {
 #pragma GCC unroll 4
       for (int64_t i = 0; i < simd::kQuad; ++i) {
         const Register seen = x[i] * factors[sample + i];
-        const int64_t place = int64_t{2} * order[sample / 2 + i / 2] + i % 2;
-        std::memcpy(values + place * kSignalsAtOnce, &seen, sizeof(seen));
+        const int64_t index = int64_t{2} * order[sample / 2 + i / 2] + i % 2;
+        std::memcpy(values + index * kSignalsAtOnce, &seen, sizeof(seen));
       }
     }
     // The last sample of an odd window, and zero padding.
     for (; sample < transform_.num_points(); ++sample) {
-      const int64_t place = int64_t{2} * order[sample / 2] + sample % 2;
+      const int64_t index = int64_t{2} * order[sample / 2] + sample % 2;
       for (int64_t lane = 0; lane < kSignalsAtOnce; ++lane)
-        values[place * kSignalsAtOnce + lane] =
+        values[index * kSignalsAtOnce + lane] =
             sample < window ? rows[lane][sample] * factors[sample] : 0.0f;
     }
   }

@@ -39,12 +39,12 @@ constexpr float seen_at(const float* utterance, int64_t length, int64_t sample,
   return utterance[sample] - framing.pre_emphasis * earlier;
 }
 
-// Returns the value that a window sees at `place` of a frame that is processed separately; the
+// Returns the value that a window sees at `index` of a frame that is processed separately; the
 // first sample is its own predecessor.
-constexpr float seen_in_frame(const float* frame, int64_t place, float mean,
+constexpr float seen_in_frame(const float* frame, int64_t index, float mean,
                               const LogMelFraming& framing) {
-  const float earlier = frame[place > 0 ? place - 1 : 0] - mean;
-  return (frame[place] - mean) - framing.pre_emphasis * earlier;
+  const float earlier = frame[index > 0 ? index - 1 : 0] - mean;
+  return (frame[index] - mean) - framing.pre_emphasis * earlier;
 }
 
 // Conversion of powers of filters to features: scale x ln(max(power, least)).

@@ -68,12 +68,12 @@ void RealFourier::fill_order(std::span<int32_t> order) const {
   // The parts of a stage are every radix-th value of its result; the last stage produces all.
   for (int64_t t = 0; t < num_complex_; ++t) {
     int64_t rest = t;
-    int64_t place = 0;
+    int64_t index = 0;
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-      place += rest % stage->radix * stage->length;
+      index += rest % stage->radix * stage->length;
       rest /= stage->radix;
     }
-    order[static_cast<size_t>(t)] = static_cast<int32_t>(place);
+    order[static_cast<size_t>(t)] = static_cast<int32_t>(index);
   }
 }
 

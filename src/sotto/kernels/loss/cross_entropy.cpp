@@ -92,13 +92,13 @@ std::vector<CrossEntropyRow> rows_that_count(const CrossEntropy::Inputs& in,
   rows.reserve(static_cast<size_t>(in.x.size(0)));
   for (int64_t u = 0; u < in.packing.num_utterances(); ++u) {
     const float weight = weights.empty() ? 0.0f : weights[static_cast<size_t>(u)];
-    auto place = static_cast<int32_t>(in.packing.starts()[static_cast<size_t>(u)]);
+    auto index = static_cast<int32_t>(in.packing.starts()[static_cast<size_t>(u)]);
     for (const int32_t target : in.targets.of(u)) {
       if (target != CrossEntropy::kNoTarget) {
         check_target(target, u, in.weight.size(0));
-        rows.push_back({.place = place, .target = target, .weight = weight});
+        rows.push_back({.index = index, .target = target, .weight = weight});
       }
-      ++place;
+      ++index;
     }
   }
   return rows;

@@ -107,7 +107,7 @@ void cross_entropy_gather_cpu(const at::Tensor& x, const CrossEntropyRow* rows,
   auto* out = static_cast<std::byte*>(to.mutable_data_ptr());
   parallel_rows(to.size(0), x.size(1), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      std::memcpy(out + row * row_bytes, from + rows[row].place * row_bytes,
+      std::memcpy(out + row * row_bytes, from + rows[row].index * row_bytes,
                   static_cast<size_t>(row_bytes));
     }
   });
@@ -119,7 +119,7 @@ void cross_entropy_rows_cpu(std::span<const at::Tensor> logits, const CrossEntro
     parallel_rows(task.num_rows, task.vocabulary, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const CrossEntropyRow& of = task.rows[row];
-        task.losses[of.place] = finish_row(Row<T>(logits, row), of, task);
+        task.losses[of.index] = finish_row(Row<T>(logits, row), of, task);
       }
     });
   });
@@ -134,7 +134,7 @@ void cross_entropy_scatter_cpu(const at::Tensor& from, const CrossEntropyRow* ro
     T* out = dx.mutable_data_ptr<T>();
     parallel_rows(from.size(0), width, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        T* to = out + rows[row].place * width;
+        T* to = out + rows[row].index * width;
         simd::for_each_block(width, [&](int64_t i, auto n) {
           simd::store(to + i, simd::load(in + row * width + i, n), n);
         });

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kMaxLogitsThreads) rows_kernel(T* logits, Cros
     float loss = logf(sums.total) - (1.0f - smoothing) * (target - sums.largest);
     if (smoothing > 0.0f)
       loss -= smoothing * (sums.logits / static_cast<float>(width) - sums.largest);
-    task.losses[of.place] = loss;
+    task.losses[of.index] = loss;
   }
   if (!task.with_gradient) return;
 
@@ -108,7 +108,7 @@ template <class T, int kSize>
 __global__ void gather_kernel(const T* x, const CrossEntropyRow* rows, T* to, int64_t num_rows,
                               int64_t width) {
   for_each_row(num_rows, [&](int64_t row) {
-    const T* from = x + rows[row].place * width;
+    const T* from = x + rows[row].index * width;
     for_each_column<kSize>(width, [&](int64_t column) {
       store(to + row * width + column, load<kSize>(from + column));
     });
@@ -120,7 +120,7 @@ template <class T, int kSize>
 __global__ void scatter_kernel(const T* from, const CrossEntropyRow* rows, T* dx, int64_t num_rows,
                                int64_t width) {
   for_each_row(num_rows, [&](int64_t row) {
-    T* to = dx + rows[row].place * width;
+    T* to = dx + rows[row].index * width;
     for_each_column<kSize>(width, [&](int64_t column) {
       store(to + column, load<kSize>(from + row * width + column));
     });

@@ -7,7 +7,7 @@ namespace sotto::kernels {
 
 // A row of the pack that counts.
 struct CrossEntropyRow {
-  int32_t place;  // row in the pack
+  int32_t index;  // row in the pack
   int32_t target;
   float weight;  // of its utterance
 };

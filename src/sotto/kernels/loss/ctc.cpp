@@ -86,17 +86,17 @@ Lattices lattices_of(const Ctc::Targets& targets, std::span<const float> weights
   Lattices lattices;
   const Packing& packing = targets.packing;
   const bool with_gradient = !weights.empty();
-  for (int64_t place = 0; place < packing.num_utterances(); ++place) {
-    const auto u = static_cast<size_t>(place);
+  for (int64_t index = 0; index < packing.num_utterances(); ++index) {
+    const auto u = static_cast<size_t>(index);
     const CtcLattice lattice(packing.lengths()[u], targets.labels.lengths()[u], with_gradient);
     lattices.utterances.push_back(
         {.lattice = lattice,
-         .place = place,
+         .index = index,
          .first_frame = packing.starts()[u],
          .first_label = targets.labels.starts()[u],
          .offset = lattices.size,
          .weight = with_gradient ? weights[u] : 0.0f,
-         .is_feasible = Ctc::is_feasible(lattice.num_frames, targets.labels.of(place))});
+         .is_feasible = Ctc::is_feasible(lattice.num_frames, targets.labels.of(index))});
     lattices.size += lattice.size();
   }
   std::ranges::stable_sort(lattices.utterances, std::greater<>(), [](const CtcUtterance& u) {
@@ -157,7 +157,7 @@ Ctc::Result run(const at::Tensor& logits, const Ctc::Targets& targets,
       .descriptions = make_workspace({num_bytes}, options.dtype(at::kByte)),
       .utterances = std::move(lattices.utterances)};
   for (const CtcUtterance& u : problem.utterances) {
-    if (!u.is_feasible) result.infeasible.push_back(u.place);
+    if (!u.is_feasible) result.infeasible.push_back(u.index);
   }
   std::ranges::sort(result.infeasible);
   report(problem);

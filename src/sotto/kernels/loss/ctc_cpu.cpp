@@ -101,14 +101,14 @@ class Walk {
     return {.largest = softmax_[2 * frame], .scale = softmax_[2 * frame + 1]};
   }
 
-  void clear(int64_t place, int64_t count) {
-    std::fill_n(states_.mantissas + place, count, 0.0f);
-    std::fill_n(states_.exponents + place, count, Extended::kSmallest);
+  void clear(int64_t index, int64_t count) {
+    std::fill_n(states_.mantissas + index, count, 0.0f);
+    std::fill_n(states_.exponents + index, count, Extended::kSmallest);
   }
 
-  void set_one(int64_t place) {
-    states_.mantissas[place] = 1.0f;
-    states_.exponents[place] = 0;
+  void set_one(int64_t index) {
+    states_.mantissas[index] = 1.0f;
+    states_.exponents[index] = 0;
   }
 
   void copy_row(int64_t from, int64_t to) {
@@ -198,9 +198,9 @@ class Walk {
     const int64_t blank = last + lattice_.num_labels;
     const int64_t label = last + lattice_.width + lattice_.num_labels - 1;
     const int32_t top = std::max(states_.exponents[blank], states_.exponents[label]);
-    const auto scaled = [&](int64_t place) {
-      return std::ldexp(static_cast<double>(states_.mantissas[place]),
-                        states_.exponents[place] - top);
+    const auto scaled = [&](int64_t index) {
+      return std::ldexp(static_cast<double>(states_.mantissas[index]),
+                        states_.exponents[index] - top);
     };
     const double log = std::log(scaled(blank) + scaled(label)) + top * std::log(2.0);
     return static_cast<float>(std::max(0.0, -log));
@@ -337,7 +337,7 @@ void ctc_cpu(const CtcProblem& problem) {
     const auto num_tasks = static_cast<int64_t>(problem.utterances.size());
     parallel_tasks(num_tasks, num_elements, [&](int64_t task) {
       const CtcUtterance& utterance = problem.utterances[static_cast<size_t>(task)];
-      loss[utterance.place] = run_utterance<T>(problem, utterance);
+      loss[utterance.index] = run_utterance<T>(problem, utterance);
     });
   });
 }

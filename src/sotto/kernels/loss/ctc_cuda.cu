@@ -28,14 +28,14 @@ __global__ void softmax_kernel(CudaCtc problem) {
                                      width);
   // Ignores NaN.
   float largest = -std::numeric_limits<float>::infinity();
-  row.for_each([&](int place, int column) {
-    const Vector<T, kSize> x = row.at(place, column);
+  row.for_each([&](int index, int column) {
+    const Vector<T, kSize> x = row.at(index, column);
     for (int i = 0; i < kSize; ++i) largest = fmaxf(largest, x[i]);
   });
   largest = team_largest(largest);
   float sum = 0.0f;
-  row.for_each([&](int place, int column) {
-    const Vector<T, kSize> x = row.at(place, column);
+  row.for_each([&](int index, int column) {
+    const Vector<T, kSize> x = row.at(index, column);
     // x - x is 0, or NaN if x is not finite: minus infinity is a failure too, not a probability of
     // 0.
     for (int i = 0; i < kSize; ++i) sum += __expf(x[i] - largest) + (x[i] - x[i]);
@@ -64,7 +64,7 @@ void launch_softmax(const CudaCtc& problem, cudaStream_t stream) {
 
 constexpr int kMaxWalkThreads = 512;
 // Four rows of mantissas and exponents, two states for each position of the lattice.
-constexpr int64_t kWalkBytesAPlace = 4 * 2 * 8;
+constexpr int64_t kWalkBytesPerPosition = 4 * 2 * 8;
 
 template <class T, bool kInShared>
 __device__ float loss_of(const CudaCtc& problem, const CtcUtterance& utterance,
@@ -83,21 +83,21 @@ __global__ void __launch_bounds__(kMaxWalkThreads) walk_kernel(CudaCtc problem, 
   const CtcUtterance& utterance = problem.utterances[blockIdx.x];
   const int64_t width = utterance.lattice.width;
   const ExtendedArray shared = {reinterpret_cast<float*>(rows), rows + 8 * width};
-  const float loss = kWalkBytesAPlace * width <= shared_bytes
+  const float loss = kWalkBytesPerPosition * width <= shared_bytes
                          ? loss_of<T, true>(problem, utterance, shared)
                          : loss_of<T, false>(problem, utterance, shared);
-  if (threadIdx.x == 0) problem.loss[utterance.place] = loss;
+  if (threadIdx.x == 0) problem.loss[utterance.index] = loss;
 }
 
 // Uses one thread per position, and enough warps for the gradients of a segment.
 template <class T>
 void launch_walk(const CudaCtc& problem, cudaStream_t stream) {
-  const int64_t num_places = problem.max_labels + 1;
+  const int64_t num_positions = problem.max_labels + 1;
   const int64_t threads =
-      std::clamp<int64_t>((num_places + kWarp - 1) / kWarp * kWarp, 256, kMaxWalkThreads);
-  const int64_t width = num_places + CtcLattice::kLanes;
+      std::clamp<int64_t>((num_positions + kWarp - 1) / kWarp * kWarp, 256, kMaxWalkThreads);
+  const int64_t width = num_positions + CtcLattice::kLanes;
   const auto shared_bytes =
-      static_cast<unsigned>(std::min(CudaCtc::kMaxSharedBytes, kWalkBytesAPlace * width));
+      static_cast<unsigned>(std::min(CudaCtc::kMaxSharedBytes, kWalkBytesPerPosition * width));
   walk_kernel<T><<<static_cast<unsigned>(problem.num_utterances), static_cast<unsigned>(threads),
                    shared_bytes, stream>>>(problem, static_cast<int>(shared_bytes));
 }
@@ -156,7 +156,7 @@ __global__ void gradient_kernel(CudaCtc problem, unsigned num_parts) {
   const FramePart part(utterance, blockIdx.x % num_parts, num_parts);
   const int64_t width = problem.logits.width;
   T* logits = static_cast<T*>(problem.logits.data);
-  if (!utterance.is_feasible || isnan(problem.loss[utterance.place])) {
+  if (!utterance.is_feasible || isnan(problem.loss[utterance.index])) {
     Vector<T, kSize> same;
     for (int i = 0; i < kSize; ++i) same.set(i, utterance.is_feasible ? kNan : 0.0f);
     part.for_each([&](int64_t frame) {

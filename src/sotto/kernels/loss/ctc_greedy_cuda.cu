@@ -14,18 +14,18 @@ constexpr int kNone = std::numeric_limits<int>::max();
 // A logit and its index in the row.
 struct Candidate {
   float logit;
-  int place;
+  int index;
 };
 
 // Returns the larger one, the first if they are equal. A NaN is never the larger.
 __device__ Candidate better(const Candidate& a, const Candidate& b) {
-  return b.logit > a.logit || (b.logit == a.logit && b.place < a.place) ? b : a;
+  return b.logit > a.logit || (b.logit == a.logit && b.index < a.index) ? b : a;
 }
 
 __device__ Candidate best_of_warp(Candidate best) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     best = better(best, {__shfl_xor_sync(kWholeWarp, best.logit, distance),
-                         __shfl_xor_sync(kWholeWarp, best.place, distance)});
+                         __shfl_xor_sync(kWholeWarp, best.index, distance)});
   }
   return best;
 }
@@ -37,12 +37,12 @@ __global__ void greedy_kernel(CudaArray logits, int32_t blank, int32_t* best_pla
   const auto width = static_cast<int>(logits.width);
   const TeamRow<T, kSize, kHeld> row(static_cast<const T*>(logits.data) + frame * width, width);
   Candidate best = {-std::numeric_limits<float>::infinity(), kNone};
-  row.for_each([&](int place, int column) {
-    const Vector<T, kSize> x = row.at(place, column);
+  row.for_each([&](int index, int column) {
+    const Vector<T, kSize> x = row.at(index, column);
     for (int i = 0; i < kSize; ++i) best = better(best, {x[i], column + i});
   });
   best = join_warps(best_of_warp(best), better);
-  if (threadIdx.x == 0) best_places[frame] = best.place == kNone ? blank : best.place;
+  if (threadIdx.x == 0) best_places[frame] = best.index == kNone ? blank : best.index;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ struct CtcLattice {
 
 struct CtcUtterance {
   CtcLattice lattice;
-  int64_t place;        // index in the pack
+  int64_t index;        // index in the pack
   int64_t first_frame;  // in the pack
   int64_t first_label;  // in the labels of the pack
   int64_t offset;       // of its lattice in the workspace

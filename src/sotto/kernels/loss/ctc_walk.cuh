@@ -74,7 +74,7 @@ class CtcWalk {
         shared_(shared),
         order_(states_.exponents + lattice_.order()),
         kinds_(reinterpret_cast<int32_t*>(states_.mantissas + lattice_.kinds())),
-        own_(place_at(thread_)) {}
+        own_(position_at(thread_)) {}
 
   __device__ bool is_finite() const {
     bool is_nan = false;
@@ -126,7 +126,7 @@ class CtcWalk {
 
   // A label of the utterance, and whether it may follow the previous one, and the next may follow
   // it, without a blank in between.
-  struct Place {
+  struct Position {
     int label;
     bool skips;
     bool next_skips;
@@ -157,7 +157,7 @@ class CtcWalk {
   __device__ bool may_skip(int i) const {
     return i > 0 && i < num_labels_ && labels_[i] != labels_[i - 1];
   }
-  __device__ Place place_at(int i) const {
+  __device__ Position position_at(int i) const {
     return {i < num_labels_ ? labels_[i] : blank_, may_skip(i), may_skip(i + 1)};
   }
 
@@ -194,17 +194,17 @@ class CtcWalk {
     return {x[blank_], x[own_.label], softmax_[frame]};
   }
 
-  // Calls body(i, place, emission) for the positions of this thread. The first is its own, whose
+  // Calls body(i, position, emission) for the positions of this thread. The first is its own, whose
   // logit was prefetched; there are others only if the block is smaller than the utterance. The
   // last label is followed by one more blank, paired with a label that is never reached.
   template <class Body>
-  __device__ void for_each_place(int frame, const Fetched& now, Body body) const {
+  __device__ void for_each_position(int frame, const Fetched& now, Body body) const {
     for (int i = thread_; i <= num_labels_; i += num_threads_) {
       const bool is_own = i == thread_;
-      const Place place = is_own ? own_ : place_at(i);
-      const T x = is_own ? now.label : row(frame)[place.label];
+      const Position position = is_own ? own_ : position_at(i);
+      const T x = is_own ? now.label : row(frame)[position.label];
       const Extended emission = emission_of(static_cast<float>(x), now.softmax);
-      body(i, place, i < num_labels_ ? emission : Extended{});
+      body(i, position, i < num_labels_ ? emission : Extended{});
     }
   }
 
@@ -216,17 +216,19 @@ class CtcWalk {
         alpha_row(step.frame - 1, (step.slot == 0 ? step.num_slots : step.slot) - 1);
     const ExtendedArray to = alpha_row(step.frame, step.slot);
     const Extended blank_emission = emission_of(static_cast<float>(now.blank), now.softmax);
-    for_each_place(step.frame, now, [&](int i, const Place& place, const Extended& emission) {
-      const StatePair old = load_pair(from, i);
-      const Extended before = i > 0 ? from.load(width_ + i - 1) : Extended{};
-      const Extended skipped = place.skips ? before : Extended{};
-      const StatePair states = {normalise(multiply(add(old.blank, before), blank_emission)),
-                                normalise(multiply(add(old.label, old.blank, skipped), emission))};
-      store_pair(to, i, states);
-      if (kInShared && step.stays) store_pair(alpha(step.slot), i, states);
-      if (with_gradient_ && step.slot == 0)
-        store_pair(states_.at(lattice_.checkpoint(step.frame)), i, states);
-    });
+    for_each_position(step.frame, now,
+                      [&](int i, const Position& position, const Extended& emission) {
+                        const StatePair old = load_pair(from, i);
+                        const Extended before = i > 0 ? from.load(width_ + i - 1) : Extended{};
+                        const Extended skipped = position.skips ? before : Extended{};
+                        const StatePair states = {
+                            normalise(multiply(add(old.blank, before), blank_emission)),
+                            normalise(multiply(add(old.label, old.blank, skipped), emission))};
+                        store_pair(to, i, states);
+                        if (kInShared && step.stays) store_pair(alpha(step.slot), i, states);
+                        if (with_gradient_ && step.slot == 0)
+                          store_pair(states_.at(lattice_.checkpoint(step.frame)), i, states);
+                      });
     __syncthreads();
   }
 
@@ -280,18 +282,19 @@ class CtcWalk {
     const ExtendedArray to = beta_row(frame);
     const Fetched& fetched = now.emissions;
     const Extended blank_emission = emission_of(static_cast<float>(fetched.blank), fetched.softmax);
-    for_each_place(frame, fetched, [&](int i, const Place& place, const Extended& emission) {
-      const StatePair old = load_pair(from, i);
-      const StatePair next = i < num_labels_ ? load_pair(from, i + 1) : StatePair{};
-      const Extended of_blank = add(old.blank, old.label);
-      const Extended of_label =
-          add(old.label, next.blank, place.next_skips ? next.label : Extended{});
-      store_pair(
-          to, i,
-          {normalise(multiply(of_blank, blank_emission)), normalise(multiply(of_label, emission))});
-      const StatePair alpha = i == thread_ ? now.alpha : load_pair(alphas, i);
-      store_pair(alphas, i, {share(alpha.blank, of_blank), share(alpha.label, of_label)});
-    });
+    for_each_position(
+        frame, fetched, [&](int i, const Position& position, const Extended& emission) {
+          const StatePair old = load_pair(from, i);
+          const StatePair next = i < num_labels_ ? load_pair(from, i + 1) : StatePair{};
+          const Extended of_blank = add(old.blank, old.label);
+          const Extended of_label =
+              add(old.label, next.blank, position.next_skips ? next.label : Extended{});
+          store_pair(to, i,
+                     {normalise(multiply(of_blank, blank_emission)),
+                      normalise(multiply(of_label, emission))});
+          const StatePair alpha = i == thread_ ? now.alpha : load_pair(alphas, i);
+          store_pair(alphas, i, {share(alpha.blank, of_blank), share(alpha.label, of_label)});
+        });
     __syncthreads();
   }
 
@@ -392,7 +395,7 @@ class CtcWalk {
   const ExtendedArray shared_;
   int32_t* const order_;
   int32_t* const kinds_;
-  const Place own_;
+  const Position own_;
   int num_kinds_ = 0;
 };
 

@@ -116,7 +116,7 @@ class GroupTotals {
 };
 
 // The statistics of a patch's groups, and their values per channel of a piece.
-struct Moments {
+struct Statistics {
   const float* mean;
   const float* rstd;
 
@@ -173,9 +173,9 @@ struct Forward {
 };
 
 template <class T>
-void write_y(Forward<T> in, const Piece& piece, const Moments& moments) {
-  const ForPiece<float> means = moments.means(piece);
-  const ForPiece<float> rstds = moments.rstds(piece);
+void write_y(Forward<T> in, const Piece& piece, const Statistics& statistics) {
+  const ForPiece<float> means = statistics.means(piece);
+  const ForPiece<float> rstds = statistics.rstds(piece);
   for_each_block_of(piece, [&](int64_t c, auto n, int64_t first, int64_t stop) {
     const int64_t channel = piece.first_channel + c;
     const Lanes mean = simd::load(&means[c], n);
@@ -191,7 +191,7 @@ void write_y(Forward<T> in, const Piece& piece, const Moments& moments) {
 
 template <class T>
 void forward_patch(const Forward<T>& in, const Patch& patch, float* mean, float* rstd) {
-  const Moments moments{.mean = mean, .rstd = rstd};
+  const Statistics statistics{.mean = mean, .rstd = rstd};
   GroupTotals values(patch);
   for_each_piece(patch,
                  [&](const Piece& piece) { values.add(piece, sums_of(in.x, in.width, piece)); });
@@ -200,13 +200,13 @@ void forward_patch(const Forward<T>& in, const Patch& patch, float* mean, float*
   }
   GroupTotals squares(patch);
   for_each_piece(patch, [&](const Piece& piece) {
-    const ForPiece<float> means = moments.means(piece);
+    const ForPiece<float> means = statistics.means(piece);
     squares.add(piece, squares_of(in.x, in.width, piece, means));
   });
   for (int64_t g = 0; g < patch.num_groups; ++g) {
     rstd[g] = static_cast<float>(1.0 / std::sqrt(squares.mean(g) + in.epsilon));
   }
-  for_each_piece(patch, [&](const Piece& piece) { write_y(in, piece, moments); });
+  for_each_piece(patch, [&](const Piece& piece) { write_y(in, piece, statistics); });
 }
 
 template <class T>
@@ -225,9 +225,9 @@ struct BackwardSums {
 };
 
 template <class T>
-BackwardSums backward_sums(Backward<T> in, const Piece& piece, const Moments& moments) {
-  const ForPiece<float> means = moments.means(piece);
-  const ForPiece<float> rstds = moments.rstds(piece);
+BackwardSums backward_sums(Backward<T> in, const Piece& piece, const Statistics& statistics) {
+  const ForPiece<float> means = statistics.means(piece);
+  const ForPiece<float> rstds = statistics.rstds(piece);
   BackwardSums sums;
   for_each_block_of(piece, [&](int64_t c, auto n, int64_t first, int64_t stop) {
     const Lanes mean = simd::load(&means[c], n);
@@ -254,10 +254,10 @@ struct BackwardTotals {
 };
 
 template <class T>
-void write_dx(Backward<T> in, const Piece& piece, const Moments& moments,
+void write_dx(Backward<T> in, const Piece& piece, const Statistics& statistics,
               const BackwardTotals& totals) {
-  const ForPiece<float> means = moments.means(piece);
-  const ForPiece<float> rstds = moments.rstds(piece);
+  const ForPiece<float> means = statistics.means(piece);
+  const ForPiece<float> rstds = statistics.rstds(piece);
   const auto g_means = by_channel(piece, [&](int64_t group) { return totals.g.mean(group); });
   const auto g_x_means =
       by_channel(piece, [&](int64_t group) { return totals.g_x_hat.mean(group); });
@@ -281,19 +281,19 @@ void write_dx(Backward<T> in, const Piece& piece, const Moments& moments,
 
 // `sums_of_utterance` [2, D] receives those of the patch's channels: for gamma, then for beta.
 template <class T>
-void backward_patch(const Backward<T>& in, const Patch& patch, const Moments& moments,
+void backward_patch(const Backward<T>& in, const Patch& patch, const Statistics& statistics,
                     float* sums_of_utterance) {
   float* gamma_sum = sums_of_utterance;
   float* beta_sum = gamma_sum + in.width;
   BackwardTotals totals{.g = GroupTotals(patch), .g_x_hat = GroupTotals(patch)};
   for_each_piece(patch, [&](const Piece& piece) {
-    const BackwardSums sums = backward_sums(in, piece, moments);
+    const BackwardSums sums = backward_sums(in, piece, statistics);
     std::copy_n(sums.dy_x_hat.begin(), piece.num_channels, gamma_sum + piece.first_channel);
     std::copy_n(sums.dy.begin(), piece.num_channels, beta_sum + piece.first_channel);
     totals.g.add(piece, sums.dy, in.gamma + piece.first_channel);
     totals.g_x_hat.add(piece, sums.dy_x_hat, in.gamma + piece.first_channel);
   });
-  for_each_piece(patch, [&](const Piece& piece) { write_dx(in, piece, moments, totals); });
+  for_each_piece(patch, [&](const Piece& piece) { write_dx(in, piece, statistics, totals); });
 }
 
 }  // namespace
@@ -335,8 +335,8 @@ void group_norm_backward_cpu(const GroupNorm::BackwardInputs& in, const Packing&
     for_each_patch(packing, width, groups, [&](const Patch& patch) {
       const int64_t first = patch.utterance * groups + patch.first_group;
       float* sums = partial.mutable_data_ptr<float>() + patch.utterance * 2 * width;
-      const Moments moments{.mean = means + first, .rstd = rstds + first};
-      backward_patch(backward, patch, moments, sums);
+      const Statistics statistics{.mean = means + first, .rstd = rstds + first};
+      backward_patch(backward, patch, statistics, sums);
     });
   });
 }

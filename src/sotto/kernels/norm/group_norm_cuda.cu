@@ -35,19 +35,19 @@ struct Piece {
 };
 
 __device__ Piece piece_of_block(const Shape& shape) {
-  const int64_t place = blockIdx.x;
+  const int64_t index = blockIdx.x;
   int64_t utterance = 0;
   int64_t last = shape.pack.num_utterances - 1;
   while (utterance < last) {
     const int64_t middle = (utterance + last + 1) / 2;
-    if (shape.first_piece(middle) <= place) {
+    if (shape.first_piece(middle) <= index) {
       utterance = middle;
     } else {
       last = middle - 1;
     }
   }
   const int64_t begin =
-      shape.pack.starts[utterance] + (place - shape.first_piece(utterance)) * kGroupNormPiece;
+      shape.pack.starts[utterance] + (index - shape.first_piece(utterance)) * kGroupNormPiece;
   const int64_t stop = shape.pack.starts[utterance + 1];
   return {.utterance = utterance, .begin = begin, .end = min(begin + kGroupNormPiece, stop)};
 }

@@ -10,7 +10,7 @@ namespace {
 
 using simd::Lanes;
 
-struct Moments {
+struct Statistics {
   float mean;
   float rstd;
 };
@@ -35,26 +35,26 @@ struct ForwardRows {
 template <int kRows, class T>
 void forward_rows(ForwardRows<T> in) {
   const auto width = static_cast<float>(in.width);
-  Moments moments[kRows];
+  Statistics statistics[kRows];
   Lanes sums[kRows];
   simd::for_each_block(in.width, [&](int64_t i, auto n) {
     for (int row = 0; row < kRows; ++row) sums[row] += simd::load(in.x + row * in.width + i, n);
   });
-  for (int row = 0; row < kRows; ++row) moments[row].mean = simd::sum(sums[row]) / width;
+  for (int row = 0; row < kRows; ++row) statistics[row].mean = simd::sum(sums[row]) / width;
   // Two passes: the one-pass formula loses the variance of a row with a large mean.
   Lanes squares[kRows];
   simd::for_each_block(in.width, [&](int64_t i, auto n) {
     for (int row = 0; row < kRows; ++row) {
       const Lanes x = simd::load(in.x + row * in.width + i, n);
-      const Lanes centred = simd::masked(x - moments[row].mean, n);
+      const Lanes centred = simd::masked(x - statistics[row].mean, n);
       squares[row] += centred * centred;
     }
   });
   for (int row = 0; row < kRows; ++row) {
     const float variance = simd::sum(squares[row]) / width;
-    moments[row].rstd = 1.0f / std::sqrt(variance + in.epsilon);
-    in.mean[row] = moments[row].mean;
-    in.rstd[row] = moments[row].rstd;
+    statistics[row].rstd = 1.0f / std::sqrt(variance + in.epsilon);
+    in.mean[row] = statistics[row].mean;
+    in.rstd[row] = statistics[row].rstd;
   }
   simd::for_each_block(in.width, [&](int64_t i, auto n) {
     const Lanes gamma = simd::load(in.gamma + i, n);
@@ -62,7 +62,7 @@ void forward_rows(ForwardRows<T> in) {
     for (int row = 0; row < kRows; ++row) {
       const int64_t at = row * in.width + i;
       simd::prefetch(in.x + at + in.ahead);
-      const Lanes x_hat = (simd::load(in.x + at, n) - moments[row].mean) * moments[row].rstd;
+      const Lanes x_hat = (simd::load(in.x + at, n) - statistics[row].mean) * statistics[row].rstd;
       simd::store(in.y + at, x_hat * gamma + beta, n);
     }
   });
@@ -75,7 +75,7 @@ struct BackwardRow {
   const T* residual;  // or null
   T* dx;
   const float* gamma;
-  Moments moments;
+  Statistics statistics;
   int64_t width;
   int64_t ahead;
 };
@@ -85,7 +85,7 @@ struct BackwardRow {
 template <bool kHasResidual, class T>
 void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
   const auto normalised = [&](int64_t i, auto n) {
-    return (simd::load(in.x + i, n) - in.moments.mean) * in.moments.rstd;
+    return (simd::load(in.x + i, n) - in.statistics.mean) * in.statistics.rstd;
   };
   Lanes sum_g;
   Lanes sum_gx;
@@ -105,7 +105,7 @@ void backward_row(BackwardRow<T> in, float* gamma_sum, float* beta_sum) {
     simd::prefetch(in.dy + in.ahead + i);
     simd::prefetch(in.x + in.ahead + i);
     const Lanes g = simd::load(in.dy + i, n) * simd::load(in.gamma + i, n);
-    Lanes dx = (g - mean_g - normalised(i, n) * mean_gx) * in.moments.rstd;
+    Lanes dx = (g - mean_g - normalised(i, n) * mean_gx) * in.statistics.rstd;
     if constexpr (kHasResidual) dx += simd::load(in.residual + i, n);
     simd::store(in.dx + i, dx, n);
   });
@@ -170,7 +170,7 @@ void layer_norm_backward_cpu(const LayerNorm::BackwardInputs& in,
             .residual = residual == nullptr ? nullptr : residual + row * width,
             .dx = out + row * width,
             .gamma = gamma,
-            .moments = {.mean = means[row], .rstd = rstds[row]},
+            .statistics = {.mean = means[row], .rstd = rstds[row]},
             .width = width,
             .ahead = row + 1 < end ? width : 0};
         if (residual == nullptr) {

@@ -32,16 +32,16 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_forward_kernel(NormForwar
   float mean = 0.0f;
   if constexpr (kHasMean) {
     float sum = 0.0f;
-    x.for_each([&](int place, int column) {
-      const Vector<T, kSize> values = x.at(place, column);
+    x.for_each([&](int index, int column) {
+      const Vector<T, kSize> values = x.at(index, column);
       for (int i = 0; i < kSize; ++i) sum += values[i];
     });
     mean = team_sum(sum) / width;
   }
   // Two passes: the one-pass formula loses the variance of a row with a large mean.
   float squares = 0.0f;
-  x.for_each([&](int place, int column) {
-    const Vector<T, kSize> values = x.at(place, column);
+  x.for_each([&](int index, int column) {
+    const Vector<T, kSize> values = x.at(index, column);
     for (int i = 0; i < kSize; ++i) {
       const float centred = values[i] - mean;
       squares += centred * centred;
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_forward_kernel(NormForwar
     in.rstd[row] = rstd;
   }
   T* y = in.y + row * in.width;
-  x.for_each([&](int place, int column) {
-    Vector<T, kSize> values = x.at(place, column);
+  x.for_each([&](int index, int column) {
+    Vector<T, kSize> values = x.at(index, column);
     const Vector<float, kSize> gamma = load<kSize>(in.gamma + column);
     Vector<float, kSize> beta = zero_vector<float, kSize>();
     if constexpr (kHasMean) beta = load<kSize>(in.beta + column);

@@ -9,7 +9,7 @@
 //
 // A bias of the convolution itself would be cancelled by the mean, and is not needed here.
 //
-// Allocates: moments and the folded weights. As workspace fp64 sums of kSlabs parts of each
+// Allocates: statistics and the folded weights. As workspace fp64 sums of kSlabs parts of each
 // utterance, [B, kSlabs, W + W W].
 #pragma once
 
@@ -50,15 +50,15 @@ struct WaveNorm {
 
   // Returns [B, W + W W] fp64: the mean of an utterance's windows, then their covariances. samples
   // [S] fp32; every utterance has at least one window.
-  static at::Tensor moments(const at::Tensor& samples, const Packing& packing,
-                            const Options& options);
+  static at::Tensor statistics(const at::Tensor& samples, const Packing& packing,
+                               const Options& options);
 
-  static Folded fold(const at::Tensor& moments, const Parameters& parameters,
+  static Folded fold(const at::Tensor& statistics, const Parameters& parameters,
                      const Options& options);
 
   // Computes the gradients of the parameters from those of the folded weights, one utterance after
   // another.
-  static void backward(const Folded& d_folded, const at::Tensor& moments,
+  static void backward(const Folded& d_folded, const at::Tensor& statistics,
                        const Parameters& parameters, const Gradients& gradients,
                        const Options& options);
 };

@@ -7,11 +7,11 @@
 
 namespace sotto::kernels {
 
-struct WaveMoments {
+struct WaveStatistics {
   const float* samples = nullptr;  // [S]
   CudaPack pack;                   // of samples
   double* partial = nullptr;       // [B, slabs, W + W W]
-  double* moments = nullptr;       // [B, W + W W]
+  double* statistics = nullptr;    // [B, W + W W]
   int64_t size = 0;
   int64_t stride = 0;
   int64_t num_slabs = 0;
@@ -21,7 +21,7 @@ struct WaveFold {
   CudaArray weight;  // [O, W]
   const float* gamma = nullptr;
   const float* beta = nullptr;
-  const double* moments = nullptr;
+  const double* statistics = nullptr;
   // [B, O, W] and [B, O]: results of fold, inputs of backward.
   float* folded_weight = nullptr;
   float* folded_bias = nullptr;

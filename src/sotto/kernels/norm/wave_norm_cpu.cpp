@@ -7,26 +7,26 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Replaces the sums of one utterance's windows by their moments.
-void utterance_moments(const float* samples, int64_t num_samples, const WaveNorm::Options& options,
-                       double* moments) {
+// Replaces the sums of one utterance's windows by their statistics.
+void utterance_statistics(const float* samples, int64_t num_samples,
+                          const WaveNorm::Options& options, double* statistics) {
   const int64_t size = options.size;
   const int64_t num_windows = (num_samples - size) / options.stride + 1;
-  double* covariances = moments + size;
-  std::fill(moments, moments + size * (size + 1), 0.0);
+  double* covariances = statistics + size;
+  std::fill(statistics, statistics + size * (size + 1), 0.0);
   for (int64_t window = 0; window < num_windows; ++window) {
     const float* x = samples + window * options.stride;
     for (int64_t i = 0; i < size; ++i) {
       const double xi = x[i];
-      moments[i] += xi;
+      statistics[i] += xi;
       for (int64_t j = 0; j <= i; ++j) covariances[i * size + j] += xi * static_cast<double>(x[j]);
     }
   }
   const auto count = static_cast<double>(num_windows);
-  for (int64_t i = 0; i < size; ++i) moments[i] /= count;
+  for (int64_t i = 0; i < size; ++i) statistics[i] /= count;
   for (int64_t i = 0; i < size; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      const double covariance = covariances[i * size + j] / count - moments[i] * moments[j];
+      const double covariance = covariances[i * size + j] / count - statistics[i] * statistics[j];
       covariances[i * size + j] = covariance;
       covariances[j * size + i] = covariance;
     }
@@ -44,13 +44,13 @@ void with_weight_type(at::ScalarType type, Body body) {
 
 }  // namespace
 
-void wave_moments_cpu(const at::Tensor& samples, const Packing& packing,
-                      const WaveNorm::Options& options, const at::Tensor& moments) {
+void wave_statistics_cpu(const at::Tensor& samples, const Packing& packing,
+                         const WaveNorm::Options& options, const at::Tensor& statistics) {
   parallel_tasks(packing.num_utterances(), samples.numel(), [&](int64_t u) {
-    const auto place = static_cast<size_t>(u);
-    utterance_moments(samples.const_data_ptr<float>() + packing.starts()[place],
-                      packing.lengths()[place], options,
-                      moments.mutable_data_ptr<double>() + u * moments.size(1));
+    const auto index = static_cast<size_t>(u);
+    utterance_statistics(samples.const_data_ptr<float>() + packing.starts()[index],
+                         packing.lengths()[index], options,
+                         statistics.mutable_data_ptr<double>() + u * statistics.size(1));
   });
 }
 
@@ -62,9 +62,9 @@ void wave_fold_cpu(const WaveFold& in, at::ScalarType type) {
     parallel_rows(in.num_utterances * outputs, size * size, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t o = row % outputs;
-        const double* moments = in.moments + row / outputs * size * (size + 1);
+        const double* statistics = in.statistics + row / outputs * size * (size + 1);
         fold_channel(weight + o * size, in.gamma[o], in.beta[o],
-                     wave_channel(weight + o * size, moments, size, in.epsilon), size,
+                     wave_channel(weight + o * size, statistics, size, in.epsilon), size,
                      in.folded_weight + row * size, in.folded_bias + row);
       }
     });
@@ -79,10 +79,10 @@ void wave_backward_cpu(const WaveFold& in, at::ScalarType type) {
     parallel_rows(outputs, in.num_utterances * size * size, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         for (int64_t u = 0; u < in.num_utterances; ++u) {
-          const double* moments = in.moments + u * size * (size + 1);
+          const double* statistics = in.statistics + u * size * (size + 1);
           const int64_t row = u * outputs + o;
-          add_channel_gradients(weight + o * size, in.gamma[o], moments,
-                                wave_channel(weight + o * size, moments, size, in.epsilon), size,
+          add_channel_gradients(weight + o * size, in.gamma[o], statistics,
+                                wave_channel(weight + o * size, statistics, size, in.epsilon), size,
                                 in.folded_weight + row * size, in.folded_bias[row],
                                 in.grad_weight + o * size, in.grad_gamma + o, in.grad_beta + o);
         }

@@ -9,7 +9,7 @@ namespace {
 
 // A block processes a slab of an utterance's windows, a thread some of the sums over them: entry i
 // below `size` is that of sample i, entry size + i size + j that of the product of samples i and j.
-__global__ void partial_kernel(WaveMoments in) {
+__global__ void partial_kernel(WaveStatistics in) {
   const int64_t utterance = blockIdx.x;
   const int64_t slab = blockIdx.y;
   const float* samples = in.samples + in.pack.starts[utterance];
@@ -30,12 +30,12 @@ __global__ void partial_kernel(WaveMoments in) {
   }
 }
 
-__global__ void moments_kernel(WaveMoments in) {
+__global__ void statistics_kernel(WaveStatistics in) {
   const int64_t utterance = blockIdx.x;
   const int64_t num_samples = in.pack.starts[utterance + 1] - in.pack.starts[utterance];
   const auto count = static_cast<double>((num_samples - in.size) / in.stride + 1);
   const int64_t width = in.size * (in.size + 1);
-  double* moments = in.moments + utterance * width;
+  double* statistics = in.statistics + utterance * width;
   const auto mean_of = [&](int64_t entry) {
     double sum = 0.0;
     for (int64_t slab = 0; slab < in.num_slabs; ++slab)
@@ -45,7 +45,7 @@ __global__ void moments_kernel(WaveMoments in) {
   for (int64_t entry = threadIdx.x; entry < width; entry += blockDim.x) {
     const int64_t i = entry / in.size - 1;
     const int64_t j = entry % in.size;
-    moments[entry] = entry < in.size ? mean_of(entry) : mean_of(entry) - mean_of(i) * mean_of(j);
+    statistics[entry] = entry < in.size ? mean_of(entry) : mean_of(entry) - mean_of(i) * mean_of(j);
   }
 }
 
@@ -57,9 +57,9 @@ __global__ void fold_kernel(WaveFold in) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= in.num_utterances * outputs) return;
   const int64_t o = row % outputs;
-  const double* moments = in.moments + row / outputs * size * (size + 1);
+  const double* statistics = in.statistics + row / outputs * size * (size + 1);
   fold_channel(weight + o * size, in.gamma[o], in.beta[o],
-               wave_channel(weight + o * size, moments, size, in.epsilon), size,
+               wave_channel(weight + o * size, statistics, size, in.epsilon), size,
                in.folded_weight + row * size, in.folded_bias + row);
 }
 
@@ -71,10 +71,10 @@ __global__ void backward_kernel(WaveFold in) {
   const int64_t o = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (o >= outputs) return;
   for (int64_t u = 0; u < in.num_utterances; ++u) {
-    const double* moments = in.moments + u * size * (size + 1);
+    const double* statistics = in.statistics + u * size * (size + 1);
     const int64_t row = u * outputs + o;
-    add_channel_gradients(weight + o * size, in.gamma[o], moments,
-                          wave_channel(weight + o * size, moments, size, in.epsilon), size,
+    add_channel_gradients(weight + o * size, in.gamma[o], statistics,
+                          wave_channel(weight + o * size, statistics, size, in.epsilon), size,
                           in.folded_weight + row * size, in.folded_bias[row],
                           in.grad_weight + o * size, in.grad_gamma + o, in.grad_beta + o);
   }
@@ -88,13 +88,13 @@ unsigned blocks_for(int64_t num_threads) {
 
 }  // namespace
 
-void wave_moments_cuda(const WaveMoments& in, void* stream) {
+void wave_statistics_cuda(const WaveStatistics& in, void* stream) {
   auto* on_stream = static_cast<cudaStream_t>(stream);
   const auto utterances = static_cast<unsigned>(in.pack.num_utterances);
   const dim3 blocks(utterances, static_cast<unsigned>(in.num_slabs));
   partial_kernel<<<blocks, kThreads, 0, on_stream>>>(in);
-  moments_kernel<<<utterances, kThreads, 0, on_stream>>>(in);
-  check_launch("wave moments");
+  statistics_kernel<<<utterances, kThreads, 0, on_stream>>>(in);
+  check_launch("wave statistics");
 }
 
 void wave_fold_cuda(const WaveFold& in, void* stream) {

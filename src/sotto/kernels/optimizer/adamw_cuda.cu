@@ -38,22 +38,22 @@ __device__ Noise<kSize> noise_for(int64_t number, const PhiloxKey& key) {
   return {.words = dropout_bits(static_cast<uint64_t>(number / kDropoutBlock), 0, key)};
 }
 
-template <int kSize, class Place, class Weights, class Gradient, class Moments>
-__device__ void update(Place place, const Operands<Weights, Gradient, Moments>& of,
+template <int kSize, class Part, class Weights, class Gradient, class Moments>
+__device__ void update(Part part, const Operands<Weights, Gradient, Moments>& of,
                        const AdamWFactors& f, float gradient_scale,
                        const typename Moments::Tables& tables) {
-  const auto gradients = read_floats<kSize>(of.gradients, place);
-  auto weights = of.weights.template load<kSize>(place);
-  auto first = of.moments.template load_first<kSize>(place, tables);
-  auto second = of.moments.template load_second<kSize>(place, tables);
+  const auto gradients = read_floats<kSize>(of.gradients, part);
+  auto weights = of.weights.template load<kSize>(part);
+  auto first = of.moments.template load_first<kSize>(part, tables);
+  auto second = of.moments.template load_second<kSize>(part, tables);
   Noise<kSize> noise{};
-  if constexpr (Weights::kHasNoise) noise = noise_for<kSize>(of.first_value + place.at, f.rounding);
+  if constexpr (Weights::kHasNoise) noise = noise_for<kSize>(of.first_value + part.at, f.rounding);
   for (int i = 0; i < kSize; ++i) {
     f.step<DeviceMath>(gradients.values[i] * gradient_scale, first.values[i], second.values[i],
                        weights.values[i]);
   }
-  of.weights.store(place, weights, noise);
-  of.moments.store(place, first, second, tables);
+  of.weights.store(part, weights, noise);
+  of.moments.store(part, first, second, tables);
 }
 
 // kSize values per thread; a warp stays together, so that it can share a block of moments.

@@ -5,7 +5,7 @@
 #include <nv/target>
 
 #include "sotto/kernels/cuda/cuda_rows.cuh"
-#include "sotto/kernels/optimizer/adamw_places.cuh"
+#include "sotto/kernels/optimizer/adamw_parts.cuh"
 #include "sotto/kernels/optimizer/moment_map.h"
 
 namespace sotto::kernels::detail {
@@ -19,7 +19,9 @@ struct DeviceMath {
     float result;
     // One instruction of these devices returns the sign of one and the smaller magnitude of both.
     NV_IF_ELSE_TARGET(NV_PROVIDES_SM_86,
-                      (asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));),
+                      (asm("min.xorsign.abs.f32 %0, %1, %2;"
+                           : "=f"(result)
+                           : "f"(x), "f"(limit));),
                       (result = fminf(fmaxf(x, -limit), limit);))
     return result;
   }
@@ -53,19 +55,19 @@ struct FloatMoments {
   float* first;
   float* second;
 
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load_first(Place place, const Tables&) const {
-    return read<kSize>(first, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load_first(Part part, const Tables&) const {
+    return read<kSize>(first, part);
   }
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load_second(Place place, const Tables&) const {
-    return read<kSize>(second, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load_second(Part part, const Tables&) const {
+    return read<kSize>(second, part);
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
                         const Tables&) const {
-    write(first, place, m);
-    write(second, place, v);
+    write(first, part, m);
+    write(second, part, v);
   }
 };
 
@@ -145,58 +147,58 @@ struct CodedMoments {
   float* first_scales;
   float* second_scales;
 
-  template <int kSize, class Place>
+  template <int kSize, class Part>
   __device__ static Vector<float, kSize> decoded(const uint8_t* codes, const float* scales,
-                                                 Place place, const MomentMap& map) {
+                                                 Part part, const MomentMap& map) {
     static_assert(kSize * kWarp == kMomentBlock);
-    const auto bytes = read_words<kSize>(codes, place);
-    const float scale = scales[place.at / kMomentBlock];
+    const auto bytes = read_words<kSize>(codes, part);
+    const float scale = scales[part.at / kMomentBlock];
     Vector<float, kSize> values;
     for (int i = 0; i < kSize; ++i) values.values[i] = map.values[byte_of(bytes, i)] * scale;
     return values;
   }
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load_first(Place place, const Tables& tables) const {
-    return decoded<kSize>(first, first_scales, place, tables.of_first);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load_first(Part part, const Tables& tables) const {
+    return decoded<kSize>(first, first_scales, part, tables.of_first);
   }
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load_second(Place place, const Tables& tables) const {
-    return decoded<kSize>(second, second_scales, place, tables.of_second);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load_second(Part part, const Tables& tables) const {
+    return decoded<kSize>(second, second_scales, part, tables.of_second);
   }
 
   // Returns the largest magnitude of the block; values past the range are ignored.
-  template <int kSize, class Place>
-  __device__ static float largest_of(Place place, const Vector<float, kSize>& values) {
+  template <int kSize, class Part>
+  __device__ static float largest_of(Part part, const Vector<float, kSize>& values) {
     float largest = 0.0f;
     for (int i = 0; i < kSize; ++i)
-      largest = fmaxf(largest, place.has(i) ? fabsf(values.values[i]) : 0.0f);
+      largest = fmaxf(largest, part.has(i) ? fabsf(values.values[i]) : 0.0f);
     return warp_largest_magnitude(largest);
   }
 
   // Stores codes and scale of the warp's block.
-  template <int kSize, class Place, class Encode>
-  __device__ static void store_coded(uint8_t* codes, float* scales, Place place,
+  template <int kSize, class Part, class Encode>
+  __device__ static void store_coded(uint8_t* codes, float* scales, Part part,
                                      const Vector<float, kSize>& values, Encode encode) {
-    const float largest = largest_of(place, values);
+    const float largest = largest_of(part, values);
     const float inverse = has_inverse(largest) ? DeviceMath::inverse(largest) : 0.0f;
     Words<uint8_t, kSize> encoded;
     for (int i = 0; i < kSize / 4; ++i) {
       FourShares shares;
       // Values past the range may be larger than the largest, for which there is no cell.
       for (int j = 0; j < 4; ++j)
-        shares.at[j] = place.has(4 * i + j) ? values.values[4 * i + j] * inverse : 0.0f;
+        shares.at[j] = part.has(4 * i + j) ? values.values[4 * i + j] * inverse : 0.0f;
       encoded.in.values[i] = encode(shares);
     }
-    write(codes, place, encoded);
-    if (threadIdx.x % kWarp == 0) scales[place.at / kMomentBlock] = largest;
+    write(codes, part, encoded);
+    if (threadIdx.x % kWarp == 0) scales[part.at / kMomentBlock] = largest;
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& m, const Vector<float, kSize>& v,
                         const Tables& tables) const {
-    store_coded(first, first_scales, place, m, [&](const FourShares& shares) {
+    store_coded(first, first_scales, part, m, [&](const FourShares& shares) {
       return four_signed_codes(tables.of_first.cells.data(), shares);
     });
-    store_coded(second, second_scales, place, v, [&](const FourShares& shares) {
+    store_coded(second, second_scales, part, v, [&](const FourShares& shares) {
       return four_unsigned_codes(tables.of_second.cells.data(), shares);
     });
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "sotto/core/philox.h"
-#include "sotto/kernels/optimizer/adamw_places.cuh"
+#include "sotto/kernels/optimizer/adamw_parts.cuh"
 #include "sotto/kernels/simd/split_float.h"
 
 namespace sotto::kernels::detail {
@@ -48,14 +48,13 @@ struct FloatWeights {
 
   float* values;
 
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load(Place place) const {
-    return read<kSize>(values, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load(Part part) const {
+    return read<kSize>(values, part);
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>&) const {
-    write(values, place, weights);
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& weights, const Noise<kSize>&) const {
+    write(values, part, weights);
   }
 };
 
@@ -65,12 +64,12 @@ struct CutWeights {
 
   uint16_t* high;
 
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load(Place place) const {
-    return read_floats<kSize>(high, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load(Part part) const {
+    return read_floats<kSize>(high, part);
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& weights,
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& weights,
                         const Noise<kSize>& noise) const {
     Words<uint16_t, kSize> highs;
     if (are_ordinary(weights)) {
@@ -82,7 +81,7 @@ struct CutWeights {
     } else {
       for (int i = 0; i < kSize; ++i) highs.put(i, cut_float(weights.values[i], noise.half(i)));
     }
-    write(high, place, highs);
+    write(high, part, highs);
   }
 };
 
@@ -93,10 +92,10 @@ struct ShortSplitWeights {
   uint16_t* high;
   uint8_t* low;
 
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load(Place place) const {
-    const auto highs = read_words<kSize>(high, place);
-    const auto lows = read_words<kSize>(low, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load(Part part) const {
+    const auto highs = read_words<kSize>(high, part);
+    const auto lows = read_words<kSize>(low, part);
     Vector<float, kSize> weights;
     for (int i = 0; i < kSize; ++i) {
       // Moves the remainder to the second byte, with its sign above it.
@@ -105,8 +104,8 @@ struct ShortSplitWeights {
     }
     return weights;
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& weights,
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& weights,
                         const Noise<kSize>& noise) const {
     Words<uint16_t, kSize> highs;
     Words<uint8_t, kSize> lows;
@@ -126,8 +125,8 @@ struct ShortSplitWeights {
         lows.put(i, split.low);
       }
     }
-    write(high, place, highs);
-    write(low, place, lows);
+    write(high, part, highs);
+    write(low, part, lows);
   }
 };
 
@@ -138,10 +137,10 @@ struct SplitWeights {
   uint16_t* high;
   int16_t* low;
 
-  template <int kSize, class Place>
-  __device__ Vector<float, kSize> load(Place place) const {
-    const auto highs = read_words<kSize>(high, place);
-    const auto lows = read_words<kSize>(low, place);
+  template <int kSize, class Part>
+  __device__ Vector<float, kSize> load(Part part) const {
+    const auto highs = read_words<kSize>(high, part);
+    const auto lows = read_words<kSize>(low, part);
     Vector<float, kSize> weights;
     for (int i = 0; i < kSize; ++i) {
       const uint32_t added = permuted(lows.word_of(i), i % 2 == 0 ? 0x9910 : 0xbb32);
@@ -149,9 +148,8 @@ struct SplitWeights {
     }
     return weights;
   }
-  template <int kSize, class Place>
-  __device__ void store(Place place, const Vector<float, kSize>& weights,
-                        const Noise<kSize>&) const {
+  template <int kSize, class Part>
+  __device__ void store(Part part, const Vector<float, kSize>& weights, const Noise<kSize>&) const {
     Words<uint16_t, kSize> highs;
     Words<int16_t, kSize> lows;
     if (are_ordinary(weights)) {
@@ -168,8 +166,8 @@ struct SplitWeights {
         lows.put(i, split.low);
       }
     }
-    write(high, place, highs);
-    write(low, place, lows);
+    write(high, part, highs);
+    write(low, part, lows);
   }
 };
 

@@ -156,10 +156,10 @@ void decode_signed(const uint8_t* codes, float scale, float* values) {
   const Floats factor = _mm256_set1_ps(scale);
   const Ints zero = _mm256_set1_epi32(kSignedZero);
   for (int64_t i = 0; i < kMomentBlock; i += 8) {
-    const Ints place = _mm256_sub_epi32(load_codes(codes + i), zero);
-    const Floats magnitude = decoded<-1>(kSignedDecode, _mm256_abs_epi32(place));
-    const Floats is_zero = _mm256_castsi256_ps(_mm256_cmpeq_epi32(place, _mm256_setzero_si256()));
-    const Floats sign = _mm256_and_ps(_mm256_castsi256_ps(place), _mm256_set1_ps(-0.0f));
+    const Ints index = _mm256_sub_epi32(load_codes(codes + i), zero);
+    const Floats magnitude = decoded<-1>(kSignedDecode, _mm256_abs_epi32(index));
+    const Floats is_zero = _mm256_castsi256_ps(_mm256_cmpeq_epi32(index, _mm256_setzero_si256()));
+    const Floats sign = _mm256_and_ps(_mm256_castsi256_ps(index), _mm256_set1_ps(-0.0f));
     const Floats value = _mm256_or_ps(_mm256_andnot_ps(is_zero, magnitude), sign);
     _mm256_storeu_ps(values + i, _mm256_mul_ps(value, factor));
   }

@@ -26,9 +26,9 @@ int64_t padded_side(int64_t size) {
 // In bf16 operands are padded to whole tiles, and a transposed operand is copied once more,
 // kRowsAtATime rows at a time.
 int64_t bf16_bytes(int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kRowsAtATime = 512;
+  constexpr int64_t kRowsPerBlock = 512;
   const int64_t rows = padded_side(m), columns = padded_side(n), depth = rounded_up(k, 8);
-  return 2 * (depth + std::min(depth, kRowsAtATime)) * (rows + columns) + 4 * rows * columns;
+  return 2 * (depth + std::min(depth, kRowsPerBlock)) * (rows + columns) + 4 * rows * columns;
 }
 
 }  // namespace

@@ -18,45 +18,45 @@ namespace detail {
 using Register = Lanes::Register;
 
 // Interleaves numbers kFirst and kFirst + 1 of each quad of both registers.
-template <size_t kFirst, size_t... kPlaces>
+template <size_t kFirst, size_t... kIndices>
 [[gnu::always_inline]] inline Register in_turn(Register a, Register b,
-                                               std::index_sequence<kPlaces...>) {
+                                               std::index_sequence<kIndices...>) {
   return __builtin_shufflevector(
-      a, b, (kPlaces % 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 4 / 2)...);
+      a, b, (kIndices % 2 * kRegisterLanes + kIndices / 4 * 4 + kFirst + kIndices % 4 / 2)...);
 }
 
 // Numbers kFirst and kFirst + 1 of each quad, those of a followed by those of b.
-template <size_t kFirst, size_t... kPlaces>
+template <size_t kFirst, size_t... kIndices>
 [[gnu::always_inline]] inline Register side_by_side(Register a, Register b,
-                                                    std::index_sequence<kPlaces...>) {
+                                                    std::index_sequence<kIndices...>) {
   return __builtin_shufflevector(
-      a, b, (kPlaces % 4 / 2 * kRegisterLanes + kPlaces / 4 * 4 + kFirst + kPlaces % 2)...);
+      a, b, (kIndices % 4 / 2 * kRegisterLanes + kIndices / 4 * 4 + kFirst + kIndices % 2)...);
 }
 
 // Loads four numbers from each of the rows of a register, which are four apart: one row or two.
-template <size_t... kPlaces>
+template <size_t... kIndices>
 [[gnu::always_inline]] inline Register load_quads(const float* const* rows, int64_t column,
-                                                  std::index_sequence<kPlaces...>) {
+                                                  std::index_sequence<kIndices...>) {
   static_assert(kRegisterLanes <= 2 * kQuad);
   Quad first, last;
   std::memcpy(&first, rows[0] + column, sizeof(first));
   std::memcpy(&last, rows[kRegisterLanes - kQuad] + column, sizeof(last));
-  return __builtin_shufflevector(first, last, kPlaces...);
+  return __builtin_shufflevector(first, last, kIndices...);
 }
 
 }  // namespace detail
 
 // Transposes the 4 x 4 matrix of each quad of four registers.
 [[gnu::always_inline]] inline void transpose_quads(Lanes::Register (&x)[kQuad]) {
-  const auto places = std::make_index_sequence<kRegisterLanes>();
-  const auto low01 = detail::in_turn<0>(x[0], x[1], places);
-  const auto low23 = detail::in_turn<0>(x[2], x[3], places);
-  const auto high01 = detail::in_turn<2>(x[0], x[1], places);
-  const auto high23 = detail::in_turn<2>(x[2], x[3], places);
-  x[0] = detail::side_by_side<0>(low01, low23, places);
-  x[1] = detail::side_by_side<2>(low01, low23, places);
-  x[2] = detail::side_by_side<0>(high01, high23, places);
-  x[3] = detail::side_by_side<2>(high01, high23, places);
+  const auto indices = std::make_index_sequence<kRegisterLanes>();
+  const auto low01 = detail::in_turn<0>(x[0], x[1], indices);
+  const auto low23 = detail::in_turn<0>(x[2], x[3], indices);
+  const auto high01 = detail::in_turn<2>(x[0], x[1], indices);
+  const auto high23 = detail::in_turn<2>(x[2], x[3], indices);
+  x[0] = detail::side_by_side<0>(low01, low23, indices);
+  x[1] = detail::side_by_side<2>(low01, low23, indices);
+  x[2] = detail::side_by_side<0>(high01, high23, indices);
+  x[3] = detail::side_by_side<2>(high01, high23, indices);
 }
 
 // x[i] has column + i of row l in lane l.

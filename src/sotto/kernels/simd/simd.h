@@ -48,24 +48,24 @@ using ShortRegister __attribute__((vector_size(kRegisterBytes))) = uint16_t;
 namespace detail {
 
 // Moves each number to the upper half of 32 bits, with zeros below.
-template <size_t... kPlaces>
+template <size_t... kIndices>
 [[gnu::always_inline]] inline ShortRegister widened(ShortHalf from,
-                                                    std::index_sequence<kPlaces...>) {
+                                                    std::index_sequence<kIndices...>) {
   return __builtin_shufflevector(ShortHalf{}, from,
-                                 (kPlaces % 2 == 0 ? 0 : kRegisterLanes + kPlaces / 2)...);
+                                 (kIndices % 2 == 0 ? 0 : kRegisterLanes + kIndices / 2)...);
 }
 
 // Returns the upper halves of all 32-bit numbers of two registers.
-template <size_t... kPlaces>
+template <size_t... kIndices>
 [[gnu::always_inline]] inline ShortRegister upper_halves(ShortRegister low, ShortRegister high,
-                                                         std::index_sequence<kPlaces...>) {
-  return __builtin_shufflevector(low, high, (2 * kPlaces + 1)...);
+                                                         std::index_sequence<kIndices...>) {
+  return __builtin_shufflevector(low, high, (2 * kIndices + 1)...);
 }
 
 // Rotates: number i becomes number i + kBy, wrapping at the end.
-template <size_t kBy, class Register, size_t... kPlaces>
-[[gnu::always_inline]] inline Register rotated(Register from, std::index_sequence<kPlaces...>) {
-  return __builtin_shufflevector(from, from, ((kPlaces + kBy) % kRegisterLanes)...);
+template <size_t kBy, class Register, size_t... kIndices>
+[[gnu::always_inline]] inline Register rotated(Register from, std::index_sequence<kIndices...>) {
+  return __builtin_shufflevector(from, from, ((kIndices + kBy) % kRegisterLanes)...);
 }
 
 }  // namespace detail
@@ -76,8 +76,8 @@ template <size_t kBy, class Register, size_t... kPlaces>
   for_each_register([&](int64_t r) {
     ShortHalf halves;
     std::memcpy(&halves, static_cast<const uint16_t*>(from) + r * kRegisterLanes, sizeof(halves));
-    const auto places = std::make_index_sequence<2 * kRegisterLanes>();
-    lanes.at[r] = (UintLanes::Register)detail::widened(halves, places);
+    const auto indices = std::make_index_sequence<2 * kRegisterLanes>();
+    lanes.at[r] = (UintLanes::Register)detail::widened(halves, indices);
   });
   return lanes;
 }
@@ -120,26 +120,27 @@ using ByteRegister __attribute__((vector_size(kRegisterBytes))) = uint8_t;
 namespace detail {
 
 // Returns register r of the bytes as 32-bit numbers.
-template <size_t kRegister, size_t... kPlaces>
+template <size_t kRegister, size_t... kIndices>
 [[gnu::always_inline]] inline ByteRegister widened(SixteenBytes from,
-                                                   std::index_sequence<kPlaces...>) {
+                                                   std::index_sequence<kIndices...>) {
   return __builtin_shufflevector(
       from, SixteenBytes{},
-      (kPlaces % 4 == 0 ? kRegister * kRegisterLanes + kPlaces / 4 : size_t{kLanes})...);
+      (kIndices % 4 == 0 ? kRegister * kRegisterLanes + kIndices / 4 : size_t{kLanes})...);
 }
 
 // Returns the lowest bytes of all 32-bit numbers of two registers.
-template <size_t... kPlaces>
+template <size_t... kIndices>
 [[gnu::always_inline]] inline auto lowest_bytes(ByteRegister low, ByteRegister high,
-                                                std::index_sequence<kPlaces...>) {
-  return __builtin_shufflevector(low, high, (4 * kPlaces)...);
+                                                std::index_sequence<kIndices...>) {
+  return __builtin_shufflevector(low, high, (4 * kIndices)...);
 }
 
 template <size_t... kRegisterNumbers>
 [[gnu::always_inline]] inline void widen_all(IntLanes& lanes, SixteenBytes from,
                                              std::index_sequence<kRegisterNumbers...>) {
-  const auto places = std::make_index_sequence<kRegisterBytes>();
-  ((lanes.at[kRegisterNumbers] = (IntLanes::Register)widened<kRegisterNumbers>(from, places)), ...);
+  const auto indices = std::make_index_sequence<kRegisterBytes>();
+  ((lanes.at[kRegisterNumbers] = (IntLanes::Register)widened<kRegisterNumbers>(from, indices)),
+   ...);
 }
 
 }  // namespace detail
@@ -227,11 +228,11 @@ template <class F>
 #pragma GCC unroll 2
     for (int r = 0; r < half; ++r) lanes.at[r] = f(lanes.at[r], lanes.at[r + half]);
   }
-  const auto places = std::make_index_sequence<kRegisterLanes>();
+  const auto indices = std::make_index_sequence<kRegisterLanes>();
   Lanes::Register last = lanes.at[0];
-  if constexpr (kRegisterLanes > 4) last = f(last, rotated<4>(last, places));
-  last = f(last, rotated<2>(last, places));
-  last = f(last, rotated<1>(last, places));
+  if constexpr (kRegisterLanes > 4) last = f(last, rotated<4>(last, indices));
+  last = f(last, rotated<2>(last, indices));
+  last = f(last, rotated<1>(last, indices));
   return last[0];
 }
 

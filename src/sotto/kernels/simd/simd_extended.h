@@ -26,7 +26,7 @@ struct ExtendedArray {
   float* mantissas;
   int32_t* exponents;
 
-  ExtendedArray at(int64_t place) const { return {mantissas + place, exponents + place}; }
+  ExtendedArray at(int64_t index) const { return {mantissas + index, exponents + index}; }
 };
 
 [[gnu::always_inline]] inline Extended load(const ExtendedArray& from) {

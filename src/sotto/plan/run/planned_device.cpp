@@ -13,7 +13,7 @@ namespace sotto::plan {
 
 namespace {
 
-bool is_at_hand(const std::string& device) {
+bool is_local(const std::string& device) {
   return device == "cpu" || device == "cuda" || device.starts_with("cuda:");
 }
 
@@ -62,7 +62,7 @@ PlanRequest PlannedDevice::request(const train::RunConfig& config, const OpenCho
 }
 
 PlannedDevice planned_device(const train::RunConfig& config) {
-  if (!is_at_hand(config.device)) return device_elsewhere(config);
+  if (!is_local(config.device)) return device_elsewhere(config);
   return planned_device(config, device::OpenedDevice(config.memory, config.device, /*pretended=*/{},
                                                      config.deterministic));
 }
@@ -76,7 +76,7 @@ PlannedDevice planned_device(const train::RunConfig& config, const device::Opene
                      .device_name = device.name},
           .constant_bytes = known_constant(device),
           .rates = [opened](train::Compute compute) {
-            return rates_at_hand(opened.device, compute, opened.budget_bytes);
+            return known_rates(opened.device, compute, opened.budget_bytes);
           }};
 }
 

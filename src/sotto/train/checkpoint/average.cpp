@@ -143,10 +143,10 @@ class Average {
       entries.add(remainder_name(name), like, [this, &like, name = name] {
         std::vector<std::byte> whole(like.bytes.size());
         for (const NamedTensor& named : named_) {
-          const models::WeightPlace place = models::place_of(named, model_->parameters());
-          if (place.parameter->spec.name != name) continue;
+          const models::WeightLocation location = models::location_of(named, model_->parameters());
+          if (location.parameter->spec.name != name) continue;
           const auto part = models::bytes_of_values(named, mean_of(named)).remainder;
-          std::ranges::copy(part, whole.begin() + place.first_value * size_of(like.type));
+          std::ranges::copy(part, whole.begin() + location.first_value * size_of(like.type));
         }
         return whole;
       });

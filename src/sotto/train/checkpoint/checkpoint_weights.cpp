@@ -15,14 +15,14 @@ std::optional<TensorView> CheckpointWeights::remainder_of(const models::NamedTen
                                                           const nn::ParameterStore& store) const {
   const TensorView* weight = weights_.find(named.name);
   if (weight == nullptr || weight->type != TensorType::kBFloat16) return std::nullopt;
-  const models::WeightPlace place = models::place_of(named, store);
-  const TensorView* whole = optimizer_.find(remainder_name(place.parameter->spec.name));
-  if (whole == nullptr || whole->shape != place.parameter->spec.shape) return std::nullopt;
+  const models::WeightLocation location = models::location_of(named, store);
+  const TensorView* whole = optimizer_.find(remainder_name(location.parameter->spec.name));
+  if (whole == nullptr || whole->shape != location.parameter->spec.shape) return std::nullopt;
   const auto value_bytes = static_cast<size_t>(size_of(whole->type));
   return TensorView{
       .type = whole->type,
       .shape = named.tensor.sizes().vec(),
-      .bytes = whole->bytes.subspan(static_cast<size_t>(place.first_value) * value_bytes,
+      .bytes = whole->bytes.subspan(static_cast<size_t>(location.first_value) * value_bytes,
                                     static_cast<size_t>(named.tensor.numel()) * value_bytes)};
 }
 

@@ -53,7 +53,7 @@ Form form_here(const NamedTensor& named) {
   return named.remainder.scalar_type() == at::kByte ? Form::kWith8 : Form::kWith16;
 }
 
-Form form_there(const TensorView& weight, const std::optional<TensorView>& remainder) {
+Form stored_form(const TensorView& weight, const std::optional<TensorView>& remainder) {
   if (weight.type != TensorType::kBFloat16) return Form::kFp32;
   if (!remainder) return Form::kBf16Alone;
   return remainder->type == TensorType::kUint8 ? Form::kWith8 : Form::kWith16;
@@ -98,7 +98,7 @@ class Loading {
     for (const NamedTensor& named : models::with_remainders(learner_.model->named_weights(), store,
                                                             learner_.optimizer.remainders())) {
       names.erase(named.name);
-      rest_.erase(remainder_name(place_of(named).parameter->spec.name));
+      rest_.erase(remainder_name(location_of(named).parameter->spec.name));
       const TensorView* theirs = source_.weights().find(named.name);
       if (std::string text = models::difference_of(named, theirs); !text.empty()) {
         differences_.push_back(std::move(text));
@@ -116,10 +116,10 @@ class Loading {
 
   void plan_weight(const NamedTensor& named, const TensorView& theirs,
                    const std::optional<TensorView>& remainder) {
-    const Form there = form_there(theirs, remainder);
+    const Form there = stored_form(theirs, remainder);
     const Form here = form_here(named);
     if (bits_of(here) < bits_of(there)) {
-      const bool trains = place_of(named).parameter->spec.trains;
+      const bool trains = location_of(named).parameter->spec.trains;
       lose(fmt::format("{} do not hold those in {}",
                        trains ? "weights in " + name_of_form(here) : "frozen weights in bf16",
                        name_of_form(there)));
@@ -198,8 +198,8 @@ class Loading {
     return false;
   }
 
-  models::WeightPlace place_of(const NamedTensor& named) const {
-    return models::place_of(named, learner_.model->parameters());
+  models::WeightLocation location_of(const NamedTensor& named) const {
+    return models::location_of(named, learner_.model->parameters());
   }
 
   // The same reason is recorded once for many tensors.

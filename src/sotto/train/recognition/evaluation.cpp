@@ -24,16 +24,16 @@ using models::Model;
 
 struct Part {
   const data::LoadedStep& step;
-  std::span<const int64_t> places;
+  std::span<const int64_t> indices;
 
   const data::Example& example(size_t i) const {
-    return step.examples[static_cast<size_t>(places[i])];
+    return step.examples[static_cast<size_t>(indices[i])];
   }
 };
 
 void add_sentences(const Part& part, std::span<const float> losses,
                    const std::vector<std::string>& texts, Evaluation& evaluation) {
-  for (size_t i = 0; i < part.places.size(); ++i) {
+  for (size_t i = 0; i < part.indices.size(); ++i) {
     const data::Example& example = part.example(i);
     Evaluation::Sentence sentence{
         .utterance = example.utterance,
@@ -69,7 +69,7 @@ std::vector<float> losses_of(const Model& model, const models::Recognition& reco
 // Adds the sum of losses; the mean is computed at the end.
 void add_text(const Part& part, std::span<const float> losses, Evaluation& evaluation) {
   evaluation.loss = std::accumulate(losses.begin(), losses.end(), evaluation.loss);
-  for (size_t i = 0; i < part.places.size(); ++i) {
+  for (size_t i = 0; i < part.indices.size(); ++i) {
     const std::vector<int32_t>& labels = part.example(i).labels;
     evaluation.num_tokens +=
         std::ssize(labels) - std::ranges::count(labels, kernels::CrossEntropy::kNoTarget);
@@ -79,7 +79,7 @@ void add_text(const Part& part, std::span<const float> losses, Evaluation& evalu
 }  // namespace
 
 std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
-                                     std::string Evaluation::Sentence::* by) {
+                                     std::string Evaluation::Sentence::*by) {
   std::map<std::string, ErrorGroup> groups;
   for (const Evaluation::Sentence& sentence : sentences) {
     ErrorGroup& group = groups[sentence.*by];
@@ -120,12 +120,12 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
     evaluation.num_skipped += std::ssize(step.skipped);
     std::move(step.skipped.begin(), step.skipped.end(), std::back_inserter(evaluation.skipped));
     if (step.examples.empty()) continue;
-    for (const std::vector<int64_t>& places : split_step(model, step.examples, options.limits)) {
+    for (const std::vector<int64_t>& indices : split_step(model, step.examples, options.limits)) {
       const models::Recognition recognition = model.recognise(
-          data::make_micro_batch(step.examples, places, staging,
+          data::make_micro_batch(step.examples, indices, staging,
                                  {.device = options.device, .decoder = model.outline().decoder}));
       const std::vector<float> losses = losses_of(model, recognition);
-      const Part part{.step = step, .places = places};
+      const Part part{.step = step, .indices = indices};
       if (options.task->is_text()) {
         add_text(part, losses, evaluation);
       } else {
@@ -134,7 +134,7 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
           texts.push_back(decode::text_of(labels, tokenizer));
         add_sentences(part, losses, texts, evaluation);
       }
-      evaluation.num_utterances += std::ssize(places);
+      evaluation.num_utterances += std::ssize(indices);
       if (options.progress) options.progress(evaluation.num_utterances);
     }
   }

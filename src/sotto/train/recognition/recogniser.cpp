@@ -217,9 +217,9 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
       cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
   const data::ExampleList list(std::move(examples));
   const MicroBatchLimits limits = fit_recognition(dry_, list, budget_).limits;
-  for (const std::vector<int64_t>& places : split_step(*model_, list.examples(), limits)) {
+  for (const std::vector<int64_t>& indices : split_step(*model_, list.examples(), limits)) {
     const models::Recognition recognition = model_->recognise(
-        data::make_micro_batch(list.examples(), places, staging_,
+        data::make_micro_batch(list.examples(), indices, staging_,
                                {.device = device_.torch, .decoder = model_->outline().decoder}));
     if (!recognition.frames)
       throw ConfigError({.attempted = "recognising audio",
@@ -227,10 +227,10 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
                          .expected = "one with a CTC head"});
     const at::Tensor all = recognition.frames->logits.to(at::kCPU, at::kFloat);
     int64_t first = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const auto place = static_cast<size_t>(places[i]);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const auto index = static_cast<size_t>(indices[i]);
       const int64_t count = recognition.frames->packing.lengths()[i];
-      keep_frames(windows[place], all.narrow(0, first, count), list.examples()[place].rows);
+      keep_frames(windows[index], all.narrow(0, first, count), list.examples()[index].rows);
       first += count;
     }
   }

@@ -26,7 +26,7 @@ std::string settings_of(Category category, const RunConfig& config) {
     case Category::kOptimizer:
       return fmt::format("precision.moments: {}, precision.remainder_bits: {}, optimizer.state: {}",
                          name_of(arithmetic.moments, optim::kMoments), arithmetic.remainder_bits,
-                         name_of(config.optimizer.state, optim::kStatePlaces));
+                         name_of(config.optimizer.state, optim::kStateLocations));
     case Category::kActivations: return fmt::format("tier: {}", config.tier.to_string());
     case Category::kWorkspace:
     case Category::kData: break;
@@ -36,7 +36,8 @@ std::string settings_of(Category category, const RunConfig& config) {
 
 std::string settings_of_host(const RunConfig& config) {
   return fmt::format("optimizer.state: {}, tier: {}",
-                     name_of(config.optimizer.state, optim::kStatePlaces), config.tier.to_string());
+                     name_of(config.optimizer.state, optim::kStateLocations),
+                     config.tier.to_string());
 }
 
 // Whether the measured bytes differ by more than a fraction of the planned ones.

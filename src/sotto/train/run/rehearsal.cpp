@@ -74,8 +74,8 @@ StepSettings Rehearsal::settings() const {
 
 std::vector<data::Example> Rehearsal::load(int64_t step) const {
   std::vector<data::Example> examples;
-  for (const uint32_t place : epoch_.utterances(step)) {
-    std::variant<data::Example, data::SkippedUtterance> item = source_->load(place, /*epoch=*/0);
+  for (const uint32_t index : epoch_.utterances(step)) {
+    std::variant<data::Example, data::SkippedUtterance> item = source_->load(index, /*epoch=*/0);
     if (auto* const example = std::get_if<data::Example>(&item))
       examples.push_back(std::move(*example));
   }

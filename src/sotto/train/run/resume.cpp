@@ -172,7 +172,7 @@ struct EarlierRun {
   bool is_there() const { return !checkpoints.empty() || !others.empty(); }
 };
 
-bool lies_in(const fs::path& path, const fs::path& folder) {
+bool is_inside(const fs::path& path, const fs::path& folder) {
   const fs::path from_folder =
       fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
   return !from_folder.empty() && *from_folder.begin() != "..";
@@ -193,7 +193,7 @@ void check_named(const fs::path& checkpoint, const fs::path& folder) {
                      .found = "no such folder",
                      .expected = "a checkpoint of a run"});
   check_checkpoint(checkpoint, CheckpointPart::kAll);
-  if (lies_in(checkpoint, folder) || !EarlierRun(folder).is_there()) return;
+  if (is_inside(checkpoint, folder) || !EarlierRun(folder).is_there()) return;
   throw ConfigError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
                      .found = fmt::format("checkpoints of another run in {}", folder.string()),
                      .expected = "the run's own folder, or one without checkpoints",
@@ -267,9 +267,9 @@ std::vector<std::string> check_settings(const Checkpoint& checkpoint, const RunC
 uint64_t order_fingerprint(const data::Source& source) {
   const std::vector<float> lengths = source.lengths();
   uint64_t hash = lengths.size();
-  for (size_t place = 0; place < lengths.size(); ++place) {
-    const auto utterance = static_cast<uint64_t>(source.utterance_at(static_cast<int64_t>(place)));
-    hash = hash_combine(hash, utterance << 32U ^ std::bit_cast<uint32_t>(lengths[place]));
+  for (size_t index = 0; index < lengths.size(); ++index) {
+    const auto utterance = static_cast<uint64_t>(source.utterance_at(static_cast<int64_t>(index)));
+    hash = hash_combine(hash, utterance << 32U ^ std::bit_cast<uint32_t>(lengths[index]));
   }
   return hash;
 }

@@ -80,15 +80,15 @@ class Aliases {
 
   static const std::string& scalar(const ConfigNode& node, const std::string& expected) {
     if (!node.is_scalar())
-      refuse(node.place, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
-                          .expected = expected});
+      refuse(node.location, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
+                             .expected = expected});
     return node.text;
   }
 
   static bool boolean(const ConfigNode& node) {
     const std::string& text = scalar(node, "true or false");
     if (text != "true" && text != "false")
-      refuse(node.place,
+      refuse(node.location,
              {.found = fmt::format("{} is '{}'", node.key, text), .expected = "true or false"});
     return text == "true";
   }
@@ -98,8 +98,8 @@ class Aliases {
     const double value = number(node);
     const bool is_whole = std::abs(value) < 1e15 && std::floor(value) == value;
     if (!is_whole || value < static_cast<double>(least))
-      refuse(node.place, {.found = fmt::format("{} is '{}'", node.key, node.text),
-                          .expected = fmt::format("a whole number of at least {}", least)});
+      refuse(node.location, {.found = fmt::format("{} is '{}'", node.key, node.text),
+                             .expected = fmt::format("a whole number of at least {}", least)});
     return static_cast<int64_t>(value);
   }
 
@@ -121,15 +121,15 @@ class Aliases {
       if (map->find(group) == nullptr) {
         add_entry(*map, {.kind = ConfigNode::Kind::kMap,
                          .key = std::string(group),
-                         .key_place = node.key_place,
-                         .place = node.place});
+                         .key_location = node.key_location,
+                         .location = node.location});
       }
       map = map->find(group);
       path.remove_prefix(dot + 1);
     }
     if (map->find(path) != nullptr) {
-      refuse(node.key_place, {.found = fmt::format("{} and {}", node.key, ours),
-                              .expected = "one of them: they say the same"});
+      refuse(node.key_location, {.found = fmt::format("{} and {}", node.key, ours),
+                                 .expected = "one of them: they say the same"});
     }
     node.key = path;
     add_entry(*map, std::move(node));
@@ -148,25 +148,25 @@ class Aliases {
     std::optional<ConfigNode> steps = take("accumulation_steps");
     if (std::optional<ConfigNode> theirs = take("gradient_accumulation_steps")) {
       if (steps) {
-        refuse(theirs->key_place, {.found = "gradient_accumulation_steps and accumulation_steps",
-                                   .expected = "one of them: they say the same"});
+        refuse(theirs->key_location, {.found = "gradient_accumulation_steps and accumulation_steps",
+                                      .expected = "one of them: they say the same"});
       }
       steps = std::move(theirs);
     }
     if (!steps) return;
     const ConfigNode* micro_batch = root_.find("micro_batch");
     if (micro_batch == nullptr) {
-      refuse(steps->key_place,
+      refuse(steps->key_location,
              {.found = fmt::format("{} without micro_batch", steps->key),
               .expected = "how many utterances a micro-batch has: micro_batch, or "
                           "per_device_train_batch_size"});
     }
     int64_t product = 0;
     if (__builtin_mul_overflow(whole(*steps, 1), whole(*micro_batch, 1), &product)) {
-      refuse(steps->key_place, {.found = fmt::format("{} times micro_batch: {}, more utterances "
-                                                     "than can be counted",
-                                                     steps->text, micro_batch->text),
-                                .expected = "smaller numbers"});
+      refuse(steps->key_location, {.found = fmt::format("{} times micro_batch: {}, more utterances "
+                                                        "than can be counted",
+                                                        steps->text, micro_batch->text),
+                                   .expected = "smaller numbers"});
     }
     put_text("effective_batch", *steps, fmt::format("{}", product));
   }
@@ -208,8 +208,8 @@ class Aliases {
       if (node.is_scalar() && node.text == theirs) return ours;
       names.push_back(theirs);
     }
-    refuse(node.place, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
-                        .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+    refuse(node.location, {.found = fmt::format("{} is {}", node.key, describe_value(node)),
+                           .expected = fmt::format("one of {}", fmt::join(names, ", "))});
   }
 
   void take_memory() {
@@ -219,7 +219,7 @@ class Aliases {
     if (!margin) return;
     const double share = number(*margin);
     if (!(share >= kLeastMargin && share <= kMostMargin))
-      refuse(margin->place,
+      refuse(margin->location,
              {.found = fmt::format("safety_margin is {}", margin->text),
               .expected = fmt::format("{} to {} of what is free", kLeastMargin, kMostMargin)});
     put_text("memory", *margin, fmt::format("{:g}%", 100.0 * share));

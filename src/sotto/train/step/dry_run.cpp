@@ -54,12 +54,12 @@ device::MemoryReport DryRun::trace_step(std::span<const data::Example> examples,
 
 device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) {
   return observe([&] {
-    std::vector<int64_t> places(examples.size());
-    std::iota(places.begin(), places.end(), int64_t{0});
+    std::vector<int64_t> indices(examples.size());
+    std::iota(indices.begin(), indices.end(), int64_t{0});
     device::HostMemory host(at::kMeta);
     device::StagingBuffer staging(host);
     decode::find_labels(model_->recognise(data::make_micro_batch(
-        examples, places, staging, {.device = at::kMeta, .decoder = model_->outline().decoder})));
+        examples, indices, staging, {.device = at::kMeta, .decoder = model_->outline().decoder})));
   });
 }
 

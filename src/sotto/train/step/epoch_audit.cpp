@@ -59,7 +59,7 @@ std::vector<int64_t> EpochAuditor::worst_steps(const data::EpochOrder& epoch,
   std::vector<std::pair<int64_t, int64_t>> steps;  // with their peak bytes
   for (const int64_t step : candidates) {
     std::vector<Example> examples;
-    for (const uint32_t place : epoch.utterances(step)) examples.push_back(source_.dry_at(place));
+    for (const uint32_t index : epoch.utterances(step)) examples.push_back(source_.dry_at(index));
     steps.emplace_back(dry_.run_step(examples, settings).peak, step);
   }
   std::ranges::stable_sort(steps, std::greater<>(), &std::pair<int64_t, int64_t>::first);
@@ -81,7 +81,7 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candid
                                                               size_t count, bool is_one_per_step) {
   std::vector<Candidate> chosen;
   std::set<std::pair<int64_t, size_t>> seen;
-  for (int64_t Candidate::* const size :
+  for (int64_t Candidate::*const size :
        {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
     // Speech has no segments.
     if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))
@@ -135,13 +135,13 @@ void EpochAuditor::refuse_step(const data::EpochOrder& epoch, const Candidate& c
                                const MicroBatchLimits& limits, const device::MemoryReport& needed) {
   constexpr size_t kNamed = 8;
   const std::span<const uint32_t> step = epoch.utterances(candidate.step);
-  const std::vector<int64_t> places = split(step, limits)[candidate.number];
+  const std::vector<int64_t> indices = split(step, limits)[candidate.number];
   std::string who;
-  for (size_t i = 0; i < std::min(kNamed, places.size()); ++i) {
-    const uint32_t place = step[static_cast<size_t>(places[i])];
-    who += (i == 0 ? "" : ", ") + source_.where(source_.utterance_at(place));
+  for (size_t i = 0; i < std::min(kNamed, indices.size()); ++i) {
+    const uint32_t index = step[static_cast<size_t>(indices[i])];
+    who += (i == 0 ? "" : ", ") + source_.where(source_.utterance_at(index));
   }
-  if (places.size() > kNamed) who += fmt::format(" and {} more", places.size() - kNamed);
+  if (indices.size() > kNamed) who += fmt::format(" and {} more", indices.size() - kNamed);
   const int64_t bytes = budget_.named_for(needed.high_water);
   throw Infeasible(
       {.attempted =
@@ -156,7 +156,7 @@ void EpochAuditor::refuse_step(const data::EpochOrder& epoch, const Candidate& c
 std::vector<std::vector<int64_t>> EpochAuditor::split(std::span<const uint32_t> step,
                                                       const MicroBatchLimits& limits) const {
   std::vector<data::ExampleSize> sizes;
-  for (const uint32_t place : step) sizes.push_back(source_.size_of(place));
+  for (const uint32_t index : step) sizes.push_back(source_.size_of(index));
   return split_sizes(dry_.model(), sizes, limits,
                      [&](size_t i) { return source_.where(source_.utterance_at(step[i])); });
 }

@@ -20,8 +20,8 @@ int64_t num_labels(const Example& example) {
 std::vector<data::ExampleSize> sizes_of(const data::Source& source) {
   std::vector<data::ExampleSize> sizes;
   sizes.reserve(static_cast<size_t>(source.num_items()));
-  for (int64_t place = 0; place < source.num_items(); ++place)
-    sizes.push_back(source.size_of(place));
+  for (int64_t index = 0; index < source.num_items(); ++index)
+    sizes.push_back(source.size_of(index));
   return sizes;
 }
 
@@ -142,18 +142,18 @@ double BudgetFit::longest_fitting_s(const StepSettings& settings, double known_s
   const std::vector<float> lengths = source_.lengths();
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, {}, [&](size_t place) { return sizes[place].rows; });
+  std::ranges::sort(order, {}, [&](size_t index) { return sizes[index].rows; });
   // Each counts with the maximum number of labels up to its length, so that fitting is monotonic in
   // length.
   int64_t most_labels = 0;
-  for (const size_t place : order)
-    most_labels = sizes[place].labels = std::max(most_labels, sizes[place].labels);
-  const auto fits = [&](size_t place) {
-    const Example alone = source_.dry_example(sizes[place]);
+  for (const size_t index : order)
+    most_labels = sizes[index].labels = std::max(most_labels, sizes[index].labels);
+  const auto fits = [&](size_t index) {
+    const Example alone = source_.dry_example(sizes[index]);
     return budget_.holds(dry_.run_micro_batch({&alone, 1}, settings.tier));
   };
   const auto first =
-      std::ranges::find_if(order, [&](size_t place) { return double{lengths[place]} > known_s; });
+      std::ranges::find_if(order, [&](size_t index) { return double{lengths[index]} > known_s; });
   if (first == order.end() || !fits(*first)) return known_s;
   const auto first_bad = std::partition_point(first, order.end(), fits);
   return double{lengths[*std::prev(first_bad)]};
@@ -179,7 +179,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
 void BudgetFit::sort_sizes() {
   if (!sorted_sizes_.empty()) return;
   sorted_sizes_ = sizes_of(source_);
-  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
+  const auto sort_downwards = [&](int64_t data::ExampleSize::*member) {
     std::vector<int64_t> values;
     values.reserve(sorted_sizes_.size());
     for (const data::ExampleSize& size : sorted_sizes_) values.push_back(size.*member);
@@ -248,8 +248,8 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
 
 LargestItem find_largest_item(const models::Model& model, const data::Source& source) {
   data::ExampleSize largest;
-  for (int64_t place = 0; place < source.num_items(); ++place) {
-    const data::ExampleSize size = source.size_of(place);
+  for (int64_t index = 0; index < source.num_items(); ++index) {
+    const data::ExampleSize size = source.size_of(index);
     largest.rows = std::max(largest.rows, size.rows);
     largest.labels = std::max(largest.labels, size.labels);
   }
@@ -264,7 +264,7 @@ Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& b
   const size_t count = std::min(order.size(), static_cast<size_t>(kLoadedAtOnce));
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
                             std::greater<>(),
-                            [&](int64_t place) { return source.size_of(place).rows; });
+                            [&](int64_t index) { return source.size_of(index).rows; });
   std::vector<Example> examples;
   for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
   give_targets(examples);

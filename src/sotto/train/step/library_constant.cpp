@@ -54,13 +54,13 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
   const auto rows = static_cast<int64_t>(size.seconds_each * static_cast<double>(rate));
   const int64_t label = shape.blank == 0 ? 1 : 0;
   std::vector<data::Example> examples;
-  for (int64_t place = 0; place < size.utterances; ++place) {
+  for (int64_t index = 0; index < size.utterances; ++index) {
     if (config.model.task().is_text()) {
       examples.push_back(data::make_dry_text(size.tokens_each));
       continue;
     }
     data::Example example = data::make_dry_example(rows, shape.feature_dim, kLabelsEach);
-    example.utterance = place;
+    example.utterance = index;
     example.labels.assign(kLabelsEach, static_cast<int32_t>(label));
     example.values.assign(static_cast<size_t>(rows * std::max<int64_t>(1, shape.feature_dim)),
                           0.0f);
@@ -78,10 +78,10 @@ void touch(const RunConfig& config, const models::DataShape& shape, const device
   const device::ArenaGuard guard(device.torch.type(), arena);
   Learner learner(config, shape, device.torch);
   run_step(learner, examples, {.reduction = config.reduction, .tier = config.tier});
-  std::vector<int64_t> places(examples.size());
-  std::iota(places.begin(), places.end(), int64_t{0});
+  std::vector<int64_t> indices(examples.size());
+  std::iota(indices.begin(), indices.end(), int64_t{0});
   decode::find_labels(learner.model->recognise(data::make_micro_batch(
-      examples, places, learner.staging,
+      examples, indices, learner.staging,
       {.device = device.torch, .decoder = learner.model->outline().decoder})));
   device::synchronize_cuda();
 }

@@ -52,7 +52,7 @@ void check_model_keys(const ConfigNode& tree, const std::string& named,
   if (foreign.empty()) return;
   const std::string what = named.empty() ? "the network" : "--model " + named;
   throw ConfigError(
-      {.attempted = fmt::format("reading {} for {}", tree.place.source, what),
+      {.attempted = fmt::format("reading {} for {}", tree.location.source, what),
        .found = fmt::format("{}, {} of {}", fmt::join(foreign, ", "),
                             foreign.size() == 1 ? "a setting" : "settings", owner),
        .expected = fmt::format("settings of {}, which {} is", family.name, what),

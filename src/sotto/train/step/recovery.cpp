@@ -73,16 +73,16 @@ MicroBatchLimits halved(const models::Model& model, std::span<const data::Exampl
   int64_t longest = settings.largest_item.frames;
   int64_t most_frames = 0;
   int64_t most_utterances = 0;
-  for (const std::vector<int64_t>& places : split_step(model, examples, settings.limits)) {
+  for (const std::vector<int64_t>& indices : split_step(model, examples, settings.limits)) {
     int64_t frames = 0;
-    for (const int64_t place : places) {
+    for (const int64_t index : indices) {
       const int64_t of_one =
-          model.size_of(data::size_of(examples[static_cast<size_t>(place)])).frames;
+          model.size_of(data::size_of(examples[static_cast<size_t>(index)])).frames;
       longest = std::max(longest, of_one);
       frames += of_one;
     }
     most_frames = std::max(most_frames, frames);
-    most_utterances = std::max(most_utterances, std::ssize(places));
+    most_utterances = std::max(most_utterances, std::ssize(indices));
   }
   if (settings.limits.is_adaptive && most_frames > longest) {
     half.max_frames = std::max(longest, most_frames / 2);

@@ -115,7 +115,7 @@ struct RunConfig {
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }
   // Whether data that the device could hold is stored in host memory.
   bool keeps_on_host() const {
-    return tier.has(nn::Tier::kHost) || optimizer.state == optim::StatePlace::kHost;
+    return tier.has(nn::Tier::kHost) || optimizer.state == optim::StateLocation::kHost;
   }
 
   void visit(OptionVisitor& visitor);

@@ -37,19 +37,20 @@ std::vector<float> weights_of(std::span<const Example> examples, models::Reducti
 
 // Returns the position in the step of each utterance of a pack: for an example with several
 // segments, once per segment.
-std::vector<int64_t> owners_of(std::span<const Example> examples, std::span<const int64_t> places) {
+std::vector<int64_t> owners_of(std::span<const Example> examples,
+                               std::span<const int64_t> indices) {
   std::vector<int64_t> owners;
-  for (const int64_t place : places)
-    owners.insert(owners.end(), data::num_segments(examples[static_cast<size_t>(place)]), place);
+  for (const int64_t index : indices)
+    owners.insert(owners.end(), data::num_segments(examples[static_cast<size_t>(index)]), index);
   return owners;
 }
 
 // Returns the weights of a micro-batch, multiplied by the loss scale.
-std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const int64_t> places,
+std::vector<float> scaled_at(const std::vector<float>& weights, std::span<const int64_t> indices,
                              double scale) {
   std::vector<float> chosen;
-  for (const int64_t place : places)
-    chosen.push_back(weights[static_cast<size_t>(place)] * static_cast<float>(scale));
+  for (const int64_t index : indices)
+    chosen.push_back(weights[static_cast<size_t>(index)] * static_cast<float>(scale));
   return chosen;
 }
 
@@ -67,12 +68,12 @@ class StepLosses {
   }
 
   // Adds the losses of one micro-batch.
-  void add(const models::Losses& losses, std::span<const int64_t> places) {
-    const int64_t first = std::ssize(places_);
-    places_.insert(places_.end(), places.begin(), places.end());
+  void add(const models::Losses& losses, std::span<const int64_t> indices) {
+    const int64_t first = std::ssize(indices_);
+    indices_.insert(indices_.end(), indices.begin(), indices.end());
     if (values_.is_meta()) return;
     for (int64_t term = 0; term < std::ssize(terms_); ++term)
-      values_.narrow(0, term * num_utterances_ + first, std::ssize(places))
+      values_.narrow(0, term * num_utterances_ + first, std::ssize(indices))
           .copy_(losses.terms[static_cast<size_t>(term)], true);
   }
 
@@ -83,8 +84,8 @@ class StepLosses {
     const at::Tensor on_host = values_.is_meta() ? values_ : values_.cpu();
     for (size_t term = 0; term < terms_.size(); ++term) {
       std::vector<float> in_order(num_examples_, 0.0f);
-      for (size_t i = 0; i < places_.size() && !on_host.is_meta(); ++i)
-        in_order[static_cast<size_t>(places_[i])] +=
+      for (size_t i = 0; i < indices_.size() && !on_host.is_meta(); ++i)
+        in_order[static_cast<size_t>(indices_[i])] +=
             on_host.const_data_ptr<float>()[term * static_cast<size_t>(num_utterances_) + i];
       const double sum = std::inner_product(weights.begin(), weights.end(), in_order.begin(), 0.0);
       read.push_back({.name = terms_[term].name, .weight = terms_[term].weight, .loss = sum});
@@ -96,8 +97,8 @@ class StepLosses {
   size_t num_examples_;
   const std::vector<models::LossTerm>& terms_;
   int64_t num_utterances_ = 0;
-  at::Tensor values_;            // [terms, utterances] fp32, in micro-batch order
-  std::vector<int64_t> places_;  // positions in the step
+  at::Tensor values_;             // [terms, utterances] fp32, in micro-batch order
+  std::vector<int64_t> indices_;  // positions in the step
 };
 
 }  // namespace
@@ -142,13 +143,13 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
   for (const data::ExampleSize& size : sizes) items.push_back(model.size_of(size));
   data::StepPacking packing = data::pack_step(items, limits);
   if (!packing.too_large.empty()) {
-    const auto place = static_cast<size_t>(packing.too_large.front());
+    const auto index = static_cast<size_t>(packing.too_large.front());
     std::string expected = fmt::format("at most {} frames", limits.max_frames);
     if (limits.max_labels != MicroBatchLimits::kUnlimited)
       expected += fmt::format(" and {} labels", limits.max_labels);
     throw DataError({.attempted = "splitting a step into micro-batches",
-                     .found = fmt::format("{} has {} frames and {} labels", name_of(place),
-                                          items[place].frames, items[place].labels),
+                     .found = fmt::format("{} has {} frames and {} labels", name_of(index),
+                                          items[index].frames, items[index].labels),
                      .expected = expected,
                      .hint = "Raise max_frames where it is set, or --memory; choose a tier that "
                              "keeps less, or leave it out with data.max_seconds."});
@@ -161,8 +162,8 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
                                              const MicroBatchLimits& limits) {
   std::vector<data::ExampleSize> sizes;
   for (const Example& example : examples) sizes.push_back(data::size_of(example));
-  return split_sizes(model, sizes, limits, [&](size_t place) {
-    return fmt::format("utterance {} of the manifest", examples[place].utterance + 1);
+  return split_sizes(model, sizes, limits, [&](size_t index) {
+    return fmt::format("utterance {} of the manifest", examples[index].utterance + 1);
   });
 }
 
@@ -183,11 +184,11 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   nn::StepContext context{.seed = settings.seed,
                           .step = static_cast<uint64_t>(settings.step),
                           .drops_layers = settings.drops_layers};
-  for (const std::vector<int64_t>& places : micro_batches) {
+  for (const std::vector<int64_t>& indices : micro_batches) {
     const MicroBatch batch =
-        data::make_micro_batch(examples, places, learner.staging,
+        data::make_micro_batch(examples, indices, learner.staging,
                                {.device = learner.device, .decoder = model.outline().decoder});
-    const std::vector<int64_t> owners = owners_of(examples, places);
+    const std::vector<int64_t> owners = owners_of(examples, indices);
     nn::Tape tape(tiers, &learner.host_tape);
     const models::Losses of_batch =
         model.forward(batch, context, scaled_at(weights, owners, settings.loss_scale), tape);
@@ -195,12 +196,12 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
 
     losses.add(of_batch, owners);
     for (const int64_t u : of_batch.infeasible) {
-      const auto place = static_cast<size_t>(owners[static_cast<size_t>(u)]);
-      result.infeasible.push_back(examples[place].utterance);
+      const auto index = static_cast<size_t>(owners[static_cast<size_t>(u)]);
+      result.infeasible.push_back(examples[index].utterance);
     }
-    for (const int64_t place : places)
+    for (const int64_t index : indices)
       result.num_frames +=
-          model.size_of(data::size_of(examples[static_cast<size_t>(place)])).frames;
+          model.size_of(data::size_of(examples[static_cast<size_t>(index)])).frames;
     ++context.micro_batch;
   }
 

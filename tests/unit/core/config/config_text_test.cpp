@@ -15,9 +15,9 @@ using test::message_of;
 using Kind = ConfigNode::Kind;
 
 // "line:column" of a node's value and of its key.
-std::string place_of(const ConfigNode& node) {
-  return fmt::format("{}:{} key {}:{}", node.place.line, node.place.column, node.key_place.line,
-                     node.key_place.column);
+std::string location_of(const ConfigNode& node) {
+  return fmt::format("{}:{} key {}:{}", node.location.line, node.location.column,
+                     node.key_location.line, node.key_location.column);
 }
 
 std::string yaml_refusal(const std::string& text) {
@@ -36,16 +36,16 @@ TEST(ParseYaml, KeepsKindsAndPlaces) {
   EXPECT_EQ(root.find("memory")->text, "8GiB");
   EXPECT_EQ(root.find("name")->kind, Kind::kQuoted);
   EXPECT_EQ(root.find("name")->text, "12");
-  EXPECT_EQ(place_of(*root.find("model")->find("layers")), "4:11 key 4:3");
+  EXPECT_EQ(location_of(*root.find("model")->find("layers")), "4:11 key 4:3");
   EXPECT_EQ(root.find("sizes")->children.at(1).text, "2");
-  EXPECT_EQ(root.find("sizes")->children.at(1).place.column, 12);
+  EXPECT_EQ(root.find("sizes")->children.at(1).location.column, 12);
   EXPECT_EQ(root.find("layers"), nullptr);
 }
 
 TEST(ParseYaml, GivesAMissingValueThePlaceOfItsKey) {
   const ConfigNode root = parse_yaml("a: 1\nb:\nc: ~\n", "a.yaml");
   EXPECT_EQ(root.find("b")->kind, Kind::kEmpty);
-  EXPECT_EQ(place_of(*root.find("b")), "2:1 key 2:1");
+  EXPECT_EQ(location_of(*root.find("b")), "2:1 key 2:1");
   EXPECT_EQ(root.find("c")->kind, Kind::kEmpty);
 }
 
@@ -85,8 +85,8 @@ TEST(ParseYaml, TakesQuotesThatAreClosed) {
 
 TEST(ParseYamlValue, GivesEverythingOnePlace) {
   const ConfigNode list = parse_yaml_value("[1, 2]", {.source = "--set a=[1, 2]"});
-  EXPECT_EQ(list.children.at(1).place.source, "--set a=[1, 2]");
-  EXPECT_EQ(list.children.at(1).place.line, 0);
+  EXPECT_EQ(list.children.at(1).location.source, "--set a=[1, 2]");
+  EXPECT_EQ(list.children.at(1).location.line, 0);
 }
 
 TEST(ParseJson, KeepsKindsAndPlaces) {
@@ -95,12 +95,12 @@ TEST(ParseJson, KeepsKindsAndPlaces) {
       "\t\"sizes\": [1,\n\t\t2e1],\r\n\t\"none\": null\n}\n",
       "a.json");
   EXPECT_EQ(root.find("memory")->kind, Kind::kQuoted);
-  EXPECT_EQ(place_of(*root.find("memory")), "2:12 key 2:2");
+  EXPECT_EQ(location_of(*root.find("memory")), "2:12 key 2:2");
   EXPECT_EQ(root.find("model")->find("layers")->kind, Kind::kPlain);
-  EXPECT_EQ(place_of(*root.find("model")->find("layers")), "3:22 key 3:12");
+  EXPECT_EQ(location_of(*root.find("model")->find("layers")), "3:22 key 3:12");
   EXPECT_EQ(root.find("model")->find("on")->text, "true");
   EXPECT_EQ(root.find("sizes")->children.at(1).text, "2e1");
-  EXPECT_EQ(root.find("sizes")->children.at(1).place.line, 5);
+  EXPECT_EQ(root.find("sizes")->children.at(1).location.line, 5);
   EXPECT_EQ(root.find("none")->kind, Kind::kEmpty);
 }
 

@@ -26,9 +26,9 @@ using test::content_of;
 using test::TempFolder;
 
 template <class Number>
-Number number_at(std::string_view bytes, size_t place) {
+Number number_at(std::string_view bytes, size_t index) {
   Number number = 0;
-  std::memcpy(&number, bytes.data() + place, sizeof(Number));
+  std::memcpy(&number, bytes.data() + index, sizeof(Number));
   return number;
 }
 

@@ -170,10 +170,10 @@ TEST(DecodeFlac, ReadsTheHeader) {
   EXPECT_EQ(info->bits, 24);
   EXPECT_EQ(info->samples, 500);
   EXPECT_FALSE(read_flac_info(bytes_of(bytes).first(kFlacInfoBytes - 1)).has_value());
-  for (const size_t place : {0, 4, 7}) {
+  for (const size_t index : {0, 4, 7}) {
     std::string broken = bytes;
-    broken[place] = static_cast<char>(broken[place] ^ 1);
-    EXPECT_FALSE(read_flac_info(bytes_of(broken)).has_value()) << place;
+    broken[index] = static_cast<char>(broken[index] ^ 1);
+    EXPECT_FALSE(read_flac_info(bytes_of(broken)).has_value()) << index;
   }
 }
 

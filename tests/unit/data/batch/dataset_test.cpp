@@ -218,10 +218,10 @@ TEST(Dataset, CutsWhatIsTooLongAtItsSegments) {
   EXPECT_EQ(second.piece, 1);
   EXPECT_EQ(second.values.front(), 420.0f);
   EXPECT_EQ(second.labels, (std::vector<int32_t>{2, 3}));
-  for (int64_t place = 0; place < dataset.num_items(); ++place) {
-    const Example example = std::get<Example>(dataset.load(place, 0));
-    EXPECT_EQ(dataset.size_of(place).rows, example.rows);
-    EXPECT_EQ(dataset.size_of(place).labels, std::ssize(example.labels));
+  for (int64_t index = 0; index < dataset.num_items(); ++index) {
+    const Example example = std::get<Example>(dataset.load(index, 0));
+    EXPECT_EQ(dataset.size_of(index).rows, example.rows);
+    EXPECT_EQ(dataset.size_of(index).labels, std::ssize(example.labels));
   }
 }
 

@@ -39,7 +39,7 @@ std::vector<float> durations_of(int64_t count) {
 
 double seconds_of(const std::vector<int64_t>& step, const std::vector<float>& durations) {
   double sum = 0.0;
-  for (const int64_t place : step) sum += double{durations[static_cast<size_t>(place)]};
+  for (const int64_t index : step) sum += double{durations[static_cast<size_t>(index)]};
   return sum;
 }
 
@@ -154,9 +154,9 @@ TEST(Sampler, BucketedStepsHaveOneLengthAndComeInAnyOrder) {
   std::vector<double> means;
   for (const std::vector<int64_t>& step : steps) {
     float shortest = 1e9f, longest = 0.0f;
-    for (const int64_t place : step) {
-      shortest = std::min(shortest, durations[static_cast<size_t>(place)]);
-      longest = std::max(longest, durations[static_cast<size_t>(place)]);
+    for (const int64_t index : step) {
+      shortest = std::min(shortest, durations[static_cast<size_t>(index)]);
+      longest = std::max(longest, durations[static_cast<size_t>(index)]);
     }
     // A step between two buckets has some of each.
     if (longest > 1.1f * shortest) ++num_mixed;

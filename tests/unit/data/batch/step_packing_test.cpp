@@ -57,18 +57,18 @@ TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
     std::vector<int64_t> all = packing.too_large;
     for (const std::vector<int64_t>& micro_batch : packing.micro_batches) {
       int64_t frames = 0, labels = 0;
-      for (const int64_t place : micro_batch) {
-        frames += sizes[static_cast<size_t>(place)].frames;
-        labels += sizes[static_cast<size_t>(place)].labels;
-        all.push_back(place);
+      for (const int64_t index : micro_batch) {
+        frames += sizes[static_cast<size_t>(index)].frames;
+        labels += sizes[static_cast<size_t>(index)].labels;
+        all.push_back(index);
       }
       EXPECT_LE(frames, limits.max_frames);
       EXPECT_LE(labels, limits.max_labels);
       EXPECT_LE(static_cast<int64_t>(micro_batch.size()), limits.max_utterances);
       EXPECT_FALSE(micro_batch.empty());
     }
-    for (const int64_t place : packing.too_large) {
-      const ItemSize& size = sizes[static_cast<size_t>(place)];
+    for (const int64_t index : packing.too_large) {
+      const ItemSize& size = sizes[static_cast<size_t>(index)];
       EXPECT_TRUE(size.frames > limits.max_frames || size.labels > limits.max_labels);
     }
     std::ranges::sort(all);
@@ -92,8 +92,8 @@ TEST(PackStep, MicroBatchesAreAboutEquallyLong) {
   std::vector<int64_t> frames;
   for (const std::vector<int64_t>& micro_batch : packing.micro_batches) {
     frames.push_back(0);
-    for (const int64_t place : micro_batch)
-      frames.back() += sizes[static_cast<size_t>(place)].frames;
+    for (const int64_t index : micro_batch)
+      frames.back() += sizes[static_cast<size_t>(index)].frames;
   }
   ASSERT_GT(frames.size(), 2u);
   const auto [least, most] = std::ranges::minmax(frames);

@@ -52,7 +52,7 @@ class Import : public testing::Test {
   std::string problems() const {
     std::string text;
     for (const ImportProblem& problem : result_.problems)
-      text += problem.place + ": " + problem.found + "\n";
+      text += problem.location + ": " + problem.found + "\n";
     const std::string folder = folder_.path().string() + "/";
     for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder))
       text.erase(at, folder.size());

@@ -91,7 +91,9 @@ TEST_P(SentencePiece, RefusesASizeThatTheTextsDoNotGive) {
   };
   EXPECT_PRED2(contains, train(5'000), "training a tokenizer of 5000 pieces: SentencePiece says");
   EXPECT_PRED2(contains, train(4), "training a tokenizer of 4 pieces: SentencePiece says");
-  EXPECT_PRED2(contains, message_of<DataError>([] { train_sentence_piece({"", ""}, {}); }),
+  EXPECT_PRED2(contains, message_of<DataError>([] {
+                 train_sentence_piece({"", ""}, {});
+               }),
                "SentencePiece says");
 }
 
@@ -146,9 +148,9 @@ TEST(SentencePieceFile, WithoutPaddingHasABlankOfItsOwn) {
   const TempFolder folder;
   std::string model = train_sentence_piece(syllable_texts(), {.size = 60});
   // Its name is all that makes a piece the padding.
-  const size_t place = model.find("<pad>");
-  ASSERT_NE(place, std::string::npos);
-  model.replace(place, 5, "<abc>");
+  const size_t index = model.find("<pad>");
+  ASSERT_NE(index, std::string::npos);
+  model.replace(index, 5, "<abc>");
   const size_t setting = model.rfind("<pad>");
   if (setting != std::string::npos) model.replace(setting, 5, "<xyz>");
   const Tokenizer tokenizer(SentencePieceModel::parse(model, "test"), {});

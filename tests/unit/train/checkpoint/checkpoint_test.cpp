@@ -32,10 +32,10 @@ class Checkpoints : public ::testing::Test {
   // Flips a bit in the middle of a file.
   static void damage(const fs::path& path) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    const auto place = static_cast<std::streamoff>(fs::file_size(path) / 2);
-    file.seekg(place);
+    const auto index = static_cast<std::streamoff>(fs::file_size(path) / 2);
+    file.seekg(index);
     const int byte = file.get();
-    file.seekp(place);
+    file.seekp(index);
     file.put(static_cast<char>(byte ^ 0x10));
   }
 

@@ -141,9 +141,9 @@ TEST_F(ResumedData, OtherBytesAndFilesThatAreGoneAreRefused) {
   const RunState before = state();
   const fs::path features = folder_.path() / "train.f16";
   const std::string bytes = test::content_of(features);
-  for (const size_t place : {size_t{0}, bytes.size() / 3, bytes.size() - 1}) {
+  for (const size_t index : {size_t{0}, bytes.size() / 3, bytes.size() - 1}) {
     std::string changed = bytes;
-    changed[place] = static_cast<char>(changed[place] ^ 1);
+    changed[index] = static_cast<char>(changed[index] ^ 1);
     folder_.write("train.f16", changed);
     EXPECT_PRED2(contains, message_of<DataError>([&] { check_items(before, dataset()); }),
                  "1 of 40 files that were compared hold something else");

@@ -34,7 +34,7 @@ class EpochAudits : public ::testing::Test {
   }
   device::MemoryReport run(int64_t step) {
     std::vector<data::Example> examples;
-    for (const uint32_t place : epoch_.utterances(step)) examples.push_back(source_.dry_at(place));
+    for (const uint32_t index : epoch_.utterances(step)) examples.push_back(source_.dry_at(index));
     return dry_.run_step(examples, settings_);
   }
 

@@ -25,25 +25,25 @@ struct Partial {
 };
 
 template <int kSize, class T>
-__device__ Vector<T, kSize> read(const T* from, Whole place) {
-  return load<kSize>(from + place.at);
+__device__ Vector<T, kSize> read(const T* from, Whole part) {
+  return load<kSize>(from + part.at);
 }
 template <int kSize, class T>
-__device__ Vector<T, kSize> read(const T* from, Partial place) {
+__device__ Vector<T, kSize> read(const T* from, Partial part) {
   Vector<T, kSize> vector{};
   for (int i = 0; i < kSize; ++i)
-    if (place.has(i)) vector.values[i] = from[place.at + i];
+    if (part.has(i)) vector.values[i] = from[part.at + i];
   return vector;
 }
 
 template <int kSize, class T>
-__device__ void write(T* to, Whole place, const Vector<T, kSize>& vector) {
-  store(to + place.at, vector);
+__device__ void write(T* to, Whole part, const Vector<T, kSize>& vector) {
+  store(to + part.at, vector);
 }
 template <int kSize, class T>
-__device__ void write(T* to, Partial place, const Vector<T, kSize>& vector) {
+__device__ void write(T* to, Partial part, const Vector<T, kSize>& vector) {
   for (int i = 0; i < kSize; ++i)
-    if (place.has(i)) to[place.at + i] = vector.values[i];
+    if (part.has(i)) to[part.at + i] = vector.values[i];
 }
 
 // kSize small elements of a thread, several per word.
@@ -65,26 +65,26 @@ struct Words {
 };
 
 template <int kSize, class T>
-__device__ Words<T, kSize> read_words(const T* from, Whole place) {
+__device__ Words<T, kSize> read_words(const T* from, Whole part) {
   return {
-      load<kSize / Words<T, kSize>::kInWord>(reinterpret_cast<const uint32_t*>(from + place.at))};
+      load<kSize / Words<T, kSize>::kInWord>(reinterpret_cast<const uint32_t*>(from + part.at))};
 }
 template <int kSize, class T>
-__device__ Words<T, kSize> read_words(const T* from, Partial place) {
+__device__ Words<T, kSize> read_words(const T* from, Partial part) {
   Words<T, kSize> words;
   for (int i = 0; i < kSize; ++i)
-    if (place.has(i)) words.put(i, from[place.at + i]);
+    if (part.has(i)) words.put(i, from[part.at + i]);
   return words;
 }
 
 template <class T, int kSize>
-__device__ void write(T* to, Whole place, const Words<T, kSize>& words) {
-  store(reinterpret_cast<uint32_t*>(to + place.at), words.in);
+__device__ void write(T* to, Whole part, const Words<T, kSize>& words) {
+  store(reinterpret_cast<uint32_t*>(to + part.at), words.in);
 }
 template <class T, int kSize>
-__device__ void write(T* to, Partial place, const Words<T, kSize>& words) {
+__device__ void write(T* to, Partial part, const Words<T, kSize>& words) {
   for (int i = 0; i < kSize; ++i)
-    if (place.has(i)) to[place.at + i] = words.get(i);
+    if (part.has(i)) to[part.at + i] = words.get(i);
 }
 
 // Selects bytes of a word by their numbers, one per hex digit; 4 is a byte of zeros, and 8 plus a
@@ -102,16 +102,16 @@ __device__ uint32_t upper_half(const Words<T, kSize>& halves, int i) {
   return i % 2 == 0 ? halves.word_of(i) << 16 : halves.word_of(i) & 0xffff0000u;
 }
 // Reads bf16 numbers.
-template <int kSize, class Place>
-__device__ Vector<float, kSize> read_floats(const uint16_t* from, Place place) {
-  const auto halves = read_words<kSize>(from, place);
+template <int kSize, class Part>
+__device__ Vector<float, kSize> read_floats(const uint16_t* from, Part part) {
+  const auto halves = read_words<kSize>(from, part);
   Vector<float, kSize> floats;
   for (int i = 0; i < kSize; ++i) floats.values[i] = __uint_as_float(upper_half(halves, i));
   return floats;
 }
-template <int kSize, class Place>
-__device__ Vector<float, kSize> read_floats(const float* from, Place place) {
-  return read<kSize>(from, place);
+template <int kSize, class Part>
+__device__ Vector<float, kSize> read_floats(const float* from, Part part) {
+  return read<kSize>(from, part);
 }
 // Returns byte i, unsigned.
 template <int kSize>
