@@ -20,7 +20,7 @@ AudioSource::Descriptor::~Descriptor() {
 
 AudioSource::AudioSource(const std::filesystem::path& path, TarShards& shards, std::string expected)
     : path_(path), expected_(std::move(expected)) {
-  // Asked first: the reader of MP3 takes some of these for its own and finds noise in them.
+  // Checked first: the MP3 decoder accepts some of these files and decodes noise.
   if (needs_ffmpeg(path_)) {
     refuse(fmt::format("{} files are for other programs to read", path_.extension().string()),
            expected_, fmt::format("This makes one: {}", ffmpeg_line(path_)));
@@ -31,9 +31,9 @@ AudioSource::AudioSource(const std::filesystem::path& path, TarShards& shards, s
   if (!member) descriptor_.emplace(open_descriptor());
 }
 
-// Decoders would say less of all that is refused here.
+// Checks the file type here because decoders report it less clearly.
 int AudioSource::open_descriptor() const {
-  // Without waiting, or a pipe would hold us here.
+  // Non-blocking, because opening a named pipe would wait for a writer.
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse(std::generic_category().message(errno), expected_);
   struct stat status{};

@@ -1,5 +1,5 @@
-// A build without libsndfile: 16-bit WAV and FLAC by our own readers. Other formats are a
-// ConfigError, which data.broken does not skip: the build lacks something, not the file.
+// For builds without libsndfile: reads 16-bit WAV and FLAC with our own readers. Other formats
+// throw ConfigError, which data.broken does not skip: the build is incomplete, not the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct AudioKind {
   const char* name;
 };
 
-// Formats that libsndfile would read.
+// Formats that libsndfile can read.
 constexpr std::array<AudioKind, 11> kOtherKinds = {{{"OggS", "an OGG file"},
                                                     {"ID3", "an MP3 file"},
                                                     {"\xFF\xFB", "an MP3 file"},
@@ -72,7 +72,7 @@ FlacInfo open_flac(const AudioSource& source) {
 }  // namespace
 
 struct SoundFile::Reader {
-  // None: the file is FLAC.
+  // std::nullopt: the file is FLAC.
   std::optional<WavHeader> wav;
   int64_t position = 0;
 };
