@@ -45,7 +45,7 @@ ModelOptions ModelOptions::of_family(const Family& family) {
 
 void ModelOptions::visit(OptionVisitor& visitor) {
   std::string preset = preset_;
-  visitor.choice("preset", preset, "family and sizes of the network; keys below change single ones",
+  visitor.choice("preset", preset, "family and sizes of the network; the keys below override it",
                  preset_names());
   // A reader visits the preset first: its settings are then the defaults of what follows.
   if (preset != preset_) *this = of_preset(preset);

@@ -61,17 +61,18 @@ void check_factors(const std::vector<RateFactor>& factors, const nn::ParameterSt
 }  // namespace
 
 void OptimizerOptions::visit(OptionVisitor& visitor) {
-  visitor.group("schedule", schedule, "of the learning rate");
+  visitor.group("schedule", schedule, "learning rate schedule");
   visitor.value("beta1", beta1, "decay of the first moment", {.min = 0, .below = 1});
   visitor.value("beta2", beta2, "decay of the second moment", {.min = 0, .below = 1});
-  visitor.value("epsilon", epsilon, "added to the root of the second moment",
+  visitor.value("epsilon", epsilon, "added to the square root of the second moment",
                 {.min = kLeastEpsilon});
-  visitor.value("weight_decay", weight_decay, "of matrices, decoupled", {.min = 0});
-  visitor.value("clip_norm", clip_norm, "largest norm of the gradients; 0: not clipped",
+  visitor.value("weight_decay", weight_decay, "decoupled weight decay, of matrices only",
+                {.min = 0});
+  visitor.value("clip_norm", clip_norm, "maximum norm of the gradients; 0: no clipping",
                 {.min = 0});
   visitor.value("rate_factors", rate_factors,
-                "parameters with a rate of their own, by the beginning of the name: head.=10");
-  visitor.choice("state", state, "where moments and remainders lie", kStatePlaces);
+                "factors of the learning rate by prefix of the parameter name: head.=10");
+  visitor.choice("state", state, "memory that holds moments and remainders", kStatePlaces);
 }
 
 void OptimizerOptions::validate() const {

@@ -37,20 +37,20 @@ int64_t share_of(int64_t total, double share) {
 }  // namespace
 
 void ScheduleOptions::visit(OptionVisitor& visitor) {
-  visitor.choice("kind", kind, "how the learning rate goes on after the warm-up", kScheduleKinds);
-  visitor.value("rate", rate, "learning rate at its peak", {.min = 0});
-  visitor.value("warmup_steps", warmup_steps, "steps from a rate of 0 to the peak", {.min = 0});
-  visitor.value("warmup_share", warmup_share, "the same as a share of all steps",
+  visitor.choice("kind", kind, "shape of the learning rate after warm-up", kScheduleKinds);
+  visitor.value("rate", rate, "peak learning rate", {.min = 0});
+  visitor.value("warmup_steps", warmup_steps, "warm-up steps, from 0 to the peak rate", {.min = 0});
+  visitor.value("warmup_share", warmup_share, "warm-up as a fraction of all steps",
                 {.min = 0, .max = 1});
-  visitor.value("hold_share", hold_share, "share of all steps at the peak, of tri_stage",
+  visitor.value("hold_share", hold_share, "fraction of all steps at the peak rate, for tri_stage",
                 {.min = 0, .max = 1});
-  visitor.value("final_ratio", final_ratio, "rate at the end as a share of the peak",
+  visitor.value("final_ratio", final_ratio, "final rate as a fraction of the peak rate",
                 {.min = 0, .max = 1});
   visitor.value("plateau_factor", plateau_factor,
-                "what a plateau multiplies the rate by when it is cut down",
+                "factor applied to the rate at each reduction, for plateau",
                 {.above = 0, .below = 1});
   visitor.value("plateau_patience", plateau_patience,
-                "evaluations without a better result that a plateau bears", {.min = 0});
+                "evaluations without improvement before a reduction, for plateau", {.min = 0});
 }
 
 void ScheduleOptions::validate() const {

@@ -24,13 +24,13 @@ double mean_square(const std::vector<float>& samples) {
 }  // namespace
 
 void AugmentationOptions::visit(OptionVisitor& visitor) {
-  visitor.value("speeds", speeds, "factors of the tempo, one is drawn: [0.9, 1.0, 1.1]",
+  visitor.value("speeds", speeds, "speed factors, one drawn per utterance: [0.9, 1.0, 1.1]",
                 {.min = 0.5, .max = 2.0});
-  visitor.value("noise", noise, "manifest of noise to add; empty: none");
-  visitor.value("noise_probability", noise_probability, "share of the utterances that get noise",
+  visitor.value("noise", noise, "manifest of noise recordings to add; empty: none");
+  visitor.value("noise_probability", noise_probability, "fraction of utterances with added noise",
                 {.min = 0.0, .max = 1.0});
-  visitor.value("min_snr_db", min_snr_db, "how much louder speech is than noise, at least");
-  visitor.value("max_snr_db", max_snr_db, "the same at most");
+  visitor.value("min_snr_db", min_snr_db, "minimum signal-to-noise ratio, in dB");
+  visitor.value("max_snr_db", max_snr_db, "maximum signal-to-noise ratio, in dB");
 }
 
 void AugmentationOptions::validate() const {

@@ -28,19 +28,19 @@ std::string skip_hint(std::string_view setting, std::string_view what) {
 }  // namespace
 
 void DatasetOptions::visit(OptionVisitor& visitor) {
-  visitor.value("min_seconds", min_seconds, "of an utterance", {.min = 0.0});
-  visitor.value("max_seconds", max_seconds, "of an utterance; 0: no bound", {.min = 0.0});
-  visitor.value("max_samples", max_samples, "the first so many utterances that take part; 0: all",
-                {.min = 0});
-  visitor.choice("too_short", too_short, "what to do with an utterance below min_seconds",
+  visitor.value("min_seconds", min_seconds, "minimum duration of an utterance, in seconds",
+                {.min = 0.0});
+  visitor.value("max_seconds", max_seconds,
+                "maximum duration of an utterance, in seconds; 0: no limit", {.min = 0.0});
+  visitor.value("max_samples", max_samples, "use only the first N utterances; 0: all", {.min = 0});
+  visitor.choice("too_short", too_short, "what to do with an utterance shorter than min_seconds",
                  kPolicies);
-  visitor.choice("too_long", too_long, "what to do with an utterance above max_seconds",
+  visitor.choice("too_long", too_long, "what to do with an utterance longer than max_seconds",
                  kTooLongPolicies);
-  visitor.choice("broken", broken,
-                 "what to do with a line or a file that cannot be read as it should", kPolicies);
-  visitor.choice("unknown_text", unknown_text,
-                 "what to do with a transcript with characters that the tokenizer lacks",
+  visitor.choice("broken", broken, "what to do with an invalid manifest line or unreadable file",
                  kPolicies);
+  visitor.choice("unknown_text", unknown_text,
+                 "what to do with a transcript that the tokenizer cannot encode", kPolicies);
   visitor.choice("empty_text", empty_text, "what to do with an empty transcript",
                  kEmptyTextPolicies);
 }

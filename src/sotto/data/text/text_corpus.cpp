@@ -194,10 +194,10 @@ std::optional<DocumentReader::Document> DocumentReader::next_paragraph() {
 }
 
 void TextSplitOptions::visit(OptionVisitor& visitor) {
-  visitor.value("dev", dev, "share of the documents to evaluate on", {.min = 0.0, .below = 1.0});
-  visitor.value("test", test, "share of the documents to test on", {.min = 0.0, .below = 1.0});
-  visitor.value("seed", seed, "of which document goes where", {.min = 0});
-  visitor.choice("documents", documents, "what a document of plain text is", kDocuments);
+  visitor.value("dev", dev, "fraction of the documents for evaluation", {.min = 0.0, .below = 1.0});
+  visitor.value("test", test, "fraction of the documents for testing", {.min = 0.0, .below = 1.0});
+  visitor.value("seed", seed, "random seed of the split", {.min = 0});
+  visitor.choice("documents", documents, "unit of plain text that is a document", kDocuments);
 }
 
 void TextSplitOptions::validate() const {

@@ -70,11 +70,11 @@ std::string rewrite(const std::string& text, const TextRules& rules) {
 }  // namespace
 
 void TextRules::visit(OptionVisitor& visitor) {
-  visitor.choice("unicode", unicode, "the form of characters", kUnicodeForms);
-  visitor.choice("case", letter_case, "of letters", kLetterCases);
-  visitor.choice("punctuation", punctuation, "and symbols", kPunctuations);
+  visitor.choice("unicode", unicode, "Unicode normalisation form", kUnicodeForms);
+  visitor.choice("case", letter_case, "case of letters", kLetterCases);
+  visitor.choice("punctuation", punctuation, "punctuation and symbols", kPunctuations);
   visitor.value("keep_characters", keep_characters,
-                "what stays where punctuation is removed, such as '-");
+                "characters to keep when punctuation is removed, such as '-");
 }
 
 void TextRules::validate() const {

@@ -71,12 +71,16 @@ Arithmetic preset_of(Numerics numerics) {
 }
 
 void PrecisionOptions::visit(OptionVisitor& visitor) {
-  visit_part(visitor, "compute", compute, "of products and activations", kComputes);
+  visit_part(visitor, "compute", compute, "data type of matrix products and activations",
+             kComputes);
   visit_part(visitor, "remainder_bits", remainder_bits,
-             "kept beside bf16 weights; fewer than 16 are rounded at random", kRemainderBits);
-  visit_part(visitor, "gradients", gradients, "of large matrices", kGradientTypes);
-  visit_part(visitor, "moments", moments, "of the optimizer, for large matrices", optim::kMoments);
-  visitor.value("small_below", small_below, "matrices with fewer values are fp32 throughout",
+             "bits kept in addition to bf16 weights; below 16, stochastic rounding",
+             kRemainderBits);
+  visit_part(visitor, "gradients", gradients, "data type of the gradients of large matrices",
+             kGradientTypes);
+  visit_part(visitor, "moments", moments,
+             "data type of the optimizer's moments, for large matrices", optim::kMoments);
+  visitor.value("small_below", small_below, "matrices with fewer values are always fp32",
                 {.min = 1});
 }
 
