@@ -51,7 +51,7 @@ void expect_error(const RunConfig& built, const std::string& kind, const std::st
 
 std::string bytes_text(const MemoryComparison& comparison, Category category) {
   const auto place = static_cast<size_t>(category);
-  return fmt::format("{} behind the first step: {} bytes, where {} were planned",
+  return fmt::format("{} after the first step: {} bytes instead of the planned {}",
                      device::name_of(category), comparison.measured.live_by_category[place],
                      comparison.planned.live_by_category[place]);
 }

@@ -81,8 +81,8 @@ TEST(LogMel, RefusesWhatCannotBeReflected) {
       message_of<DataError>(
           [&] { LogMel::forward(at::zeros({500}), Packing({300, 200}, at::kCPU), tables); }),
       "computing log-mel features: utterance 1 of the pack has 200 samples. Expected at least "
-      "201, to be reflected at its ends under a window of 400. --set data.min_seconds=0.1 "
-      "leaves shorter utterances out.");
+      "201, to be reflected at its ends under a window of 400. --set data.min_seconds=0.1 skips "
+      "shorter utterances.");
 }
 
 TEST(LogMel, RefusesOptionsThatDoNotAgree) {

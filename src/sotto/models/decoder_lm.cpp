@@ -53,7 +53,7 @@ Outline outline_of(const DecoderLmOptions& options) {
 }
 
 std::string describe_decoder_lm(const DecoderLmOptions&, const DataShape&) {
-  return "A language model of transformer blocks in which a token sees those before it";
+  return "A causal transformer language model";
 }
 
 void check_decoder_lm_rows(const DecoderLmOptions& options, int64_t row_tokens) {

@@ -17,7 +17,7 @@ class MaskSettings {
     if (options_.*member == usual_.*member || options_.*member == given_.*member) return;
     refuse_settings(
         fmt::format("model.{}: {}, which has no effect with {}", key, options_.*member, why),
-        "masks that it is about, or the setting left out");
+        "masks to apply it to, or no such setting");
   }
 
  private:

@@ -35,7 +35,7 @@ ModelOptions ModelOptions::of_preset(const std::string& name) {
   throw ConfigError(
       {.attempted = fmt::format("finding the model '{}'", name),
        .found = "no preset, no folder and no Hugging Face id (org/name)",
-       .expected = fmt::format("a preset ({}), or one of the others", fmt::join(names, ", ")),
+       .expected = fmt::format("a preset ({}), a folder or an id", fmt::join(names, ", ")),
        .hint = meant ? fmt::format("Did you mean '{}'?", *meant) : std::string()});
 }
 

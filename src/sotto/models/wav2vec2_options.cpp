@@ -76,12 +76,12 @@ void Wav2Vec2Options::validate() const {
   check_heads(width, heads);
   if (width % position_groups != 0)
     refuse_settings(fmt::format("a width of {} in {} groups", width, position_groups),
-                    "position_groups that divide the width");
+                    "a number of position_groups that divides the width");
   if (conv_widths.empty() || conv_widths.size() != conv_kernels.size() ||
       conv_widths.size() != conv_strides.size())
     refuse_settings(fmt::format("{} conv_widths, {} conv_kernels and {} conv_strides",
                                 conv_widths.size(), conv_kernels.size(), conv_strides.size()),
-                    "as many of each, and at least one");
+                    "the same number of each, at least one");
   if (freeze_layers > layers)
     refuse_settings(fmt::format("freeze_layers: {} of {}", freeze_layers, layers),
                     "at most all layers");

@@ -49,12 +49,11 @@ void check_factors(const std::vector<RateFactor>& factors, const nn::ParameterSt
     if (is_used) continue;
     throw ConfigError(
         {.attempted = "setting the rates of parameters",
-         .found = fmt::format("rate_factors: {}={}, of which no trained parameter has "
-                              "the name",
+         .found = fmt::format("rate_factors: {}={}, which matches no trained parameter",
                               factor.prefix, factor.factor),
-         .expected = fmt::format("the beginning of a name, such as {}",
-                                 store.parameters().back().spec.name),
-         .hint = "Correct the name, or leave it out."});
+         .expected =
+             fmt::format("the start of a name, such as {}", store.parameters().back().spec.name),
+         .hint = "Correct the name, or remove it."});
   }
 }
 
@@ -91,9 +90,9 @@ RateFactor RateFactor::parse(const std::string& text) {
   }
   throw ConfigError({.attempted = "reading rate_factors",
                      .found = fmt::format("'{}'", text),
-                     .expected = "the beginning of a parameter's name and a number above 0, as "
+                     .expected = "the start of a parameter's name and a number above 0, as "
                                  "head.=10",
-                     .hint = "To train a part not at all, freeze it in model."});
+                     .hint = "To exclude a part from training, freeze it under model."});
 }
 
 Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options,

@@ -60,17 +60,18 @@ void ScheduleOptions::validate() const {
            "Set one of them.");
   if (kind != ScheduleKind::kTriStage && hold_share > 0.0)
     refuse(fmt::format("hold_share {} with kind: {}", hold_share, name),
-           "Use kind: tri_stage, or leave it out.");
+           "Use kind: tri_stage, or remove it.");
   const ScheduleOptions usual;
   const bool has_plateau =
       plateau_factor != usual.plateau_factor || plateau_patience != usual.plateau_patience;
   if (kind != ScheduleKind::kPlateau && has_plateau)
     refuse(fmt::format("plateau_factor {} and plateau_patience {} with kind: {}", plateau_factor,
                        plateau_patience, name),
-           "Use kind: plateau, or leave them out.");
+           "Use kind: plateau, or remove them.");
   if (kind != ScheduleKind::kTriStage) return;
   if (final_ratio == 0.0)
-    refuse("tri_stage with final_ratio 0, which no factor leads to", "Set final_ratio: 0.01.");
+    refuse("tri_stage with final_ratio 0, which exponential decay cannot reach",
+           "Set final_ratio: 0.01.");
   if (warmup_share + hold_share > 1.0)
     refuse(fmt::format("warmup_share {} and hold_share {}, together above 1", warmup_share,
                        hold_share),

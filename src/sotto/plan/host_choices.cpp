@@ -29,10 +29,10 @@ Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& h
     brief = why = "text needs no decoding";
   } else if (!is_cuda) {
     threads = 1;
-    brief = why = "one thread decodes ahead, the others compute";
+    brief = why = "one thread prefetches, the others compute";
   } else {
     threads = std::clamp<int64_t>(host.num_cores - 1, 1, kMostThreads);
-    brief = why = fmt::format("{} cores, one of which is left to the step", host.num_cores);
+    brief = why = fmt::format("{} cores, one of them reserved for the step", host.num_cores);
   }
   return {
       .key = "data.loader_threads", .value = std::to_string(threads), .brief = brief, .why = why};

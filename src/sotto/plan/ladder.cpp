@@ -104,7 +104,7 @@ class Climb {
     step_with(config_,
               {.key = "data.max_seconds",
                .value = fmt::format("{:.1f}", limit_s),
-               .effect = "without the longest 5 of 100 utterances"},
+               .effect = "skips the longest 5 % of the utterances"},
               shorter, PlannedEpoch(config_, shorter));
   }
 
@@ -135,7 +135,7 @@ class Climb {
     step_with(shorter,
               {.key = "data.row_tokens",
                .value = std::to_string(shorter.data.row_tokens),
-               .effect = "tokens see less before them"},
+               .effect = "less context for each token"},
               rows, PlannedEpoch(shorter, rows));
   }
 

@@ -56,7 +56,8 @@ class JsonWalker {
 
   void enter(const ConfigNode& node) {
     if (++depth_ > kMaxJsonDepth) {
-      refuse(node.place, {.found = fmt::format("it is nested more than {} deep", kMaxJsonDepth)});
+      refuse(node.place,
+             {.found = fmt::format("it is nested more than {} levels deep", kMaxJsonDepth)});
     }
     ++at_;
   }

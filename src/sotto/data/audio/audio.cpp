@@ -26,7 +26,7 @@ double rate_of(const AudioInfo& info) {
 [[noreturn]] void refuse_length(double found_s, const AudioSegment& segment,
                                 const SoundFile& file) {
   file.refuse(fmt::format("{:.3f} s of audio", found_s),
-              fmt::format("{} s as in the manifest, to {:.3f} s", segment.duration_s,
+              fmt::format("{} s as in the manifest, within {:.3f} s", segment.duration_s,
                           duration_tolerance_s(segment.duration_s)),
               "The manifest's duration is wrong, or the file is not the one it was made for.",
               SoundFile::Fault::kWrongLength);
@@ -38,13 +38,12 @@ int64_t seek_to_segment(SoundFile& file, const AudioSegment& segment) {
   if (wanted == 0.0) return 0;
   if (file.knows_length() && wanted >= static_cast<double>(file.info().frames)) {
     file.refuse(fmt::format("it ends at {:.3f} s", file.seconds_of(file.info().frames)),
-                fmt::format("a segment from {} s on", *segment.offset_s),
+                fmt::format("audio at {} s, where the segment starts", *segment.offset_s),
                 "The manifest's offset is in seconds.");
   }
   const auto first = static_cast<int64_t>(wanted);
   if (!file.seek(first))
-    file.refuse(fmt::format("it cannot be entered at {} s", *segment.offset_s),
-                "a file that can be read from any place");
+    file.refuse(fmt::format("it cannot seek to {} s", *segment.offset_s), "a seekable file");
   return first;
 }
 
@@ -93,7 +92,7 @@ int64_t frames_that_fit(const AudioSegment& segment, const AudioInfo& info, int6
   file.refuse(
       fmt::format("{} of audio", is_known ? format_duration(file.seconds_of(file.info().frames))
                                           : "a stream without a length"),
-      fmt::format("at most {}, which decoded take {}", format_duration(file.seconds_of(most)),
+      fmt::format("at most {}, which takes {} when decoded", format_duration(file.seconds_of(most)),
                   format_bytes(segment.max_bytes)),
       "Cut the file into shorter ones, or allow more memory.");
 }
@@ -110,7 +109,7 @@ std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
 [[noreturn]] void refuse_cut(const SoundFile& file, int64_t end) {
   file.refuse(fmt::format("{:.3f} s could be decoded", file.seconds_of(end)),
               fmt::format("{:.3f} s as its header says", file.seconds_of(file.promised_frames())),
-              "The file is cut short or broken.");
+              "The file is truncated or broken.");
 }
 
 // Requested frames and the number decoded.
@@ -171,7 +170,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate) 
 
 AudioInfo audio_info(const std::filesystem::path& path, TarShards& shards) {
   const SoundFile file(path, shards);
-  if (!file.knows_length()) file.refuse("a stream without a length", "a file that knows its own");
+  if (!file.knows_length()) file.refuse("a stream without a length", "a file with a known length");
   const int64_t frames = file.info().frames;
   const double promised_s = file.seconds_of(file.promised_frames());
   if (promised_s - file.seconds_of(frames) > duration_tolerance_s(promised_s))

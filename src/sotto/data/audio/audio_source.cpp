@@ -22,8 +22,8 @@ AudioSource::AudioSource(const std::filesystem::path& path, TarShards& shards, s
     : path_(path), expected_(std::move(expected)) {
   // Checked first: the MP3 decoder accepts some of these files and decodes noise.
   if (needs_ffmpeg(path_)) {
-    refuse(fmt::format("{} files are for other programs to read", path_.extension().string()),
-           expected_, fmt::format("This makes one: {}", ffmpeg_line(path_)));
+    refuse(fmt::format("{} files are not supported", path_.extension().string()), expected_,
+           fmt::format("Convert it: {}", ffmpeg_line(path_)));
   }
   const std::optional<TarMember> member = tar_member(path_);
   if (member) part_ = shards.find(*member);
@@ -42,7 +42,7 @@ int AudioSource::open_descriptor() const {
   if (is_known && S_ISDIR(status.st_mode))
     fault = "it is a folder";
   else if (!is_known || !S_ISREG(status.st_mode))
-    fault = "it is no regular file";
+    fault = "it is not a regular file";
   else if (status.st_size == 0)
     fault = "the file is empty";
   if (fault == nullptr) return descriptor;

@@ -181,7 +181,7 @@ void write_flac(const std::filesystem::path& path, std::span<const float> sample
   if (file != nullptr && sf_writef_float(file.get(), samples.data(), count) == count) return;
   throw DataError({.attempted = fmt::format("writing {}", path.string()),
                    .found = fmt::format("libsndfile says \"{}\"", sf_strerror(file.get())),
-                   .expected = "a place with room that can be written to"});
+                   .expected = "a writable path with free space"});
 }
 
 }  // namespace sotto::data

@@ -119,7 +119,7 @@ std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t
     const int64_t chunk_bytes = number_at<uint32_t>(bytes.data() + 4);
     at += kChunkHead;
     if (letters(0) == "data") {
-      if (!format) return WavFault{.found = "samples before the header says what they are"};
+      if (!format) return WavFault{.found = "samples before their format"};
       const int64_t present = std::max<int64_t>(size - at, 0);
       const bool is_open = may_be_open && chunk_bytes == 0;
       return header_of(*format, at, is_open ? present : chunk_bytes, present);
@@ -128,7 +128,7 @@ std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t
       const auto asked = static_cast<size_t>(std::min(chunk_bytes, kExtensibleBytes));
       const int64_t got = read(at, std::span(bytes).first(asked));
       format = read_format(std::span(bytes).first(static_cast<size_t>(got)));
-      if (!format) return WavFault{.found = "a WAV header that is cut short"};
+      if (!format) return WavFault{.found = "a truncated WAV header"};
       if (const std::optional<WavFault> fault = fault_of(*format)) return *fault;
     }
     at += chunk_bytes + chunk_bytes % 2;

@@ -40,7 +40,7 @@ void AugmentationOptions::validate() const {
   const AugmentationOptions usual;
   const bool is_set = noise_probability != usual.noise_probability ||
                       min_snr_db != usual.min_snr_db || max_snr_db != usual.max_snr_db;
-  if (noise.empty() && is_set) refuse("settings of noise without any", "a manifest under `noise`");
+  if (noise.empty() && is_set) refuse("noise settings without noise", "a manifest under `noise`");
 }
 
 Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, int64_t sample_rate)
@@ -48,12 +48,12 @@ Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, in
   options_.validate();
   const auto rate = static_cast<double>(sample_rate);
   for (const double speed : options_.speeds)
-    require_resampling(fmt::format("taking data.augment.speeds, {}", speed), rate * speed, rate);
+    require_resampling(fmt::format("applying data.augment.speeds, {}", speed), rate * speed, rate);
   if (options_.noise.empty()) return;
   noise_ = Manifest::read(options_.noise);
   noise_->refuse_bad_lines();
   if (noise_->feature_dim() == 0) return;
-  throw DataError({.attempted = fmt::format("taking noise from {}", options_.noise.string()),
+  throw DataError({.attempted = fmt::format("reading noise from {}", options_.noise.string()),
                    .found = "stored features",
                    .expected = "audio"});
 }

@@ -82,7 +82,7 @@ class DurationReader {
     if (item.duration_s > 0.0) return;
     faults_[i] = *whole_s == 0.0
                      ? fmt::format("{}: no samples", item.file)
-                     : fmt::format("{}: it ends at {:.3f} s, and the segment begins at {} s",
+                     : fmt::format("{}: it ends at {:.3f} s, but the segment starts at {} s",
                                    item.file, *whole_s, *item.offset_s);
   }
 

@@ -65,7 +65,7 @@ class Columns {
     throw ConfigError({.attempted = fmt::format("importing {}", path_.string()),
                        .found = fmt::format("columns {}", fmt::join(table_.columns(), ", ")),
                        .expected = fmt::format("one of {}", fmt::join(usual, ", ")),
-                       .hint = fmt::format("{} names another.", option)});
+                       .hint = fmt::format("Name another with {}.", option)});
   }
 
  private:

@@ -37,7 +37,7 @@ void DataOptions::validate() const {
   if (cache != data::CacheKind::kNone || cache_size.kind == MemorySize::Kind::kAuto) return;
   throw ConfigError({.attempted = "setting up the data",
                      .found = fmt::format("cache_size {} without a cache", cache_size.to_string()),
-                     .expected = "cache: memory or cache: disk beside it"});
+                     .expected = "cache: memory or cache: disk"});
 }
 
 void RunConfig::visit(OptionVisitor& visitor) {
@@ -155,17 +155,17 @@ void RunConfig::validate() const {
   if (!adaptive_batching && micro_batch == 0) {
     throw ConfigError({.attempted = "checking the micro-batches",
                        .found = "adaptive_batching: false without micro_batch",
-                       .expected = "how many utterances a micro-batch has",
+                       .expected = "micro_batch, the utterances per micro-batch",
                        .hint = "Set micro_batch, or leave adaptive_batching on."});
   }
   if (effective_batch.kind == data::EffectiveBatch::Kind::kUtterances &&
       micro_batch > effective_batch.utterances) {
     throw ConfigError(
         {.attempted = "checking the micro-batches",
-         .found = fmt::format("micro_batch: {} with effective_batch: {}, of which it is a part",
-                              micro_batch, effective_batch.utterances),
+         .found = fmt::format("micro_batch: {} with effective_batch: {}", micro_batch,
+                              effective_batch.utterances),
          .expected = fmt::format("a micro_batch of at most {}", effective_batch.utterances),
-         .hint = "Raise effective_batch, or leave micro_batch out."});
+         .hint = "Raise effective_batch, or remove micro_batch."});
   }
 }
 
@@ -177,14 +177,14 @@ void check_effects(const RunConfig& config) {
   };
   // A plan may be made without data.
   if (!config.data.train.empty() && config.data.dev.empty() && config.evaluate_every > 0)
-    refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
+    refuse("evaluate_every without evaluation data", "Name a manifest with --dev.");
   if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
     refuse("early_stopping_difference without early_stopping",
-           "Set early_stopping, how many evaluations may be no better.");
+           "Set early_stopping, the evaluations without improvement.");
   const optim::ScheduleOptions& schedule = config.optimizer.schedule;
   if (schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0)
     refuse("optimizer.schedule.final_ratio with kind: constant",
-           "Choose a schedule that falls: --set optimizer.schedule.kind=linear.");
+           "Choose a schedule that decays: --set optimizer.schedule.kind=linear.");
   const data::DatasetOptions& utterances = config.data.utterances;
   if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
     refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");

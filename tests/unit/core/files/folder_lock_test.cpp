@@ -23,7 +23,7 @@ TEST(FolderLock, IsHeldByOneAtATime) {
   {
     const FolderLock held(folder);
     const std::string message = message_of<DataError>([&] { FolderLock(temp.path() / "run/"); });
-    EXPECT_PRED2(contains, message, "a run is going on there");
+    EXPECT_PRED2(contains, message, "a run is in progress there");
     EXPECT_PRED2(contains, message, "process " + std::to_string(getpid()) + " on ");
     // Who was refused has not removed it.
     EXPECT_THROW(FolderLock{folder}, DataError);

@@ -109,7 +109,7 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   EXPECT_PRED2(contains, refusal_with(write("wider", wider, *make_learner(wider))),
                "layers.0.ffn.in.weight is [128, 32] there and [64, 32] here");
   EXPECT_PRED2(contains, refusal_with(write("letters", tiny, *make_learner(tiny), "abce")),
-               "another vocabulary");
+               "a different vocabulary");
   const TinyModel bf16 = in_numerics(tiny, Numerics::kBf16Exact);
   EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))), "other numerics");
   const fs::path damaged = write("damaged", tiny, *make_learner(tiny));
@@ -128,7 +128,7 @@ TEST_F(Averages, OfTheNewestCheckpointsOfARun) {
             (std::vector<fs::path>{checkpoints / "step-4", checkpoints / "step-10"}));
   EXPECT_PRED2(contains,
                test::message_of<DataError>([&] { newest_checkpoints(temp_.path() / "run", 4); }),
-               "3 checkpoints. Expected 4. keep_checkpoints says how many a run keeps.");
+               "3 checkpoints. Expected 4. keep_checkpoints sets how many a run keeps.");
 }
 
 }  // namespace
