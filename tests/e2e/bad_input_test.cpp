@@ -109,7 +109,7 @@ TEST_F(BadInput, AFileThatMayNotGrow) {
 TEST_F(BadInput, AStackThatIsTooSmall) {
   const CommandResult refused = in_shell("ulimit -s 512", "train --config tiny.yaml --max-steps 2");
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
-  EXPECT_PRED2(contains, refused.err, "the stack may have 512 KiB at most");
+  EXPECT_PRED2(contains, refused.err, "the stack is limited to 512 KiB");
   EXPECT_PRED2(contains, refused.err, "Type: ulimit -s 8192");
   // One that may be raised is.
   const CommandResult raised =

@@ -63,7 +63,7 @@ TEST_F(Checkpoints, ThatAreAllDamagedBeginTheRunAnew) {
   const CommandResult resumed = train("run", {"--resume"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_PRED2(contains, resumed.err, "files.json is missing");
-  EXPECT_PRED2(contains, resumed.err, "begins anew");
+  EXPECT_PRED2(contains, resumed.err, "starting from scratch");
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
@@ -150,7 +150,7 @@ TEST_F(Checkpoints, AreLeftAloneByASecondProcess) {
   EXPECT_EQ(first, 0);
   for (const CommandResult& second : {resumed, from_an_older, begun}) {
     EXPECT_EQ(second.exit_code, 2) << second.err;
-    EXPECT_PRED2(contains, second.err, "a run is going on there: process ");
+    EXPECT_PRED2(contains, second.err, "a run is in progress there: process ");
   }
   EXPECT_EQ(config_before, config_after);
   for (const auto& entry : fs::directory_iterator(run("run") / "checkpoints"))
@@ -181,8 +181,8 @@ TEST_F(Checkpoints, ThatDoNotFitOnTheDiskDoNotEndTheRun) {
     result = train("run");
   }
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_PRED2(contains, result.err, "no checkpoint was written, the ones before are kept");
-  EXPECT_PRED2(contains, result.err, "the best checkpoint stays the one before");
+  EXPECT_PRED2(contains, result.err, "no checkpoint was written, earlier ones are kept");
+  EXPECT_PRED2(contains, result.err, "the previous best checkpoint is kept");
   // The last one is the run's result, and an error.
   EXPECT_PRED2(contains, result.err, "sotto: writing ");
   EXPECT_EQ(num_lines("run"), 1 + 18 + 3);
@@ -220,9 +220,9 @@ TEST_F(Checkpoints, ComeBackWhenTheDiskHasRoomAgain) {
   const CommandResult result = train("disk/run", longer);
   filling.join();
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "no checkpoint was written, the ones before are kept");
+  EXPECT_PRED2(contains, result.err, "no checkpoint was written, earlier ones are kept");
   EXPECT_PRED2(contains, result.err, "No space left on device");
-  EXPECT_PRED2(contains, result.err, "the run goes on without a record of it");
+  EXPECT_PRED2(contains, result.err, "the run continues without metrics");
   EXPECT_EQ(weights("disk/run", 360), weights("whole", 360));
 }
 
@@ -252,12 +252,12 @@ TEST_F(Checkpoints, GoOnInOtherNumericsToTheBit) {
       train("run", {"--resume", "--max-steps", "6", "--set", "numerics=bf16-exact", "--set",
                     "precision.small_below=1"});
   ASSERT_EQ(there.exit_code, 0) << there.err;
-  EXPECT_PRED2(contains, there.err, "numerics were fp32 and are bf16-exact");
+  EXPECT_PRED2(contains, there.err, "numerics changed from fp32 to bf16-exact");
   EXPECT_NE(weights("run", 6), fp32);
   const CommandResult lean =
       train("run", {"--resume", "--set", "numerics=bf16-lean", "--set", "precision.small_below=1"});
   EXPECT_EQ(lean.exit_code, 2);
-  EXPECT_PRED2(contains, lean.err, "8-bit moments do not hold those in fp32");
+  EXPECT_PRED2(contains, lean.err, "8-bit moments cannot hold those in fp32");
   EXPECT_PRED2(contains, lean.err, "--init-from");
   const CommandResult back =
       train("run", {"--resume", "--set", "numerics=fp32", "--max-steps", "18"});
@@ -324,7 +324,7 @@ TEST_F(Checkpoints, EndARunEarlyAndRememberHowEvaluationsWent) {
       run_sotto({"train", "--model", "tiny", "--train", (folder_.path() / "train.jsonl").string(),
                  "--out", run("blind").string(), "--set", "early_stopping=1"});
   EXPECT_EQ(blind.exit_code, 2);
-  EXPECT_PRED2(contains, blind.err, "early_stopping without anything to evaluate on");
+  EXPECT_PRED2(contains, blind.err, "early_stopping without evaluation data");
 }
 
 TEST_F(Checkpoints, HaveAMeanThatIsOneOfThem) {

@@ -119,18 +119,18 @@ TEST_F(DataCommand, ImportSaysWhatItLeftOut) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.out,
                "out/all.jsonl: 1 utterances, 250 ms of audio, from folder\n2 skipped:\n");
-  EXPECT_PRED2(contains, result.out, "no .txt or .lab beside it");
+  EXPECT_PRED2(contains, result.out, "no .txt or .lab with the same name");
   EXPECT_PRED2(contains, result.out, "Expected audio in WAV, FLAC, OGG or MP3.\n");
   EXPECT_EQ(lines("out/all.jsonl").at(0).at("audio_filepath"), "../f/0000.wav");
   const CommandResult strict =
       run_sotto({"data", "import", at("f"), "--out", at("strict.jsonl"), "--broken", "error"});
   EXPECT_EQ(strict.exit_code, 2);
-  EXPECT_PRED2(contains, strict.err, "f/0002.wav: no .txt or .lab beside it");
+  EXPECT_PRED2(contains, strict.err, "f/0002.wav: no .txt or .lab with the same name");
   EXPECT_FALSE(fs::exists(at("strict.jsonl")));
   EXPECT_EQ(run_sotto({"data", "import", at("f"), "--from", "tapes"}).exit_code, 2);
   const CommandResult column = run_sotto({"data", "import", at("f"), "--text-column", "t"});
   EXPECT_EQ(column.exit_code, 2);
-  EXPECT_PRED2(contains, column.err, "Expected it with --from table only");
+  EXPECT_PRED2(contains, column.err, "Expected it only with --from table");
 }
 
 TEST_F(DataCommand, AnImportThatWasKilledGoesOn) {
@@ -192,7 +192,7 @@ TEST_F(DataCommand, FromATableToParts) {
       run_sotto({"data", "split", at("parts/dev.jsonl"), "--by", "speaker", "--out", at("more")});
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_PRED2(contains, alone.err,
-               "1 speaker for 3 parts. Expected at least one for each part. --by random");
+               "1 speaker for 3 parts. Expected at least one per part. --by random");
 }
 
 TEST_F(DataCommand, ImportNamesTheNextStep) {

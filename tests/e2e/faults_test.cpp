@@ -30,7 +30,7 @@ int64_t times_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-const std::string kStays = "the best checkpoint stays the one before";
+const std::string kStays = "the previous best checkpoint is kept";
 
 // Whatever call fails at the first evaluation, the second writes the best.
 TEST_F(Faults, OfTheBestCheckpointAreTriedAgain) {
@@ -102,17 +102,17 @@ TEST_F(Faults, OfTheNameOfTheBestCheckpointAreUndone) {
 TEST_F(Faults, OfCheckpointsDoNotEndTheRunAndAreNotCalledAFullDisk) {
   const CommandResult result = train("run", {}, with_faults("mkdir:13:/.step-:1-4"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(times_in(result.err, "no checkpoint was written, the ones before are kept"), 4);
+  EXPECT_EQ(times_in(result.err, "no checkpoint was written, earlier ones are kept"), 4);
   EXPECT_PRED2(contains, result.err, "Permission denied");
   EXPECT_PRED2(contains, result.err, "Change its permissions");
-  EXPECT_FALSE(contains(result.err, "room on that disk"));
+  EXPECT_FALSE(contains(result.err, "free space on that disk"));
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-18"));
 }
 
 TEST_F(Faults, OfASyncOfTheRecordCostNoCheckpoint) {
   const CommandResult result = train("run", {}, with_faults("fsync:5:/metrics.jsonl"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "the run goes on without a record of it");
+  EXPECT_PRED2(contains, result.err, "the run continues without metrics");
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-18"));
 }
 

@@ -169,7 +169,7 @@ TEST_F(Library, GoesOnAndEvaluates) {
     EXPECT_FALSE(stopped.is_finished());
   }
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { Training(config(), run("parts")); }),
-               "checkpoints of a run that was there before");
+               "checkpoints of an earlier run");
   Training resumed(config(), run("parts"), {.resumes = true});
   EXPECT_EQ(resumed.plan().first_step, 3);
   EXPECT_EQ(resumed.train().step, 18);
@@ -202,7 +202,7 @@ TEST_F(Library, ResumesFromAWholeCheckpointAlone) {
     // While it lives nobody else takes the folder.
     EXPECT_PRED2(contains,
                  message_of<DataError>([&] { Training(config(), run("run"), {.resumes = true}); }),
-                 "a run is going on there");
+                 "a run is in progress there");
     EXPECT_EQ(train("run", {"--resume"}).exit_code, 2);
     resumed.train();
   }

@@ -37,7 +37,7 @@ TEST_F(Naming, RunsCarryTheModelAndANumber) {
   const std::string first = content_of(run("runs/tiny-1/metrics.jsonl"));
   const CommandResult resumed = train("--resume --max-steps 4");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_PRED2(contains, resumed.err, "resuming runs/tiny-2, the newest run of tiny");
+  EXPECT_PRED2(contains, resumed.err, "resuming runs/tiny-2, the latest run of tiny");
   EXPECT_TRUE(fs::exists(run("runs/tiny-2/checkpoints/step-4")));
   EXPECT_EQ(content_of(run("runs/tiny-1/metrics.jsonl")), first);
   EXPECT_FALSE(fs::exists(run("runs/tiny-3")));

@@ -25,9 +25,9 @@ TEST_F(Overwriting, FoldersThatHoldSomethingAreLeftAlone) {
   folder_.write("mine/diary.txt", "dear diary");
   for (const std::string& out : {at("run"), at("mine")}) {
     expect_refused(run_sotto({"average", at("run"), "--last", "2", "--out", out}),
-                   "a folder that holds something");
+                   "a folder that is not empty");
     expect_refused(run_sotto({"export", "--model", at("run"), "--out", out}),
-                   "a folder that holds something");
+                   "a folder that is not empty");
   }
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-4"));
   EXPECT_EQ(content_of(folder_.path() / "mine/diary.txt"), "dear diary");
@@ -39,20 +39,20 @@ TEST_F(Overwriting, FilesThatAreReadAreNotWritten) {
   const std::string manifest = content_of(folder_.path() / "train.jsonl");
   expect_refused(
       run_sotto({"data", "check", at("train.jsonl"), "--write-clean", at("train.jsonl")}),
-      "the file that is read");
+      "the input file itself");
   const std::string table = "file,text\na.wav,one\n";
   folder_.write("table.csv", table);
   expect_refused(run_sotto({"data", "check", at("train.jsonl"), "--write-clean", at("table.csv")}),
                  "not a manifest");
   expect_refused(run_sotto({"data", "import", at("table.csv"), "--out", at("table.csv")}),
-                 "the file that is read");
+                 "the input file itself");
   EXPECT_EQ(content_of(folder_.path() / "train.jsonl"), manifest);
   EXPECT_EQ(content_of(folder_.path() / "table.csv"), table);
   // The notes of a user in a configuration.
   const std::string config = "# my notes\n" + content_of(folder_.path() / "tiny.yaml");
   folder_.write("own/config.yaml", config);
   expect_refused(run_sotto({"train", "--config", at("own/config.yaml"), "--out", at("own")}),
-                 "the file that is read");
+                 "the input file itself");
   EXPECT_EQ(content_of(folder_.path() / "own/config.yaml"), config);
 }
 
@@ -87,7 +87,7 @@ TEST_F(Overwriting, MaxStepsIsTheLengthOfARun) {
   const nlohmann::json summary = nlohmann::json::parse(again.out);
   EXPECT_EQ(summary["steps"], 20);
   EXPECT_TRUE(summary["loss"].is_null());
-  EXPECT_PRED2(contains, again.err, "stands at step 20 of 20");
+  EXPECT_PRED2(contains, again.err, "is at step 20 of 20");
 }
 
 TEST_F(Overwriting, ResultsThatCannotBePrintedAreAnError) {

@@ -274,7 +274,7 @@ TEST_F(Plans, ThatDoNotFitAnyMoreSayWhatWouldHelp) {
   const CommandResult result = run_sotto({"train", "--plan", base + "plan/plan.yaml", "--memory",
                                           "8MiB", "--out", run("small").string()});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_PRED2(contains, result.err, "What to try, from what costs least");
+  EXPECT_PRED2(contains, result.err, "What to try, cheapest first");
   EXPECT_PRED2(contains, result.err, "--set numerics=bf16-lean (");
   EXPECT_PRED2(contains, result.err, "would do");
 }

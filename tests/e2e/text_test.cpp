@@ -129,7 +129,7 @@ TEST_F(TextCommands, SplitText) {
   }
   EXPECT_EQ(bytes, std::ssize(sentences(500)));
   expect_refusal(run_sotto({"data", "text", in("a.txt"), "--out", in("out")}),
-                 {"something is there already"});
+                 {"it exists and is not an empty folder"});
   expect_refusal(run_sotto({"data", "text", in("a.txt"), "--out", in("other")}),
                  {"none of 1 document.", "--documents line"});
   expect_refusal(run_sotto({"data", "text", in("a.txt"), "--out", in("other"), "--dev", "0.1"}),
@@ -231,17 +231,17 @@ TEST_F(Fetch, Unpacks) {
   folder_.write("served/b.tar", "not an archive");
   expect_refusal(fetch("b.tar", {"--unpack"}), {"unpacking", "tar says"});
   folder_.write("served/c.wav", "sound");
-  expect_refusal(fetch("c.wav", {"--unpack"}), {"a name of no archive"});
+  expect_refusal(fetch("c.wav", {"--unpack"}), {"a file that is not an archive"});
 }
 
 TEST_F(Fetch, SaysWhatIsWrong) {
   folder_.write("served/hello.txt", "hello!\n");
   expect_refusal(fetch("hello.txt", {"--sha256", kHelloSum}),
-                 {std::string("Expected the sum ") + kHelloSum, "removed"});
+                 {std::string("Expected the checksum ") + kHelloSum, "removed"});
   EXPECT_FALSE(fs::exists(in("got/hello.txt")));
   EXPECT_FALSE(fs::exists(in("got/hello.txt.part")));
   expect_refusal(fetch("hello.txt", {"--sha256", "12"}), {"64 hexadecimal digits"});
-  expect_refusal(fetch("missing.txt"), {"the server refuses", "404"});
+  expect_refusal(fetch("missing.txt"), {"the server refused", "404"});
   EXPECT_FALSE(fs::exists(in("got/missing.txt")));
   expect_refusal(fetch(""), {"the address of a file"});
   expect_refusal(run_sotto({"data", "fetch", "http://127.0.0.1:9/a.txt", "--out", in("got")}),
@@ -259,7 +259,7 @@ TEST_F(Fetch, NamesAFullDisk) {
       run_command({"bash", "-c",
                    "trap '' XFSZ; ulimit -f 4; \"$SOTTO_BINARY\" data fetch " + server_->address() +
                        "big.bin --out " + in("got")});
-  expect_refusal(result, {"cannot be written", "room on that disk"});
+  expect_refusal(result, {"cannot be written", "a writable folder with free space"});
   EXPECT_FALSE(fs::exists(in("got/big.bin")));
   // What was loaded is not lost.
   ASSERT_EQ(fetch("big.bin").exit_code, 0);

@@ -176,7 +176,7 @@ TEST_F(Train, SetsTheBestAsideWhereItIsEvaluatedOnSomethingElse) {
   const CommandResult resumed =
       train("run", {"--resume", "--max-steps", "18", "--dev", other.string()});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_PRED2(contains, resumed.err, "what is evaluated on has changed");
+  EXPECT_PRED2(contains, resumed.err, "the evaluation data has changed");
   EXPECT_TRUE(fs::exists(run("run") / "best.aside/state.json"));
   const auto best = nlohmann::json::parse(content_of(run("run") / "best/state.json"));
   EXPECT_GT(best["best_step"], 12);
@@ -350,7 +350,7 @@ TEST_F(Train, RefusesOtherAudioBehindTheSameLines) {
   changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
   folder_.write("train.f16", changed);
   expect_refusal(train("run", {"--resume", "--max-steps", "6"}), 2,
-                 {"1 of 48 files that were compared hold something else", "train.f16"});
+                 {"1 of 48 compared files have changed", "train.f16"});
   folder_.write("train.f16", bytes);
   ASSERT_EQ(train("run", {"--resume", "--max-steps", "6"}).exit_code, 0);
   // Elsewhere, and the same.
@@ -383,7 +383,7 @@ TEST_F(Train, KeepsItsScheduleWhereItGoesOnForAFewSteps) {
   few.insert(few.end(), {"--resume", "--max-steps", std::to_string(stopped + 3)});
   const CommandResult resumed = train("run", few);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_PRED2(contains, resumed.err, "its schedule stays that of 48 steps");
+  EXPECT_PRED2(contains, resumed.err, "its schedule remains that of 48 steps");
   const std::vector<double> whole = rates("whole");
   const std::vector<double> parts = rates("run");
   ASSERT_EQ(std::ssize(parts), stopped + 3);
@@ -492,7 +492,7 @@ TEST_F(Train, GoesOnWithAnUtteranceThatCannotBeAligned) {
       << R"( "duration": 0.08, "text": "abcdabcdabcd"})" << '\n';
   const CommandResult result = train("run");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "train.jsonl:49: more labels than frames");
+  EXPECT_PRED2(contains, result.err, "train.jsonl:49: more labels than its frames");
 }
 
 TEST_F(Train, RefusesADeviceThatItCannotUse) {

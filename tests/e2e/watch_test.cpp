@@ -96,7 +96,8 @@ TEST_F(Watch, OutputThatFailsNeverEndsARun) {
     EXPECT_EQ(record.records.size(), 18u + 3u) << what;
     EXPECT_FALSE(record.has_cut_tail) << what;
     EXPECT_TRUE(log(out).starts_with("format_version 1, sotto ")) << what;
-    EXPECT_TRUE(content_of(run(out) / "config.yaml").starts_with("# of this file")) << what;
+    EXPECT_TRUE(content_of(run(out) / "config.yaml").starts_with("# format version of this file"))
+        << what;
   };
   const std::vector<std::string> often = {"--log-every", "1"};
   for (const char* redirections :

@@ -50,10 +50,10 @@ void expect_error(const RunConfig& built, const std::string& kind, const std::st
 }
 
 std::string bytes_text(const MemoryComparison& comparison, Category category) {
-  const auto location = static_cast<size_t>(category);
-  return fmt::format("{} behind the first step: {} bytes, where {} were planned",
-                     device::name_of(category), comparison.measured.live_by_category[location],
-                     comparison.planned.live_by_category[location]);
+  const auto index = static_cast<size_t>(category);
+  return fmt::format("{} after the first step: {} bytes instead of the planned {}",
+                     device::name_of(category), comparison.measured.live_by_category[index],
+                     comparison.planned.live_by_category[index]);
 }
 
 TEST(Settings, ThatTookEffectAreSilent) {

@@ -146,9 +146,9 @@ void draw_data(Draws& draws, bool is_large, Case& random) {
   std::vector<float> seconds = librispeech_seconds();
   if (seconds.empty()) seconds = plan::usual_data(config).lengths();
   for (int64_t i = 0; i < kItems; ++i) {
-    const auto location = static_cast<size_t>(draws.from(0, std::ssize(seconds) - 1));
+    const auto index = static_cast<size_t>(draws.from(0, std::ssize(seconds) - 1));
     // Some are longer than any of LibriSpeech.
-    const double length = draws.from(0, 9) == 0 && !is_large ? 30.0 : double{seconds[location]};
+    const double length = draws.from(0, 9) == 0 && !is_large ? 30.0 : double{seconds[index]};
     const double cut = is_large ? 0.25 * length : length;
     random.examples.push_back(draw_utterance(draws, i, cut, config.model.sample_rate()));
     random.lengths.push_back(static_cast<float>(cut));

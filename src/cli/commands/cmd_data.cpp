@@ -54,7 +54,7 @@ void add_data(CLI::App& app, const GlobalOptions&) {
       example("  sotto data import recordings/ --out all.jsonl\n"
               "  sotto data check all.jsonl\n"
               "  sotto data split all.jsonl --dev 5% --test 5% --out manifests",
-              "a folder recordings/ with audio files and a .txt beside each"));
+              "a folder recordings/ with audio files, each with its .txt"));
   add_data_import(*data);
   add_data_split(*data);
   add_data_check(*data);

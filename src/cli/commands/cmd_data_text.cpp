@@ -101,9 +101,8 @@ void add_data_text(CLI::App& data) {
   command->add_option("--dev", options->dev, "Share of the documents to evaluate on (10%)");
   command->add_option("--test", options->test, "Share of the documents to test on (5%)");
   command
-      ->add_option(
-          "--documents", options->documents,
-          "What is a document in plain text: a line, or a paragraph up to a blank line (default)")
+      ->add_option("--documents", options->documents,
+                   "Document boundary in plain text: every line, or blank lines (default)")
       ->check(CLI::IsMember({"line", "paragraph"}));
   command->add_option("--seed", options->seed, "Random seed of the split")->check(not_negative());
   command->add_flag("--json", options->json, "Print JSON");

@@ -51,7 +51,7 @@ std::string name_of(const train::ErrorGroup& group) {
 }
 
 nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
-                                   std::string train::Evaluation::Sentence::* by) {
+                                   std::string train::Evaluation::Sentence::*by) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   const std::vector<train::ErrorGroup> all = train::group_errors(evaluation.sentences, by);
   // Where no line has a value, there are no groups.
@@ -192,8 +192,8 @@ void check_bound(const std::vector<std::string>& sets) {
   if (found == sets.end() || find("data.max_seconds=") != sets.end()) return;
   throw ConfigError({.attempted = "reading the settings of an evaluation",
                      .found = fmt::format("--set {} without data.max_seconds", *found),
-                     .expected = "how long an utterance may be",
-                     .hint = "An evaluation does not take over the bounds of training: --set "
+                     .expected = "data.max_seconds, the maximum duration",
+                     .hint = "An evaluation does not use the limits of training: --set "
                              "data.max_seconds=30."});
 }
 
@@ -226,7 +226,7 @@ void run_eval(const EvalOptions& options) {
   if (task.is_text() && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
     throw ConfigError({.attempted = "evaluating a language model",
                        .found = "--show, --worst, --by, --beam or --lm",
-                       .expected = "none of them: it transcribes nothing"});
+                       .expected = "none of them: a language model does not transcribe"});
   }
   Progress progress("evaluating");
   const train::Evaluation evaluation = recogniser.evaluate(

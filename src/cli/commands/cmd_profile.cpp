@@ -191,7 +191,7 @@ int64_t sample_size(const std::string& text) {
 }
 
 void profile_data(const ProfileOptions& options) {
-  Progress progress("looking at files");
+  Progress progress("inspecting files");
   const data::CorpusProfile profile = data::profile_corpus(
       data::Manifest::read(options.data),
       {.sample = sample_size(options.sample),
@@ -208,13 +208,14 @@ void run_profile(const ProfileOptions& options) {
     return;
   }
   if (!options.data.empty() && !options.model.empty()) {
-    throw ConfigError({.attempted = "describing something",
+    throw ConfigError({.attempted = "choosing what to describe",
                        .found = "--data and --model",
                        .expected = "one of them at a time"});
   }
   if (options.data.empty() && !options.sample.empty()) {
-    throw ConfigError(
-        {.attempted = "taking a sample", .found = "--sample alone", .expected = "--data with it"});
+    throw ConfigError({.attempted = "sampling a corpus",
+                       .found = "--sample without --data",
+                       .expected = "--data"});
   }
   if (!options.data.empty()) return profile_data(options);
   if (!options.model.empty()) {
@@ -224,8 +225,8 @@ void run_profile(const ProfileOptions& options) {
   }
   if (!options.overrides.empty() || options.vocabulary > 0) {
     throw ConfigError({.attempted = "describing this machine",
-                       .found = "settings of a model",
-                       .expected = "--model beside them"});
+                       .found = "settings of a model without --model",
+                       .expected = "--model"});
   }
   const device::HardwareProfile profile = device::read_hardware();
   if (!options.json) {

@@ -57,7 +57,7 @@ void check_train_options(const TokenizerTrainOptions& options) {
   if (is_characters && (options.size || options.coverage || options.max_texts)) {
     throw ConfigError({.attempted = "training a tokenizer of characters",
                        .found = "--size, --coverage or --max-texts",
-                       .expected = "none of them: it has every character of the texts"});
+                       .expected = "none of them: it contains every character of the texts"});
   }
   const std::string wanted = is_characters ? ".json" : ".model";
   if (options.out.extension() == wanted) return;

@@ -89,7 +89,7 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
   throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
                    .found = fmt::format("{} could not be transcribed: {}", failed.size(),
                                         fmt::join(failed, ", ")),
-                   .hint = "The transcripts of the others were printed; the reasons stand above."});
+                   .hint = "The transcripts of the others were printed; the reasons are above."});
 }
 
 void run_transcribe(const Options& options) {

@@ -75,7 +75,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   if (commands.empty()) {
     throw ConfigError({.attempted = kAttempted,
                        .found = fmt::format("{} does not take '{}'", name, word),
-                       .hint = fmt::format("'{} --help' says what it takes.", name)});
+                       .hint = fmt::format("See '{} --help'.", name)});
   }
   throw ConfigError({.attempted = kAttempted,
                      .found = fmt::format("{} has no command '{}'", name, word),
@@ -89,7 +89,7 @@ void check_command_was_named(const CLI::App& app) {
   if (commands.empty()) return;
   print_error(app.help() + "\n");
   throw ConfigError({.attempted = kAttempted,
-                     .found = "no command was named",
+                     .found = "no command was given",
                      .expected = fmt::format("one of {}", fmt::join(commands, ", "))});
 }
 
@@ -111,10 +111,9 @@ void run_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string found = error.what();
     found.erase(found.find_last_not_of(". \n") + 1);
-    throw ConfigError(
-        {.attempted = kAttempted,
-         .found = std::move(found),
-         .hint = fmt::format("'{} --help' says what it takes.", full_name(deepest_command(app)))});
+    throw ConfigError({.attempted = kAttempted,
+                       .found = std::move(found),
+                       .hint = fmt::format("See '{} --help'.", full_name(deepest_command(app)))});
   }
   check_command_was_named(app);
 }

@@ -54,7 +54,7 @@ Failure describe_current_exception() {
     const auto* torch = dynamic_cast<const c10::Error*>(&error);
     return {kOwnFault, one_line(torch == nullptr ? error.what() : torch->what_without_backtrace())};
   } catch (...) {
-    return {kOwnFault, "something was thrown that is no exception"};
+    return {kOwnFault, "an object that is not an exception was thrown"};
   }
 }
 

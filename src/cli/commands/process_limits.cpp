@@ -40,8 +40,8 @@ void set_thread_stacks(rlim_t bytes) {
 // Only files that are read once are mapped; files read repeatedly during a run are not.
 void on_bus_error(int) {
   constexpr std::string_view kMessage =
-      "sotto: reading a mapped file: it was cut while it was used, or its disk cannot be read. "
-      "Expected files of weights and indices that stay as they are. Try again.\n";
+      "sotto: reading a mapped file: it was truncated while in use, or its disk cannot be read. "
+      "Expected weight and index files that do not change. Try again.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
   _exit(2);
 }
@@ -54,7 +54,7 @@ void prepare_process() {
   const rlim_t stack = raise_stack_limit();
   if (stack < static_cast<rlim_t>(kLeastStackBytes)) {
     throw ConfigError({.attempted = "starting",
-                       .found = fmt::format("the stack may have {} at most",
+                       .found = fmt::format("the stack is limited to {}",
                                             format_bytes(static_cast<int64_t>(stack))),
                        .expected = fmt::format("at least {}", format_bytes(kLeastStackBytes)),
                        .hint = "Type: ulimit -s 8192"});

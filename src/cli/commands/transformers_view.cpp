@@ -44,13 +44,14 @@ plan::TransformersChoice choose(const plan::MadePlan& made) {
                                    .checkpoints = true,
                                    .has_8bit_moments = true};
   const int64_t bytes = plan::with_reserve(plan::estimate_transformers(config.model, least).peak);
-  throw ConfigError({.attempted = "planning the run for transformers",
-                     .found = fmt::format(
-                         "it needs about {} there, one utterance at a time with checkpointing and "
-                         "8-bit moments",
-                         format_bytes(bytes)),
-                     .expected = fmt::format("at most {}", format_bytes(request.budget_bytes)),
-                     .hint = "sotto itself fits: leave out --for."});
+  throw ConfigError(
+      {.attempted = "planning the run for transformers",
+       .found = fmt::format(
+           "it needs about {} there, even one utterance at a time with checkpointing and "
+           "8-bit moments",
+           format_bytes(bytes)),
+       .expected = fmt::format("at most {}", format_bytes(request.budget_bytes)),
+       .hint = "The run fits in sotto: omit --for."});
 }
 
 std::string to_text(const plan::MadePlan& made, const plan::TransformersChoice& choice) {
@@ -66,8 +67,8 @@ std::string to_text(const plan::MadePlan& made, const plan::TransformersChoice& 
                  format_bytes(memory.micro_batch)});
   table.add_rule();
   table.add_row({"allocated at the peak", format_bytes(memory.peak)});
-  table.add_row({"with what the allocator and the driver take",
-                 format_bytes(plan::with_reserve(memory.peak))});
+  table.add_row(
+      {"with allocator and driver overhead", format_bytes(plan::with_reserve(memory.peak))});
   table.add_row({"budget", format_bytes(made.facts.budget_bytes)});
   table.add_row({"sotto takes, exactly",
                  format_bytes(made.plan.best.fit.worst.high_water + made.facts.constant_bytes)});

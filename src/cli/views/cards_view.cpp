@@ -41,15 +41,13 @@ std::string cards_text() {
   }
   return table.to_string() +
          fmt::format(
-             "Rates: TFLOP/s of products without sparsity, GB/s of memory and of one direction of "
-             "the "
-             "link.\n"
-             "They, capability and multiprocessors are those of NVIDIA's data sheets; "
-             "FlashAttention "
-             "came\n"
-             "with bf16. Usable: what an idle card reports as free. Measured: held against such a "
-             "card.\n"
-             "Plans take shares of the rates that were measured on an H200, and allow {} for the\n"
+             "Rates: TFLOP/s of matrix products without sparsity; GB/s of memory and of the link, "
+             "one way.\n"
+             "Rates, capability and SMs are from NVIDIA's data sheets. Cards with bf16 have "
+             "FlashAttention.\n"
+             "Usable: free memory of an idle card. Measured: compared with a real card.\n"
+             "Plans assume the fractions of these rates that were measured on an H200, and {} for "
+             "the\n"
              "driver and its libraries.\n",
              format_bytes(KnownDevice::kLibraryAllowance));
 }

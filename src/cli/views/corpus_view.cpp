@@ -40,8 +40,8 @@ std::string facts_table(const data::CorpusProfile& profile) {
   table.add_row({"characters", fmt::format("{} distinct", profile.num_characters)});
   if (profile.num_empty_texts > 0)
     table.add_row({"empty texts", fmt::format("{}", profile.num_empty_texts)});
-  table.add_row({"looked at", is_whole ? "all files"
-                                       : fmt::format("{} files (--sample all looks at every one)",
+  table.add_row({"inspected", is_whole ? "all files"
+                                       : fmt::format("{} files (--sample all inspects every file)",
                                                      profile.num_sampled)});
   return table.to_string();
 }

@@ -53,9 +53,9 @@ std::string paper_text(const PaperView& view) {
                              estimate.utterances),
                  format_bytes(estimate.activation_bytes)});
   table.add_rule();
-  table.add_row({"the formula says", format_bytes(estimate.total())});
+  table.add_row({"by the formula", format_bytes(estimate.total())});
   table.add_row({"the run takes", format_bytes(view.exact_bytes)});
-  table.add_row({"the formula misses by", percent_text(estimate.miss(view.exact_bytes))});
+  table.add_row({"error of the formula", percent_text(estimate.miss(view.exact_bytes))});
   return table.to_string();
 }
 

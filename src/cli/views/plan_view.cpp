@@ -68,10 +68,10 @@ std::string host_table(const plan::HostMemoryPlan& memory) {
   const auto add = [&](const char* what, int64_t bytes) {
     if (bytes > 0) table.add_row({what, format_bytes(bytes)});
   };
-  add("state and inputs of layers", memory.kept);
-  add("audio decoded ahead", memory.decoded_ahead);
-  add("audio kept for the next epoch", memory.audio_cache);
-  add("while a checkpoint is written", memory.checkpoint);
+  add("offloaded state and layer inputs", memory.kept);
+  add("prefetched audio", memory.decoded_ahead);
+  add("cached audio", memory.audio_cache);
+  add("checkpoint being written", memory.checkpoint);
   table.add_rule();
   table.add_row({"total", format_bytes(memory.total())});
   return table.to_string();

@@ -133,7 +133,7 @@ train::RunEvents TrainView::events() {
       .restarted =
           [this](const train::Restart& restart) {
             bar_.clear();
-            spdlog::warn("step {}: out of memory; again, {}", restart.step,
+            spdlog::warn("step {}: out of memory; retrying with {}", restart.step,
                          limit_text(restart.limits));
           },
       .evaluated = [this](

@@ -26,7 +26,7 @@ void detail::assertion_failed(const char* condition, const char* file, int line,
       {.attempted = fmt::format("checking {} at {}:{}", condition,
                                 std::filesystem::path(file).filename().string(), line),
        .found = message.empty() ? "it does not hold" : message,
-       .expected = "it to hold always",
+       .expected = "the condition to hold",
        .hint = "This is a bug in sotto; please report it with this line."});
 }
 

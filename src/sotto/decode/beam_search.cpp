@@ -31,10 +31,11 @@ struct Scored {
 }  // namespace
 
 void BeamOptions::visit(OptionVisitor& visitor) {
-  visitor.value("width", width, "prefixes kept from frame to frame", {.min = 1, .max = kMaxWidth});
-  visitor.value("depth", depth, "entries looked at: within so much of the likeliest", {.above = 0});
-  visitor.value("lm_weight", lm_weight, "of the language model", {.min = 0});
-  visitor.value("word_bonus", word_bonus, "what each word is given besides");
+  visitor.value("width", width, "number of prefixes kept per frame", {.min = 1, .max = kMaxWidth});
+  visitor.value("depth", depth, "maximum distance of a label from the best one, in log-probability",
+                {.above = 0});
+  visitor.value("lm_weight", lm_weight, "weight of the language model", {.min = 0});
+  visitor.value("word_bonus", word_bonus, "bonus per word");
 }
 
 BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,

@@ -124,7 +124,7 @@ class ArpaReader {
     }
     std::optional<double> backoff = 0.0;
     if (!rest.empty()) backoff = parse_log10(rest);
-    if (!backoff) refuse(fmt::format("'{}' behind the words", rest.substr(0, 60)), "a number");
+    if (!backoff) refuse(fmt::format("'{}' after the words", rest.substr(0, 60)), "a number");
     order.keys.push_back(NgramModel::key_of(words.data(), length));
     order.log10_probabilities.push_back(static_cast<float>(*probability));
     if (length < std::ssize(counts_)) order.log10_backoffs.push_back(static_cast<float>(*backoff));

@@ -15,10 +15,11 @@ std::byte* map_memory(int64_t bytes) {
   void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    throw OutOfMemory({.attempted = fmt::format("reserving {} of addresses", format_bytes(bytes)),
-                       .found = std::strerror(errno),
-                       .expected = "the system to grant them",
-                       .hint = "A limit on address space (ulimit -v) must be above the budget."});
+    throw OutOfMemory(
+        {.attempted = fmt::format("reserving {} of address space", format_bytes(bytes)),
+         .found = std::strerror(errno),
+         .expected = "the system to allow it",
+         .hint = "A limit on address space (ulimit -v) must be above the budget."});
   }
   // Huge pages avoid most of the page faults of a first step; ignored if the system has none.
   madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);

@@ -244,7 +244,7 @@ void Arena::throw_out_of_memory(int64_t bytes, std::string_view purpose, bool in
        .found = fmt::format("the budget of {} has {} in use and no gap above {}",
                             format_bytes(placement_.capacity()), format_bytes(placement_.live()),
                             format_bytes(placement_.largest_gap())),
-       .hint = "Give more with --memory, or let fewer frames into a micro-batch."});
+       .hint = "Raise --memory, or lower max_frames."});
 }
 
 }  // namespace sotto::device

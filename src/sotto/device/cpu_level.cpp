@@ -30,7 +30,7 @@ void check_cpu_level(std::string_view cpu_level, const std::vector<std::string>&
        .found = fmt::format("it lacks {}", fmt::join(missing, ", ")),
        .expected = fmt::format("{} (x86-64-v3: Intel Haswell, AMD Excavator or later)",
                                fmt::join(kX86V3, ", ")),
-       .hint = "In a virtual machine, let it show the host's CPU features."});
+       .hint = "In a virtual machine, expose the host's CPU features."});
 }
 
 }  // namespace sotto::device

@@ -32,17 +32,17 @@ void check(cudaError_t code, const char* what) {
 
 [[noreturn]] void throw_refused(int64_t bytes, const char* kind, cudaError_t code) {
   cudaGetLastError();
-  throw OutOfMemory({.attempted = fmt::format("taking {} of {}", format_bytes(bytes), kind),
+  throw OutOfMemory({.attempted = fmt::format("allocating {} of {}", format_bytes(bytes), kind),
                      .found = cudaGetErrorString(code),
-                     .expected = "the driver to grant them",
-                     .hint = "Another program may hold the rest: sotto profile shows which. Or "
-                             "give a smaller --memory."});
+                     .expected = "the driver to allow it",
+                     .hint = "Another program may use the rest: sotto profile shows which. Or "
+                             "lower --memory."});
 }
 
 // Returns the number of GPUs, at least one.
 int check_driver() {
   int driver = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  check(cudaDriverGetVersion(&driver), "reading the driver's version");
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (driver == 0 || counted == cudaErrorNoDevice || (counted == cudaSuccess && count == 0)) {
@@ -71,7 +71,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 CudaDevice describe(int index) {
   cudaDeviceProp properties = {};
-  check(cudaGetDeviceProperties(&properties, index), "asking what the GPU is");
+  check(cudaGetDeviceProperties(&properties, index), "reading the properties of the GPU");
   const int capability = properties.major * 10 + properties.minor;
   if (capability < kOldestCapability) {
     refuse(fmt::format("{} of compute capability {}.{}", properties.name, properties.major,
@@ -102,7 +102,7 @@ void* current_cuda_stream() {
 CudaDevice read_cuda_device() {
   check_driver();
   int index = 0;
-  check(cudaGetDevice(&index), "asking which GPU is in use");
+  check(cudaGetDevice(&index), "reading which GPU is in use");
   return describe(index);
 }
 
@@ -120,7 +120,7 @@ CudaDevice select_cuda_device(int index) {
 CudaMemory read_cuda_memory() {
   size_t free = 0;
   size_t total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for the GPU's memory");
+  check(cudaMemGetInfo(&free, &total), "reading the GPU's memory");
   return {.total_bytes = static_cast<int64_t>(total), .free_bytes = static_cast<int64_t>(free)};
 }
 
@@ -154,7 +154,7 @@ void free_pinned(std::byte* address) noexcept {
 
 CudaEvent::CudaEvent() {
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
   event_ = event;
 }
 
@@ -176,7 +176,7 @@ void CudaEvent::hold(void* stream) {
 
 CudaStream::CudaStream() {
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
   stream_ = stream;
 }
 

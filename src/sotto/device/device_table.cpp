@@ -95,7 +95,7 @@ const KnownDevice& find_device(std::string_view name) {
                      .found = fmt::format("'{}'", name),
                      .expected = fmt::format("one of {}", fmt::join(names, ", ")),
                      .hint = meant ? fmt::format("Did you mean '{}'?", *meant)
-                                   : "A card that is not listed is planned for where it is, with "
+                                   : "For a card that is not listed, plan on its machine with "
                                      "--device cuda."});
 }
 

@@ -44,7 +44,7 @@ class Reader {
       profile_.cuda_version = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
     unsigned int count = 0;
     if (succeeds(nvml_.device_count(&count), "the number of GPUs") && count == 0)
-      profile_.notes.emplace_back("the driver sees none");
+      profile_.notes.emplace_back("the driver reports none");
     for (unsigned int i = 0; i < count; ++i) read_gpu(i);
     return std::move(profile_);
   }
@@ -61,7 +61,7 @@ class Reader {
     nvml::Device device = nullptr;
     const nvml::Status found = nvml_.device_by_index(index, &device);
     if (found != nvml::kSuccess) {
-      profile_.notes.push_back(fmt::format("{} is left out: {}", gpu, session_.describe(found)));
+      profile_.notes.push_back(fmt::format("{} is skipped: {}", gpu, session_.describe(found)));
       return;
     }
     GpuInfo info = {.index = index};

@@ -107,7 +107,7 @@ void read_memory(const std::filesystem::path& root, const CgroupLimits& limits, 
   const std::optional<int64_t> total = meminfo_bytes(meminfo, "MemTotal");
   if (!total) {
     throw DataError(
-        {.attempted = "reading how much RAM there is",
+        {.attempted = "reading the amount of RAM",
          .found = fmt::format("{} has no line MemTotal", (root / "proc/meminfo").string()),
          .expected = "the /proc file system of Linux"});
   }

@@ -19,8 +19,8 @@ std::byte* allocate_ordinary(int64_t bytes) {
   void* address = nullptr;
   if (posix_memalign(&address, kAlignment, static_cast<size_t>(bytes)) == 0)
     return static_cast<std::byte*>(address);
-  throw OutOfMemory({.attempted = fmt::format("taking {} of host memory", format_bytes(bytes)),
-                     .found = "the machine has no more",
+  throw OutOfMemory({.attempted = fmt::format("allocating {} of host memory", format_bytes(bytes)),
+                     .found = "the machine has no more memory",
                      .hint = "End other programs, or keep more on the device."});
 }
 
@@ -48,10 +48,10 @@ void HostBlock::reset() noexcept {
 HostBlock HostMemory::allocate(int64_t bytes, std::string_view purpose) {
   if (used_bytes_ + bytes > budget_bytes_) {
     throw OutOfMemory(
-        {.attempted = fmt::format("taking {} of host memory {}", format_bytes(bytes), purpose),
-         .found = fmt::format("{} would then be taken", format_bytes(used_bytes_ + bytes)),
+        {.attempted = fmt::format("allocating {} of host memory {}", format_bytes(bytes), purpose),
+         .found = fmt::format("{} would then be in use", format_bytes(used_bytes_ + bytes)),
          .expected = fmt::format("at most {}", format_bytes(budget_bytes_)),
-         .hint = "Give more with --host-memory."});
+         .hint = "Raise --host-memory."});
   }
   std::byte* data = nullptr;
   if (device_ == c10::kCUDA) data = allocate_pinned(bytes);

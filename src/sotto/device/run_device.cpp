@@ -43,7 +43,7 @@ RunDevice open_cpu(std::string_view pretended, bool is_deterministic) {
   if (!pretended.empty()) {
     throw ConfigError({.attempted = fmt::format("pretending to have '{}'", pretended),
                        .found = "a run on the CPU",
-                       .expected = "--device cuda: a pretended card is laid over a GPU"});
+                       .expected = "--device cuda: --pretend-device restricts a GPU"});
   }
   const HostInfo host = read_host();
   return {.target = {.is_deterministic = is_deterministic},
@@ -115,8 +115,8 @@ RunDevice open_device(std::string_view name, std::string_view pretended, bool is
       {.attempted = "choosing the device to run on",
        .found = fmt::format("'{}'", name),
        .expected = "cpu, cuda or cuda:N",
-       .hint = is_known ? fmt::format("A card by name is what `sotto plan` plans for. On a machine "
-                                      "that has it: --device cuda; on one that has a larger one: "
+       .hint = is_known ? fmt::format("Only `sotto plan` takes the name of a card. On a machine "
+                                      "with this card: --device cuda; with a larger one: "
                                       "--device cuda --pretend-device {}.",
                                       name)
                         : ""});
@@ -129,8 +129,8 @@ int64_t resolve_host_budget(const MemorySize& budget, const Target& target, bool
   if (!target.is_cuda() && !keeps) {
     throw ConfigError(
         {.attempted =
-             fmt::format("taking {} of host memory besides the budget", budget.to_string()),
-         .found = "a run on the CPU, which copies to no other device and keeps nothing there",
+             fmt::format("taking {} of host memory in addition to the budget", budget.to_string()),
+         .found = "a run on the CPU, which offloads nothing",
          .expected = "host_memory: auto, --device cuda, tier: host or optimizer.state: host"});
   }
   return resolve_budget(budget, {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes},

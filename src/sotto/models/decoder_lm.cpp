@@ -53,7 +53,7 @@ Outline outline_of(const DecoderLmOptions& options) {
 }
 
 std::string describe_decoder_lm(const DecoderLmOptions&, const DataShape&) {
-  return "A language model of transformer blocks in which a token sees those before it";
+  return "A causal transformer language model";
 }
 
 void check_decoder_lm_rows(const DecoderLmOptions& options, int64_t row_tokens) {
@@ -82,22 +82,23 @@ Family decoder_lm_family() {
 
 void DecoderLmOptions::visit(OptionVisitor& visitor) {
   visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
-  visitor.value("width", width, "of a token", {.min = 2, .max = 16'384});
-  visitor.value("heads", heads, "of attention; divides the width", {.min = 1, .max = 256});
-  visitor.value("hidden", hidden, "width inside the feed-forward part", {.min = 1, .max = 65'536});
-  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
-  visitor.choice("activation", activation, "of feed-forward parts", nn::kActivations);
+  visitor.value("width", width, "values per token", {.min = 2, .max = 16'384});
+  visitor.value("heads", heads, "attention heads; must divide the width", {.min = 1, .max = 256});
+  visitor.value("hidden", hidden, "feed-forward width", {.min = 1, .max = 65'536});
+  visitor.value("dropout", dropout, "dropout probability", {.min = 0, .below = 1});
+  visitor.choice("activation", activation, "activation of the feed-forward parts",
+                 nn::kActivations);
   visitor.choice("norm", norm, "kind of normalisation", nn::kNormKinds);
-  visitor.choice("positions", positions, "of tokens in their row", nn::kPositionKinds);
-  visitor.value("max_tokens", max_tokens, "of learned positions: longest row of text",
+  visitor.choice("positions", positions, "position encoding", nn::kPositionKinds);
+  visitor.value("max_tokens", max_tokens, "number of learned positions: the longest row of text",
                 {.min = 1, .max = 1'000'000});
-  visitor.value("tied", tied, "the table of tokens is the output's weight too");
-  visitor.value("attention_left", attention_left, "tokens seen before each token; -1: all",
-                {.min = -1});
-  visitor.value("label_smoothing", label_smoothing, "share of a target spread over all entries",
-                {.min = 0, .max = 1});
-  visitor.value("loss_rows", loss_rows, "tokens whose logits are there at once; 0: 52 MiB of them",
-                {.min = 0});
+  visitor.value("tied", tied, "share weights between the embedding and the output");
+  visitor.value("attention_left", attention_left,
+                "preceding tokens that a token attends to; -1: all", {.min = -1});
+  visitor.value("label_smoothing", label_smoothing,
+                "label smoothing: probability spread over all entries", {.min = 0, .max = 1});
+  visitor.value("loss_rows", loss_rows,
+                "tokens whose logits are computed at a time; 0: 52 MiB of logits", {.min = 0});
 }
 
 void DecoderLmOptions::validate() const {

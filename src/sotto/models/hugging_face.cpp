@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kProcessor = "processor_config.json";
 
 JsonSettings open_hub_config(const fs::path& path) {
-  return {path, fmt::format("taking the model of {}", path.string())};
+  return {path, fmt::format("reading the model of {}", path.string())};
 }
 
 // Returns the format of a folder's network. Throws ConfigError where no family has its model_type.
@@ -51,7 +51,7 @@ std::optional<JsonSettings> open_extractor(const fs::path& folder) {
     for (const char* key : {"feature_extractor", "audio_processor"}) {
       if (!processor.names(key)) continue;
       return JsonSettings(processor.values().at(key),
-                          fmt::format("taking the {} of {}", key, (folder / kProcessor).string()));
+                          fmt::format("reading the {} of {}", key, (folder / kProcessor).string()));
     }
   }
   if (fs::exists(folder / kHubPreprocessor)) return open_hub_config(folder / kHubPreprocessor);

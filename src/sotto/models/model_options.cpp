@@ -35,7 +35,7 @@ ModelOptions ModelOptions::of_preset(const std::string& name) {
   throw ConfigError(
       {.attempted = fmt::format("finding the model '{}'", name),
        .found = "no preset, no folder and no Hugging Face id (org/name)",
-       .expected = fmt::format("a preset ({}), or one of the others", fmt::join(names, ", ")),
+       .expected = fmt::format("a preset ({}), a folder or an id", fmt::join(names, ", ")),
        .hint = meant ? fmt::format("Did you mean '{}'?", *meant) : std::string()});
 }
 
@@ -45,7 +45,7 @@ ModelOptions ModelOptions::of_family(const Family& family) {
 
 void ModelOptions::visit(OptionVisitor& visitor) {
   std::string preset = preset_;
-  visitor.choice("preset", preset, "family and sizes of the network; keys below change single ones",
+  visitor.choice("preset", preset, "family and sizes of the network; the keys below override it",
                  preset_names());
   // A reader visits the preset first: its settings are then the defaults of what follows.
   if (preset != preset_) *this = of_preset(preset);

@@ -21,7 +21,7 @@ namespace sotto::models {
 inline void check_heads(int64_t width, int64_t heads) {
   if (width % heads != 0)
     refuse_settings(fmt::format("a width of {} with {} heads", width, heads),
-                    "heads that divide the width");
+                    "a number of heads that divides the width");
   if (width / heads > kernels::Attention::kMaxHeadSize)
     refuse_settings(fmt::format("heads of {} values", width / heads),
                     fmt::format("at most {}", kernels::Attention::kMaxHeadSize));

@@ -161,10 +161,11 @@ void refuse_differences(const std::string& what, std::vector<std::string> found)
     found.resize(kMaxListed);
     found.push_back(fmt::format("and {} more", num_found - kMaxListed));
   }
-  throw DataError({.attempted = fmt::format("loading {}", what),
-                   .found = fmt::format("a network of another shape: {}", fmt::join(found, "; ")),
-                   .expected = "the shapes of this run's configuration",
-                   .hint = "Use the configuration beside it, or another --out."});
+  throw DataError(
+      {.attempted = fmt::format("loading {}", what),
+       .found = fmt::format("a network of a different shape: {}", fmt::join(found, "; ")),
+       .expected = "the shapes of this run's configuration",
+       .hint = "Use the configuration stored with it, or another --out."});
 }
 
 FileSum write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
@@ -216,7 +217,7 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
     } else if (!difference.empty()) {
       (may_lack ? imported.differing : found).push_back(std::move(difference));
     } else if (!holds_floats(theirs->type)) {
-      found.push_back(fmt::format("{} is of no type that weights have", ours.name));
+      found.push_back(fmt::format("{} has a type that weights cannot have", ours.name));
     } else {
       pairs.emplace_back(&ours, theirs);
     }
@@ -255,8 +256,8 @@ std::vector<std::string> notes_of(const Imported& imported) {
     if (!names.empty()) notes.push_back(fmt::format("{} {}", names.size(), listed(what, names)));
   };
   add("tensors are new", imported.lacked);
-  add("tensors are new, because their shapes are others", imported.differing);
-  add("tensors were left out", imported.left);
+  add("tensors are new, because their shapes differ", imported.differing);
+  add("tensors were skipped", imported.left);
   return notes;
 }
 

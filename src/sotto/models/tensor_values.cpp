@@ -25,8 +25,8 @@ std::vector<std::byte> turned(std::span<const std::byte> from, size_t value_byte
   for (int64_t matrix = 0; matrix < turn.num_matrices; ++matrix) {
     for (int64_t column = 0; column < turn.columns; ++column) {
       for (int64_t row = 0; row < turn.rows; ++row) {
-        const int64_t location = (matrix * turn.rows + row) * turn.columns + column;
-        std::memcpy(next, from.data() + static_cast<size_t>(location) * value_bytes, value_bytes);
+        const int64_t index = (matrix * turn.rows + row) * turn.columns + column;
+        std::memcpy(next, from.data() + static_cast<size_t>(index) * value_bytes, value_bytes);
         next += value_bytes;
       }
     }
@@ -45,9 +45,9 @@ Turn from_file(const NamedTensor& named) {
 }
 
 template <class T>
-T value_at(std::span<const std::byte> bytes, size_t location) {
+T value_at(std::span<const std::byte> bytes, size_t index) {
   T value;
-  std::memcpy(static_cast<void*>(&value), bytes.data() + location * sizeof(T), sizeof(T));
+  std::memcpy(static_cast<void*>(&value), bytes.data() + index * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -71,8 +71,8 @@ ReadFloats reader_for(TensorType type) {
 }
 
 template <class T>
-void set_value(std::vector<std::byte>& bytes, size_t location, T value) {
-  std::memcpy(bytes.data() + location * sizeof(T), &value, sizeof(T));
+void set_value(std::vector<std::byte>& bytes, size_t index, T value) {
+  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
 // Splits fp32 values into bf16 and remainders, with a function that splits one value.

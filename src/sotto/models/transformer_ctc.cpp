@@ -122,27 +122,29 @@ Family transformer_ctc_family() {
 
 void TransformerCtcOptions::visit(OptionVisitor& visitor) {
   visitor.group("features", features, "log-mel features of the waveform");
-  visitor.group("spec_augment", spec_augment, "masks of features in training");
-  visitor.choice("subsampling", subsampling, "convolutions over time, or frames stacked",
+  visitor.group("spec_augment", spec_augment, "masking of features in training");
+  visitor.choice("subsampling", subsampling, "subsampling in time: convolutions or stacked frames",
                  nn::kSubsamplingKinds);
-  visitor.value("subsampling_factor", subsampling_factor, "frames that become one; 2 or 4 for conv",
-                {.min = 1, .max = 16});
+  visitor.value("subsampling_factor", subsampling_factor,
+                "input frames per encoder frame; 2 or 4 for conv", {.min = 1, .max = 16});
   visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
-  visitor.value("width", width, "of a frame in the encoder", {.min = 2, .max = 16'384});
-  visitor.value("heads", heads, "of attention; divides the width", {.min = 1, .max = 256});
-  visitor.value("hidden", hidden, "width inside the feed-forward part", {.min = 1, .max = 65'536});
-  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
-  visitor.choice("activation", activation, "of convolutions and feed-forward parts",
+  visitor.value("width", width, "values per encoder frame", {.min = 2, .max = 16'384});
+  visitor.value("heads", heads, "attention heads; must divide the width", {.min = 1, .max = 256});
+  visitor.value("hidden", hidden, "feed-forward width", {.min = 1, .max = 65'536});
+  visitor.value("dropout", dropout, "dropout probability", {.min = 0, .below = 1});
+  visitor.choice("activation", activation, "activation of convolutions and feed-forward parts",
                  nn::kActivations);
   visitor.choice("norm", norm, "kind of normalisation", nn::kNormKinds);
-  visitor.value("norm_first", norm_first, "norms before both parts of a block, or behind them");
-  visitor.choice("positions", positions, "of frames in their utterance", nn::kPositionKinds);
-  visitor.value("max_frames", max_frames, "of learned positions: longest utterance in frames",
+  visitor.value("norm_first", norm_first,
+                "normalise before both parts of a block (pre-norm), not after them");
+  visitor.choice("positions", positions, "position encoding", nn::kPositionKinds);
+  visitor.value("max_frames", max_frames,
+                "number of learned positions: the longest utterance in frames",
                 {.min = 1, .max = 1'000'000});
-  visitor.value("attention_left", attention_left, "frames seen before each frame; -1: all",
-                {.min = -1});
-  visitor.value("attention_right", attention_right, "frames seen behind each frame; -1: all",
-                {.min = -1});
+  visitor.value("attention_left", attention_left,
+                "preceding frames that a frame attends to; -1: all", {.min = -1});
+  visitor.value("attention_right", attention_right,
+                "following frames that a frame attends to; -1: all", {.min = -1});
 }
 
 void TransformerCtcOptions::validate() const {

@@ -53,10 +53,10 @@ void keep_one_wav2vec2_layer(Wav2Vec2Options& options) {
 std::vector<Saving> wav2vec2_savings(const Wav2Vec2Options& options) {
   return {{.key = "freeze_feature_encoder",
            .value = "true",
-           .effect = "the convolutions stay as they are"},
+           .effect = "the convolutions are not trained"},
           {.key = "freeze_layers",
            .value = std::to_string(options.layers / 2),
-           .effect = "half of the layers stay as they are"}};
+           .effect = "half of the layers are not trained"}};
 }
 
 }  // namespace

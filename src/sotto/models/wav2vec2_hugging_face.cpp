@@ -101,12 +101,12 @@ void read_training(const JsonSettings& config, Wav2Vec2Options& options,
   forget_idle_masks(options);
   if (const double dropout = config.get("attention_dropout", 0.1); dropout > 0.0)
     notes.push_back(fmt::format(
-        "attention_dropout {} becomes 0 in training: attention has none here; config.json keeps it",
+        "attention_dropout {} becomes 0 in training: it is not supported; config.json keeps it",
         dropout));
   if (!config.get("ctc_zero_infinity", false))
     notes.emplace_back(
         "ctc_zero_infinity becomes true: an utterance with too few frames for its labels counts as "
-        "0, and is named");
+        "0, with a warning");
   options.freeze_feature_encoder = true;
   notes.emplace_back("the feature encoder is frozen; model.freeze_feature_encoder=false trains it");
 }
@@ -124,7 +124,7 @@ void read_extractor(const JsonSettings& extractor, Wav2Vec2Options& options) {
 void refuse_adapters(const JsonSettings& config) {
   if (config.get("add_adapter", false)) config.refuse("\"add_adapter\": true", "false");
   if (config.has("adapter_attn_dim"))
-    config.refuse("\"adapter_attn_dim\" is set", "null: attention adapters are not here");
+    config.refuse("\"adapter_attn_dim\" is set", "null: attention adapters are not supported");
 }
 
 ordered_json network_settings(const Wav2Vec2Options& options) {
@@ -197,11 +197,10 @@ DataShape wav2vec2_shape(const JsonSettings& config, const fs::path& folder) {
   const TensorView* head = weights.find("lm_head.bias");
   if (head != nullptr && head->shape.size() == 1)
     return {.vocabulary = head->shape.front(), .blank = config.get("pad_token_id", int64_t{0})};
-  throw DataError(
-      {.attempted = fmt::format("finding the head of {}", folder.string()),
-       .found = "no lm_head.bias",
-       .expected = "a model with a CTC head",
-       .hint = "A checkpoint of pretraining has none yet: `sotto train` gives it one."});
+  throw DataError({.attempted = fmt::format("finding the head of {}", folder.string()),
+                   .found = "no lm_head.bias",
+                   .expected = "a model with a CTC head",
+                   .hint = "A pretrained checkpoint has none yet: `sotto train` adds one."});
 }
 
 void write_wav2vec2(const fs::path& folder, const HuggingFaceConfig& of) {

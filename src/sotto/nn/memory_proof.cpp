@@ -116,16 +116,16 @@ bool MemoryProof::holds() const {
 }
 
 void MemoryProofOptions::visit(OptionVisitor& visitor) {
-  visitor.value("stacks", stacks, "stacks to run, each layers x width x frames");
-  visitor.choice("types", types, "of activations and matrices", {"fp32", "bf16", "fp16"});
-  visitor.choice("tiers", tiers, "what is kept for backward",
+  visitor.value("stacks", stacks, "stacks to test, each as layers x width x frames");
+  visitor.choice("types", types, "data types of activations and matrices",
+                 {"fp32", "bf16", "fp16"});
+  visitor.choice("tiers", tiers, "tensors kept for backward",
                  {"none", "norms", "ffn", "qkv", "block", "host"});
   visitor.value("hidden_factor", hidden_factor,
-                "width inside the feed-forward part over the width of the stack",
-                {.min = 1, .max = 64});
-  visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
-  visitor.value("seed", seed, "of weights, dropout and lengths", {.min = 0});
-  visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
+                "feed-forward width as a multiple of the stack's width", {.min = 1, .max = 64});
+  visitor.value("dropout", dropout, "dropout probability", {.min = 0, .below = 1});
+  visitor.value("seed", seed, "random seed of weights, dropout and lengths", {.min = 0});
+  visitor.value("memory", memory, "memory budget; a percentage is of free memory");
 }
 
 void MemoryProofOptions::validate() const {

@@ -23,7 +23,7 @@ void Positions::add(at::Tensor& x, const kernels::Packing& packing) const {
                      .found = fmt::format("an utterance of {} frames", packing.max_length()),
                      .expected = fmt::format("at most {}", options_.max_frames),
                      .hint = fmt::format("--set model.max_frames={} allows it; --set "
-                                         "data.max_seconds=30 leaves longer utterances out.",
+                                         "data.max_seconds=30 skips longer utterances.",
                                          packing.max_length())});
   }
   PositionAdd::accumulate(x, in_type_of(table_->value, x), packing);

@@ -33,15 +33,15 @@ std::vector<Span> draw_bands(const RandomStream& stream, int64_t count, int64_t 
 }  // namespace
 
 void SpecAugmentOptions::visit(OptionVisitor& visitor) {
-  visitor.value("frequency_masks", frequency_masks, "hidden bands of features in each utterance",
+  visitor.value("frequency_masks", frequency_masks, "frequency masks per utterance",
                 {.min = 0, .max = 100});
-  visitor.value("frequency_width", frequency_width, "widest of them, in features",
-                {.min = 1, .max = 4'096});
-  visitor.value("time_masks", time_masks, "hidden bands of frames in each utterance",
-                {.min = 0, .max = 100});
-  visitor.value("time_width", time_width, "widest of them, in frames",
+  visitor.value("frequency_width", frequency_width,
+                "maximum width of a frequency mask, in features", {.min = 1, .max = 4'096});
+  visitor.value("time_masks", time_masks, "time masks per utterance", {.min = 0, .max = 100});
+  visitor.value("time_width", time_width, "maximum width of a time mask, in frames",
                 {.min = 1, .max = 1'000'000});
-  visitor.value("time_share", time_share, "widest of them, as a share of the utterance",
+  visitor.value("time_share", time_share,
+                "maximum width of a time mask, as a fraction of the utterance",
                 {.max = 1.0, .above = 0.0});
 }
 

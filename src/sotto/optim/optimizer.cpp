@@ -49,29 +49,29 @@ void check_factors(const std::vector<RateFactor>& factors, const nn::ParameterSt
     if (is_used) continue;
     throw ConfigError(
         {.attempted = "setting the rates of parameters",
-         .found = fmt::format("rate_factors: {}={}, of which no trained parameter has "
-                              "the name",
+         .found = fmt::format("rate_factors: {}={}, which matches no trained parameter",
                               factor.prefix, factor.factor),
-         .expected = fmt::format("the beginning of a name, such as {}",
-                                 store.parameters().back().spec.name),
-         .hint = "Correct the name, or leave it out."});
+         .expected =
+             fmt::format("the start of a name, such as {}", store.parameters().back().spec.name),
+         .hint = "Correct the name, or remove it."});
   }
 }
 
 }  // namespace
 
 void OptimizerOptions::visit(OptionVisitor& visitor) {
-  visitor.group("schedule", schedule, "of the learning rate");
+  visitor.group("schedule", schedule, "learning rate schedule");
   visitor.value("beta1", beta1, "decay of the first moment", {.min = 0, .below = 1});
   visitor.value("beta2", beta2, "decay of the second moment", {.min = 0, .below = 1});
-  visitor.value("epsilon", epsilon, "added to the root of the second moment",
+  visitor.value("epsilon", epsilon, "added to the square root of the second moment",
                 {.min = kLeastEpsilon});
-  visitor.value("weight_decay", weight_decay, "of matrices, decoupled", {.min = 0});
-  visitor.value("clip_norm", clip_norm, "largest norm of the gradients; 0: not clipped",
+  visitor.value("weight_decay", weight_decay, "decoupled weight decay, of matrices only",
+                {.min = 0});
+  visitor.value("clip_norm", clip_norm, "maximum norm of the gradients; 0: no clipping",
                 {.min = 0});
   visitor.value("rate_factors", rate_factors,
-                "parameters with a rate of their own, by the beginning of the name: head.=10");
-  visitor.choice("state", state, "where moments and remainders lie", kStateLocations);
+                "factors of the learning rate by prefix of the parameter name: head.=10");
+  visitor.choice("state", state, "memory that holds moments and remainders", kStateLocations);
 }
 
 void OptimizerOptions::validate() const {
@@ -90,9 +90,9 @@ RateFactor RateFactor::parse(const std::string& text) {
   }
   throw ConfigError({.attempted = "reading rate_factors",
                      .found = fmt::format("'{}'", text),
-                     .expected = "the beginning of a parameter's name and a number above 0, as "
+                     .expected = "the start of a parameter's name and a number above 0, as "
                                  "head.=10",
-                     .hint = "To train a part not at all, freeze it in model."});
+                     .hint = "To exclude a part from training, freeze it under model."});
 }
 
 Optimizer::Optimizer(nn::ParameterStore& store, const OptimizerOptions& options,

@@ -37,20 +37,20 @@ int64_t share_of(int64_t total, double share) {
 }  // namespace
 
 void ScheduleOptions::visit(OptionVisitor& visitor) {
-  visitor.choice("kind", kind, "how the learning rate goes on after the warm-up", kScheduleKinds);
-  visitor.value("rate", rate, "learning rate at its peak", {.min = 0});
-  visitor.value("warmup_steps", warmup_steps, "steps from a rate of 0 to the peak", {.min = 0});
-  visitor.value("warmup_share", warmup_share, "the same as a share of all steps",
+  visitor.choice("kind", kind, "shape of the learning rate after warm-up", kScheduleKinds);
+  visitor.value("rate", rate, "peak learning rate", {.min = 0});
+  visitor.value("warmup_steps", warmup_steps, "warm-up steps, from 0 to the peak rate", {.min = 0});
+  visitor.value("warmup_share", warmup_share, "warm-up as a fraction of all steps",
                 {.min = 0, .max = 1});
-  visitor.value("hold_share", hold_share, "share of all steps at the peak, of tri_stage",
+  visitor.value("hold_share", hold_share, "fraction of all steps at the peak rate, for tri_stage",
                 {.min = 0, .max = 1});
-  visitor.value("final_ratio", final_ratio, "rate at the end as a share of the peak",
+  visitor.value("final_ratio", final_ratio, "final rate as a fraction of the peak rate",
                 {.min = 0, .max = 1});
   visitor.value("plateau_factor", plateau_factor,
-                "what a plateau multiplies the rate by when it is cut down",
+                "factor applied to the rate at each reduction, for plateau",
                 {.above = 0, .below = 1});
   visitor.value("plateau_patience", plateau_patience,
-                "evaluations without a better result that a plateau bears", {.min = 0});
+                "evaluations without improvement before a reduction, for plateau", {.min = 0});
 }
 
 void ScheduleOptions::validate() const {
@@ -60,17 +60,18 @@ void ScheduleOptions::validate() const {
            "Set one of them.");
   if (kind != ScheduleKind::kTriStage && hold_share > 0.0)
     refuse(fmt::format("hold_share {} with kind: {}", hold_share, name),
-           "Use kind: tri_stage, or leave it out.");
+           "Use kind: tri_stage, or remove it.");
   const ScheduleOptions usual;
   const bool has_plateau =
       plateau_factor != usual.plateau_factor || plateau_patience != usual.plateau_patience;
   if (kind != ScheduleKind::kPlateau && has_plateau)
     refuse(fmt::format("plateau_factor {} and plateau_patience {} with kind: {}", plateau_factor,
                        plateau_patience, name),
-           "Use kind: plateau, or leave them out.");
+           "Use kind: plateau, or remove them.");
   if (kind != ScheduleKind::kTriStage) return;
   if (final_ratio == 0.0)
-    refuse("tri_stage with final_ratio 0, which no factor leads to", "Set final_ratio: 0.01.");
+    refuse("tri_stage with final_ratio 0, which exponential decay cannot reach",
+           "Set final_ratio: 0.01.");
   if (warmup_share + hold_share > 1.0)
     refuse(fmt::format("warmup_share {} and hold_share {}, together above 1", warmup_share,
                        hold_share),

@@ -231,7 +231,7 @@ int64_t scale_for(const device::RunDevice& device, int64_t budget_bytes) {
   const int64_t room = train::room_for_trials(device, budget_bytes);
   if (room >= kBytesPerScale) return std::min(kFullScale, room / kBytesPerScale);
   throw Infeasible(
-      {.attempted = fmt::format("measuring how fast {} is", device.name),
+      {.attempted = fmt::format("measuring the speed of {}", device.name),
        .found = fmt::format("{} left of a budget of {}", format_bytes(std::max<int64_t>(0, room)),
                             format_bytes(budget_bytes)),
        .expected = fmt::format("at least {}", format_bytes(kBytesPerScale)),

@@ -12,10 +12,10 @@ Reason print_evaluation(const Candidate& candidate, const PlanRequest& request,
   return {
       .key = "evaluation",
       .value = fmt::format("{} frames", fit.limits.max_frames),
-      .brief = fmt::format("at once, in {} of {}", format_bytes(fit.worst.high_water),
+      .brief = fmt::format("at a time, using {} of {}", format_bytes(fit.worst.high_water),
                            format_bytes(request.budget.bytes)),
-      .why = fmt::format("beside what training keeps that takes {} of {}: nothing is kept for "
-                         "a backward",
+      .why = fmt::format("uses {} of {}, including the state of training; nothing is kept for "
+                         "backward",
                          format_bytes(fit.worst.high_water), format_bytes(request.budget.bytes)),
       .is_setting = false};
 }

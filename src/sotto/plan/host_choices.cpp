@@ -29,10 +29,10 @@ Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& h
     brief = why = "text needs no decoding";
   } else if (!is_cuda) {
     threads = 1;
-    brief = why = "one thread decodes ahead, the others compute";
+    brief = why = "one thread prefetches, the others compute";
   } else {
     threads = std::clamp<int64_t>(host.num_cores - 1, 1, kMostThreads);
-    brief = why = fmt::format("{} cores, one of which is left to the step", host.num_cores);
+    brief = why = fmt::format("{} cores, one of them reserved for the step", host.num_cores);
   }
   return {
       .key = "data.loader_threads", .value = std::to_string(threads), .brief = brief, .why = why};
@@ -90,8 +90,8 @@ Reason choose_interval(RunConfig& config, const device::MemoryReport& worst) {
 Reason explain_chunking(const RunConfig& config, std::vector<float> lengths) {
   std::ranges::sort(lengths);
   const auto at_share = [&](double share) {
-    const auto location = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
-    return double{lengths[location]};
+    const auto index = static_cast<size_t>(share * static_cast<double>(lengths.size() - 1));
+    return double{lengths[index]};
   };
   const double longest_s = at_share(1.0);
   std::string brief = fmt::format("the longest utterance, {:.1f} s, fits", longest_s);

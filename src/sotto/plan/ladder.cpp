@@ -23,9 +23,9 @@ constexpr const char* kSlower = "slower, the same result";
 data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   std::vector<float> lengths = source.lengths();
   std::vector<float> sorted = lengths;
-  const auto location = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size()));
-  std::ranges::nth_element(sorted, sorted.begin() + location);
-  const float limit = sorted[static_cast<size_t>(location)];
+  const auto index = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size()));
+  std::ranges::nth_element(sorted, sorted.begin() + index);
+  const float limit = sorted[static_cast<size_t>(index)];
   std::vector<data::Example> kept;
   std::vector<float> kept_lengths;
   for (int64_t i = 0; i < source.num_items(); ++i) {
@@ -47,7 +47,7 @@ class Climb {
   std::vector<Rung> take() { return std::move(rungs_); }
 
   // Adds rungs that change where data is stored and what is kept.
-  void location() {
+  void keep_less() {
     const auto at = [&](const char* name, nn::Tier tier) {
       if (request_.open.tier) return;
       step({.key = "tier", .value = name, .effect = kSlower, .keeps_result = true},
@@ -104,7 +104,7 @@ class Climb {
     step_with(config_,
               {.key = "data.max_seconds",
                .value = fmt::format("{:.1f}", limit_s),
-               .effect = "without the longest 5 of 100 utterances"},
+               .effect = "skips the longest 5 % of the utterances"},
               shorter, PlannedEpoch(config_, shorter));
   }
 
@@ -135,7 +135,7 @@ class Climb {
     step_with(shorter,
               {.key = "data.row_tokens",
                .value = std::to_string(shorter.data.row_tokens),
-               .effect = "tokens see less before them"},
+               .effect = "less context for each token"},
               rows, PlannedEpoch(shorter, rows));
   }
 
@@ -190,7 +190,7 @@ std::optional<device::MemoryReport> least_of(const PlanRequest& request, const d
 std::vector<Rung> make_ladder(const PlanRequest& request, const data::Source& source,
                               const PlannedEpoch& epoch, int64_t least_bytes) {
   Climb climb(request, source, epoch, least_bytes);
-  climb.location();
+  climb.keep_less();
   climb.round();
   climb.split();
   climb.give_up();

@@ -218,9 +218,8 @@ void Planner::refuse_split() const {
                             "than {} micro-batches{}",
                             train::kMaxBf16Sums, fixed_text(request_)),
        .expected = fmt::format("at most {}, or gradients in fp32", train::kMaxBf16Sums),
-       .hint =
-           "Use numerics: bf16-exact; or raise micro_batch or max_frames where they are set, or "
-           "lower effective_batch."});
+       .hint = "Use numerics: bf16-exact; or raise micro_batch or max_frames if they are set, or "
+               "lower effective_batch."});
 }
 
 // Starts with the branch that is likely to take the least: the confirmed value may be larger, never
@@ -258,16 +257,17 @@ void Planner::refuse() {
   const Search::Least nearest_least = *search_of(*nearest).least(host_bytes);
   const device::MemoryReport& least = nearest_least.memory;
   if (least.host_peak > host_bytes) {
-    throw Infeasible({.attempted = "planning a run inside its budget",
-                      .found = fmt::format("{} on the host, as {}{}", format_bytes(least.host_peak),
-                                           nearest->name(), fixed_text(request_)),
-                      .expected = fmt::format("at most {}", format_bytes(host_bytes)),
-                      .hint = fmt::format("--host-memory {} would do, if the machine has as much.",
-                                          format_mebibytes(least.host_peak))});
+    throw Infeasible(
+        {.attempted = "planning a run inside its budget",
+         .found = fmt::format("{} on the host, as {}{}", format_bytes(least.host_peak),
+                              nearest->name(), fixed_text(request_)),
+         .expected = fmt::format("at most {}", format_bytes(host_bytes)),
+         .hint = fmt::format("--host-memory {} would do, if the machine has that much.",
+                             format_mebibytes(least.host_peak))});
   }
   const int64_t needed = request_.budget.named_for(least.high_water);
   std::string hint = fmt::format("--memory {} would do.", format_mebibytes(needed));
-  const char* before = " Or, from what costs least, each with all before it:";
+  const char* before = " Or, cheapest first, each in addition to those before it:";
   PlanRequest from_there = request_;
   from_there.config = nearest_least.config;
   for (const Rung& rung : make_ladder(from_there, source_, epoch_, least.high_water)) {

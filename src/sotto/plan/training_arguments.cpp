@@ -18,7 +18,7 @@ std::string scheduler_of(const optim::ScheduleOptions& schedule, std::vector<std
     case ScheduleKind::kPlateau: return "reduce_lr_on_plateau";
     case ScheduleKind::kTriStage: break;
   }
-  notes.emplace_back("schedule tri_stage: transformers has none, linear stands for it");
+  notes.emplace_back("schedule tri_stage: not in transformers, replaced by linear");
   return "linear";
 }
 
@@ -39,8 +39,7 @@ void add_optimizer(const optim::OptimizerOptions& optimizer, int64_t total,
   json["adam_epsilon"] = optimizer.epsilon;
   json["max_grad_norm"] = optimizer.clip_norm;
   if (!optimizer.rate_factors.empty())
-    arguments.notes.emplace_back(
-        "optimizer.rate_factors: give the Trainer an optimizer of its own");
+    arguments.notes.emplace_back("optimizer.rate_factors: pass your own optimizer to the Trainer");
 }
 
 }  // namespace
@@ -79,7 +78,7 @@ TrainingArguments training_arguments(const train::RunConfig& config,
   json["save_total_limit"] = config.keep_checkpoints;
   if (!config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder)
     arguments.notes.emplace_back(
-        "the estimate is of a frozen feature encoder: call model.freeze_feature_encoder()");
+        "the estimate assumes a frozen feature encoder: call model.freeze_feature_encoder()");
   return arguments;
 }
 

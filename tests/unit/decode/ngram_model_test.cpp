@@ -77,10 +77,10 @@ TEST(NgramModel, SaysWhatIsWrong) {
   EXPECT_PRED2(contains, refusal(model, "-0.7\tcat", "nan\tcat"), "no logarithm");
   // No float holds these; two of them together were no number.
   EXPECT_PRED2(contains, refusal(model, "-0.7\tcat", "-1e300\tcat"), "no logarithm");
-  EXPECT_PRED2(contains, refusal(model, "cat\t-0.3", "cat\t1e300"), "'1e300' behind the words");
+  EXPECT_PRED2(contains, refusal(model, "cat\t-0.3", "cat\t1e300"), "'1e300' after the words");
   EXPECT_PRED2(contains, refusal(model, "<s> cat sits", "<s> cat stands"), "'stands', which is no");
   EXPECT_PRED2(contains, refusal(model, "<s> cat sits", "<s> cat"), "2 words");
-  EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "cat sits\tx"), "'x' behind the words");
+  EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "cat sits\tx"), "'x' after the words");
   EXPECT_PRED2(contains, refusal(model, "cat sits\t-0.15", "<s> cat\t-0.15"), "twice");
   EXPECT_PRED2(contains, refusal(model, "\\end\\", ""), "the end of the file");
   EXPECT_PRED2(contains, message_of<DataError>([] { NgramModel::read("/nowhere/lm.arpa"); }),

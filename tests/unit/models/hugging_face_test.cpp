@@ -158,7 +158,8 @@ TEST(HuggingFace, RefusesWhatItCannotBuild) {
     return test::message_of<ConfigError>([&] { read_hugging_face(folder.path()); });
   };
   EXPECT_PRED2(contains, refusal_of("hidden_act", "quick_gelu"), "gelu, relu or silu");
-  EXPECT_PRED2(contains, refusal_of("num_attention_heads", 5), "heads that divide the width");
+  EXPECT_PRED2(contains, refusal_of("num_attention_heads", 5),
+               "a number of heads that divides the width");
   EXPECT_PRED2(contains, refusal_of("num_attention_heads", 0), "heads");
   EXPECT_PRED2(contains, refusal_of("num_attention_heads", "many"), "a whole number");
   EXPECT_PRED2(contains, refusal_of("hidden_size", 32.5), "a whole number");

@@ -63,7 +63,7 @@ TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
   request_.config.tier = Tier::kNone;
   request_.config.model.as<models::TransformerCtcOptions>().width = 256;
   EXPECT_PRED2(contains, message_of<Infeasible>([&] { plan_in(1'000'000); }),
-               "each with all before it: --set tier=block (");
+               "each in addition to those before it: --set tier=block (");
 }
 
 // Of steps in no more parts than gradients in bf16 may be summed over.

@@ -53,7 +53,7 @@ class GroupReader : public OptionVisitor {
 
  private:
   std::string name_of_map() const {
-    return map_.key.empty() ? "the whole" : fmt::format("'{}'", map_.key);
+    return map_.key.empty() ? "the top level" : fmt::format("'{}'", map_.key);
   }
 
   const ConfigNode* take(std::string_view key) {
@@ -169,12 +169,12 @@ ConfigNode load_config(const std::filesystem::path& path,
   ConfigNode root = is_json ? parse_json(text, path.string()) : parse_yaml(text, path.string());
   if (root.kind == ConfigNode::Kind::kEmpty) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                     .found = "the file is empty but for blanks and comments",
+                     .found = "the file contains only whitespace and comments",
                      .expected = "settings",
-                     .hint = "{} stands for no settings."});
+                     .hint = "Write {} for no settings."});
   }
   if (root.kind != ConfigNode::Kind::kMap) {
-    refuse(root.location, {.found = fmt::format("the whole is {}", describe_value(root)),
+    refuse(root.location, {.found = fmt::format("the top level is {}", describe_value(root)),
                            .expected = "keys, each with its value"});
   }
   root.location = {.source = path.string()};
@@ -198,7 +198,7 @@ ConfigNode write_group(const OptionGroup& options) {
   root.children.push_back({.kind = ConfigNode::Kind::kPlain,
                            .key = kVersionKey,
                            .text = fmt::format("{}", kConfigFormatVersion),
-                           .comment = "of this file"});
+                           .comment = "format version of this file"});
   GroupWriter writer(root);
   options.visit(writer);
   return root;

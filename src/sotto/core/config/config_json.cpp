@@ -57,7 +57,7 @@ class JsonWalker {
   void enter(const ConfigNode& node) {
     if (++depth_ > kMaxJsonDepth) {
       refuse(node.location,
-             {.found = fmt::format("it is nested more than {} deep", kMaxJsonDepth)});
+             {.found = fmt::format("it is nested more than {} levels deep", kMaxJsonDepth)});
     }
     ++at_;
   }

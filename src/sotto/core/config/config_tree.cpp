@@ -14,7 +14,7 @@ namespace {
 ConfigNode& open_entry(ConfigNode& map, std::string_view key, const ConfigLocation& location) {
   if (map.kind == ConfigNode::Kind::kEmpty) map.kind = ConfigNode::Kind::kMap;
   if (map.kind != ConfigNode::Kind::kMap) {
-    refuse(location, {.found = fmt::format("'{}' is {}, so that it has no key '{}'", map.key,
+    refuse(location, {.found = fmt::format("'{}' is {}, so it has no key '{}'", map.key,
                                            describe_value(map), key)});
   }
   if (ConfigNode* entry = map.find(key)) return *entry;
@@ -44,7 +44,7 @@ void add_entry(ConfigNode& map, ConfigNode entry) {
   if (const ConfigNode* first = map.find(entry.key)) {
     const int line = first->key_location.line;
     refuse(entry.key_location,
-           {.found = fmt::format("the key '{}' stands there a second time{}", entry.key,
+           {.found = fmt::format("duplicate key '{}'{}", entry.key,
                                  line > 0 ? fmt::format("; the first is in line {}", line) : "")});
   }
   map.children.push_back(std::move(entry));

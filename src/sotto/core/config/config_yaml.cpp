@@ -38,14 +38,14 @@ class TreeBuilder : public YAML::EventHandler {
     } catch (const YAML::Exception& error) {
       refuse(location_of(error.mark), {.found = error.msg,
                                        .expected = "valid YAML",
-                                       .hint = "Text with special characters goes in quotes."});
+                                       .hint = "Quote text that contains special characters."});
     }
     return std::move(root_);
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1) {
-      refuse(location_of(mark), {.found = "a second document begins", .expected = "one document"});
+      refuse(location_of(mark), {.found = "a second document", .expected = "one document"});
     }
   }
   void OnDocumentEnd() override {}
@@ -55,7 +55,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(location_of(mark), {.found = "aliases (*name) are not read",
+    refuse(location_of(mark), {.found = "aliases (*name) are not supported",
                                .expected = "the value itself",
                                .hint = "Put text that begins with * in quotes."});
   }
@@ -97,7 +97,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag.empty() || tag == "?" || tag == "!") return;
-    refuse(location_of(mark), {.found = "tags (!name) are not read",
+    refuse(location_of(mark), {.found = "tags (!name) are not supported",
                                .expected = "the value itself",
                                .hint = "Put text that begins with ! in quotes."});
   }
@@ -121,7 +121,7 @@ class TreeBuilder : public YAML::EventHandler {
     refuse_tag(mark, tag);
     if (frames_.size() == kMaxYamlDepth) {
       refuse(location_of(mark),
-             {.found = fmt::format("it is nested more than {} deep", kMaxYamlDepth)});
+             {.found = fmt::format("it is nested more than {} levels deep", kMaxYamlDepth)});
     }
     frames_.push_back({.node = {.kind = kind, .location = location_of(mark)}, .key = std::nullopt});
   }
@@ -142,7 +142,7 @@ class TreeBuilder : public YAML::EventHandler {
       frame.node.children.push_back(std::move(node));
     } else if (!frame.key) {
       if (!node.is_scalar())
-        refuse(node.location, {.found = "a key is no word", .expected = "key: value"});
+        refuse(node.location, {.found = "a key is not a word", .expected = "key: value"});
       frame.key = std::move(node);
     } else {
       node.key = frame.key->text;

@@ -10,7 +10,7 @@
 //
 //     void visit(OptionVisitor& visitor) {
 //       visitor.value("layers", layers, "transformer blocks", {.min = 1, .max = 200});
-//       visitor.value("dropout", dropout, "share of values set to zero", {.min = 0, .below = 1});
+//       visitor.value("dropout", dropout, "dropout probability", {.min = 0, .below = 1});
 //       visitor.choice("activation", activation, "feed-forward activation", kActivations);
 //     }
 //     void validate() const;  // where fields must agree with each other; throws ConfigError

@@ -195,15 +195,15 @@ AtomicFolder::AtomicFolder(const fs::path& final_path, FileSystem file_system)
   std::error_code ignored;  // mkdir reports a better error
   if (fs::exists(final_, ignored) && !fs::is_directory(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the folder {}", final_.string()),
-                     .found = "there is a file of that name",
+                     .found = "a file with that name exists",
                      .expected = "a folder or nothing",
-                     .hint = "Move it away, or name another folder with --out."});
+                     .hint = "Move it, or name another folder with --out."});
   }
   make_folders(final_.parent_path());
   if (is_locked(partial_)) {
     throw DataError({.attempted = fmt::format("creating the folder {}", final_.string()),
-                     .found = "it is being written at this moment",
-                     .expected = "nobody else to write it",
+                     .found = "another process is writing it",
+                     .expected = "no other process to write it",
                      .hint = "Wait until that run ends, or name another folder with --out."});
   }
   fs::remove_all(partial_, ignored);  // left by an earlier process with our process id
@@ -270,10 +270,10 @@ void check_is_new(const fs::path& path) {
   const auto first = is_folder ? fs::directory_iterator(path, ignored) : fs::directory_iterator();
   if (is_folder && first == fs::directory_iterator()) return;
   throw ConfigError({.attempted = fmt::format("writing {}", path.string()),
-                     .found = is_folder ? fmt::format("a folder that holds something, {} among it",
+                     .found = is_folder ? fmt::format("a folder that is not empty: it contains {}",
                                                       first->path().filename().string())
-                                        : "a file of that name",
-                     .expected = "a folder that is new or empty",
+                                        : "a file with that name",
+                     .expected = "a new or empty folder",
                      .hint = "Name another with --out, or remove it first."});
 }
 
@@ -281,9 +281,9 @@ void check_is_another(const fs::path& out, const fs::path& source) {
   std::error_code ignored;
   if (!fs::equivalent(out, source, ignored)) return;
   throw ConfigError({.attempted = fmt::format("writing {}", out.string()),
-                     .found = "the file that is read",
-                     .expected = "another one, so that it is not lost",
-                     .hint = "Name another to write."});
+                     .found = "the input file itself",
+                     .expected = "another file, so that the input is not lost",
+                     .hint = "Name another output file."});
 }
 
 int64_t remove_leftovers(const fs::path& parent, const FolderCheck& check) {
@@ -325,14 +325,14 @@ AtomicFile::AtomicFile(const fs::path& final_path)
   std::error_code ignored;
   if (fs::exists(final_, ignored) && fs::is_other(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the file {}", final_.string()),
-                     .found = "a device, a pipe or a socket of that name",
+                     .found = "a device, a pipe or a socket with that name",
                      .expected = "a file or nothing"});
   }
   if (fs::is_directory(final_, ignored)) {
     throw DataError({.attempted = fmt::format("creating the file {}", final_.string()),
-                     .found = "there is a folder of that name",
+                     .found = "a folder with that name exists",
                      .expected = "a file or nothing",
-                     .hint = "Name a file inside of it, or another one."});
+                     .hint = "Name a file inside it, or another file."});
   }
   file_ = std::make_unique<OutputFile>(OutputFile::create(partial_));
   descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_CLOEXEC);

@@ -30,7 +30,7 @@ class ByteReader {
   std::span<const std::byte> take(uint64_t count) {
     if (count > left()) {
       refuse_file(path_, fmt::format("{} ends after {} bytes", part_, bytes_.size()),
-                  fmt::format("{} bytes from byte {} on", count, at_));
+                  fmt::format("{} bytes starting at byte {}", count, at_));
     }
     const std::span<const std::byte> taken = bytes_.subspan(at_, static_cast<size_t>(count));
     at_ += taken.size();

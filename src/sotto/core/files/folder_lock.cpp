@@ -81,7 +81,7 @@ void FolderLock::take() {
       const std::string holder = read_holder(descriptor_);
       ::close(std::exchange(descriptor_, -1));
       throw DataError({.attempted = fmt::format("starting a run in {}", folder_.string()),
-                       .found = fmt::format("a run is going on there: {}", holder),
+                       .found = fmt::format("a run is in progress there: {}", holder),
                        .expected = "a folder that no other process is using",
                        .hint = "Wait until that run ends, or name another folder with --out."});
     }
@@ -94,8 +94,8 @@ void FolderLock::take() {
 
 // Returns whether the locked file is still the one in the folder.
 bool FolderLock::is_current() const {
-  struct stat locked{};
-  struct stat named{};
+  struct stat locked {};
+  struct stat named {};
   return fstat(descriptor_, &locked) == 0 && stat(file_.c_str(), &named) == 0 &&
          locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
 }

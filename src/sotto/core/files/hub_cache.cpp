@@ -94,8 +94,8 @@ std::string read_ref(const fs::path& path) {
   commit.erase(std::min(commit.find_first_of(" \t\r\n"), commit.size()));
   if (!is_name(commit)) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                     .found = "it names no commit",
-                     .expected = "the name of a folder below snapshots"});
+                     .found = "it does not name a commit",
+                     .expected = "the name of a folder in snapshots"});
   }
   return commit;
 }

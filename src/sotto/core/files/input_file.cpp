@@ -24,11 +24,11 @@ InputFile InputFile::open(const std::filesystem::path& path, const std::string& 
   InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0)
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});
-  struct stat status{};
+  struct stat status {};
   const bool is_known = fstat(file.descriptor_, &status) == 0;
   if (is_known && S_ISDIR(status.st_mode)) refuse_file(path, "it is a folder", expected, {});
   if (!is_known || !S_ISREG(status.st_mode))
-    refuse_file(path, "it is no regular file", expected, {});
+    refuse_file(path, "it is not a regular file", expected, {});
   file.size_ = status.st_size;
   file.changed_ns_ = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   return file;
@@ -62,7 +62,7 @@ void InputFile::read_all(int64_t offset, std::span<char> bytes) const {
   if (got == std::ssize(bytes)) return;
   refuse_file(path_, fmt::format("it ends at byte {}", offset + got),
               fmt::format("{} bytes, as when it was opened", size_),
-              "It was cut or replaced while it was used.");
+              "It was truncated or replaced while in use.");
 }
 
 int64_t FilePart::read(int64_t at, std::span<char> bytes) const {

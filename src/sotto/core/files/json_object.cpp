@@ -48,7 +48,7 @@ class JsonWatch : public nlohmann::json_sax<nlohmann::json> {
     keys_.emplace_back();
     if (keys_.size() <= kMaxObjectDepth) return true;
     refuse_file(source_.path,
-                fmt::format("{} is nested more than {} deep", source_.part, kMaxObjectDepth),
+                fmt::format("{} is nested more than {} levels deep", source_.part, kMaxObjectDepth),
                 source_.expected);
   }
   bool close() {
@@ -69,7 +69,7 @@ nlohmann::json parse_json_object(std::string_view text, const JsonSource& source
   if (nlohmann::json::sax_parse(text, &watch))
     object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
-    refuse_file(source.path, fmt::format("{} is no JSON object", source.part), source.expected);
+    refuse_file(source.path, fmt::format("{} is not a JSON object", source.part), source.expected);
   }
   return object;
 }

@@ -33,8 +33,8 @@ class MappedFile {
 };
 
 // Throws a DataError for a file that does not have the expected content.
-[[noreturn]] void refuse_file(const std::filesystem::path& path, std::string found,
-                              std::string expected,
-                              std::string hint = "If it was copied or downloaded, do that again.");
+[[noreturn]] void refuse_file(
+    const std::filesystem::path& path, std::string found, std::string expected,
+    std::string hint = "If it was copied or downloaded, copy or download it again.");
 
 }  // namespace sotto

@@ -24,7 +24,7 @@ Problem describe(int code) {
     case EDQUOT:
       return {.attempted = {},
               .found = {},
-              .expected = "room on that disk",
+              .expected = "free space on that disk",
               .hint = "Free some space, or name a folder on another disk with --out."};
     case EFBIG:
       return {.attempted = {},
@@ -42,7 +42,7 @@ Problem describe(int code) {
       return {.attempted = {},
               .found = {},
               .expected = "a folder",
-              .hint = "Move the file of that name away, or name another folder with --out."};
+              .hint = "Move the file with that name, or name another folder with --out."};
     default: return {};
   }
 }

@@ -40,7 +40,7 @@ void check_header(const std::string& line, const std::filesystem::path& path) {
                     header.value("format_version", nlohmann::json()).is_number_integer();
   if (!ours) {
     throw DataError({.attempted = describe_attempt("reading", path),
-                     .found = "line 1 is no header of a run record",
+                     .found = "line 1 is not the header of a run record",
                      .expected = "a metrics.jsonl that sotto wrote"});
   }
   const auto version = header["format_version"].get<int64_t>();
@@ -85,7 +85,7 @@ struct Tail {
 };
 
 Tail read_tail(int descriptor, const std::filesystem::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
   std::vector<std::string> pieces;  // in reverse order
@@ -143,11 +143,11 @@ RunRecord RunRecord::open(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), kFlags, 0644);
   if (descriptor < 0) throw_file_error("opening", path);
   RunRecord record(path, descriptor);
-  struct stat status{};
+  struct stat status {};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   if (!S_ISREG(status.st_mode)) {
     throw DataError(
-        {.attempted = describe_attempt("opening", path), .found = "it is no regular file"});
+        {.attempted = describe_attempt("opening", path), .found = "it is not a regular file"});
   }
   // File systems without locks return other error codes; the lock is then skipped.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -225,14 +225,14 @@ void RunRecord::write_line(std::string_view line) {
   cut();
   throw DataError(
       {.attempted = describe_attempt("writing", path_),
-       .found = fmt::format("only {} of {} bytes of a line fitted, and were cut off again", written,
-                            line.size()),
+       .found = fmt::format("only {} of {} bytes of a line could be written, and were removed",
+                            written, line.size()),
        .hint = "The disk is full, or the file has reached a size limit."});
 }
 
 void RunRecord::cut() {
   if (ftruncate(descriptor_, size_) != 0) {
-    throw_file_error("cutting an unfinished line off", path_);
+    throw_file_error("removing an unfinished line from", path_);
   }
   has_rest_ = false;
 }

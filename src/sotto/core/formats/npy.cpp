@@ -22,7 +22,7 @@ namespace sotto {
 
 namespace {
 
-constexpr const char* kFile = "an array that numpy.save wrote";
+constexpr const char* kFile = "an array written by numpy.save";
 constexpr std::string_view kNumpyMagic = "\x93NUMPY";
 
 constexpr std::array kNumpyTypes = {Named<TensorType>{"<f2", TensorType::kFloat16},
@@ -68,7 +68,8 @@ class HeaderReader {
       if (!skip(',') && !is_next('}')) refuse_here("a comma or the end of the header");
     }
     if (!at_end()) refuse_here("the end of the header");
-    if (!header.type || !header.is_by_column || !header.shape) refuse("a header without all three");
+    if (!header.type || !header.is_by_column || !header.shape)
+      refuse("a header without one of them");
     return header;
   }
 
@@ -104,7 +105,8 @@ class HeaderReader {
   // Reads a string in either kind of quotes. The expected names contain neither quotes nor
   // backslashes.
   std::string_view read_text() {
-    if (!is_next('\'') && !is_next('"')) refuse_here("a text in quotes: no array of records");
+    if (!is_next('\'') && !is_next('"'))
+      refuse_here("a quoted string; arrays of records are not supported");
     const char quote = text_[at_++];
     const size_t end = text_.find(quote, at_);
     if (end == std::string_view::npos) refuse_here("the other quote");
@@ -193,13 +195,13 @@ NpyFile NpyFile::open(const std::filesystem::path& path) {
   const std::string front = front_of(file.file_);
   ByteReader reader(std::as_bytes(std::span(front)), path, "it");
   if (front.size() < kNumpyMagic.size() || reader.take_text(kNumpyMagic.size()) != kNumpyMagic)
-    refuse_file(path, "it does not begin as such a file does", kFile);
+    refuse_file(path, "it does not start with the NumPy signature", kFile);
   const HeaderReader::Header header = HeaderReader(header_text(reader, path), path).read();
   file.type_ = type_of(*header.type, path);
   file.shape_ = *header.shape;
   file.values_at_ = static_cast<int64_t>(reader.at());
   if (*header.is_by_column) {
-    refuse_file(path, "column after column (fortran_order)", "row after row",
+    refuse_file(path, "column-major order (fortran_order)", "row-major order",
                 "Write it with numpy.save(path, numpy.ascontiguousarray(array)).");
   }
   if (file.shape_.size() != 2) {

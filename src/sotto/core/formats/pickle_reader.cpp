@@ -166,13 +166,13 @@ class PickleMachine {
 
   [[noreturn]] void broken(const std::string& found) const {
     refuse_file(path_, fmt::format("{} (byte {} of its pickle)", found, opcode_at_),
-                "a pickle that is whole");
+                "a complete pickle");
   }
 
   [[noreturn]] void forbidden(const std::string& found) const {
     refuse_file(path_, fmt::format("{} (byte {} of its pickle)", found, opcode_at_),
                 "a dict of tensors and nothing that could be run",
-                "Weights alone are read from such files. If you trust it, load it in Python and "
+                "Only weights are read from such files. If you trust it, load it in Python and "
                 "save it as safetensors.");
   }
 
@@ -188,7 +188,7 @@ class PickleMachine {
 
   void push_mark() {
     if (marks_.size() >= kMaxMarks)
-      broken(fmt::format("it is nested more than {} deep", kMaxMarks));
+      broken(fmt::format("it is nested more than {} levels deep", kMaxMarks));
     marks_.push_back(stack_.size());
   }
 
@@ -257,7 +257,7 @@ class PickleMachine {
 
   void push_text(uint64_t num_bytes) {
     const std::string_view text = in_.take_text(num_bytes);
-    if (!is_utf8(text)) broken("a text that is not UTF-8");
+    if (!is_utf8(text)) broken("a string that is not UTF-8");
     push({.kind = PickleKind::kText, .text = text});
   }
 
@@ -280,7 +280,7 @@ class PickleMachine {
     const PickleValue& module = pickle_.values[parts[0]];
     const PickleValue& name = pickle_.values[parts[1]];
     if (module.kind != PickleKind::kText || name.kind != PickleKind::kText) {
-      broken("a global whose name is no text");
+      broken("a global whose name is not a string");
     }
     push_name(fmt::format("{}.{}", module.text, name.text));
   }
@@ -338,11 +338,11 @@ Pickle read_pickle(std::span<const std::byte> bytes, std::span<const std::string
 std::string describe(const PickleValue& value) {
   switch (value.kind) {
     case PickleKind::kNone: return "None";
-    case PickleKind::kBool: return "a truth value";
+    case PickleKind::kBool: return "a boolean";
     case PickleKind::kInt:
     case PickleKind::kBigInt:
     case PickleKind::kFloat: return "a number";
-    case PickleKind::kText: return "a text";
+    case PickleKind::kText: return "a string";
     case PickleKind::kTuple: return "a tuple";
     case PickleKind::kList: return "a list";
     case PickleKind::kDict: return "a dict";

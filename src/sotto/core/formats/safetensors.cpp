@@ -99,8 +99,7 @@ std::string header_text(const std::vector<const SafetensorsEntry*>& entries,
 
 std::string_view header_of(std::span<const std::byte> file, const std::filesystem::path& path) {
   if (file.size() <= kLengthBytes) {
-    refuse_file(path, fmt::format("it ends after {} bytes", file.size()),
-                "a header of some length");
+    refuse_file(path, fmt::format("it ends after {} bytes", file.size()), "a header");
   }
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
@@ -108,7 +107,7 @@ std::string_view header_of(std::span<const std::byte> file, const std::filesyste
   }
   if (length > kMaxHeaderBytes || length > file.size() - kLengthBytes) {
     refuse_file(path, fmt::format("a header of {} bytes in a file of {}", length, file.size()),
-                "a header that lies in the file");
+                "a header inside the file");
   }
   return {reinterpret_cast<const char*>(file.data()) + kLengthBytes, length};
 }
@@ -135,7 +134,7 @@ class TensorReader {
     const int64_t bytes = offsets[1] - offsets[0];
     if (num_bytes(view.type, view.shape) != bytes) {
       complain(name, fmt::format("{} bytes", bytes),
-               fmt::format("as many as shape [{}] in {} takes", fmt::join(view.shape, ", "),
+               fmt::format("as many as shape [{}] in {} needs", fmt::join(view.shape, ", "),
                            info_of(view.type).name));
     }
     view.bytes = data_.subspan(static_cast<size_t>(offsets[0]), static_cast<size_t>(bytes));
@@ -153,7 +152,7 @@ class TensorReader {
     });
     const std::byte* end = data_.data();
     for (const auto& [start, name] : starts) {
-      if (start < end) complain(*name, "bytes of another tensor too", "bytes of its own");
+      if (start < end) complain(*name, "bytes that overlap another tensor", "bytes of its own");
       if (start > end) complain(*name, "a gap before its bytes", "tensors without gaps");
       end = start + tensors.find(*name)->second.bytes.size();
     }
@@ -189,7 +188,7 @@ class TensorReader {
       if (good) numbers.push_back(value[i].get<int64_t>());
     }
     if (!good) {
-      complain(name, fmt::format("{} {}", key, shown(value)), "a list of whole numbers from 0 on");
+      complain(name, fmt::format("{} {}", key, shown(value)), "a list of non-negative integers");
     }
     return numbers;
   }
@@ -237,7 +236,7 @@ void SafetensorsFile::read_header(const std::filesystem::path& path) {
     }
     const bool good = entry.is_object() && std::all_of(entry.begin(), entry.end(),
                                                        [](const auto& v) { return v.is_string(); });
-    if (!good) refuse_file(path, "its metadata is no map of texts", "texts by their names");
+    if (!good) refuse_file(path, "its metadata is not a map of strings", "strings by name");
     metadata_ = entry.get<SafetensorsMetadata>();
   }
   reader.check_layout(tensors_);

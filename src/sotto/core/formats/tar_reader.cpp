@@ -29,7 +29,7 @@ constexpr size_t kPrefixBytes = 155;
 // Names and pax records are small; a larger size is invalid.
 constexpr uint64_t kMaxExtendedBytes = uint64_t{1} << 20;
 
-constexpr const char* kTar = "a tar archive that is whole";
+constexpr const char* kTar = "a complete tar archive";
 
 // Returns the part before the first zero byte.
 std::string_view until_zero(std::string_view field) {
@@ -109,7 +109,7 @@ class TarWalker {
   uint64_t pass(uint64_t count) {
     if (count > archive_.size - at_) {
       refuse_file(path_, fmt::format("the archive ends after {} bytes", archive_.size),
-                  fmt::format("{} bytes from byte {} on", count, at_));
+                  fmt::format("{} bytes starting at byte {}", count, at_));
     }
     return std::exchange(at_, at_ + count);
   }
@@ -130,7 +130,7 @@ class TarWalker {
       sum += is_sum ? ' ' : static_cast<unsigned char>(header[i]);
     }
     if (octal(header.substr(kChecksumAt, kChecksumBytes)) != sum)
-      broken("a header whose sum is wrong");
+      broken("a header with a wrong checksum");
   }
 
   // Parses octal digits surrounded by blanks and zeros.
@@ -152,7 +152,7 @@ class TarWalker {
     if (static_cast<unsigned char>(field[0]) != 0x80) return octal(field);
     uint64_t number = 0;
     for (const char byte : field.substr(1)) {
-      if (number >> 56U != 0) broken("a file larger than there are");
+      if (number >> 56U != 0) broken("an implausible file size");
       number = number << 8U | static_cast<unsigned char>(byte);
     }
     return number;
@@ -186,7 +186,7 @@ class TarWalker {
       const auto digits = static_cast<size_t>(digits_end - records.data());
       if (code != std::errc{} || length > records.size() || length < digits + 3 ||
           records[digits] != ' ' || records[length - 1] != '\n')
-        broken("a pax header that is not as it should be");
+        broken("an invalid pax header");
       const std::string_view record = records.substr(digits + 1, length - digits - 2);
       const size_t equals = record.find('=');
       if (equals == std::string_view::npos) broken("a pax header without a value");
@@ -232,7 +232,7 @@ void check_not_compressed(const InputFile& file) {
   const std::string_view front(bytes.data(), got);
   for (const std::string_view magic : {"\x1f\x8b", "BZh", "\xfd\x37zX", "\x28\xb5\x2f\xfd"}) {
     if (front.starts_with(magic))
-      refuse_file(file.path(), "it is compressed", "a tar archive as it is",
+      refuse_file(file.path(), "it is compressed", "an uncompressed tar archive",
                   "Unpack it first (gunzip, bunzip2, unxz, unzstd): audio is compressed already.");
   }
 }

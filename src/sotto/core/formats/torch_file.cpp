@@ -17,7 +17,7 @@ namespace sotto {
 
 namespace {
 
-constexpr std::string_view kExpected = "a file of torch.save";
+constexpr std::string_view kExpected = "a file written by torch.save";
 // Maximum ratio of the copied tensors to the size of the file. A storage can have many views; in
 // weight files it has few.
 constexpr size_t kMaxCopyRatio = 4;
@@ -57,7 +57,7 @@ Content read_archive(std::span<const std::byte> bytes, const std::filesystem::pa
   const std::string top = top_folder(entries, path);
   const auto order = entries.find(top + "/byteorder");
   if (order != entries.end() && text_of(order->second) != "little") {
-    refuse_file(path, "values of another byte order", "little-endian ones", /*hint=*/{});
+    refuse_file(path, "values in another byte order", "little-endian values", /*hint=*/{});
   }
   const Pickle pickle =
       read_pickle(entries.find(top + "/data.pkl")->second, state_dict_names(), path);
@@ -95,7 +95,7 @@ class OldFileReader {
     Content content{.tensors = read_state_dict(pickle, storages, path_), .storages = {}};
     const Pickle keys = next_pickle();
     if (keys.root().kind != PickleKind::kList) refuse_form("no list of storages");
-    ByteReader in(bytes_, path_, "what follows its pickles");
+    ByteReader in(bytes_, path_, "the data after its pickles");
     for (const uint32_t item : keys.root().items) {
       const PickleValue& key = keys.values[item];
       const auto storage = storages.find(key.text);
@@ -106,7 +106,7 @@ class OldFileReader {
         refuse_form(fmt::format("the storage '{}' twice", storage->first));
       }
     }
-    if (in.left() > 0) refuse_form(fmt::format("{} bytes behind the last storage", in.left()));
+    if (in.left() > 0) refuse_form(fmt::format("{} bytes after the last storage", in.left()));
     return content;
   }
 
@@ -124,7 +124,7 @@ class OldFileReader {
   void check_head() {
     const Pickle magic = next_pickle();
     if (magic.root().kind != PickleKind::kBigInt || magic.root().text != kTorchMagic) {
-      refuse_form("a pickle of something else");
+      refuse_form("another kind of pickle");
     }
     const Pickle protocol = next_pickle();
     if (protocol.root().kind != PickleKind::kInt || protocol.root().number != kProtocol) {
@@ -138,7 +138,7 @@ class OldFileReader {
           system.item(info, i).text == "little_endian" && system.item(info, i + 1).number == 1;
     }
     if (!is_little) {
-      refuse_file(path_, "values of another byte order", "little-endian ones", /*hint=*/{});
+      refuse_file(path_, "values in another byte order", "little-endian values", /*hint=*/{});
     }
   }
 

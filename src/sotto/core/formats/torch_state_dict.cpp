@@ -104,7 +104,7 @@ class StateDictReader {
     for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
       const PickleValue& key = pickle_.item(dict, i);
       if (key.kind != PickleKind::kText) {
-        refuse_file(path_, fmt::format("{} for the name of a tensor", describe(key)), "a text");
+        refuse_file(path_, fmt::format("{} for the name of a tensor", describe(key)), "a string");
       }
       if (!names.insert(key.text).second) {
         refuse_file(path_, fmt::format("two tensors '{}'", key.text), "each name once");
@@ -162,14 +162,15 @@ class StateDictReader {
     }
     const PickleValue& arguments = pickle_.item(value, 0);
     if (!is_plain(arguments)) {
-      complain(name, "other parts than a plain tensor", "storage, offset, shape and stride");
+      complain(name, "other parts than those of a plain tensor",
+               "storage, offset, shape and stride");
     }
     const PickleValue& storage_name = pickle_.item(pickle_.item(arguments, 0), 0);
     const std::string_view key = pickle_.item(storage_name, 2).text;
     const TorchStorage& storage = storages_.find(key)->second;
     if (!storage.type) {
       complain(name, fmt::format("values of a {}", storage.class_name),
-               "floats, whole numbers of 16, 32 or 64 bits, bytes or truth values");
+               "floats, integers of 16, 32 or 64 bits, bytes or booleans");
     }
     StoredTensor tensor{.name = std::move(name),
                         .storage_key = key,
@@ -203,7 +204,7 @@ class StateDictReader {
         std::ranges::any_of(tensor.stride, is_negative)) {
       complain(
           tensor.name, location_of(tensor),
-          fmt::format("up to {} whole numbers from 0 on, a stride for each size", kMaxDimensions));
+          fmt::format("up to {} non-negative integers, with one stride per size", kMaxDimensions));
     }
     if (!num_bytes(tensor.type, tensor.shape)) {
       complain(tensor.name, location_of(tensor), "a size that can be counted");
@@ -218,7 +219,7 @@ class StateDictReader {
     }
     if (!fits || last >= storage.num_values) {
       complain(tensor.name, location_of(tensor),
-               fmt::format("a place in the {} values of its storage", storage.num_values));
+               fmt::format("a range within the {} values of its storage", storage.num_values));
     }
   }
 
@@ -250,8 +251,8 @@ TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& p
       if (found != kStorageClasses.end()) known = found;
     }
     if (known == nullptr) {
-      refuse_file(path, "a storage whose description is not understood",
-                  "its type, key, place and number of values");
+      refuse_file(path, "a storage with an unknown description",
+                  "its type, key, location and number of values");
     }
     const TorchStorage storage{.class_name = known->name,
                                .type = known->type,

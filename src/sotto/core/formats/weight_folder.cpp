@@ -49,7 +49,7 @@ std::string listed(const fs::path& folder) {
     names.resize(kMaxListed);
     names.push_back(fmt::format("and {} more", count - kMaxListed));
   }
-  return fmt::format("the folder holds {}", fmt::join(names, ", "));
+  return fmt::format("the folder contains {}", fmt::join(names, ", "));
 }
 
 // Returns the shard of each tensor according to an index.
@@ -70,7 +70,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
                       fs::path(shard.get<std::string>()).filename() == shard.get<std::string>();
     if (!good) {
       refuse_file(path, fmt::format("the tensor '{}' in {}", name, shown(shard)),
-                  "the name of a file beside it");
+                  "the name of a file in the same folder");
     }
     shards.emplace(name, shard.get<std::string>());
   }
@@ -147,8 +147,8 @@ void WeightFolder::add_shards(const fs::path& index) {
     const fs::path path = index.parent_path() / name;
     std::error_code ignored;
     if (!fs::exists(path, ignored)) {
-      refuse_file(index, fmt::format("the shard {} is not there", name),
-                  fmt::format("all {} shards beside it", names.size()));
+      refuse_file(index, fmt::format("the shard {} is missing", name),
+                  fmt::format("all {} shards in the same folder", names.size()));
     }
     add_file(path);
   }

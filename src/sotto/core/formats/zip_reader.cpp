@@ -56,7 +56,7 @@ class ZipReader {
       const Entry entry = read_entry(in);
       if (entry.flags % 2 == kEncrypted || entry.method != 0 || entry.packed_bytes != entry.bytes) {
         refuse_file(path_, fmt::format("its file '{}' is compressed or encrypted", entry.name),
-                    "files stored as they are, as torch.save writes them");
+                    "uncompressed files, as torch.save writes them");
       }
       if (!entries.emplace(entry.name, content_of(entry)).second) {
         refuse_file(path_, fmt::format("two files '{}' in it", entry.name), "each name once");
@@ -67,7 +67,7 @@ class ZipReader {
 
  private:
   [[noreturn]] void broken(const std::string& found) const {
-    refuse_file(path_, found, "a zip archive that is whole");
+    refuse_file(path_, found, "a complete zip archive");
   }
 
   ByteReader reader_at(uint64_t offset) const {

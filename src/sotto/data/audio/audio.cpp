@@ -26,29 +26,28 @@ double rate_of(const AudioInfo& info) {
 [[noreturn]] void refuse_length(double found_s, const AudioSegment& segment,
                                 const SoundFile& file) {
   file.refuse(fmt::format("{:.3f} s of audio", found_s),
-              fmt::format("{} s as in the manifest, to {:.3f} s", segment.duration_s,
+              fmt::format("{} s as in the manifest, within {:.3f} s", segment.duration_s,
                           duration_tolerance_s(segment.duration_s)),
               "The manifest's duration is wrong, or the file is not the one it was made for.",
               SoundFile::Fault::kWrongLength);
 }
 
-// Where the segment's first frame is, after moving the file there.
+// Moves to the segment's first frame and returns its index.
 int64_t seek_to_segment(SoundFile& file, const AudioSegment& segment) {
   const double wanted = std::round(segment.offset_s.value_or(0.0) * rate_of(file.info()));
   if (wanted == 0.0) return 0;
   if (file.knows_length() && wanted >= static_cast<double>(file.info().frames)) {
     file.refuse(fmt::format("it ends at {:.3f} s", file.seconds_of(file.info().frames)),
-                fmt::format("a segment from {} s on", *segment.offset_s),
+                fmt::format("audio at {} s, where the segment starts", *segment.offset_s),
                 "The manifest's offset is in seconds.");
   }
   const auto first = static_cast<int64_t>(wanted);
   if (!file.seek(first))
-    file.refuse(fmt::format("it cannot be entered at {} s", *segment.offset_s),
-                "a file that can be read from any place");
+    file.refuse(fmt::format("it cannot seek to {} s", *segment.offset_s), "a seekable file");
   return first;
 }
 
-// Many at a time, and which it is only where one is not.
+// Checks blocks without a branch per sample; check_finite() finds the sample if one is not finite.
 bool are_finite(std::span<const float> samples) {
   constexpr uint32_t kInfinity = 0x7f800000, kMagnitude = 0x7fffffff;
   constexpr ptrdiff_t kAtOnce = 32;
@@ -69,9 +68,9 @@ void check_finite(const std::vector<float>& samples, const SoundFile& file) {
               SoundFile::Fault::kNotFinite);
 }
 
-// Frames to ask for: one more than a whole file may have shows that it is longer.
+// Number of frames to request. For a whole file one more than allowed, to detect a longer file.
 int64_t frames_to_ask(const AudioSegment& segment, const AudioInfo& info) {
-  constexpr double kMost = 1e15;  // a manifest may say anything
+  constexpr double kMost = 1e15;  // a manifest may contain any number
   if (segment.duration_s == 0.0) return static_cast<int64_t>(kMost);
   const bool is_whole = !segment.offset_s.has_value();
   const double slack_s = is_whole ? duration_tolerance_s(segment.duration_s) : 0.0;
@@ -79,8 +78,8 @@ int64_t frames_to_ask(const AudioSegment& segment, const AudioInfo& info) {
   return static_cast<int64_t>(std::min(frames, kMost)) + (is_whole ? 1 : 0);
 }
 
-// Frames whose decoding and resampling fit into the segment's memory: while a vector grows both the
-// old and the new one are there, and the resampled samples after them.
+// Number of frames that can be decoded and resampled within the segment's memory limit: a growing
+// vector exists twice, and the resampled samples are added.
 int64_t frames_that_fit(const AudioSegment& segment, const AudioInfo& info, int64_t sample_rate) {
   if (segment.max_bytes == 0) return kAnyFrames;
   const double ratio = static_cast<double>(sample_rate) / rate_of(info);
@@ -93,13 +92,13 @@ int64_t frames_that_fit(const AudioSegment& segment, const AudioInfo& info, int6
   file.refuse(
       fmt::format("{} of audio", is_known ? format_duration(file.seconds_of(file.info().frames))
                                           : "a stream without a length"),
-      fmt::format("at most {}, which decoded take {}", format_duration(file.seconds_of(most)),
+      fmt::format("at most {}, which takes {} when decoded", format_duration(file.seconds_of(most)),
                   format_bytes(segment.max_bytes)),
       "Cut the file into shorter ones, or allow more memory.");
 }
 
-// The usual case of a whole file that is FLAC, in one go. None where it is another, or where the
-// file's own reader has to say what is wrong with it.
+// Fast path: decodes a whole FLAC file at once. Returns std::nullopt if it does not apply or fails;
+// the file's own reader then reports the error.
 std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
                                                     const AudioSegment& segment) {
   if (!file.is_flac() || segment.offset_s) return std::nullopt;
@@ -110,15 +109,15 @@ std::optional<std::vector<float>> decode_whole_flac(const SoundFile& file,
 [[noreturn]] void refuse_cut(const SoundFile& file, int64_t end) {
   file.refuse(fmt::format("{:.3f} s could be decoded", file.seconds_of(end)),
               fmt::format("{:.3f} s as its header says", file.seconds_of(file.promised_frames())),
-              "The file is cut short or broken.");
+              "The file is truncated or broken.");
 }
 
-// Frames that were asked for and those that came.
+// Requested frames and the number decoded.
 struct Decoded {
   int64_t first, asked, got;
 };
 
-// What came against what the file's header and the manifest say.
+// Compares the decoded length with the file's header and the manifest.
 void check_length(const Decoded& decoded, const AudioSegment& segment, const SoundFile& file) {
   const int64_t end = decoded.first + decoded.got;
   if (file.knows_length() && end < std::min(decoded.first + decoded.asked, file.info().frames))
@@ -129,7 +128,7 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
   const bool is_as_long =
       segment.duration_s == 0.0 ||
       (found_s >= segment.duration_s - tolerance_s && found_s <= segment.duration_s + tolerance_s);
-  // A manifest made after the file was cut agrees with it.
+  // A manifest written after the file was truncated agrees with it.
   if (is_as_long) return;
   if (end < std::min(decoded.first + decoded.asked, file.promised_frames())) refuse_cut(file, end);
   refuse_length(found_s, segment, file);
@@ -142,7 +141,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, 
   const AudioInfo& info = file.info();
   require_resampling(fmt::format("reading {}", segment.path.string()), rate_of(info),
                      static_cast<double>(sample_rate));
-  // Known before hours are decoded in vain.
+  // Checked first, to avoid decoding hours of audio for nothing.
   const double longest_s = segment.duration_s + duration_tolerance_s(segment.duration_s);
   if (!segment.offset_s && segment.duration_s > 0.0 && file.knows_length() &&
       file.seconds_of(info.frames) > longest_s)
@@ -153,7 +152,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate, 
   const int64_t present = file.knows_length() ? info.frames - decoded.first : 0;
   if (std::min(decoded.asked, present) > most) refuse_size(segment, file, most);
   std::optional<std::vector<float>> fast = decode_whole_flac(file, segment);
-  // One more than fits shows that a stream without a length is too long.
+  // One more than fits, to detect that a stream of unknown length is too long.
   std::vector<float> samples =
       fast ? std::move(*fast)
            : file.read(most == kAnyFrames ? decoded.asked : std::min(decoded.asked, most + 1));
@@ -171,7 +170,7 @@ std::vector<float> read_audio(const AudioSegment& segment, int64_t sample_rate) 
 
 AudioInfo audio_info(const std::filesystem::path& path, TarShards& shards) {
   const SoundFile file(path, shards);
-  if (!file.knows_length()) file.refuse("a stream without a length", "a file that knows its own");
+  if (!file.knows_length()) file.refuse("a stream without a length", "a file with a known length");
   const int64_t frames = file.info().frames;
   const double promised_s = file.seconds_of(file.promised_frames());
   if (promised_s - file.seconds_of(frames) > duration_tolerance_s(promised_s))

@@ -112,7 +112,7 @@ void AudioCache::add(int64_t utterance, const std::vector<float>& samples) {
     on_disk_.emplace(utterance, entry);
   } else if (!is_full_) {
     is_full_ = true;
-    spdlog::warn("the cache of decoded audio takes in no more after {} bytes: {}", entry.offset,
+    spdlog::warn("the cache of decoded audio stays at {} bytes: {}", entry.offset,
                  std::generic_category().message(errno));
   }
 }
@@ -126,7 +126,7 @@ int64_t AudioCache::release(Afterwards afterwards) {
   is_full_ = false;
   if (afterwards == Afterwards::kStaysEmpty) max_bytes_ = 0;
   if (kind_ == CacheKind::kDisk && ::ftruncate(descriptor_, 0) != 0)
-    spdlog::warn("the file of decoded audio keeps its {} bytes: {}", released,
+    spdlog::warn("could not release the {} bytes of cached audio: {}", released,
                  std::generic_category().message(errno));
   return released;
 }

@@ -25,7 +25,7 @@ inline constexpr std::array kCacheKinds = {Named<CacheKind>{"none", CacheKind::k
 // All functions are thread-safe.
 class AudioCache {
  public:
-  // kDisk creates its file in `folder`. Throws DataError where that is not possible.
+  // kDisk creates its file in `folder`. Throws DataError if that fails.
   AudioCache(CacheKind kind, int64_t max_bytes, const std::filesystem::path& folder);
   ~AudioCache();
   AudioCache(const AudioCache&) = delete;

@@ -20,10 +20,10 @@ AudioSource::Descriptor::~Descriptor() {
 
 AudioSource::AudioSource(const std::filesystem::path& path, TarShards& shards, std::string expected)
     : path_(path), expected_(std::move(expected)) {
-  // Asked first: the reader of MP3 takes some of these for its own and finds noise in them.
+  // Checked first: the MP3 decoder accepts some of these files and decodes noise.
   if (needs_ffmpeg(path_)) {
-    refuse(fmt::format("{} files are for other programs to read", path_.extension().string()),
-           expected_, fmt::format("This makes one: {}", ffmpeg_line(path_)));
+    refuse(fmt::format("{} files are not supported", path_.extension().string()), expected_,
+           fmt::format("Convert it: {}", ffmpeg_line(path_)));
   }
   const std::optional<TarMember> member = tar_member(path_);
   if (member) part_ = shards.find(*member);
@@ -31,18 +31,18 @@ AudioSource::AudioSource(const std::filesystem::path& path, TarShards& shards, s
   if (!member) descriptor_.emplace(open_descriptor());
 }
 
-// Decoders would say less of all that is refused here.
+// Checks the file type here because decoders report it less clearly.
 int AudioSource::open_descriptor() const {
-  // Without waiting, or a pipe would hold us here.
+  // Non-blocking, because opening a named pipe would wait for a writer.
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse(std::generic_category().message(errno), expected_);
-  struct stat status{};
+  struct stat status {};
   const bool is_known = fstat(descriptor, &status) == 0;
   const char* fault = nullptr;
   if (is_known && S_ISDIR(status.st_mode))
     fault = "it is a folder";
   else if (!is_known || !S_ISREG(status.st_mode))
-    fault = "it is no regular file";
+    fault = "it is not a regular file";
   else if (status.st_size == 0)
     fault = "the file is empty";
   if (fault == nullptr) return descriptor;
@@ -58,7 +58,7 @@ std::optional<int> AudioSource::descriptor() const {
 
 int64_t AudioSource::size() const {
   if (!descriptor_) return part_.size;
-  struct stat status{};
+  struct stat status {};
   return fstat(descriptor_->number(), &status) == 0 ? int64_t{status.st_size} : 0;
 }
 

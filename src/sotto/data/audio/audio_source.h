@@ -1,5 +1,5 @@
-// The bytes of an audio file, on the disk or inside of a tar archive, and errors that name it. Part
-// of sound_file.h: the same for every build, whoever decodes the bytes.
+// Reads the bytes of an audio file, on disk or in a tar archive, and reports errors that name it.
+// Part of sound_file.h; shared by builds with and without libsndfile.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class AudioSource {
  public:
   using Fault = AudioError::Kind;
 
-  // `expected` is what errors ask for. The archive of a path such as "a.tar:b.flac" is looked up in
-  // `shards`, which must outlive this. Throws AudioError where the file is missing, empty, not a
-  // regular one, or of a format that only ffmpeg reads.
+  // `expected` completes error messages. The archive of a path such as "a.tar:b.flac" is looked up
+  // in `shards`, which must outlive this object. Throws AudioError if the file is missing, empty,
+  // not a regular file, or in a format that only ffmpeg reads.
   AudioSource(const std::filesystem::path& path, TarShards& shards, std::string expected);
 
   AudioSource(const AudioSource&) = delete;
@@ -29,20 +29,20 @@ class AudioSource {
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& expected() const { return expected_; }
-  // The descriptor of a file on the disk; none for a file inside of an archive.
+  // Returns the descriptor of a file on disk; std::nullopt for a file in an archive.
   std::optional<int> descriptor() const;
-  // The file's place inside of its archive.
+  // Returns the file's range in its archive.
   const FilePart& part() const { return part_; }
 
-  // The file's current size; 0 where the system does not say.
+  // Returns the current size of the file; 0 if it cannot be determined.
   int64_t size() const;
-  // The bytes from `at` on, as many as fit or as there are; returns how many. Leaves the place of
-  // the descriptor alone.
+  // Reads up to to.size() bytes at offset `at` and returns the number read. Does not move the file
+  // position of the descriptor.
   int64_t read(int64_t at, std::span<char> to) const;
-  // All bytes of the file, in `room`. None where it can no longer be read whole.
+  // Reads the whole file into `room` and returns its bytes; empty if that fails.
   std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const;
 
-  // Refuses a header that claims a rate which no recording has.
+  // Throws AudioError if a header claims an implausible sample rate.
   void check_sample_rate(int64_t rate) const;
   [[noreturn]] void refuse(const std::string& found, const std::string& expected,
                            const std::string& hint = {}, Fault fault = Fault::kUnreadable) const;
@@ -64,8 +64,9 @@ class AudioSource {
 
   std::filesystem::path path_;
   std::string expected_;
-  // Of a file inside of an archive; of any other its descriptor.
+  // Set for a file in an archive.
   FilePart part_;
+  // Set for a file on disk.
   std::optional<Descriptor> descriptor_;
 };
 

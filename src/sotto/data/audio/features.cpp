@@ -33,7 +33,7 @@ void check_rows(const FeatureRows& rows, int64_t num_rows) {
   // Not offset + frames <= rows: the sum of two numbers of a manifest may overflow.
   if (rows.frame_offset <= num_rows && rows.num_frames <= num_rows - rows.frame_offset) return;
   refuse(rows, fmt::format("{} rows", num_rows),
-         fmt::format("{} rows from row {} on", rows.num_frames, rows.frame_offset),
+         fmt::format("{} rows starting at row {}", rows.num_frames, rows.frame_offset),
          "The manifest's frame_offset counts rows, not bytes.");
 }
 
@@ -44,7 +44,7 @@ void check_bounds(const FeatureRows& rows, int64_t file_bytes) {
       file_bytes % (rows.feature_dim * kValueBytes) != 0) {
     refuse(rows, fmt::format("{} bytes", file_bytes),
            fmt::format("a whole number of rows of {} half-precision values", rows.feature_dim),
-           "The manifest's feature_dim is wrong, or the file is cut short.");
+           "The manifest's feature_dim is wrong, or the file is truncated.");
   }
   check_rows(rows, file_bytes / (rows.feature_dim * kValueBytes));
 }
@@ -64,7 +64,7 @@ std::vector<float> read_halves(const FeatureRows& rows) {
   file.seekg(rows.frame_offset * rows.feature_dim * static_cast<int64_t>(sizeof(c10::Half)));
   file.read(reinterpret_cast<char*>(halves.data()),
             static_cast<std::streamsize>(halves.size() * sizeof(c10::Half)));
-  if (!file) refuse(rows, "it could not be read to the last row asked for", kFile);
+  if (!file) refuse(rows, "it could not be read up to the last requested row", kFile);
   return {halves.begin(), halves.end()};
 }
 

@@ -17,9 +17,9 @@ struct FeatureRows {
 };
 
 // Returns the values [num_frames, feature_dim], row by row; only these are read from the file. A
-// file whose name ends in .npy is a NumPy file. Throws DataError where the file is missing, is not
-// a whole number of rows, has rows of another dimension, ends before the last requested row, or
-// where a value is NaN or, as fp32, infinite. Thread-safe.
+// file whose name ends in .npy is a NumPy file. Throws DataError if the file is missing, is not a
+// whole number of rows, has rows of another dimension or ends before the last requested row, or if
+// a value is NaN or, as fp32, infinite. Thread-safe.
 std::vector<float> read_features(const FeatureRows& rows);
 
 }  // namespace sotto::data

@@ -1,5 +1,5 @@
-// After RFC 9639, whose names are used here: a stream is a header and frames, a frame has a
-// subframe for each channel, a subframe is a predictor and the residual that it left.
+// Implements RFC 9639 and uses its terms: a stream is a header and frames, a frame has a subframe
+// per channel, a subframe is a predictor and its residual.
 #include "sotto/data/audio/flac_decoder.h"
 
 #include <algorithm>
@@ -17,24 +17,24 @@ namespace {
 using flac::BitReader;
 
 constexpr int kMaxOrder = 32;
-// Orders with code of their own: as far as encoders go by default.
+// Highest order with unrolled code; encoders do not exceed it by default.
 constexpr int kMaxUnrolledOrder = 12;
 
 struct FrameHeader {
   int64_t block_size = 0;
-  // 0 to 7: channels less one; then left and side, side and right, middle and side.
+  // 0 to 7: number of channels minus one; 8 to 10: stereo as below.
   int assignment = 0;
 
   static constexpr int kLeftSide = 8, kSideRight = 9, kMidSide = 10;
 };
 
-// --- the stream's header
+// --- stream header
 
 constexpr uint64_t kMarker = 0x664c6143;  // "fLaC"
 constexpr size_t kBlockHeader = 4;
 constexpr size_t kInfoSize = 34;
 
-// The reader stands behind the header of a STREAMINFO block.
+// Reads a STREAMINFO block; the reader is positioned after the block's header.
 FlacInfo read_info_block(BitReader& block) {
   block.skip_bytes(10);
   FlacInfo info;
@@ -46,7 +46,7 @@ FlacInfo read_info_block(BitReader& block) {
   return info;
 }
 
-// The first block of metadata; `at` is behind the last one afterwards.
+// Reads the STREAMINFO block and sets `at` to the end of the metadata.
 std::optional<FlacInfo> read_metadata(std::span<const std::byte> stream, size_t& at) {
   BitReader bits(stream);
   if (stream.size() < kBlockHeader || bits.take(32) != kMarker) return std::nullopt;
@@ -66,9 +66,9 @@ std::optional<FlacInfo> read_metadata(std::span<const std::byte> stream, size_t&
   return info;
 }
 
-// --- a frame's header
+// --- frame header
 
-// The number of the frame, or of its first sample, in UTF-8's manner.
+// Reads the number of the frame, or of its first sample, coded like UTF-8.
 std::optional<uint64_t> read_number(BitReader& bits) {
   const uint64_t first = bits.take(8);
   const int ones = std::countl_one(static_cast<uint8_t>(first));
@@ -96,8 +96,8 @@ int sample_bits_of(uint64_t code, const FlacInfo& info) {
   return code == 0 ? info.bits : kBits[code];
 }
 
-// `position`: samples before this frame. `first_size` is the block size of the first frame, which
-// the numbers of frames of fixed size count by.
+// `position` is the number of samples before this frame, `first_size` the block size of the first
+// frame: streams with a fixed block size number their frames in units of it.
 std::optional<FrameHeader> read_frame_header(BitReader& bits, const FlacInfo& info,
                                              int64_t position, int64_t first_size) {
   const size_t begin = bits.byte_position();
@@ -128,12 +128,12 @@ std::optional<FrameHeader> read_frame_header(BitReader& bits, const FlacInfo& in
 struct Predictor {
   int order = 0;
   int shift = 0;
-  std::array<int32_t, kMaxOrder> factors = {};  // of the samples before, the latest first
+  std::array<int32_t, kMaxOrder> factors = {};  // for the preceding samples, latest first
 };
 
-// Residuals become samples, behind `order` samples that are there. Unsigned sums: broken streams
-// may overflow, and their checksum tells. The latest sample's term is last, since it is the one
-// that has to be waited for.
+// Replaces residuals by samples; the first `order` values are samples already. Sums are unsigned,
+// because broken streams may overflow, which the checksum detects. The latest sample's term is
+// added last, because it is available last.
 template <class Sum, class Order>
 void restore(std::span<int32_t> samples, const Predictor& predictor, Order order) {
   std::array<Sum, kMaxOrder> factors = {};
@@ -162,7 +162,7 @@ void restore_by_order(std::span<int32_t> samples, const Predictor& predictor,
   restore<Sum>(samples, predictor, predictor.order);
 }
 
-// `bits`: of a sample and a factor, together.
+// `bits` is the number of bits of a sample plus that of a factor.
 void restore_samples(std::span<int32_t> samples, const Predictor& predictor, int bits) {
   const auto orders = std::make_index_sequence<kMaxUnrolledOrder + 1>();
   const int sum_bits =
@@ -222,7 +222,7 @@ bool read_fixed(BitReader& bits, int width, int order, std::span<int32_t> sample
 bool read_subframe(BitReader& bits, int width, std::span<int32_t> samples) {
   if (bits.take(1) != 0) return false;
   const auto type = static_cast<int>(bits.take(6));
-  // Zeros that all samples end in and that are left out.
+  // Number of trailing zero bits common to all samples, which are not stored.
   const int wasted = bits.take(1) != 0 ? bits.take_unary() + 1 : 0;
   width -= wasted;
   const int order = type >= 32 ? type - 31 : type - 8;
@@ -252,10 +252,10 @@ class FrameReader {
       : bits_(frames), info_(info) {}
 
   const FlacInfo& info() const { return info_; }
-  // Samples decoded until now.
+  // Returns the number of samples decoded so far.
   int64_t position() const { return position_; }
 
-  // The samples of the next frame, behind those of the frames before it.
+  // Appends the samples of the next frame.
   bool read_frame(std::vector<float>& all) {
     const size_t begin = bits_.byte_position();
     const std::optional<FrameHeader> header =
@@ -266,7 +266,7 @@ class FrameReader {
     if (samples_.size() < size * static_cast<size_t>(info_.channels))
       samples_.resize(size * static_cast<size_t>(info_.channels));
     for (int64_t c = 0; c < info_.channels; ++c) {
-      // A difference of channels has a bit more.
+      // The difference of two channels needs one more bit.
       const bool is_side = header->assignment == FrameHeader::kSideRight  ? c == 0
                            : header->assignment >= FrameHeader::kLeftSide ? c == 1
                                                                           : false;
@@ -299,7 +299,7 @@ class FrameReader {
       } else if (assignment == FrameHeader::kSideRight) {
         first[i] = static_cast<int32_t>(a + b);
       } else {
-        // The bit that the middle lost is the last one of the side.
+        // The lowest bit that the middle lost equals that of the side.
         const int64_t sum = 2 * a + (b & 1);
         first[i] = static_cast<int32_t>((sum + b) >> 1);
         second[i] = static_cast<int32_t>((sum - b) >> 1);
@@ -329,7 +329,7 @@ class FrameReader {
   std::vector<int32_t> samples_;  // [channels, block size]
 };
 
-// None where the stream is not of the usual form.
+// Returns std::nullopt if the stream is not supported.
 std::optional<FrameReader> open_frames(std::span<const std::byte> stream) {
   size_t first_frame = 0;
   const std::optional<FlacInfo> info = read_metadata(stream, first_frame);
@@ -337,9 +337,10 @@ std::optional<FrameReader> open_frames(std::span<const std::byte> stream) {
   return FrameReader(stream.subspan(first_frame), *info);
 }
 
-// Room for samples of a stream with `num_bytes`.
+// Reserves memory for the samples of a stream with `num_bytes`.
 std::vector<float> make_room(int64_t num_samples, int64_t num_bytes) {
-  // Of speech it is fewer. What a header promises beyond that is trusted as its frames come.
+  // Speech has fewer. Memory beyond that is allocated only as frames are decoded, in case the
+  // header is wrong.
   constexpr int64_t kUsualSamplesAByte = 16;
   std::vector<float> samples;
   samples.reserve(static_cast<size_t>(std::min(num_samples, kUsualSamplesAByte * num_bytes)));

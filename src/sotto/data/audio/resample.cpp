@@ -1,4 +1,4 @@
-// Resampling by soxr.
+// Resampling with soxr.
 #include <soxr.h>
 
 #include "sotto/core/error.h"
@@ -11,11 +11,11 @@ void require_resampling(const std::string& /*attempted*/, double /*from*/, doubl
 std::vector<float> resample(std::vector<float> samples, double from, double to) {
   if (from == to || samples.empty()) return samples;
   const double ratio = to / from;
-  // soxr rounds the length up or down by itself; one more never hurts.
+  // soxr may round the length up or down: leave room for one more.
   std::vector<float> result(static_cast<size_t>(static_cast<double>(samples.size()) * ratio) + 2);
   const soxr_io_spec_t types = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
   const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has threads enough
+  const soxr_runtime_spec_t one_thread = soxr_runtime_spec(1);  // the loader has its own threads
   size_t taken = 0;
   size_t made = 0;
   const soxr_error_t error =

@@ -1,4 +1,4 @@
-// A build without soxr: samples keep the rate that they have.
+// For builds without soxr: samples keep their rate.
 #include "sotto/core/error.h"
 #include "sotto/data/audio/audio.h"
 

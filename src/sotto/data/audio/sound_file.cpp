@@ -17,11 +17,11 @@ namespace {
 
 constexpr const char* kAudio = "audio in WAV, FLAC, OGG or MP3";
 
-// Frames decoded at a time: what a header says of the length is not trusted with an allocation.
+// Frames decoded at a time; the length in a header is not trusted for an allocation.
 constexpr sf_count_t kFramesAtOnce = 16'384;
 constexpr sf_count_t kMaxReservedFrames = 4'000'000;
 
-// Bytes of a sample; 0 where frames are packed in blocks.
+// Returns the bytes per sample; 0 if frames are compressed in blocks.
 sf_count_t sample_bytes(int format) {
   switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_S8:
@@ -37,7 +37,7 @@ sf_count_t sample_bytes(int format) {
   }
 }
 
-// Frames that a WAV file's header promises, which libsndfile cuts down to those that are there.
+// Returns the number of frames in a WAV file's header; libsndfile reports only those in the file.
 sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   const int container = info.format & SF_FORMAT_TYPEMASK;
   const sf_count_t frame_bytes = sample_bytes(info.format) * info.channels;
@@ -48,7 +48,7 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
   chunk.id_size = 4;
   SF_CHUNK_ITERATOR* at = sf_get_chunk_iterator(file, &chunk);
   if (at == nullptr || sf_get_chunk_size(at, &chunk) != SF_ERR_NO_ERROR) return info.frames;
-  // Programs that write to a pipe cannot know the size and say as much as the field can hold.
+  // Programs that write to a pipe do not know the size and store the largest value of the field.
   constexpr unsigned kUnknown = 0x7FFF0000;
   if (chunk.datalen >= kUnknown) return info.frames;
   return std::max(info.frames, chunk.datalen / frame_bytes);
@@ -57,7 +57,7 @@ sf_count_t frames_of_header(SNDFILE* file, const SF_INFO& info) {
 }  // namespace
 
 struct SoundFile::Reader {
-  // What lies inside of an archive, how far it was read, and what libsndfile calls to read on.
+  // A file in an archive, the position in it, and the callbacks for libsndfile.
   struct Stream {
     FilePart part;
     sf_count_t at = 0;
@@ -83,7 +83,7 @@ struct SoundFile::Reader {
         stream->at += taken;
         return taken;
       } catch (const DataError&) {
-        // Nothing may be thrown through a library in C: to it, the file ends here.
+        // An exception must not pass through a C library: report the end of the file.
         return 0;
       }
     }
@@ -108,7 +108,7 @@ struct SoundFile::Reader {
       file.reset(sf_open_virtual(&calls, SFM_READ, &info, &stream));
       return;
     }
-    // A descriptor of its own, which it closes; both share the place in the file.
+    // libsndfile closes the duplicate; both descriptors share the file position.
     lseek(*source.descriptor(), 0, SEEK_SET);
     file.reset(sf_open_fd(dup(*source.descriptor()), SFM_READ, &info, SF_TRUE));
   }
@@ -116,8 +116,8 @@ struct SoundFile::Reader {
 
 SoundFile::SoundFile(const std::filesystem::path& path, TarShards& shards)
     : source_(path, shards, kAudio), reader_(std::make_unique<Reader>()) {
-  // While a file is opened libsndfile keeps the reason of a failure in a global variable. Files are
-  // opened by many threads at once; where one fails it is opened again alone, to learn the reason.
+  // libsndfile stores the reason for a failed open in a global variable. Many threads open files at
+  // once; if one fails, the file is opened again under an exclusive lock to get the reason.
   static std::shared_mutex opening;
   {
     const std::shared_lock together(opening);
@@ -181,7 +181,7 @@ void write_flac(const std::filesystem::path& path, std::span<const float> sample
   if (file != nullptr && sf_writef_float(file.get(), samples.data(), count) == count) return;
   throw DataError({.attempted = fmt::format("writing {}", path.string()),
                    .found = fmt::format("libsndfile says \"{}\"", sf_strerror(file.get())),
-                   .expected = "a place with room that can be written to"});
+                   .expected = "a writable path with free space"});
 }
 
 }  // namespace sotto::data

@@ -1,6 +1,6 @@
-// An audio file that is open, on the disk or inside of a tar archive. Part of audio.cpp: nothing
-// else includes it. sound_file.cpp reads by libsndfile; sound_file_none.cpp, of a build without it,
-// reads 16-bit WAV and FLAC by our own readers.
+// An open audio file, on disk or in a tar archive. Part of audio.cpp: nothing else includes it.
+// sound_file.cpp reads with libsndfile; sound_file_none.cpp, for a build without it, reads 16-bit
+// WAV and FLAC with our own readers.
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,34 @@ namespace sotto::data {
 
 class SoundFile {
  public:
-  // The archive of a path such as "a.tar:b.flac" is looked up in `shards`. Throws DataError, and
-  // ConfigError for a format that this build does not read. The shards must outlive the file.
+  // The archive of a path such as "a.tar:b.flac" is looked up in `shards`, which must outlive this
+  // object. Throws DataError if the file cannot be read, ConfigError if this build does not support
+  // its format.
   SoundFile(const std::filesystem::path& path, TarShards& shards);
   ~SoundFile();
 
-  // Readers hold the address of what they read from.
+  // Not copied or moved: readers hold its address.
   SoundFile(const SoundFile&) = delete;
   SoundFile& operator=(const SoundFile&) = delete;
 
   const AudioInfo& info() const { return info_; }
   bool is_flac() const { return is_flac_; }
-  // Frames that the header promises. Of a WAV file that was cut short more than info() says, which
-  // counts those that are there.
+  // Returns the number of frames in the header. For a truncated WAV file it is larger than
+  // info().frames, which counts the frames in the file.
   int64_t promised_frames() const { return promised_frames_; }
-  // Whether the header's number of frames means anything; a stream may not know its length.
+  // Returns whether the header specifies the length; streams may not.
   bool knows_length() const { return info_.frames >= 0 && info_.frames < kUnknownFrames; }
   double seconds_of(int64_t frames) const {
     return static_cast<double>(frames) / static_cast<double>(info_.sample_rate);
   }
 
-  // Moves to a frame; false where the file cannot be entered there.
+  // Moves to a frame; returns false if that is not possible.
   bool seek(int64_t frame);
-  // The frames from there on, channels averaged, until `most` are there or the file ends.
+  // Returns up to `most` frames from the current position, with the channels averaged; fewer at the
+  // end of the file.
   std::vector<float> read(int64_t most);
 
-  // All bytes of the file, in `room`. None where it can no longer be read whole.
+  // Reads the whole file into `room` and returns its bytes; empty if that fails.
   std::span<const std::byte> bytes(std::unique_ptr<std::byte[]>& room) const {
     return source_.bytes(room);
   }

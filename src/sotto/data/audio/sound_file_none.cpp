@@ -1,5 +1,5 @@
-// A build without libsndfile: 16-bit WAV and FLAC by our own readers. Other formats are a
-// ConfigError, which data.broken does not skip: the build lacks something, not the file.
+// For builds without libsndfile: reads 16-bit WAV and FLAC with our own readers. Other formats
+// throw ConfigError, which data.broken does not skip: the build is incomplete, not the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace sotto::data {
 
 namespace {
 
-constexpr const char* kPlainAudio = "16-bit WAV or FLAC, which is what this build reads";
+constexpr const char* kPlainAudio = "16-bit WAV or FLAC, which this build reads";
 constexpr const char* kInstall =
     "Install libsndfile1-dev and libsoxr-dev and build again for other formats and sample rates.";
 
@@ -34,7 +34,7 @@ struct AudioKind {
   const char* name;
 };
 
-// Formats that libsndfile would read.
+// Formats that libsndfile can read.
 constexpr std::array<AudioKind, 11> kOtherKinds = {{{"OggS", "an OGG file"},
                                                     {"ID3", "an MP3 file"},
                                                     {"\xFF\xFB", "an MP3 file"},
@@ -63,8 +63,8 @@ FlacInfo open_flac(const AudioSource& source) {
   std::array<char, kFlacInfoBytes> bytes = {};
   source.read(0, bytes);
   const std::optional<FlacInfo> info = read_flac_info(std::as_bytes(std::span(bytes)));
-  if (!info) source.refuse("a FLAC header that is cut short or broken", kPlainAudio);
-  if (info->samples == 0) refuse_kind(source, "FLAC whose header does not say its length");
+  if (!info) source.refuse("a truncated or broken FLAC header", kPlainAudio);
+  if (info->samples == 0) refuse_kind(source, "FLAC without a length in its header");
   if (!info->is_usual()) refuse_kind(source, fmt::format("FLAC of {} bits", info->bits));
   return *info;
 }
@@ -72,7 +72,7 @@ FlacInfo open_flac(const AudioSource& source) {
 }  // namespace
 
 struct SoundFile::Reader {
-  // None: the file is FLAC.
+  // std::nullopt: the file is FLAC.
   std::optional<WavHeader> wav;
   int64_t position = 0;
 };
@@ -119,7 +119,7 @@ std::vector<float> SoundFile::read(int64_t most) {
   if (!samples) {
     refuse(fmt::format("it could not be decoded up to {:.3f} s", seconds_of(first)),
            fmt::format("{:.3f} s as its header says", seconds_of(promised_frames_)),
-           "The file is cut short or broken.");
+           "The file is truncated or broken.");
   }
   reader_->position += std::ssize(*samples);
   return std::move(*samples);
@@ -128,8 +128,8 @@ std::vector<float> SoundFile::read(int64_t most) {
 void write_flac(const std::filesystem::path& path, std::span<const float> /*samples*/,
                 int64_t /*sample_rate*/) {
   throw ConfigError({.attempted = fmt::format("writing {}", path.string()),
-                     .found = "this build writes no audio",
-                     .expected = "one with libsndfile and soxr",
+                     .found = "this build cannot write audio",
+                     .expected = "a build with libsndfile and soxr",
                      .hint = "Install libsndfile1-dev and libsoxr-dev and build again."});
 }
 

@@ -24,9 +24,9 @@ FilePart TarShards::find(const TarMember& member) {
   const TarFile& archive = archive_of(member);
   const std::optional<FilePart> content = archive.find(member.name);
   if (!content) {
-    refuse_file(member.archive, fmt::format("no file '{}' in it", member.name),
-                fmt::format("it to be one of its {}", archive.size()),
-                "The manifest is of other archives, or these were packed anew.");
+    refuse_file(member.archive, fmt::format("it has no file '{}'", member.name),
+                fmt::format("one of its {} files", archive.size()),
+                "The manifest belongs to other archives, or these were repacked.");
   }
   return *content;
 }

@@ -13,10 +13,10 @@ namespace sotto::data {
 
 class TarShards {
  public:
-  // Returns the content of a file, valid while this object lives. Throws DataError where the
+  // Returns the content of a file, valid while this object lives. Throws DataError if the
   // archive cannot be read or has no such file. Thread-safe.
   FilePart find(const TarMember& member);
-  // Returns whether there is such a file. Throws DataError where the archive cannot be read.
+  // Returns whether there is such a file. Throws DataError if the archive cannot be read.
   bool contains(const TarMember& member);
 
  private:

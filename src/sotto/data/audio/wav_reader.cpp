@@ -1,5 +1,5 @@
 // A WAV file is a RIFF header and chunks: an id of four letters, a size, and bytes padded to an
-// even number. "fmt " says what the samples are, "data" after it holds them.
+// even number. "fmt " describes the samples, "data" after it contains them.
 #include "sotto/data/audio/wav_reader.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace sotto::data {
 
 namespace {
 
-// Samples and numbers are read as they lie in the file.
+// Samples and numbers are read in the file's byte order.
 static_assert(std::endian::native == std::endian::little);
 
 constexpr int64_t kSampleBytes = 2;
@@ -43,10 +43,10 @@ struct WavFormat {
   static constexpr uint16_t kPcm = 1, kFloat = 3, kALaw = 6, kMuLaw = 7, kExtensible = 0xFFFE;
 };
 
-// The tag of an extensible format is the beginning of a GUID, which ends in these bytes.
+// The tag of an extensible format is the start of a GUID, which ends in these bytes.
 constexpr std::string_view kGuidEnd("\x00\x00\x00\x00\x10\x00\x80\x00\x00\xAA\x00\x38\x9B\x71", 14);
 
-// None where the chunk is too short.
+// Returns std::nullopt if the chunk is too short.
 std::optional<WavFormat> read_format(std::span<const char> chunk) {
   if (std::ssize(chunk) < kFormatBytes) return std::nullopt;
   WavFormat format{.tag = number_at<uint16_t>(chunk.data()),
@@ -72,7 +72,7 @@ std::string name_of_kind(const WavFormat& format) {
 }
 
 std::optional<WavFault> fault_of(const WavFormat& format) {
-  constexpr int64_t kMostChannels = 1'024;  // as libsndfile
+  constexpr int64_t kMostChannels = 1'024;  // the limit of libsndfile
   if (format.tag != WavFormat::kPcm || format.bits != 8 * kSampleBytes)
     return WavFault{.found = "WAV of " + name_of_kind(format), .is_other_kind = true};
   if (format.channels < 1 || format.channels > kMostChannels)
@@ -86,9 +86,9 @@ std::optional<WavFault> fault_of(const WavFormat& format) {
 
 // --- the data chunk
 
-// `data_bytes` is the size that the chunk says, `present` is the number of bytes that follow.
+// `data_bytes` is the size in the chunk's header, `present` the number of bytes that follow it.
 WavHeader header_of(const WavFormat& format, int64_t data_at, int64_t data_bytes, int64_t present) {
-  // Programs that write to a pipe cannot know the size and say as much as the field can hold.
+  // Programs that write to a pipe do not know the size and store the largest value of the field.
   constexpr int64_t kUnknown = 0x7FFF0000;
   const int64_t frames = std::min(data_bytes, present) / format.frame_bytes;
   const int64_t promised = data_bytes >= kUnknown ? frames : data_bytes / format.frame_bytes;
@@ -101,7 +101,7 @@ WavHeader header_of(const WavFormat& format, int64_t data_at, int64_t data_bytes
 }  // namespace
 
 std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t size) {
-  // Writers put a few before the samples. A broken file may claim millions.
+  // Files have a few chunks before the samples; a broken file may have millions.
   constexpr int kMostChunks = 10'000;
   constexpr int64_t kRiffHead = 12;
   std::array<char, kExtensibleBytes> bytes = {};
@@ -109,7 +109,7 @@ std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t
   if (read(0, std::span(bytes).first(kRiffHead)) < kRiffHead || letters(0) != "RIFF" ||
       letters(8) != "WAVE")
     return WavFault{.found = "no WAV header"};
-  // As libsndfile: these two sizes are those of a file that its writer did not close.
+  // Like libsndfile: a writer that did not close its file leaves these two sizes.
   const bool may_be_open = number_at<uint32_t>(bytes.data() + 4) == 8 && size > 44;
   std::optional<WavFormat> format;
   int64_t at = kRiffHead;
@@ -119,7 +119,7 @@ std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t
     const int64_t chunk_bytes = number_at<uint32_t>(bytes.data() + 4);
     at += kChunkHead;
     if (letters(0) == "data") {
-      if (!format) return WavFault{.found = "samples before the header says what they are"};
+      if (!format) return WavFault{.found = "samples before their format"};
       const int64_t present = std::max<int64_t>(size - at, 0);
       const bool is_open = may_be_open && chunk_bytes == 0;
       return header_of(*format, at, is_open ? present : chunk_bytes, present);
@@ -128,7 +128,7 @@ std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t
       const auto asked = static_cast<size_t>(std::min(chunk_bytes, kExtensibleBytes));
       const int64_t got = read(at, std::span(bytes).first(asked));
       format = read_format(std::span(bytes).first(static_cast<size_t>(got)));
-      if (!format) return WavFault{.found = "a WAV header that is cut short"};
+      if (!format) return WavFault{.found = "a truncated WAV header"};
       if (const std::optional<WavFault> fault = fault_of(*format)) return *fault;
     }
     at += chunk_bytes + chunk_bytes % 2;

@@ -1,5 +1,5 @@
-// WAV files of 16-bit PCM by code of ours: what a build without libsndfile reads. Every build has
-// it, so that its samples can be compared with libsndfile's.
+// Reads WAV files with 16-bit PCM samples, for builds without libsndfile. Every build contains it,
+// so that tests can compare it with libsndfile.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@
 
 namespace sotto::data {
 
-// Reads the bytes of a file from a place on, as many as fit or as there are; returns how many.
+// Reads up to to.size() bytes at offset `at`; returns the number read.
 using ReadBytes = std::function<int64_t(int64_t at, std::span<char> to)>;
 
 struct WavHeader {
-  // Counts the frames that are in the file, of however many its header promises.
+  // info.frames counts the frames in the file, not those in its header.
   AudioInfo info;
+  // Number of frames in the header.
   int64_t promised_frames = 0;
-  // Where the samples begin, in bytes.
+  // Byte offset of the first sample.
   int64_t data_at = 0;
 };
 
-// Why a file is not read.
+// Reason why a file cannot be read.
 struct WavFault {
   std::string found;
-  // A WAV file of another kind; otherwise the file is broken, or none.
+  // A WAV file in an unsupported format; otherwise it is broken or not a WAV file.
   bool is_other_kind = false;
 };
 
-// `size` is that of the file in bytes.
+// Parses the header of a file with `size` bytes.
 std::variant<WavHeader, WavFault> read_wav_header(const ReadBytes& read, int64_t size);
 
-// Up to `most` samples from frame `first` on, channels averaged, as libsndfile gives them to the
-// bit. Fewer where the file ends.
+// Reads up to `most` frames starting at `first`, with the channels averaged; bit-identical to
+// libsndfile. Returns fewer at the end of the file.
 std::vector<float> read_wav_samples(const ReadBytes& read, const WavHeader& header, int64_t first,
                                     int64_t most);
 

@@ -24,13 +24,13 @@ double mean_square(const std::vector<float>& samples) {
 }  // namespace
 
 void AugmentationOptions::visit(OptionVisitor& visitor) {
-  visitor.value("speeds", speeds, "factors of the tempo, one is drawn: [0.9, 1.0, 1.1]",
+  visitor.value("speeds", speeds, "speed factors, one drawn per utterance: [0.9, 1.0, 1.1]",
                 {.min = 0.5, .max = 2.0});
-  visitor.value("noise", noise, "manifest of noise to add; empty: none");
-  visitor.value("noise_probability", noise_probability, "share of the utterances that get noise",
+  visitor.value("noise", noise, "manifest of noise recordings to add; empty: none");
+  visitor.value("noise_probability", noise_probability, "fraction of utterances with added noise",
                 {.min = 0.0, .max = 1.0});
-  visitor.value("min_snr_db", min_snr_db, "how much louder speech is than noise, at least");
-  visitor.value("max_snr_db", max_snr_db, "the same at most");
+  visitor.value("min_snr_db", min_snr_db, "minimum signal-to-noise ratio, in dB");
+  visitor.value("max_snr_db", max_snr_db, "maximum signal-to-noise ratio, in dB");
 }
 
 void AugmentationOptions::validate() const {
@@ -40,7 +40,7 @@ void AugmentationOptions::validate() const {
   const AugmentationOptions usual;
   const bool is_set = noise_probability != usual.noise_probability ||
                       min_snr_db != usual.min_snr_db || max_snr_db != usual.max_snr_db;
-  if (noise.empty() && is_set) refuse("settings of noise without any", "a manifest under `noise`");
+  if (noise.empty() && is_set) refuse("noise settings without noise", "a manifest under `noise`");
 }
 
 Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, int64_t sample_rate)
@@ -48,12 +48,12 @@ Augmentation::Augmentation(const AugmentationOptions& options, uint64_t seed, in
   options_.validate();
   const auto rate = static_cast<double>(sample_rate);
   for (const double speed : options_.speeds)
-    require_resampling(fmt::format("taking data.augment.speeds, {}", speed), rate * speed, rate);
+    require_resampling(fmt::format("applying data.augment.speeds, {}", speed), rate * speed, rate);
   if (options_.noise.empty()) return;
   noise_ = Manifest::read(options_.noise);
   noise_->refuse_bad_lines();
   if (noise_->feature_dim() == 0) return;
-  throw DataError({.attempted = fmt::format("taking noise from {}", options_.noise.string()),
+  throw DataError({.attempted = fmt::format("reading noise from {}", options_.noise.string()),
                    .found = "stored features",
                    .expected = "audio"});
 }

@@ -22,25 +22,25 @@ constexpr int64_t kMostRows = 1 << 30;
 
 // Returns the command-line setting for a policy.
 std::string skip_hint(std::string_view setting, std::string_view what) {
-  return fmt::format("--set data.{}=skip leaves such {} out.", setting, what);
+  return fmt::format("--set data.{}=skip skips such {}.", setting, what);
 }
 
 }  // namespace
 
 void DatasetOptions::visit(OptionVisitor& visitor) {
-  visitor.value("min_seconds", min_seconds, "of an utterance", {.min = 0.0});
-  visitor.value("max_seconds", max_seconds, "of an utterance; 0: no bound", {.min = 0.0});
-  visitor.value("max_samples", max_samples, "the first so many utterances that take part; 0: all",
-                {.min = 0});
-  visitor.choice("too_short", too_short, "what to do with an utterance below min_seconds",
+  visitor.value("min_seconds", min_seconds, "minimum duration of an utterance, in seconds",
+                {.min = 0.0});
+  visitor.value("max_seconds", max_seconds,
+                "maximum duration of an utterance, in seconds; 0: no limit", {.min = 0.0});
+  visitor.value("max_samples", max_samples, "use only the first N utterances; 0: all", {.min = 0});
+  visitor.choice("too_short", too_short, "what to do with an utterance shorter than min_seconds",
                  kPolicies);
-  visitor.choice("too_long", too_long, "what to do with an utterance above max_seconds",
+  visitor.choice("too_long", too_long, "what to do with an utterance longer than max_seconds",
                  kTooLongPolicies);
-  visitor.choice("broken", broken,
-                 "what to do with a line or a file that cannot be read as it should", kPolicies);
-  visitor.choice("unknown_text", unknown_text,
-                 "what to do with a transcript with characters that the tokenizer lacks",
+  visitor.choice("broken", broken, "what to do with an invalid manifest line or unreadable file",
                  kPolicies);
+  visitor.choice("unknown_text", unknown_text,
+                 "what to do with a transcript that the tokenizer cannot encode", kPolicies);
   visitor.choice("empty_text", empty_text, "what to do with an empty transcript",
                  kEmptyTextPolicies);
 }
@@ -49,8 +49,8 @@ void DatasetOptions::validate() const {
   if (too_long == Policy::kChunk && max_seconds == 0.0) {
     throw ConfigError({.attempted = "setting up the data",
                        .found = "too_long: chunk without max_seconds",
-                       .expected = "how long a piece may be",
-                       .hint = "--set data.max_seconds=30 says so; --set data.too_large=chunk cuts "
+                       .expected = "max_seconds, the maximum duration of a piece",
+                       .hint = "Use --set data.max_seconds=30; --set data.too_large=chunk cuts "
                                "what does not fit into the budget."});
   }
   if (max_seconds == 0.0 || min_seconds <= max_seconds) return;
@@ -70,10 +70,10 @@ Dataset::Dataset(Manifest manifest, Tokenizer tokenizer, const DatasetOptions& o
   options_.validate();
   const bool is_treated = treatment_.augmentation != nullptr || treatment_.cache != nullptr;
   if (is_treated && manifest_.feature_dim() > 0) {
-    throw ConfigError({.attempted = fmt::format("treating {}", manifest_.path().string()),
-                       .found = "data.augment or data.cache, and stored features",
+    throw ConfigError({.attempted = fmt::format("preparing {}", manifest_.path().string()),
+                       .found = "data.augment or data.cache with stored features",
                        .expected = "audio",
-                       .hint = "Masks of the features are the network's: model.spec_augment."});
+                       .hint = "To mask features, use model.spec_augment."});
   }
   take_bad_lines();
   if (!tokenizer_.has_each(manifest_.index().characters())) look_at_texts();
@@ -118,7 +118,7 @@ std::vector<Dataset::Fault> Dataset::faults_of_text(const Tokenizer::Encoded& en
     faults.push_back(
         {.found = fmt::format("unknown characters '{}'{}", fmt::join(encoded.unknown, "', '"),
                               piece.empty() ? " in its text" : piece),
-         .expected = "those of the tokenizer",
+         .expected = "characters of the tokenizer",
          .policy = options_.unknown_text,
          .setting = "unknown_text"});
   }
@@ -141,7 +141,7 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   }
   // An utterance that cannot be cut is refused: the user did not ask to lose it.
   if (utterance.segments.empty()) {
-    return Fault{.found = fmt::format("{} s and no segments to cut it at", utterance.duration_s),
+    return Fault{.found = fmt::format("{} s without segments to cut it at", utterance.duration_s),
                  .expected = "segments: a list of offset, duration and text",
                  .setting = "too_long"};
   }
@@ -170,7 +170,7 @@ std::optional<Dataset::Fault> Dataset::fault_of_rows(const Utterance& utterance)
 DataError Dataset::error_of(const Utterance& utterance, const Fault& fault,
                             const std::string& more) const {
   return DataError(
-      {.attempted = fmt::format("taking the utterances of {}", manifest_.path().string()),
+      {.attempted = fmt::format("selecting the utterances of {}", manifest_.path().string()),
        .found = fmt::format("line {} ({}): {}", utterance.line, utterance.file, fault.found),
        .expected = fault.expected,
        .hint = more + skip_hint(fault.setting, "utterances")});
@@ -272,8 +272,8 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t position) {
 
 void Dataset::require_not_empty() const {
   throw DataError(
-      {.attempted = fmt::format("taking the utterances of {}", manifest_.path().string()),
-       .found = fmt::format("none of {} is left; the first was left out for {}", manifest_.size(),
+      {.attempted = fmt::format("selecting the utterances of {}", manifest_.path().string()),
+       .found = fmt::format("all {} were skipped; the first: {}", manifest_.size(),
                             skipped_.front().reason),
        .expected = "at least one"});
 }
@@ -402,7 +402,7 @@ DataError Dataset::error_of(const Utterance& utterance, const DataError& error) 
   std::string found = error.what();
   if (found.ends_with('.')) found.pop_back();
   return DataError(
-      {.attempted = fmt::format("taking line {} of {}", utterance.line, name()),
+      {.attempted = fmt::format("loading line {} of {}", utterance.line, name()),
        .found = std::move(found),
        .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
 }

@@ -20,8 +20,8 @@ Loader::Loader(const Source& source, const Sampler& sampler, const LoaderOptions
     throw DataError({.attempted = fmt::format("continuing with {} at epoch {}, step {}",
                                               source.name(), position_.epoch, position_.step),
                      .found = fmt::format("{} steps in the epoch", order_.num_steps()),
-                     .expected = "a step of it",
-                     .hint = "The data, its bounds or the effective batch have changed."});
+                     .expected = "a step of this epoch",
+                     .hint = "The data, its limits or the effective batch have changed."});
   }
   enqueue_steps();
   for (int64_t i = 0; i < options.num_threads; ++i)

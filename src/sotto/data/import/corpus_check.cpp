@@ -122,7 +122,7 @@ class Inspector {
     const Tokenizer::Encoded encoded = options_.tokenizer->encode(utterance.text);
     if (!encoded.unknown.empty()) {
       add(Fault::kUnknownText,
-          fmt::format("'{}' are not in the vocabulary", fmt::join(encoded.unknown, "', '")));
+          fmt::format("not in the vocabulary: '{}'", fmt::join(encoded.unknown, "', '")));
     }
     if (!encoded.labels.empty() && looked.rate)
       looked.rate = static_cast<double>(encoded.labels.size()) / utterance.duration_s;
@@ -130,7 +130,7 @@ class Inspector {
     const int64_t frames = options_.num_frames(rows);
     const int64_t needed = num_ctc_frames(encoded.labels);
     if (needed > frames) {
-      add(Fault::kTooManyLabels, fmt::format("{} labels need {} frames; the network makes {}",
+      add(Fault::kTooManyLabels, fmt::format("{} labels need {} frames; the network has {}",
                                              encoded.labels.size(), needed, frames));
     }
   }
@@ -199,7 +199,7 @@ void add_odd_rates(const Manifest& manifest, const std::vector<Looked>& all, con
         {.fault = Fault::kOddRate,
          .utterance = position,
          .line = int64_t{manifest.index().columns().lines[static_cast<size_t>(position)]},
-         .detail = fmt::format("{:.1f} {} per second, where {:.1f} are usual", *rate, unit,
+         .detail = fmt::format("{:.1f} {} per second, the median is {:.1f}", *rate, unit,
                                std::exp(median))});
   }
 }

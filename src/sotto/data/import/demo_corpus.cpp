@@ -115,7 +115,7 @@ void speak(const std::string& text, const std::string& voice, int64_t speed, con
   if (error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   throw ConfigError({.attempted = fmt::format("speaking '{}' with the voice {}", text, voice),
                      .found = error != 0 ? "espeak-ng could not be started" : "espeak-ng failed",
-                     .expected = "espeak-ng, which the demo's corpus is made with",
+                     .expected = "espeak-ng, which speaks the demo corpus",
                      .hint = "apt-get install espeak-ng"});
 }
 

@@ -74,15 +74,16 @@ std::string last_words(const std::string& output) {
              "a network, and a server that answers",
              "Fetch it on a machine with a network and copy it here.");
     case kHttpError:
-      refuse(request, fmt::format("the server refuses: {}", said), "a file at that address",
+      refuse(request, fmt::format("the server refused: {}", said), "a file at that address",
              "`sotto data fetch --list` names the pages of public corpora.");
     case kCannotWrite:
       refuse(request, fmt::format("{} cannot be written: {}", request.folder.string(), said),
-             "room on that disk, and the right to write there",
-             "Free some space or name another folder with --out; what is there is continued.");
+             "a writable folder with free space",
+             "Free some space and run the command again to continue, or name another folder with "
+             "--out.");
     default:
       refuse(request, fmt::format("curl ended with {}: {}", result.exit_code, said),
-             "the whole file", "Run the command again: it continues where it stopped.");
+             "the complete file", "Run the command again: it continues where it stopped.");
   }
 }
 
@@ -114,8 +115,8 @@ ProgramResult run_curl(const FetchRequest& request, const fs::path& part,
                                            });
   if (result.has_started) return result;
   throw ConfigError({.attempted = fmt::format("fetching {}", request.url),
-                     .found = "the program curl is not there",
-                     .expected = "curl, which loads files",
+                     .found = "curl is not installed",
+                     .expected = "curl, which downloads files",
                      .hint = "apt-get install curl"});
 }
 
@@ -140,23 +141,23 @@ void check_sum(const FetchRequest& request, const fs::path& file) {
   if (found == wanted) return;
   std::error_code ignored;
   fs::remove(file, ignored);
-  refuse(request, fmt::format("the sum {}", found), fmt::format("the sum {}", wanted),
-         "The file was removed. Fetch it again, or look for its sum at its source.");
+  refuse(request, fmt::format("the checksum {}", found), fmt::format("the checksum {}", wanted),
+         "The file was removed. Fetch it again, or check the checksum at its source.");
 }
 
 void run_unpacker(const fs::path& file, const std::vector<std::string>& words) {
   const ProgramResult result = run_program(words);
   if (!result.has_started) {
     throw ConfigError({.attempted = fmt::format("unpacking {}", file.string()),
-                       .found = fmt::format("the program {} is not there", words.front()),
+                       .found = fmt::format("{} is not installed", words.front()),
                        .expected = "it",
                        .hint = fmt::format("apt-get install {}", words.front())});
   }
   if (result.exit_code == 0) return;
   throw DataError({.attempted = fmt::format("unpacking {}", file.string()),
                    .found = fmt::format("{} says \"{}\"", words.front(), last_words(result.output)),
-                   .expected = "a whole archive, and room on the disk",
-                   .hint = "If it was cut short, remove it and fetch it again."});
+                   .expected = "a complete archive, and free space on the disk",
+                   .hint = "If it is truncated, remove it and fetch it again."});
 }
 
 }  // namespace
@@ -176,7 +177,7 @@ fs::path fetch_file(const FetchRequest& request, const std::function<void(int64_
     }
     if (result.exit_code != 0) refuse_loading(request, result);
     // curl does not create a file if the download is empty.
-    if (!fs::exists(part)) refuse(request, "an empty file", "a file with bytes", "");
+    if (!fs::exists(part)) refuse(request, "an empty file", "a file that is not empty", "");
     check_sum(request, part);
     fs::rename(part, file, error);
     if (error) refuse(request, error.message(), "a folder to write to", "Name another with --out.");
@@ -194,9 +195,9 @@ void unpack_file(const fs::path& file) {
   const bool is_tar = name.find(".tar") != std::string::npos || name.ends_with(".tgz");
   if (is_tar) return run_unpacker(file, {"tar", "-x", "-f", file.string(), "-C", folder.string()});
   throw DataError({.attempted = fmt::format("unpacking {}", file.string()),
-                   .found = "a name of no archive",
+                   .found = "a file that is not an archive",
                    .expected = ".tar, .tar.gz, .tar.bz2, .tar.xz, .tgz or .zip",
-                   .hint = "Leave --unpack away."});
+                   .hint = "Omit --unpack."});
 }
 
 }  // namespace sotto::data

@@ -42,7 +42,7 @@ void check_options(const ImportOptions& options, ImportSource source) {
     throw ConfigError(
         {.attempted = fmt::format("importing from {}", name_of(source, kImportSources)),
          .found = option,
-         .expected = fmt::format("it with {} only", where)});
+         .expected = fmt::format("it only with {}", where)});
   };
   const TableColumns& columns = options.columns;
   const bool is_table = source == ImportSource::kTable;
@@ -110,12 +110,12 @@ void check_problems(const ImportList& list, const ImportRequest& request, int64_
   }
   const ImportProblem& first = list.problems.front();
   const auto count = static_cast<int64_t>(list.problems.size());
-  const std::string others = count == 1 ? "" : fmt::format("; {} more have a problem", count - 1);
+  const std::string others = count == 1 ? "" : fmt::format("; {} more failed", count - 1);
   throw DataError(
       {.attempted = attempted,
        .found = fmt::format("{}: {}{}", first.location, first.found, others),
-       .expected = is_error ? "none, with --broken error" : "at least one utterance to be left",
-       .hint = is_error ? "--broken skip leaves them out and lists them." : ""});
+       .expected = is_error ? "none, with --broken error" : "at least one usable utterance",
+       .hint = is_error ? "--broken skip skips and lists them." : ""});
 }
 
 Utterance utterance_of(const ImportItem& item, ManifestPaths& paths) {

@@ -16,7 +16,7 @@ fs::path common_voice_table(const fs::path& source) {
   for (const char* name : {"validated.tsv", "train.tsv", "dev.tsv", "test.tsv"}) {
     if (fs::exists(source / name, ignored)) return source / name;
   }
-  refuse_file(source, "neither validated.tsv nor train.tsv in it", "a folder of Common Voice",
+  refuse_file(source, "it has neither validated.tsv nor train.tsv", "a Common Voice folder",
               "Name the table itself, as in cv/other.tsv.");
 }
 

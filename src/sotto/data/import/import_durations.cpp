@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<DurationStore::Stamp> stamp_of(const fs::path& file) {
-  struct stat status{};
+  struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return std::nullopt;
   constexpr int64_t kBillion = 1'000'000'000;
   return DurationStore::Stamp{
@@ -82,7 +82,7 @@ class DurationReader {
     if (item.duration_s > 0.0) return;
     faults_[i] = *whole_s == 0.0
                      ? fmt::format("{}: no samples", item.file)
-                     : fmt::format("{}: it ends at {:.3f} s, and the segment begins at {} s",
+                     : fmt::format("{}: it ends at {:.3f} s, but the segment starts at {} s",
                                    item.file, *whole_s, *item.offset_s);
   }
 

@@ -75,14 +75,14 @@ ImportList list_folder(const ImportRequest& request) {
   for (const fs::path& file : files_below(request.source)) {
     if (needs_ffmpeg(file)) {
       list.problems.push_back(
-          {file.string(), fmt::format("{} cannot be read; this makes one that can: {}",
+          {file.string(), fmt::format("{} files are not supported; convert it: {}",
                                       file.extension().string(), ffmpeg_line(file))});
       continue;
     }
     if (!has_audio_name(file)) continue;
     const fs::path transcript = transcript_of(file);
     if (transcript.empty()) {
-      list.problems.push_back({file.string(), "no .txt or .lab beside it"});
+      list.problems.push_back({file.string(), "no .txt or .lab with the same name"});
       continue;
     }
     try {
@@ -92,8 +92,8 @@ ImportList list_folder(const ImportRequest& request) {
     }
   }
   if (list.items.empty() && list.problems.empty()) {
-    refuse_file(request.source, "no audio below it",
-                "files such as a.flac, with a.txt or a.lab beside each", {});
+    refuse_file(request.source, "it contains no audio",
+                "files such as a.flac, each with its a.txt or a.lab", {});
   }
   return list;
 }

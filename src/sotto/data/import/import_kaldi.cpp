@@ -81,7 +81,7 @@ class KaldiFolder {
       return segments_.emplace(id, rest).second;
     });
     if (!fs::exists(folder_ / "text", ignored))
-      refuse_file(folder_, "no text in it", "a Kaldi data folder: wav.scp and text", {});
+      refuse_file(folder_, "it has no file text", "a Kaldi data folder: wav.scp and text", {});
     read_pairs("text", [&](std::string_view id, std::string_view rest) {
       if (!seen_.emplace(id, line_).second) return false;
       take_utterance(std::string(id), rest);
@@ -106,7 +106,7 @@ class KaldiFolder {
       if (!is_utf8(*line)) {
         list_.problems.push_back({location, "not UTF-8"});
       } else if (!take(parts.word, parts.rest)) {
-        list_.problems.push_back({location, fmt::format("the id '{}' a second time", parts.word)});
+        list_.problems.push_back({location, fmt::format("duplicate id '{}'", parts.word)});
       }
     }
   }
@@ -114,7 +114,7 @@ class KaldiFolder {
   void read_recordings() {
     std::error_code ignored;
     if (!fs::exists(folder_ / "wav.scp", ignored))
-      refuse_file(folder_, "no wav.scp in it", "a Kaldi data folder: wav.scp and text", {});
+      refuse_file(folder_, "it has no file wav.scp", "a Kaldi data folder: wav.scp and text", {});
     read_pairs("wav.scp", [&](std::string_view id, std::string_view rest) {
       if (recordings_.contains(std::string(id))) return false;
       std::string file(rest);
@@ -123,7 +123,7 @@ class KaldiFolder {
         const Words words = split_words(command);
         file = words.empty() ? std::string() : file_of_command(words);
         if (file.empty()) {
-          refused_.emplace(id, fmt::format("the audio of a command, which is not run; type '{} > "
+          refused_.emplace(id, fmt::format("audio from a command, which is not run; type '{} > "
                                            "{}.wav' and name that file in wav.scp",
                                            command, id));
         }
@@ -179,8 +179,8 @@ class KaldiFolder {
     const bool has_end = end && (is_open || (start && *end > *start && *end < kMostSeconds));
     if (!start || *start < 0.0 || !has_end || !has_channel || words.size() > 4)
       return fmt::format(
-          "segment '{}', expected a recording, a start and an end in seconds, and at most the "
-          "number of a channel after them",
+          "segment '{}', expected a recording, a start and an end in seconds, and optionally "
+          "a channel",
           at->second);
     item.offset_s = start;
     item.duration_s = is_open ? 0.0 : *end - *start;
@@ -207,7 +207,8 @@ class KaldiFolder {
                          count);
     if (count == 1) return {};
     return fmt::format(
-        "channel {} of {}, which has {} that would be averaged; type 'sox {} {}-{}.wav remix {}' "
+        "channel {} of {}, which has {} channels that would be averaged; type 'sox {} {}-{}.wav "
+        "remix {}' "
         "and name that file in wav.scp",
         channel, file, count, file, recording, channel, channel + 1);
   }

@@ -40,7 +40,7 @@ ImportList list_librispeech(const ImportRequest& request) {
     if (file.string().ends_with(".trans.txt")) take_chapter(file, list);
   }
   if (list.items.empty() && list.problems.empty())
-    refuse_file(request.source, "no *.trans.txt below it", "a folder of LibriSpeech", {});
+    refuse_file(request.source, "it contains no *.trans.txt", "a LibriSpeech folder", {});
   return list;
 }
 

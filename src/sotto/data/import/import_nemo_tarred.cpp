@@ -128,7 +128,7 @@ class TarredManifest {
   }
 
   ImportList read() {
-    TextLines lines(request_.source, "a manifest of NeMo's");
+    TextLines lines(request_.source, "a NeMo manifest");
     while (const std::optional<std::string_view> line = lines.next()) {
       if (trimmed(*line).empty()) continue;
       ImportItem item;
@@ -152,7 +152,7 @@ class TarredManifest {
     if (!fault.empty()) return fault;
     const auto shard = object.find("shard_id");
     const bool has_shard = shard != object.end() && shard->is_number_integer();
-    if (!has_shard && !pattern_.is_single) return "no shard_id, and --tar names no single archive";
+    if (!has_shard && !pattern_.is_single) return "no shard_id, and --tar names several archives";
     const std::optional<std::string> archive =
         pattern_.archive(has_shard ? shard->get<int64_t>() : 0);
     if (!archive)

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSources =
     "a folder of audio with transcripts, a .csv or .tsv, Common Voice, LJSpeech, LibriSpeech, a "
     "Kaldi "
-    "data folder, or NeMo's manifest of tarred shards";
+    "data folder, or a NeMo manifest of tarred shards";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -54,12 +54,12 @@ ImportSource recognise_file(const fs::path& file) {
   if (extension == ".json" || extension == ".jsonl") {
     if (first_line(file).find("\"shard_id\"") != std::string::npos)
       return ImportSource::kNemoTarred;
-    refuse_file(file, "a manifest already", kSources,
-                "It can be used as it is; where its audio lies in archives, name them with --from "
+    refuse_file(file, "it is already a manifest", kSources,
+                "Use it as it is; if its audio is in archives, name them with --from "
                 "nemo-tarred --tar.");
   }
   refuse_file(file, fmt::format("a file that ends in '{}'", extension), kSources,
-              "--from names the source.");
+              "Name the format with --from.");
 }
 
 }  // namespace
@@ -81,8 +81,8 @@ ImportSource recognise_source(const fs::path& source) {
     return has_audio_name(file) || needs_ffmpeg(file);
   };
   if (std::ranges::any_of(files, is_audio)) return ImportSource::kFolder;
-  refuse_file(source, "no audio below it, and nothing that lists any", kSources,
-              "Name the list itself, or the source with --from.");
+  refuse_file(source, "it contains neither audio nor a list of audio files", kSources,
+              "Name the list itself, or its format with --from.");
 }
 
 }  // namespace sotto::data

@@ -60,12 +60,12 @@ class Columns {
 
   size_t require(const std::string& named, std::span<const std::string_view> usual,
                  const char* option) const {
-    const std::optional<size_t> location = find(named, usual);
-    if (location) return *location;
+    const std::optional<size_t> index = find(named, usual);
+    if (index) return *index;
     throw ConfigError({.attempted = fmt::format("importing {}", path_.string()),
                        .found = fmt::format("columns {}", fmt::join(table_.columns(), ", ")),
                        .expected = fmt::format("one of {}", fmt::join(usual, ", ")),
-                       .hint = fmt::format("{} names another.", option)});
+                       .hint = fmt::format("Name another with {}.", option)});
   }
 
  private:

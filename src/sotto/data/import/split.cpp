@@ -75,16 +75,16 @@ class Splitter {
     by_ = options_.by;
     const bool is_possible = !first_without && std::ssize(speakers) >= num_parts();
     if (by_ == SplitBy::kAuto) by_ = is_possible ? SplitBy::kSpeaker : SplitBy::kRandom;
-    constexpr const char* kHint = "--by random takes utterances one by one.";
+    constexpr const char* kHint = "--by random ignores speakers.";
     if (by_ == SplitBy::kSpeaker && first_without) {
       refuse(path_, fmt::format("line {} has no speaker", *first_without),
-             "a speaker on each line to split by", kHint);
+             "a speaker on every line", kHint);
     }
     if (by_ == SplitBy::kSpeaker && std::ssize(speakers) < num_parts()) {
       refuse(path_,
              fmt::format("{} speaker{} for {} parts", speakers.size(),
                          speakers.size() == 1 ? "" : "s", num_parts()),
-             "at least one for each part", kHint);
+             "at least one per part", kHint);
     }
     if (by_ == SplitBy::kRandom) {
       for (int64_t u = 0; u < manifest_.size(); ++u) group_of_[static_cast<size_t>(u)] = u;
@@ -105,7 +105,7 @@ class Splitter {
   void check_sizes() const {
     if (std::ssize(groups_) < num_parts()) {
       refuse(path_, fmt::format("{} utterances for {} parts", groups_.size(), num_parts()),
-             "at least one for each part", {});
+             "at least one per part", {});
     }
     double share = 0.0;
     for (const PartSize& size : {options_.dev, options_.test})
@@ -114,7 +114,7 @@ class Splitter {
     refuse(path_,
            fmt::format("dev {} and test {} of {} utterances", options_.dev.to_string(),
                        options_.test.to_string(), manifest_.size()),
-           "something to be left to train on", {});
+           "utterances left to train on", {});
   }
 
   // Assigns groups to a part, in the drawn order, as long as each brings it closer to its size, and
@@ -153,11 +153,11 @@ class Splitter {
       const fs::path path = options_.out / fmt::format("{}.jsonl", part);
       std::error_code ignored;
       if (fs::equivalent(path, path_, ignored))
-        refuse(path_, "it would be replaced by a part of itself", "--out to be another folder", {});
+        refuse(path_, "it would be replaced by a part of itself", "another folder with --out", {});
       if (fs::exists(path, ignored)) present.push_back(path.string());
     }
     if (present.empty()) return;
-    refuse(path_, fmt::format("{} from before", fmt::join(present, " and ")),
+    refuse(path_, fmt::format("existing {}", fmt::join(present, " and ")),
            "a folder without parts of another split",
            "Remove them, or name another folder with --out.");
   }
@@ -227,7 +227,7 @@ PartSize PartSize::parse(std::string_view text) {
   if (!is_right) {
     throw ConfigError({.attempted = "reading the size of a part",
                        .found = fmt::format("'{}'", text),
-                       .expected = "a share as in 5%, a number of utterances as in 200, or 0"});
+                       .expected = "a share such as 5%, a number of utterances such as 200, or 0"});
   }
   if (is_share) {
     size.share = *number / 100.0;

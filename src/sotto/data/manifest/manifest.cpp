@@ -36,7 +36,7 @@ std::string Manifest::line_of(int64_t utterance) const {
 
 void Manifest::refuse_line(size_t position) const {
   throw DataError({.attempted = fmt::format("reading {}", path().string()),
-                   .found = fmt::format("line {} is not as it was when the manifest was opened",
+                   .found = fmt::format("line {} has changed since the manifest was opened",
                                         index().columns().lines[position]),
                    .expected = "a manifest that does not change while it is used",
                    .hint = "Write a changed manifest to a new file, or start again."});

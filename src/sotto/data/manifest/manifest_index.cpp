@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kManifest = "a manifest: JSON lines, one utterance a line";
+constexpr const char* kManifest = "a manifest: JSON lines, one utterance per line";
 
 // The beginning of an index; followed by the columns in the order of ManifestIndex::Columns, then a
 // JSON object with the small values.
@@ -242,10 +242,8 @@ std::optional<ManifestIndex> ManifestIndex::make_stored(const InputFile& manifes
     // std::nullopt if the manifest has just changed.
     if (std::optional<ManifestIndex> index = find(manifest.path(), file)) return index;
   }
-  spdlog::info(
-      "the index of {} could be stored neither beside it nor in {}: it is made anew each "
-      "time",
-      manifest.path().string(), cache_folder().string());
+  spdlog::info("the index of {} could not be stored next to it or in {}: it is rebuilt every time",
+               manifest.path().string(), cache_folder().string());
   return std::nullopt;
 }
 

@@ -82,17 +82,14 @@ class Line {
     const nlohmann::json& value = require(key);
     if (!value.is_number() ||
         !(value.get<double>() >= 0.0 && value.get<double>() <= kMostSeconds)) {
-      refuse_value(
-          key, value,
-          fmt::format("seconds, a number that is not negative and at most {}", kMostSeconds));
+      refuse_value(key, value, fmt::format("seconds, a number from 0 to {}", kMostSeconds));
     }
     return value.get<double>();
   }
   int64_t count(const char* key, int64_t least, int64_t most) const {
     const nlohmann::json& value = require(key);
     if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most) {
-      refuse_value(key, value,
-                   fmt::format("a whole number of at least {} and at most {}", least, most));
+      refuse_value(key, value, fmt::format("a whole number from {} to {}", least, most));
     }
     return value.get<int64_t>();
   }
@@ -156,7 +153,7 @@ void take_segments(const Line& line, Utterance& utterance) {
     if (segment.duration_s == 0.0 || segment.offset_s < end_s - kToleranceS ||
         segment.end_s() > utterance.duration_s + kToleranceS) {
       refuse(fmt::format("a segment from {} to {} s", segment.offset_s, segment.end_s()),
-             fmt::format("segments one behind the other, up to {} s", utterance.duration_s));
+             fmt::format("consecutive segments up to {} s", utterance.duration_s));
     }
     end_s = segment.end_s();
     utterance.segments.push_back(segment);
@@ -169,7 +166,7 @@ Utterance take_utterance(const Line& line) {
   utterance.duration_s = line.seconds("duration");
   if (utterance.duration_s < kLeastSeconds) {
     refuse(fmt::format("duration is {}", utterance.duration_s),
-           fmt::format("seconds, a number above 0 and at least {}", kLeastSeconds));
+           fmt::format("seconds, a number of at least {}", kLeastSeconds));
   }
   utterance.text = line.text("text");
   utterance.speaker = line.optional_text("speaker");

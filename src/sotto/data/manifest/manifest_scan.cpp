@@ -67,7 +67,7 @@ class Piece {
       searched = bytes_.size();
       if (static_cast<int64_t>(searched) > kMostLineBytes + kPieceBytes) {
         refuse_file(file_.path(), "a line of more than 16 MiB",
-                    "a manifest: JSON lines, one utterance a line", {});
+                    "a manifest: JSON lines, one utterance per line", {});
       }
     }
   }
@@ -147,7 +147,7 @@ class PieceScanner {
       return keep(
           {.found = source_kind(utterance.feature_dim),
            .expected = fmt::format("{}, as in its first line", source_kind(scan_.feature_dim)),
-           .hint = "A manifest is of one kind."});
+           .hint = "A manifest has either audio or features."});
     }
     columns_.offsets.push_back(static_cast<uint64_t>(offset));
     columns_.num_bytes.push_back(static_cast<uint32_t>(line.size()));

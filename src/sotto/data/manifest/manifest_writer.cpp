@@ -30,7 +30,7 @@ std::string quoted(const std::string& text, const char* key) {
     throw DataError({.attempted = "writing a line of a manifest",
                      .found = fmt::format("{} is not UTF-8", key),
                      .expected = "text in UTF-8",
-                     .hint = "iconv -f ISO-8859-1 -t UTF-8 turns a file of old into it."});
+                     .hint = "Convert it, for example with iconv -f ISO-8859-1 -t UTF-8."});
   }
   return nlohmann::json(text).dump();
 }
@@ -60,9 +60,9 @@ void check_replaces_manifest(const std::filesystem::path& path) {
   char first = '{';
   if (!(file >> first) || first == '{') return;
   throw DataError({.attempted = fmt::format("writing the manifest {}", path.string()),
-                   .found = "a file of that name that is not a manifest",
+                   .found = "a file with that name that is not a manifest",
                    .expected = "a new name, or a manifest that may be replaced",
-                   .hint = "Name another to write."});
+                   .hint = "Name another output file."});
 }
 
 std::string manifest_line(const Utterance& utterance) {

@@ -65,7 +65,7 @@ std::string reason_of(const library::util::Status& status) {
   const size_t index = text.find("] ");
   if (index != std::string::npos) text.erase(0, index + 2);
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
-  return text.empty() ? "it gives no reason" : text;
+  return text.empty() ? "no reason given" : text;
 }
 
 }  // namespace
@@ -84,9 +84,9 @@ SentencePieceModel SentencePieceModel::parse(std::string bytes, const std::strin
   const library::util::Status status = processor->library.LoadFromSerializedProto(bytes);
   if (!status.ok() || processor->library.GetPieceSize() == 0) {
     throw DataError({.attempted = fmt::format("reading the tokenizer {}", source),
-                     .found = "what SentencePiece cannot read",
-                     .expected = "a model of SentencePiece, such as `sotto tokenizer train` writes",
-                     .hint = "If it was copied or downloaded, do that again."});
+                     .found = "a file that SentencePiece cannot read",
+                     .expected = "a SentencePiece model, such as `sotto tokenizer train` writes",
+                     .hint = "If it was copied or downloaded, copy or download it again."});
   }
   return {std::move(bytes), std::move(processor)};
 }
@@ -173,7 +173,7 @@ std::string train_sentence_piece(const std::vector<std::string>& texts,
   if (status.ok()) return model;
   throw DataError({.attempted = fmt::format("training a tokenizer of {} pieces", training.size),
                    .found = fmt::format("SentencePiece says \"{}\"", reason_of(status)),
-                   .expected = "texts that give as many pieces, and more pieces than characters",
+                   .expected = "enough text for that many pieces, and more pieces than characters",
                    .hint = "Choose another --size, or give it more text."});
 }
 

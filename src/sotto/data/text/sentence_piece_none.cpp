@@ -10,7 +10,7 @@ namespace {
 [[noreturn]] void refuse(std::string attempted) {
   throw ConfigError({.attempted = std::move(attempted),
                      .found = "this build has no SentencePiece",
-                     .expected = "one with it, or a vocabulary of characters",
+                     .expected = "a build with it, or a character vocabulary",
                      .hint = "Install libsentencepiece-dev and build again."});
 }
 

@@ -78,7 +78,7 @@ TableRow TableReader::split(std::string_view line) {
     }
     if (line.empty()) break;
     if (row.fault.empty() && line.front() != delimiter_)
-      row.fault = fmt::format("'{}' behind a quote that closes a field", line.front());
+      row.fault = fmt::format("'{}' after a closing quote", line.front());
     line.remove_prefix(1);
     if (line.empty()) {
       row.cells.emplace_back();
@@ -103,7 +103,7 @@ std::string TableReader::take_quoted(std::string_view& line, TableRow& row) {
     field += text[at];
   }
   if (at >= std::min(text.size(), kMaxFieldBytes)) {
-    row.fault = "a quote that does not close";
+    row.fault = "an unclosed quote";
     return {};
   }
   ++at;

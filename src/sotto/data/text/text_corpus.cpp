@@ -71,8 +71,8 @@ void check_inputs(const std::vector<fs::path>& inputs, const fs::path& out) {
   if (!fs::exists(out, ignored) || (fs::is_directory(out, ignored) && fs::is_empty(out, ignored)))
     return;
   throw DataError({.attempted = fmt::format("splitting texts into {}", out.string()),
-                   .found = "something is there already",
-                   .expected = "a new folder, or an empty one",
+                   .found = "it exists and is not an empty folder",
+                   .expected = "a new or empty folder",
                    .hint = "Name another with --out."});
 }
 
@@ -91,8 +91,8 @@ size_t part_of(const std::string& text, const TextSplitOptions& options) {
                    .found = fmt::format("{} has none of {} document{}", name, num_documents,
                                         num_documents == 1 ? "" : "s"),
                    .expected = "documents in every part",
-                   .hint = "Give it more text, another --seed, or --documents line where each line "
-                           "is one."});
+                   .hint = "Use more text, another --seed, or --documents line if each line is a "
+                           "document."});
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ const std::string* LineReader::next() {
     current_ += left_.substr(0, end);
     left_.remove_prefix(is_whole ? end + 1 : left_.size());
     if (current_.size() > kMaxDocumentBytes)
-      refuse("a line of more than 256 MiB", "lines that end", kUnpack);
+      refuse("a line of more than 256 MiB", "shorter lines", kUnpack);
   }
   if (!has_any) return nullptr;
   if (line_ == 1 && current_.starts_with("\xEF\xBB\xBF")) current_.erase(0, 3);
@@ -184,7 +184,7 @@ std::optional<DocumentReader::Document> DocumentReader::next_paragraph() {
       text += *line;
       if (text.size() > kMaxDocumentBytes)
         lines_.refuse("a document of more than 256 MiB", "blank lines between documents",
-                      "--documents line takes each line as one.");
+                      "--documents line makes each line a document.");
     } else if (!text.empty()) {
       break;
     }
@@ -194,10 +194,10 @@ std::optional<DocumentReader::Document> DocumentReader::next_paragraph() {
 }
 
 void TextSplitOptions::visit(OptionVisitor& visitor) {
-  visitor.value("dev", dev, "share of the documents to evaluate on", {.min = 0.0, .below = 1.0});
-  visitor.value("test", test, "share of the documents to test on", {.min = 0.0, .below = 1.0});
-  visitor.value("seed", seed, "of which document goes where", {.min = 0});
-  visitor.choice("documents", documents, "what a document of plain text is", kDocuments);
+  visitor.value("dev", dev, "fraction of the documents for evaluation", {.min = 0.0, .below = 1.0});
+  visitor.value("test", test, "fraction of the documents for testing", {.min = 0.0, .below = 1.0});
+  visitor.value("seed", seed, "random seed of the split", {.min = 0});
+  visitor.choice("documents", documents, "unit of plain text that is a document", kDocuments);
 }
 
 void TextSplitOptions::validate() const {

@@ -70,27 +70,27 @@ std::string rewrite(const std::string& text, const TextRules& rules) {
 }  // namespace
 
 void TextRules::visit(OptionVisitor& visitor) {
-  visitor.choice("unicode", unicode, "the form of characters", kUnicodeForms);
-  visitor.choice("case", letter_case, "of letters", kLetterCases);
-  visitor.choice("punctuation", punctuation, "and symbols", kPunctuations);
+  visitor.choice("unicode", unicode, "Unicode normalisation form", kUnicodeForms);
+  visitor.choice("case", letter_case, "case of letters", kLetterCases);
+  visitor.choice("punctuation", punctuation, "punctuation and symbols", kPunctuations);
   visitor.value("keep_characters", keep_characters,
-                "what stays where punctuation is removed, such as '-");
+                "characters to keep when punctuation is removed, such as '-");
 }
 
 void TextRules::validate() const {
   if (unicode == UnicodeForm::kNfkc && !Unicode::is_available()) {
-    throw ConfigError({.attempted = "setting up the rules of texts",
+    throw ConfigError({.attempted = "setting up the text rules",
                        .found = "unicode: nfkc, in a build without utf8proc",
-                       .expected = "none, or nfc for texts of ASCII",
+                       .expected = "none, or nfc for ASCII texts",
                        .hint = "Install libutf8proc-dev and build again."});
   }
   if (!keep_characters.empty() && punctuation == Punctuation::kKeep) {
-    throw ConfigError({.attempted = "setting up the rules of texts",
-                       .found = "keep_characters, where all punctuation is kept",
+    throw ConfigError({.attempted = "setting up the text rules",
+                       .found = "keep_characters with punctuation: keep",
                        .expected = "punctuation: remove, or no keep_characters"});
   }
   if (!is_utf8(keep_characters)) {
-    throw ConfigError({.attempted = "setting up the rules of texts",
+    throw ConfigError({.attempted = "setting up the text rules",
                        .found = "keep_characters that are not UTF-8",
                        .expected = "characters in UTF-8"});
   }
@@ -98,7 +98,7 @@ void TextRules::validate() const {
 
 std::string TextRules::apply(std::string_view text) const {
   if (!is_utf8(text)) {
-    throw DataError({.attempted = "applying the rules of texts",
+    throw DataError({.attempted = "applying the text rules",
                      .found = "bytes that are not UTF-8",
                      .expected = "text in UTF-8"});
   }

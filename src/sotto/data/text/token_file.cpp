@@ -141,9 +141,9 @@ void check_known(const TextSource& source, const Tokenizer& tokenizer,
                  const Tokenizer::Encoded& document) {
   if (document.unknown.empty() || tokenizer.unknown()) return;
   throw DataError({.attempted = fmt::format("encoding {}", source.path.string()),
-                   .found = fmt::format("characters '{}', for which the tokenizer has no entry",
+                   .found = fmt::format("characters '{}', which the tokenizer does not have",
                                         fmt::join(document.unknown, "', '")),
-                   .expected = "a tokenizer of this text, or one with <unk>"});
+                   .expected = "a tokenizer for this text, or one with <unk>"});
 }
 
 void write_tokens(const TextSource& source, const Tokenizer& tokenizer, TokenWriter& writer,
@@ -223,8 +223,8 @@ TokenFile TokenFile::open(const TextSource& source, const Tokenizer& tokenizer,
   std::optional<TokenFile> made = open_kept();
   if (made) return std::move(*made);
   throw DataError({.attempted = fmt::format("encoding {}", source.path.string()),
-                   .found = "it changed while it was read",
-                   .expected = "a text that stays as it is"});
+                   .found = "it changed while it was being read",
+                   .expected = "a text that does not change"});
 }
 
 std::vector<TokenFile::Token> TokenFile::read(int64_t first, int64_t count) const {

@@ -148,7 +148,7 @@ void check_class(const JsonSettings& file) {
   const auto name = file.get<std::string>("tokenizer_class", std::string(kClasses.front()));
   if (std::ranges::find(kClasses, name) != kClasses.end()) return;
   file.refuse(file.shown("tokenizer_class"),
-              "Wav2Vec2CTCTokenizer: of transformers' tokenizers only that one is here");
+              "Wav2Vec2CTCTokenizer, the only supported tokenizer of transformers");
 }
 
 void take_tokenizer_config(const JsonSettings& file, TokenizerSettings& settings) {

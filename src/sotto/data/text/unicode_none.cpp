@@ -6,11 +6,11 @@ namespace sotto::data {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw ConfigError({.attempted = "applying the rules of texts",
+  throw ConfigError({.attempted = "applying the text rules",
                      .found = "characters beyond ASCII, in a build without utf8proc",
-                     .expected = "a build with it",
+                     .expected = "a build with utf8proc",
                      .hint = "Install libutf8proc-dev and build again; or set unicode: none, case: "
-                             "keep and punctuation: keep, which take texts as they are."});
+                             "keep and punctuation: keep, which leave texts unchanged."});
 }
 
 }  // namespace

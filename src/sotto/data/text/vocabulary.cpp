@@ -83,7 +83,7 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
     if (!entries[index].empty())
       refuse(path,
              fmt::format("entries '{}' and '{}' both have the number {}", entries[index], entry, n),
-             "a number of its own for each");
+             "a unique number for each");
     entries[index] = entry;
   }
   return entries;
@@ -230,7 +230,7 @@ void Vocabulary::choose_blank(const std::filesystem::path& path) {
   if (settings_->names_pad && settings_->pad) {
     blank = find(*settings_->pad);
     if (!blank)
-      refuse(path, fmt::format("pad_token '{}', which is no entry of it", *settings_->pad),
+      refuse(path, fmt::format("pad_token '{}', which is not an entry", *settings_->pad),
              "an entry of the vocabulary as the blank");
     if (settings_->head_blank && *settings_->head_blank != *blank)
       refuse(path,

@@ -63,7 +63,7 @@ void check(const at::Tensor& wave, const Packing& samples, const LogMel::Tables&
         {.attempted = "computing log-mel features",
          .found = fmt::format("utterance {} of the pack has {} samples", u, samples.lengths()[u]),
          .expected = fmt::format("at least {}, {}", fewest, reason_of(tables.options())),
-         .hint = "--set data.min_seconds=0.1 leaves shorter utterances out."});
+         .hint = "--set data.min_seconds=0.1 skips shorter utterances."});
   }
 }
 

@@ -207,17 +207,18 @@ LogMelOptions LogMelOptions::of_kind(LogMelKind kind) {
 
 void LogMelOptions::visit(OptionVisitor& visitor) {
   const LogMelKind before = kind;
-  visitor.choice("kind", kind, "whose features; sets what is usual there", kLogMelKinds);
+  visitor.choice("kind", kind, "feature definition; sets the defaults of the keys below",
+                 kLogMelKinds);
   // The kind is visited first: its settings are the defaults of the following fields.
   if (kind != before) *this = of_kind(kind);
-  visitor.value("sample_rate", sample_rate, "of the waveform, in Hz",
+  visitor.value("sample_rate", sample_rate, "sample rate of the waveform, in Hz",
                 {.min = 1'000, .max = 768'000});
-  visitor.value("window", window, "samples under the window, even but with kaldi",
+  visitor.value("window", window, "window length in samples; even, except with kaldi",
                 {.min = 2, .max = 65'536});
-  visitor.value("hop", hop, "samples from one frame to the next", {.min = 1, .max = 65'536});
-  visitor.value("num_mels", num_mels, "filters: the width of a frame", {.min = 1, .max = 4'096});
-  visitor.value("f_min", f_min, "where the lowest filter begins, in Hz", {.min = 0.0});
-  visitor.value("f_max", f_max, "where the highest filter ends, in Hz; 0: half the sample rate",
+  visitor.value("hop", hop, "samples between frames", {.min = 1, .max = 65'536});
+  visitor.value("num_mels", num_mels, "number of mel filters", {.min = 1, .max = 4'096});
+  visitor.value("f_min", f_min, "lower edge of the lowest filter, in Hz", {.min = 0.0});
+  visitor.value("f_max", f_max, "upper edge of the highest filter, in Hz; 0: half the sample rate",
                 {.min = 0.0});
 }
 

@@ -62,7 +62,7 @@ std::string ladder_text(const train::RunConfig& config, const device::OpenedDevi
   const PlanRequest request = planned_device(config, opened).request(config, open, data->shape());
   const std::shared_ptr<data::Source> source = source_to_plan(request, *data);
   const PlannedEpoch epoch(config, *source);
-  std::string text = "What to try, from what costs least; each with all before it:\n";
+  std::string text = "What to try, cheapest first; each in addition to those before it:\n";
   const auto add = [&](const std::string& what, int64_t least_bytes) {
     text +=
         fmt::format("  {}: needs {}\n", what, format_bytes(request.budget.named_for(least_bytes)));
@@ -70,7 +70,7 @@ std::string ladder_text(const train::RunConfig& config, const device::OpenedDevi
   int64_t least_bytes = std::numeric_limits<int64_t>::max();
   if (const std::optional<device::MemoryReport> least = least_of(request, *source, epoch)) {
     least_bytes = least->high_water;
-    add("as it is", least_bytes);
+    add("unchanged", least_bytes);
   }
   for (const Rung& rung : make_ladder(request, *source, epoch, least_bytes))
     if (rung.keeps_result || !is_resumed) add(rung.to_string(), rung.least_bytes);

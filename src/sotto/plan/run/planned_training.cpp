@@ -24,12 +24,12 @@ fs::path numbered_folder(const std::string& model, bool resumes, const train::No
   const fs::path runs = train::kRunsFolder;
   if (resumes) {
     if (const std::optional<fs::path> newest = train::newest_run(runs, model)) {
-      train::tell(noted, fmt::format("resuming {}, the newest run of {}", newest->string(), model));
+      train::tell(noted, fmt::format("resuming {}, the latest run of {}", newest->string(), model));
       return *newest;
     }
   }
   const fs::path folder = train::next_run_folder(runs, model);
-  train::tell(noted, fmt::format("files of this run go to {}", folder.string()));
+  train::tell(noted, fmt::format("writing this run to {}", folder.string()));
   return folder;
 }
 
@@ -110,7 +110,7 @@ void PlannedTraining::advise(const train::RunConfig& config, bool is_resumed) co
     events_.advised(ladder_text(config, *opened_, is_resumed));
   } catch (const std::exception& error) {
     train::tell(events_.run.warned,
-                fmt::format("what would help could not be worked out: {}", error.what()));
+                fmt::format("could not find out what would help: {}", error.what()));
   }
 }
 

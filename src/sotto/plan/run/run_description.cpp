@@ -37,10 +37,11 @@ bool take_open(ConfigNode* map, std::string_view key) {
 fs::path tokenizer_of(const fs::path& folder) {
   if (const std::optional<fs::path> found = data::Tokenizer::find(folder)) return *found;
   if (!fs::exists(folder / "tokenizer.json")) return {};
-  throw ConfigError({.attempted = fmt::format("taking the tokenizer of {}", folder.string()),
-                     .found = "a tokenizer.json without a vocab.json",
-                     .expected = "a vocab.json or a tokenizer.model",
-                     .hint = "Name another with --set data.tokenizer=FILE: the head is then new."});
+  throw ConfigError(
+      {.attempted = fmt::format("reading the tokenizer of {}", folder.string()),
+       .found = "a tokenizer.json without a vocab.json",
+       .expected = "a vocab.json or a tokenizer.model",
+       .hint = "Name another with --set data.tokenizer=FILE; the head is then random."});
 }
 
 OpenChoices open_choices(ConfigNode& tree) {
@@ -178,8 +179,8 @@ ReadConfig read_config(const RunDescription& run, const NamedConfig& named,
 void check_has_data(const train::RunConfig& config) {
   if (!config.data.train.empty()) return;
   throw ConfigError({.attempted = "starting a run",
-                     .found = "nothing to train on was named",
-                     .hint = "Name one with --train, or as data.train in the configuration."});
+                     .found = "no training data was given",
+                     .hint = "Name it with --train, or as data.train in the configuration."});
 }
 
 }  // namespace sotto::plan

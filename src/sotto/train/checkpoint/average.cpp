@@ -83,8 +83,8 @@ class Average {
   void check(const CheckpointWeights& source) const {
     const Checkpoint checkpoint = read_checkpoint(source.folder());
     if (checkpoint.tokenizer.fingerprint() != last_.tokenizer.fingerprint())
-      refuse(source.folder(), "another vocabulary than that of the last one",
-             "checkpoints of one vocabulary", "Choose checkpoints of one run.");
+      refuse(source.folder(), "a different vocabulary from that of the last one",
+             "checkpoints with the same vocabulary", "Choose checkpoints of one run.");
     std::vector<std::string> differences;
     for (const NamedTensor& named : model_->named_weights()) {
       if (std::string text = models::difference_of(named, source.weights().find(named.name));
@@ -93,8 +93,8 @@ class Average {
     }
     if (!differences.empty()) models::refuse_differences(source.folder().string(), differences);
     if (!(checkpoint.config.arithmetic() == last_.config.arithmetic()))
-      refuse(source.folder(), "other numerics than those of the last one",
-             "checkpoints of one arithmetic", "Choose checkpoints of one run.");
+      refuse(source.folder(), "different numerics from those of the last one",
+             "checkpoints with the same numerics", "Choose checkpoints of one run.");
   }
 
   // Tensors without storage for the remainders in the checkpoints, by parameter.
@@ -173,7 +173,7 @@ std::vector<fs::path> newest_checkpoints(const fs::path& run_folder, int64_t cou
   std::vector<fs::path> all = list_checkpoints(run_folder);
   if (std::ssize(all) < count)
     refuse(run_folder, fmt::format("{} checkpoints", all.size()), fmt::format("{}", count),
-           "keep_checkpoints says how many a run keeps.");
+           "keep_checkpoints sets how many a run keeps.");
   all.erase(all.begin(), all.end() - count);
   return all;
 }

@@ -69,7 +69,7 @@ std::vector<fs::path> list_folders(const fs::path& run_folder, bool is_aside) {
                      .found = error.message(),
                      .expected = "a folder that can be read",
                      .hint = error == std::errc::not_a_directory
-                                 ? "Move the file of that name away, or name another folder with "
+                                 ? "Move the file with that name, or name another folder with "
                                    "--out."
                                  : ""});
   std::sort(found.begin(), found.end());

@@ -45,7 +45,7 @@ std::vector<NamedTensor> wanted_weights(const fs::path& folder, const data::Toke
   for (const NamedTensor& named : removed) names.push_back(named.name);
   wanted.erase(removed.begin(), removed.end());
   notes.push_back(
-      fmt::format("its vocabulary is another one: {} begin anew", fmt::join(names, ", ")));
+      fmt::format("its vocabulary differs: {} start from random weights", fmt::join(names, ", ")));
   return wanted;
 }
 
@@ -74,8 +74,8 @@ std::vector<std::string> init_weights(const InitFrom& from, const data::Tokenize
                              });
   if (imported.num_taken == 0)
     throw DataError(
-        {.attempted = fmt::format("beginning with the weights of {}", folder.string()),
-         .found = "nothing of it has the name and the shape of a weight of this network",
+        {.attempted = fmt::format("initialising with the weights of {}", folder.string()),
+         .found = "none of its tensors has the name and shape of a weight of this network",
          .expected = "a network of the same kind",
          .hint = "Compare model: in both configurations."});
   for (std::string& note : models::notes_of(imported)) notes.push_back(std::move(note));

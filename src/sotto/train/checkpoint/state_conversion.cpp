@@ -120,7 +120,7 @@ class Loading {
     const Form here = form_here(named);
     if (bits_of(here) < bits_of(there)) {
       const bool trains = location_of(named).parameter->spec.trains;
-      lose(fmt::format("{} do not hold those in {}",
+      lose(fmt::format("{} cannot hold those in {}",
                        trains ? "weights in " + name_of_form(here) : "frozen weights in bf16",
                        name_of_form(there)));
     } else if (here != there) {
@@ -173,7 +173,7 @@ class Loading {
     if (has_codes && (their_scales == nullptr || their_scales->shape != std::vector{num_scales})) {
       differences_.push_back(fmt::format("{} [{}] is not in it", scales.name, num_scales));
     } else if (scales.tensor.defined() && !has_codes) {
-      lose("8-bit moments do not hold those in fp32");
+      lose("8-bit moments cannot hold those in fp32");
     } else if (has_codes && !scales.tensor.defined()) {
       is_converted_ = true;
       puts_.emplace_back([moment, theirs, their_scales, &map] {
@@ -211,7 +211,7 @@ class Loading {
                      .found = fmt::format("{}: bits would be lost", fmt::join(lost_, "; ")),
                      .expected = "numerics that hold all of its state",
                      .hint = fmt::format(
-                         "Go on with the numerics of {}, or begin a new run with its weights: "
+                         "Continue with the numerics of {}, or start a new run with its weights: "
                          "--init-from {}.",
                          (source_.folder() / "config.yaml").string(), source_.folder().string())});
   }

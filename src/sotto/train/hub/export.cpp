@@ -209,7 +209,7 @@ bool push_folder(const fs::path& folder, const std::string& repository) {
       {.attempted = fmt::format("uploading {} to {}", folder.string(), repository),
        .found = fmt::format("hf ended with {}: {}", result.exit_code, last_line(result.output)),
        .expected = "a repository that you may write to",
-       .hint = fmt::format("The folder is whole. `hf auth login` signs in; then type: {}",
+       .hint = fmt::format("The folder is complete. `hf auth login` signs in; then type: {}",
                            push_line(folder, repository))});
 }
 

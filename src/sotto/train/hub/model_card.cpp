@@ -104,9 +104,9 @@ std::string about(const ModelFacts& facts) {
     text += " (SentencePiece, `tokenizer.model`)";
   text += '.';
   if (is_speech(facts) && facts.feature_dim == 0)
-    text += fmt::format(" It hears audio of {} Hz.", facts.model.sample_rate());
+    text += fmt::format(" It takes audio at {} Hz.", facts.model.sample_rate());
   if (!facts.base_model.empty())
-    text += fmt::format(" Training began with the weights of `{}`.", facts.base_model);
+    text += fmt::format(" Training started from the weights of `{}`.", facts.base_model);
   return text + "\n";
 }
 
@@ -127,25 +127,24 @@ std::string results(const RunFacts& run) {
   if (!run.config.data.dev.empty())
     text += fmt::format("On `{}`", file_name(run.config.data.dev));
   else
-    text += "On what the run was evaluated on";
+    text += "On the evaluation data of the run";
   if (evaluation.num_utterances > 0)
     text += fmt::format(", {} utterances, {} of audio", evaluation.num_utterances,
                         format_duration(evaluation.audio_seconds));
   if (run.evaluated_step != run.step)
-    text +=
-        fmt::format(", and not of these weights but of those after step {}", run.evaluated_step);
+    text += fmt::format(", for the weights after step {}, not for these", run.evaluated_step);
   text += ":\n\n| | |\n| --- | --- |\n";
   if (evaluation.task->is_text())
     return text + row("perplexity", fmt::format("{:.2f}", evaluation.perplexity())) +
-           row("loss a token", fmt::format("{:.4f}", evaluation.loss));
+           row("loss per token", fmt::format("{:.4f}", evaluation.loss));
   return text + row("WER", counts_text(evaluation.words)) +
          row("CER", counts_text(evaluation.characters)) +
-         "\nThe likeliest label of each frame, without a language model.\n";
+         "\nGreedy decoding without a language model.\n";
 }
 
 std::string use_in_transformers(const ModelFacts& facts) {
   if (!loads_in_transformers(facts)) return {};
-  std::string text = "\nIn Python, by transformers:\n\n```python\nimport soundfile\n";
+  std::string text = "\nIn Python, with transformers:\n\n```python\nimport soundfile\n";
   if (facts.tokenizer == CardTokenizer::kCharacters) {
     return text + fmt::format(
                       "from transformers import pipeline\n\n"
@@ -206,7 +205,7 @@ std::string numerics_text(const RunConfig& config) {
   if (chosen.compute)
     parts.push_back(fmt::format("computed in {}", name_of(*chosen.compute, kComputes)));
   if (chosen.remainder_bits)
-    parts.push_back(fmt::format("{} bits beside bf16 weights", *chosen.remainder_bits));
+    parts.push_back(fmt::format("{} bits in addition to bf16 weights", *chosen.remainder_bits));
   if (chosen.gradients)
     parts.push_back(fmt::format("gradients in {}", name_of(*chosen.gradients, kGradientTypes)));
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -251,8 +250,8 @@ std::string training(const RunFacts& run) {
 
 std::string budget_text(const MemorySize& memory) {
   switch (memory.kind) {
-    case MemorySize::Kind::kAuto: return "auto: 85 % of what was free";
-    case MemorySize::Kind::kShare: return memory.to_string() + " of what was free";
+    case MemorySize::Kind::kAuto: return "auto: 85 % of the free memory";
+    case MemorySize::Kind::kShare: return memory.to_string() + " of the free memory";
     case MemorySize::Kind::kBytes: break;
   }
   return format_bytes(memory.bytes);

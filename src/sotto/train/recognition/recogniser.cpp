@@ -223,7 +223,7 @@ std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
                                {.device = device_.torch, .decoder = model_->outline().decoder}));
     if (!recognition.frames)
       throw ConfigError({.attempted = "recognising audio",
-                         .found = "a network without scores of frames",
+                         .found = "a network without frame scores",
                          .expected = "one with a CTC head"});
     const at::Tensor all = recognition.frames->logits.to(at::kCPU, at::kFloat);
     int64_t first = 0;

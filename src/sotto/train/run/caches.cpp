@@ -29,11 +29,10 @@ std::string ReleasedCaches::to_string() const {
   std::vector<std::string> parts;
   if (audio_bytes > 0)
     parts.push_back(fmt::format("{} of decoded audio", format_bytes(audio_bytes)));
-  if (host_bytes > 0)
-    parts.push_back(fmt::format("{} of memory for copies", format_bytes(host_bytes)));
+  if (host_bytes > 0) parts.push_back(fmt::format("{} of copy buffers", format_bytes(host_bytes)));
   return fmt::format(
-      "gave back {}; the process went from {} of RAM to {}",
-      parts.empty() ? "what libraries held" : fmt::format("{}", fmt::join(parts, ", ")),
+      "released {}; RAM of the process went from {} to {}",
+      parts.empty() ? "memory of libraries" : fmt::format("{}", fmt::join(parts, ", ")),
       format_bytes(resident_before_bytes), format_bytes(resident_after_bytes));
 }
 

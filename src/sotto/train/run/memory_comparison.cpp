@@ -21,7 +21,7 @@ std::string settings_of(Category category, const RunConfig& config) {
     case Category::kWeights:
       return fmt::format("precision.compute: {}", name_of(arithmetic.compute, kComputes));
     case Category::kGradients:
-      return fmt::format("precision.gradients: {}, and what of the model is frozen",
+      return fmt::format("precision.gradients: {}, and the frozen parts of the model",
                          name_of(arithmetic.gradients, kGradientTypes));
     case Category::kOptimizer:
       return fmt::format("precision.moments: {}, precision.remainder_bits: {}, optimizer.state: {}",
@@ -50,7 +50,7 @@ bool differs(int64_t planned, int64_t measured, double tolerance) {
   throw InternalError({.attempted = "checking by measurement that the settings took effect",
                        .found = found,
                        .expected = fmt::format("what was planned with {}", settings),
-                       .hint = "This is a bug in sotto; memory.json of the run has both sides."});
+                       .hint = "This is a bug in sotto; memory.json of the run has both."});
 }
 
 // Bytes by category at the same moment of both runs.
@@ -68,8 +68,8 @@ void check_moment(const Moment& moment, const RunConfig& config) {
     const int64_t planned = moment.planned[static_cast<size_t>(i)];
     const int64_t measured = moment.measured[static_cast<size_t>(i)];
     if (!differs(planned, measured, moment.tolerance)) continue;
-    refuse_memory(fmt::format("{} {}: {} bytes, where {} were planned", device::name_of(category),
-                              moment.name, measured, planned),
+    refuse_memory(fmt::format("{} {}: {} bytes instead of the planned {}",
+                              device::name_of(category), moment.name, measured, planned),
                   settings_of(category, config));
   }
 }
@@ -85,7 +85,7 @@ MemoryComparison compare_memory(device::MemoryReport planned, device::MemoryRepo
 }
 
 void check_settings_took_effect(const MemoryComparison& comparison, const RunConfig& config) {
-  check_moment({.name = "behind the first step",
+  check_moment({.name = "after the first step",
                 .planned = comparison.planned.live_by_category,
                 .measured = comparison.measured.live_by_category},
                config);
@@ -97,7 +97,7 @@ void check_settings_took_effect(const MemoryComparison& comparison, const RunCon
   const int64_t planned = comparison.planned.host_peak, measured = comparison.measured.host_peak;
   if (differs(planned, measured, Monitor::kPlanTolerance))
     refuse_memory(
-        fmt::format("the host's memory in the first step: {} bytes, where {} were planned",
+        fmt::format("the host's memory in the first step: {} bytes instead of the planned {}",
                     measured, planned),
         settings_of_host(config));
 }

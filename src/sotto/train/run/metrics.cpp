@@ -36,7 +36,7 @@ void Metrics::add_or_warn(const std::function<void()>& write) {
     is_failing_ = false;
   } catch (const DataError& error) {
     if (!std::exchange(is_failing_, true) && warned_)
-      warned_(fmt::format("the run goes on without a record of it: {}", error.what()));
+      warned_(fmt::format("the run continues without metrics: {}", error.what()));
   }
 }
 

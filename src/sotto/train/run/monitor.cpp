@@ -30,7 +30,7 @@ void Monitor::compare_with_plan(const Step& step, Findings& findings) {
   const bool is_above = share > 1.0 + kPlanTolerance;
   if (is_above && !is_above_plan_) {
     findings.warnings.push_back(fmt::format(
-        "step {} took {} of memory, {:.1f} % more than the {} that were planned", step.step,
+        "step {} took {} of memory, {:.1f} % more than the planned {}", step.step,
         format_bytes(step.peak_bytes), 100.0 * (share - 1.0), format_bytes(planned_bytes_)));
   }
   is_above_plan_ = is_above;
@@ -48,7 +48,7 @@ void Monitor::look_at_device(Findings& findings) {
                   format_bytes(memory->total_bytes), 100.0 * share);
   if (is_full && !is_full_) {
     findings.should_release = true;
-    findings.warnings.push_back(found + "; giving back what can be given back");
+    findings.warnings.push_back(found + "; releasing caches");
   } else if (is_nearly_full && !is_nearly_full_) {
     findings.warnings.push_back(found);
   }

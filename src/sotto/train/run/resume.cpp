@@ -187,7 +187,7 @@ void check_named(const fs::path& checkpoint, const fs::path& folder) {
         {.attempted = fmt::format("resuming from {}", checkpoint.string()),
          .found = "the folder of a run",
          .expected = "one of its checkpoints",
-         .hint = fmt::format("--out {} --resume takes the newest of them.", checkpoint.string())});
+         .hint = fmt::format("--out {} --resume uses the latest of them.", checkpoint.string())});
   if (!fs::exists(checkpoint, ignored))
     throw DataError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
                      .found = "no such folder",
@@ -197,7 +197,7 @@ void check_named(const fs::path& checkpoint, const fs::path& folder) {
   throw ConfigError({.attempted = fmt::format("resuming from {}", checkpoint.string()),
                      .found = fmt::format("checkpoints of another run in {}", folder.string()),
                      .expected = "the run's own folder, or one without checkpoints",
-                     .hint = "--out or another name gives it a folder of its own."});
+                     .hint = "Choose another folder with --out or another name."});
 }
 
 }  // namespace
@@ -205,7 +205,7 @@ void check_named(const fs::path& checkpoint, const fs::path& folder) {
 AliasedRequest request_with(const AliasedRequest& named, bool resumes) {
   if (resumes && named.resume_from)
     throw ConfigError({.attempted = "resuming a run",
-                       .found = fmt::format("--resume, which takes the newest checkpoint, and "
+                       .found = fmt::format("--resume, which uses the latest checkpoint, and "
                                             "resume_from_checkpoint={}",
                                             named.resume_from->string()),
                        .expected = "one of them"});
@@ -224,19 +224,19 @@ std::optional<fs::path> choose_checkpoint(const FolderLock& lock, const AliasedR
   if (!request.resumes) {
     if (!earlier.is_there()) return std::nullopt;
     throw ConfigError({.attempted = fmt::format("starting a run in {}", lock.folder().string()),
-                       .found = "checkpoints of a run that was there before",
+                       .found = "checkpoints of an earlier run",
                        .expected = "a folder without checkpoints",
-                       .hint = "--resume (in a program, TrainingOptions::resumes) goes on with it; "
-                               "--out or another name begins a new one."});
+                       .hint = "--resume (in a program, TrainingOptions::resumes) continues it; "
+                               "--out or another name starts a new one."});
   }
   if (std::optional<fs::path> newest = newest_whole(earlier.checkpoints, noted)) return newest;
   if (std::optional<fs::path> newest = newest_whole(earlier.others, noted)) {
-    note(noted, fmt::format("no other checkpoint of the run can be used: it goes on from {}",
+    note(noted, fmt::format("no other checkpoint of the run can be used: continuing from {}",
                             newest->string()));
     return newest;
   }
-  note(noted, fmt::format("{} holds no checkpoint that can be used: the run begins anew",
-                          lock.folder().string()));
+  note(noted,
+       fmt::format("{} has no usable checkpoint: starting from scratch", lock.folder().string()));
   return std::nullopt;
 }
 
@@ -259,8 +259,8 @@ std::vector<std::string> check_settings(const Checkpoint& checkpoint, const RunC
   if (refused.empty()) return notes;
   throw ConfigError({.attempted = "resuming a run",
                      .found = fmt::format("{}", fmt::join(refused, "; ")),
-                     .expected = "the settings that the run has",
-                     .hint = "Leave them out to go on with those, or begin a new run with another "
+                     .expected = "the settings of the run",
+                     .hint = "Omit them to continue with those, or start a new run with another "
                              "name; --init-from gives it the weights of this one."});
 }
 
@@ -277,13 +277,13 @@ uint64_t order_fingerprint(const data::Source& source) {
 namespace {
 
 constexpr const char* kNewRun =
-    "Bring it back, or begin a new run with another name; --init-from gives it the weights of this "
+    "Restore it, or start a new run with another name; --init-from gives it the weights of this "
     "one.";
 
 [[noreturn]] void refuse_data(const std::string& found, const std::string& hint) {
   throw DataError({.attempted = "resuming a run",
                    .found = found,
-                   .expected = "what the run has learned from so far",
+                   .expected = "the data of the run so far",
                    .hint = hint});
 }
 
@@ -292,17 +292,16 @@ constexpr const char* kNewRun =
 void check_lines(const Checkpoint& before, uint64_t fingerprint, const fs::path& file) {
   if (before.state.data_fingerprint == fingerprint) return;
   const fs::path& was = before.config.data.train;
-  refuse_data(was == file
-                  ? fmt::format("{} has changed", file.string())
-                  : fmt::format("{} does not hold what {} held", file.string(), was.string()),
+  refuse_data(was == file ? fmt::format("{} has changed", file.string())
+                          : fmt::format("{} differs from {}", file.string(), was.string()),
               kNewRun);
 }
 
 void check_items(const RunState& before, const data::Source& source) {
   if (before.order_fingerprint != 0 && before.order_fingerprint != order_fingerprint(source))
-    refuse_data(fmt::format("other utterances of {} take part than before", source.name()),
+    refuse_data(fmt::format("the utterances selected from {} have changed", source.name()),
                 before.longest_fitting_s > 0.0
-                    ? "data.too_large leaves out what does not fit: name the --memory that it had."
+                    ? "data.too_large skips what does not fit: use the same --memory as before."
                     : kNewRun);
   if (before.file_hashes.empty()) return;
   const std::vector<data::FileHash> files = source.hash_files(kHashedFiles);
@@ -313,10 +312,10 @@ void check_items(const RunState& before, const data::Source& source) {
     if (num_changed++ == 0) first = files[i].path;
   }
   if (num_changed == 0 && files.size() == before.file_hashes.size()) return;
-  refuse_data(fmt::format("{} of {} files that were compared hold something else than when the run "
-                          "began, the first of them {}",
-                          num_changed, files.size(), first),
-              kNewRun);
+  refuse_data(
+      fmt::format("{} of {} compared files have changed since the run began, the first is {}",
+                  num_changed, files.size(), first),
+      kNewRun);
 }
 
 RunLength length_of(const RunConfig& config, int64_t steps_per_epoch) {
@@ -342,7 +341,7 @@ std::string describe_change(const RunLength& before, const RunLength& now, int64
                             const optim::ScheduleOptions& schedule) {
   if (now.schedule_steps == before.schedule_steps) {
     if (now.total_steps >= now.schedule_steps || now.total_steps == before.total_steps) return {};
-    return fmt::format("the run stops at step {}; its schedule stays that of {} steps",
+    return fmt::format("the run stops at step {}; its schedule remains that of {} steps",
                        now.total_steps, now.schedule_steps);
   }
   const double was = optim::rate_at(schedule, next_step, before.schedule_steps);

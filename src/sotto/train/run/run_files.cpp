@@ -183,9 +183,9 @@ MicroBatchLimits read_learned_limits(const fs::path& folder, const LimitsBasis& 
                             nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("limits")) {
     throw DataError({.attempted = fmt::format("reading {}", path.string()),
-                     .found = "no learned limits",
-                     .expected = "what sotto writes there",
-                     .hint = "Remove the file: limits are then learned again."});
+                     .found = "invalid limits",
+                     .expected = "limits as sotto writes them",
+                     .hint = "Remove the file: limits are then found again."});
   }
   // Files of earlier versions do not store the basis: limits are learned again.
   if (json.value("learned_for", nlohmann::json()) != to_json(basis)) return {};

@@ -26,15 +26,15 @@ std::string not_updated_text(const StepReport& report, double scale) {
                        report.step);
   if (scale > 0.0 && std::isfinite(report.result.loss))
     return fmt::format(
-        "step {}: gradients overflowed at a loss scale of {}; the weights stay as "
-        "they were, and the scale is halved{}",
+        "step {}: gradients overflowed at a loss scale of {}; the weights are "
+        "unchanged, and the scale is halved{}",
         report.step, scale,
-        scale / 2.0 < 1.0 ? ". Below 1 it helps no more: the rate may be too high, or the "
+        scale / 2.0 < 1.0 ? ". Below 1 this no longer helps: the rate may be too high, or the "
                             "data broken"
                           : "");
   return fmt::format(
-      "step {}: the gradients are not finite (loss {}); the weights stay as they "
-      "were",
+      "step {}: the gradients are not finite (loss {}); the weights are "
+      "unchanged",
       report.step, report.result.loss);
 }
 
@@ -99,10 +99,10 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
     model_config_ = checkpoint->model_config;
     learner_->optimizer.set_skipped_steps(state_.skipped);
     if (load_learner(*request_.resume_from, *learner_))
-      tell(events_.warned, fmt::format("numerics were {} and are {}: all state was converted, and "
-                                       "nothing of it was lost",
-                                       name_of(checkpoint->config.numerics, kNumerics),
-                                       name_of(config.numerics, kNumerics)));
+      tell(events_.warned,
+           fmt::format("numerics changed from {} to {}: all state was converted without loss",
+                       name_of(checkpoint->config.numerics, kNumerics),
+                       name_of(config.numerics, kNumerics)));
   } else if (!config.init_from.empty()) {
     if (request_.inits_whole_model)
       model_config_ =
@@ -142,12 +142,12 @@ void Trainer::make_sources() {
   dev_ = data_->make_dev();
   if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
     throw ConfigError({.attempted = "setting up the schedule",
-                       .found = "kind: plateau without anything to evaluate on",
+                       .found = "kind: plateau without evaluation data",
                        .hint = "Name a manifest with --dev, or choose another schedule."});
   if (!dev_ && config.early_stopping.patience > 0)
     throw ConfigError({.attempted = "setting up early stopping",
-                       .found = "early_stopping without anything to evaluate on",
-                       .hint = "Name a manifest with --dev, or leave early_stopping out."});
+                       .found = "early_stopping without evaluation data",
+                       .hint = "Name a manifest with --dev, or remove early_stopping."});
   sampler_ = std::make_unique<data::Sampler>(
       data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
                            .batch = config.effective_batch,
@@ -170,7 +170,7 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
   const uint64_t before = checkpoint ? checkpoint->state.dev_fingerprint : 0;
   if (before == 0 || before == state_.dev_fingerprint) return;
   tell(events_.noted,
-       "what is evaluated on has changed: evaluations before and after cannot be compared");
+       "the evaluation data has changed: evaluations before and after it cannot be compared");
   // The earlier best metric is not comparable with later ones; a reduced rate stays reduced.
   state_.plateau = {.factor = state_.plateau.factor};
   state_.early_stopping = {};
@@ -189,9 +189,8 @@ void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
                                              length, state_.step + 1, config.optimizer.schedule);
   if (!change.empty()) tell(events_.noted, change);
   if (state_.step >= length.total_steps)
-    tell(events_.noted,
-         fmt::format("the run stands at step {} of {}; --max-steps with more of them extends it",
-                     state_.step, length.total_steps));
+    tell(events_.noted, fmt::format("the run is at step {} of {}; a larger --max-steps extends it",
+                                    state_.step, length.total_steps));
 }
 
 void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
@@ -254,10 +253,10 @@ StepSettings Trainer::settings_for(int64_t step) const {
 RunSummary Trainer::run() {
   const device::TargetScope target(request_.device.target);
   if (!learner_->is_whole)
-    throw DataError({.attempted = "going on with a run",
-                     .found = "weights in the middle of an update, which failed",
-                     .expected = "those behind a whole step",
-                     .hint = "Make a new trainer that resumes from the newest checkpoint."});
+    throw DataError({.attempted = "continuing a run",
+                     .found = "weights of a failed update",
+                     .expected = "weights of a completed step",
+                     .hint = "Make a new trainer that resumes from the latest checkpoint."});
   summary_ = {};
   if (!metrics_) open_folder();
   monitor_.emplace(
@@ -392,7 +391,7 @@ void Trainer::finish_step(const StepReport& report, double loss_scale) {
     tell(events_.warned, not_updated_text(report, loss_scale_.is_dynamic() ? loss_scale : 0.0));
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
-    tell(events_.warned, fmt::format("{}: more labels than frames can carry; it counts as 0",
+    tell(events_.warned, fmt::format("{}: more labels than its frames allow; its loss counts as 0",
                                      train_->where(utterance)));
   }
   metrics_->add(step_record(report), step_scalars(report));

@@ -37,13 +37,14 @@ void Trainer::open_folder() {
 // Warns about the contents of the run's folder.
 void Trainer::warn_of_folder() {
   for (const fs::path& path : set_aside_beyond(request_.folder, state_.step, request_.resume_from))
-    tell(events_.warned, fmt::format("the run goes on from step {}: what lay beyond it is now {}",
-                                     state_.step, path.string()));
+    tell(events_.warned,
+         fmt::format("continuing from step {}: a later checkpoint was renamed to {}", state_.step,
+                     path.string()));
   const FileSystem disk = file_system_at(request_.folder);
   if (disk.renames_at_once) return;
   tell(events_.warned,
-       fmt::format("{} lies on {}, which may not rename a folder at once: each checkpoint is read "
-                   "back before the one that it replaces is removed",
+       fmt::format("{} is on {}, which may not rename folders atomically: each checkpoint is read "
+                   "back before the one it replaces is removed",
                    request_.folder.string(), disk.name));
 }
 
@@ -52,7 +53,7 @@ void Trainer::keep_as_best(double metric) {
   Checkpoint best = current_checkpoint();
   best.state.best_metric = metric;
   best.state.best_step = state_.step;
-  warn_where_unwritten("the best checkpoint stays the one before", [&] {
+  warn_where_unwritten("the previous best checkpoint is kept", [&] {
     write_checkpoint(request_.folder / kBestFolder, *learner_, best);
     state_.best_metric = metric;
     state_.best_step = state_.step;
@@ -81,8 +82,8 @@ void Trainer::take_best_from_folder() {
 void Trainer::set_best_aside() {
   const fs::path folder = request_.folder / kBestFolder;
   const fs::path aside = set_aside(folder, request_.resume_from);
-  tell(events_.warned, fmt::format("what is evaluated on has changed: the best checkpoint so far "
-                                   "is now {}",
+  tell(events_.warned, fmt::format("the evaluation data has changed: the best checkpoint so far "
+                                   "was renamed to {}",
                                    aside.string()));
 }
 
@@ -122,7 +123,7 @@ void Trainer::save_after_failure() {
     write_current();
   } catch (const std::exception& error) {
     tell(events_.warned,
-         fmt::format("no checkpoint was written, the ones before are kept: {}", error.what()));
+         fmt::format("no checkpoint was written, earlier ones are kept: {}", error.what()));
   }
 }
 
@@ -138,7 +139,7 @@ void Trainer::warn_where_unwritten(const char* what, const std::function<void()>
 
 void Trainer::save_or_warn() {
   last_save_s_ = now_s();
-  warn_where_unwritten("no checkpoint was written, the ones before are kept", [&] { save_now(); });
+  warn_where_unwritten("no checkpoint was written, earlier ones are kept", [&] { save_now(); });
 }
 
 void Trainer::keep_limits() {

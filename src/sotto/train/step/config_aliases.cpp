@@ -129,7 +129,7 @@ class Aliases {
     }
     if (map->find(path) != nullptr) {
       refuse(node.key_location, {.found = fmt::format("{} and {}", node.key, ours),
-                                 .expected = "one of them: they say the same"});
+                                 .expected = "one of them: they mean the same"});
     }
     node.key = path;
     add_entry(*map, std::move(node));
@@ -149,17 +149,16 @@ class Aliases {
     if (std::optional<ConfigNode> theirs = take("gradient_accumulation_steps")) {
       if (steps) {
         refuse(theirs->key_location, {.found = "gradient_accumulation_steps and accumulation_steps",
-                                      .expected = "one of them: they say the same"});
+                                      .expected = "one of them: they mean the same"});
       }
       steps = std::move(theirs);
     }
     if (!steps) return;
     const ConfigNode* micro_batch = root_.find("micro_batch");
     if (micro_batch == nullptr) {
-      refuse(steps->key_location,
-             {.found = fmt::format("{} without micro_batch", steps->key),
-              .expected = "how many utterances a micro-batch has: micro_batch, or "
-                          "per_device_train_batch_size"});
+      refuse(steps->key_location, {.found = fmt::format("{} without micro_batch", steps->key),
+                                   .expected = "the utterances per micro-batch: micro_batch, or "
+                                               "per_device_train_batch_size"});
     }
     int64_t product = 0;
     if (__builtin_mul_overflow(whole(*steps, 1), whole(*micro_batch, 1), &product)) {
@@ -221,7 +220,7 @@ class Aliases {
     if (!(share >= kLeastMargin && share <= kMostMargin))
       refuse(margin->location,
              {.found = fmt::format("safety_margin is {}", margin->text),
-              .expected = fmt::format("{} to {} of what is free", kLeastMargin, kMostMargin)});
+              .expected = fmt::format("{} to {} of the free memory", kLeastMargin, kMostMargin)});
     put_text("memory", *margin, fmt::format("{:g}%", 100.0 * share));
   }
 

@@ -148,8 +148,8 @@ void EpochAuditor::refuse_step(const data::EpochOrder& epoch, const Candidate& c
            fmt::format("checking step {} of an epoch before it starts", candidate.step + 1),
        .found = fmt::format("{} for a micro-batch of {}", format_bytes(bytes), who),
        .expected = budget_.expected_text(),
-       .hint = fmt::format("--memory {} would do; or lower micro_batch, or leave long utterances "
-                           "out: --set data.too_large=skip.",
+       .hint = fmt::format("--memory {} would do; or lower micro_batch, or skip long utterances: "
+                           "--set data.too_large=skip.",
                            format_mebibytes(bytes))});
 }
 

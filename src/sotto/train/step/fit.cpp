@@ -215,9 +215,9 @@ std::string BudgetFit::hint_for(const std::vector<Example>& least, int64_t neede
                           format_mebibytes(budget_.named_for(with_block)));
   }
   if (!settings.limits.is_adaptive) {
-    hint += " Or lower micro_batch, or let lengths decide: --set adaptive_batching=true.";
+    hint += " Or lower micro_batch, or batch by length: --set adaptive_batching=true.";
   } else if (dry_.task().is_speech()) {
-    hint += " Or leave long utterances out: --set data.too_large=skip.";
+    hint += " Or skip long utterances: --set data.too_large=skip.";
   } else {
     hint += " Or shorten the rows: --set data.row_tokens=128.";
   }
@@ -235,7 +235,7 @@ void BudgetFit::refuse(const std::vector<Example>& least, const device::MemoryRe
         {.attempted = "fitting the run into the host's memory",
          .found = fmt::format("{} {} there", who, format_bytes(needed.host_peak)),
          .expected = fmt::format("at most {}", format_bytes(budget_.host_bytes)),
-         .hint = fmt::format("--host-memory {} would do, if the machine has as much; or keep "
+         .hint = fmt::format("--host-memory {} would do, if the machine has that much; or keep "
                              "more on the device: --set tier=block --set optimizer.state=device.",
                              format_mebibytes(needed.host_peak))});
   }

@@ -56,7 +56,7 @@ void check_model_keys(const ConfigNode& tree, const std::string& named,
        .found = fmt::format("{}, {} of {}", fmt::join(foreign, ", "),
                             foreign.size() == 1 ? "a setting" : "settings", owner),
        .expected = fmt::format("settings of {}, which {} is", family.name, what),
-       .hint = fmt::format("Remove {} there, or begin with a configuration of that family: "
+       .hint = fmt::format("Remove {} there, or start from a configuration of that family: "
                            "--config {}.",
                            foreign.size() == 1 ? "it" : "them", family.example)});
 }

@@ -71,12 +71,16 @@ Arithmetic preset_of(Numerics numerics) {
 }
 
 void PrecisionOptions::visit(OptionVisitor& visitor) {
-  visit_part(visitor, "compute", compute, "of products and activations", kComputes);
+  visit_part(visitor, "compute", compute, "data type of matrix products and activations",
+             kComputes);
   visit_part(visitor, "remainder_bits", remainder_bits,
-             "kept beside bf16 weights; fewer than 16 are rounded at random", kRemainderBits);
-  visit_part(visitor, "gradients", gradients, "of large matrices", kGradientTypes);
-  visit_part(visitor, "moments", moments, "of the optimizer, for large matrices", optim::kMoments);
-  visitor.value("small_below", small_below, "matrices with fewer values are fp32 throughout",
+             "bits kept in addition to bf16 weights; below 16, stochastic rounding",
+             kRemainderBits);
+  visit_part(visitor, "gradients", gradients, "data type of the gradients of large matrices",
+             kGradientTypes);
+  visit_part(visitor, "moments", moments,
+             "data type of the optimizer's moments, for large matrices", optim::kMoments);
+  visitor.value("small_below", small_below, "matrices with fewer values are always fp32",
                 {.min = 1});
 }
 
@@ -91,9 +95,9 @@ Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts) {
   const std::string_view name = name_of(result.compute, kComputes);
   if (parts.remainder_bits)
     refuse_precision(
-        fmt::format("remainder_bits: {} with {}, whose weights are fp32 and leave none out",
+        fmt::format("remainder_bits: {} with {}, whose weights are fp32 and have no remainder",
                     *parts.remainder_bits, name),
-        "Leave it out, or use numerics: bf16-exact.");
+        "Remove it, or use numerics: bf16-exact.");
   if (result.gradients == at::kBFloat16)
     refuse_precision(
         fmt::format("gradients: bf16 with {}: products add to gradients of their own type or to "
@@ -106,10 +110,9 @@ Arithmetic arithmetic_of(Numerics numerics, const PrecisionOptions& parts) {
 
 void check_arithmetic(const Arithmetic& arithmetic, const device::Target& target) {
   if (arithmetic.compute == Compute::kTf32 && (!target.is_cuda() || target.capability < 80))
-    refuse_on("tf32, which GPUs of capability 8.0 and later have, and this device has not",
-              "Use numerics: fp32.");
+    refuse_on("tf32, which needs a GPU of capability 8.0 or later", "Use numerics: fp32.");
   if (arithmetic.compute == Compute::kBf16 && !target.has_bf16())
-    refuse_on(fmt::format("bf16 on a GPU of capability {}.{}, which has none",
+    refuse_on(fmt::format("bf16 on a GPU of capability {}.{}, which does not support it",
                           target.capability / 10, target.capability % 10),
               "Use numerics: fp16.");
 }
@@ -121,7 +124,7 @@ void check_micro_batches(at::ScalarType gradients, int64_t num_micro_batches) {
                   num_micro_batches),
       fmt::format("Use precision.gradients: fp32, or at most {} micro-batches: raise --memory, "
                   "lower effective_batch, choose a tier that keeps less, or raise micro_batch "
-                  "and max_frames where they are set.",
+                  "and max_frames if they are set.",
                   kMaxBf16Sums));
 }
 

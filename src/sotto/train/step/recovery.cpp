@@ -109,11 +109,11 @@ StepResult run_step_with_retries(Learner& learner, std::span<const data::Example
     if (is_last) {
       throw OutOfMemory(
           {.attempted = fmt::format("step {}", settings.step),
-           .found = fmt::format("no memory after {} retries: {} Tried, a micro-batch and what it "
-                                "reached: {}",
+           .found = fmt::format("out of memory after {} retries: {} Tried micro-batches and their "
+                                "peaks: {}",
                                 retry, attempt.reason, fmt::join(tried, "; ")),
            .hint =
-               "Raise --memory, or choose a tier that keeps less; --resume goes on from here."});
+               "Raise --memory, or choose a tier that keeps less; --resume continues from here."});
     }
     learner.release_caches();
     if (retry > 0) settings.limits = half;

@@ -12,87 +12,87 @@
 namespace sotto::train {
 
 void DataOptions::visit(OptionVisitor& visitor) {
-  visitor.value("train", train, "manifest of the training utterances; a text for decoder_lm");
-  visitor.value("dev", dev, "the same to evaluate on");
+  visitor.value("train", train, "manifest of training utterances; for decoder_lm a text file");
+  visitor.value("dev", dev, "manifest or text file for evaluation");
   visitor.value("tokenizer", tokenizer,
-                "a vocab.json or a .model; empty: the characters of the training texts");
-  visitor.group("text", text, "how transcripts are brought to one form");
-  visitor.value("row_tokens", row_tokens, "tokens of a row of text, for decoder_lm",
+                "vocab.json or SentencePiece .model; empty: characters of the training texts");
+  visitor.group("text", text, "normalisation of transcripts");
+  visitor.value("row_tokens", row_tokens, "tokens per row of text, for decoder_lm",
                 {.min = 2, .max = 1 << 20});
-  visitor.choice("documents", documents, "what is a document of plain text, for decoder_lm",
+  visitor.choice("documents", documents, "unit of plain text that is a document, for decoder_lm",
                  data::kDocuments);
   utterances.visit(visitor);
-  visitor.choice("too_large", too_large, "an utterance that does not fit into the budget alone",
+  visitor.choice("too_large", too_large,
+                 "what to do with an utterance that alone exceeds the budget",
                  data::kTooLongPolicies);
-  visitor.group("augment", augment, "what is done to the training audio in each epoch");
-  visitor.value("loader_threads", loader_threads, "threads that decode ahead",
+  visitor.group("augment", augment, "augmentation of the training audio");
+  visitor.value("loader_threads", loader_threads, "threads that prefetch audio",
                 {.min = 1, .max = 256});
-  visitor.value("loader_memory", loader_memory, "what audio decoded ahead may take: 1GiB, or auto");
-  visitor.choice("cache", cache, "where decoded audio is kept for the next epoch",
-                 data::kCacheKinds);
-  visitor.value("cache_size", cache_size, "how much of it: 20GiB, or auto");
+  visitor.value("loader_memory", loader_memory, "memory for prefetched audio");
+  visitor.choice("cache", cache, "where decoded audio is cached between epochs", data::kCacheKinds);
+  visitor.value("cache_size", cache_size, "maximum size of the cache");
 }
 
 void DataOptions::validate() const {
   if (cache != data::CacheKind::kNone || cache_size.kind == MemorySize::Kind::kAuto) return;
   throw ConfigError({.attempted = "setting up the data",
                      .found = fmt::format("cache_size {} without a cache", cache_size.to_string()),
-                     .expected = "cache: memory or cache: disk beside it"});
+                     .expected = "cache: memory or cache: disk"});
 }
 
 void RunConfig::visit(OptionVisitor& visitor) {
   visitor.value("name", name,
-                "of the run; its files go to runs/NAME; empty: the model and the next number");
+                "name of the run, written to runs/NAME; empty: the model's name and a number");
   visitor.group("model", model, "the network");
   visitor.value("init_from", init_from,
-                "checkpoint, run or model whose weights it begins with; empty: random");
-  visitor.group("data", data, "what to train and evaluate on");
+                "checkpoint, run or model with the initial weights; empty: random");
+  visitor.group("data", data, "training and evaluation data");
   visitor.group("optimizer", optimizer, "AdamW and its schedule");
-  visitor.value("memory", memory, "budget: 8GiB, 12GB, 90% of what is free, or auto");
+  visitor.value("memory", memory, "memory budget; a percentage is of free memory");
   visitor.value("host_memory", host_memory,
-                "host memory besides it, for a GPU or for what is kept there: 2GiB, or auto");
+                "additional host memory, for a GPU or offloaded tensors");
   visitor.value("device", device, "cpu, cuda or cuda:N");
-  visitor.choice("numerics", numerics, "which arithmetic is used", kNumerics);
-  visitor.group("precision", precision, "parts of the numerics that are not as the name has them");
-  visitor.value("deterministic", deterministic, "the same bits each time, also on a GPU");
+  visitor.choice("numerics", numerics, "arithmetic of the run", kNumerics);
+  visitor.group("precision", precision, "overrides for parts of the numerics");
+  visitor.value("deterministic", deterministic,
+                "bit-identical results in every run, also on a GPU");
   std::string tiers = tier.to_string();
   visitor.value("tier", tiers,
-                "what layers keep for backward: none, norms, ffn, qkv, block, host; or groups of "
-                "them from the first on: 12 block, norms");
+                "recomputation per layer: none, norms, ffn, qkv, block, host; or groups of layers "
+                "starting with the first: 12 block, norms");
   tier = nn::LayerTiers::parse(tiers);
   std::string batch = effective_batch.to_string();
-  visitor.value("effective_batch", batch, "utterances of one update, or seconds: 32, 120s");
+  visitor.value("effective_batch", batch, "utterances per update, or seconds of audio: 32, 120s");
   effective_batch = data::EffectiveBatch::parse(batch);
-  visitor.value("micro_batch", micro_batch, "most utterances of a micro-batch; 0: as memory allows",
-                {.min = 0});
+  visitor.value("micro_batch", micro_batch,
+                "maximum utterances per micro-batch; 0: as memory allows", {.min = 0});
   visitor.value("max_frames", max_frames,
-                "most frames of a micro-batch, as the encoder counts them; 0: as memory allows",
-                {.min = 0});
+                "maximum encoder frames per micro-batch; 0: as memory allows", {.min = 0});
   visitor.value("adaptive_batching", adaptive_batching,
-                "fill micro-batches by length; false: micro_batch utterances in each");
-  visitor.choice("curriculum", curriculum, "the order of the utterances", data::kCurricula);
-  visitor.choice("reduction", reduction, "what the loss of a step is", kReductions);
-  visitor.value("epochs", epochs, "times that every utterance is seen",
+                "fill micro-batches by length; false: micro_batch utterances each");
+  visitor.choice("curriculum", curriculum, "order of the utterances", data::kCurricula);
+  visitor.choice("reduction", reduction, "reduction of the losses of a step", kReductions);
+  visitor.value("epochs", epochs, "passes over the training data",
                 {.min = 1, .max = 1'000'000'000});
-  visitor.value("max_steps", max_steps,
-                "number of updates, whatever epochs says; 0: all of the epochs", {.min = 0});
-  visitor.value("seed", seed, "of weights, order and dropout", {.min = 0});
-  visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: each epoch",
+  visitor.value("max_steps", max_steps, "number of updates, overrides epochs; 0: use epochs",
                 {.min = 0});
-  visitor.value("checkpoint_every", checkpoint_every, "updates between checkpoints; 0: each epoch",
+  visitor.value("seed", seed, "random seed of weights, order and dropout", {.min = 0});
+  visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: every epoch",
                 {.min = 0});
-  visitor.duration("checkpoint_seconds", checkpoint_seconds,
-                   "time after which a checkpoint is due in any case", {.above = 0});
-  visitor.value("keep_checkpoints", keep_checkpoints, "checkpoints kept, besides the best",
+  visitor.value("checkpoint_every", checkpoint_every, "updates between checkpoints; 0: every epoch",
+                {.min = 0});
+  visitor.duration("checkpoint_seconds", checkpoint_seconds, "maximum time between checkpoints",
+                   {.above = 0});
+  visitor.value("keep_checkpoints", keep_checkpoints,
+                "number of latest checkpoints kept, in addition to the best",
                 {.min = 1, .max = 10'000});
   visitor.value("early_stopping", early_stopping.patience,
-                "evaluations in a row without a better one that end the run; 0: none do",
-                {.min = 0});
+                "evaluations without improvement before the run stops; 0: never", {.min = 0});
   visitor.value("early_stopping_difference", early_stopping.difference,
-                "how much lower the WER (as a share) or the perplexity must be to be better",
+                "decrease of WER (as a fraction) or perplexity that counts as improvement",
                 {.min = 0});
   visitor.value("release_caches_every", release_caches_every,
-                "updates after which caches are given back; 0: never", {.min = 0});
+                "updates between releases of cached memory; 0: never", {.min = 0});
 }
 
 namespace {
@@ -155,17 +155,17 @@ void RunConfig::validate() const {
   if (!adaptive_batching && micro_batch == 0) {
     throw ConfigError({.attempted = "checking the micro-batches",
                        .found = "adaptive_batching: false without micro_batch",
-                       .expected = "how many utterances a micro-batch has",
+                       .expected = "micro_batch, the utterances per micro-batch",
                        .hint = "Set micro_batch, or leave adaptive_batching on."});
   }
   if (effective_batch.kind == data::EffectiveBatch::Kind::kUtterances &&
       micro_batch > effective_batch.utterances) {
     throw ConfigError(
         {.attempted = "checking the micro-batches",
-         .found = fmt::format("micro_batch: {} with effective_batch: {}, of which it is a part",
-                              micro_batch, effective_batch.utterances),
+         .found = fmt::format("micro_batch: {} with effective_batch: {}", micro_batch,
+                              effective_batch.utterances),
          .expected = fmt::format("a micro_batch of at most {}", effective_batch.utterances),
-         .hint = "Raise effective_batch, or leave micro_batch out."});
+         .hint = "Raise effective_batch, or remove micro_batch."});
   }
 }
 
@@ -177,14 +177,14 @@ void check_effects(const RunConfig& config) {
   };
   // A plan may be made without data.
   if (!config.data.train.empty() && config.data.dev.empty() && config.evaluate_every > 0)
-    refuse("evaluate_every without anything to evaluate on", "Name a manifest with --dev.");
+    refuse("evaluate_every without evaluation data", "Name a manifest with --dev.");
   if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
     refuse("early_stopping_difference without early_stopping",
-           "Set early_stopping, how many evaluations may be no better.");
+           "Set early_stopping, the evaluations without improvement.");
   const optim::ScheduleOptions& schedule = config.optimizer.schedule;
   if (schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0)
     refuse("optimizer.schedule.final_ratio with kind: constant",
-           "Choose a schedule that falls: --set optimizer.schedule.kind=linear.");
+           "Choose a schedule that decays: --set optimizer.schedule.kind=linear.");
   const data::DatasetOptions& utterances = config.data.utterances;
   if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
     refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");

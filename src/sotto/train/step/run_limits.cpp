@@ -26,7 +26,7 @@ RunLimits find_run_limits(BudgetFit& fit, const StepBudget& budget, const RunCon
     found.note =
         fmt::format("{}: at most {} per micro-batch now, {} before",
                     earlier->is_same_budget ? "the earlier limits do not fit into the budget"
-                                            : "the budget, the device or a limit is another",
+                                            : "the budget, the device or a limit has changed",
                     describe(found.fit.limits), describe(earlier->limits));
   }
   return found;

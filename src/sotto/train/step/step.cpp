@@ -151,8 +151,8 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
                      .found = fmt::format("{} has {} frames and {} labels", name_of(index),
                                           items[index].frames, items[index].labels),
                      .expected = expected,
-                     .hint = "Raise max_frames where it is set, or --memory; choose a tier that "
-                             "keeps less, or leave it out with data.max_seconds."});
+                     .hint = "Raise max_frames if it is set, or --memory; choose a tier that "
+                             "keeps less, or skip it with data.max_seconds."});
   }
   return std::move(packing.micro_batches);
 }

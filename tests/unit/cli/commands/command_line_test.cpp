@@ -58,7 +58,7 @@ TEST_F(CommandLine, TheInnerCommandIsMissed) {
   testing::internal::CaptureStderr();
   const std::string refusal = refusal_of({"prove"});
   const std::string help = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(refusal, "reading the command line: no command was named. Expected one of memory.");
+  EXPECT_EQ(refusal, "reading the command line: no command was given. Expected one of memory.");
   EXPECT_NE(help.find("Usage: sotto prove"), std::string::npos) << help;
 }
 

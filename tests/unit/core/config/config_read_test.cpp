@@ -87,8 +87,8 @@ TEST(ReadConfig, GroupsMustBeMaps) {
 }
 
 TEST(ReadConfig, TheWholeMustBeAMap) {
-  EXPECT_PRED2(contains, file_refusal("[1, 2]\n"), "line 1, column 1: the whole is a list.");
-  EXPECT_PRED2(contains, file_refusal("hello\n"), "the whole is 'hello'.");
+  EXPECT_PRED2(contains, file_refusal("[1, 2]\n"), "line 1, column 1: the top level is a list.");
+  EXPECT_PRED2(contains, file_refusal("hello\n"), "the top level is 'hello'.");
   EXPECT_THROW(read_file("a.json", "12"), ConfigError);
 }
 
@@ -172,11 +172,10 @@ TEST(Overrides, ErrorsNameTheOverrideInsteadOfALine) {
       "reading --set model.lyers=4: unknown key 'lyers' in 'model'. Did you mean 'layers'");
   EXPECT_PRED2(contains, refusal("bands=[1, x]"), "reading --set bands=[1, x]: an item of 'bands'");
   EXPECT_PRED2(contains, refusal("name=[1"), "reading --set name=[1: end of sequence");
-  EXPECT_PRED2(contains, refusal("name=*.wav"), "goes in quotes");
+  EXPECT_PRED2(contains, refusal("name=*.wav"), "Quote text that contains");
   EXPECT_PRED2(contains, refusal("seed="), "reading --set seed=: 'seed' is without a value");
-  EXPECT_PRED2(contains, refusal("seed.low=1"), "'seed' is '1', so that it has no key 'low'");
-  EXPECT_PRED2(contains, refusal("model={heads: 1, heads: 2}"),
-               "'heads' stands there a second time.");
+  EXPECT_PRED2(contains, refusal("seed.low=1"), "'seed' is '1', so it has no key 'low'");
+  EXPECT_PRED2(contains, refusal("model={heads: 1, heads: 2}"), "duplicate key 'heads'.");
   EXPECT_PRED2(contains, refusal("name=\xFF"), "it is not UTF-8");
   EXPECT_FALSE(contains(refusal("name=[1"), "line "));
 }

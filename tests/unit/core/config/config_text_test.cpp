@@ -57,13 +57,13 @@ TEST(ParseYaml, GivesNothingForNoDocument) {
 TEST(ParseYaml, RefusesWhatWouldMeanSomethingElse) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a: 1\nb: 2\na: 3\n",
-       "line 3, column 1: the key 'a' stands there a second time; the first "
+       "line 3, column 1: duplicate key 'a'; the first "
        "is in line 1"},
       {"a: &x 1\nb: *x\n", "line 2, column 4: aliases"},
       {"a: !!str 1\n", "line 1, column 4: tags"},
       {"a: 1\n---\nb: 2\n", "line 2, column 1: a second document"},
-      {"a: 1\n? [b, c]\n: 2\n", "line 2, column 3: a key is no word"},
-      {": 2\n", "line 1, column 1: a key is no word"},
+      {"a: 1\n? [b, c]\n: 2\n", "line 2, column 3: a key is not a word"},
+      {": 2\n", "line 1, column 1: a key is not a word"},
       {"a: b: c\n", "line 1, column 5: illegal map value. Expected valid YAML"},
       {"a: [1, 2\n", "Expected valid YAML"},
       {"a: 'x\nb: 2\n", "line 1, column 4: the quote ' is never closed"},
@@ -127,7 +127,7 @@ TEST(ParseJson, RefusesWhatIsNoJson) {
       {"{\"a\": nan}", "syntax error"},
       {"{\"a\": 1e999}", "number overflow"},
       {"{\"a\": 1,\n\"a\": 2}",
-       "line 2, column 1: the key 'a' stands there a second time; the "
+       "line 2, column 1: duplicate key 'a'; the "
        "first is in line 1"},
       {std::string(100000, '['), "syntax error"},
       {std::string(40, '[') + std::string(40, ']'), "line 1, column 33: it is nested more than 32"},

@@ -147,7 +147,7 @@ TEST(WriteConfig, YamlReadsWell) {
   SampleModel model;
   model.activation = Activation::kSwish;
   EXPECT_EQ(format_yaml(write_options(model)),
-            "# of this file\n"
+            "# format version of this file\n"
             "format_version: 1\n"
             "# transformer blocks (from 1 to 200)\n"
             "layers: 12\n"

@@ -144,7 +144,7 @@ TEST(AtomicFolder, RefusesTheNameOfAFile) {
   const TempFolder temp;
   const fs::path file = temp.write("best", "a file");
   EXPECT_PRED2(contains, message_of<DataError>([&] { const AtomicFolder folder(file); }),
-               "/best: there is a file of that name. Expected a folder or nothing. Move it away");
+               "/best: a file with that name exists. Expected a folder or nothing. Move it");
   EXPECT_THROW(AtomicFolder(file / "below"), DataError);
   EXPECT_EQ(content_of(file), "a file");
 }
@@ -155,7 +155,7 @@ TEST(AtomicFolder, IsWrittenOnceAtATime) {
   write(folder.path() / "a", "mine");
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { const AtomicFolder other(temp.path() / "best"); }),
-               "it is being written at this moment");
+               "another process is writing it");
   EXPECT_EQ(content_of(folder.path() / "a"), "mine");
 }
 

@@ -23,7 +23,7 @@ TEST(FolderLock, IsHeldByOneAtATime) {
   {
     const FolderLock held(folder);
     const std::string message = message_of<DataError>([&] { FolderLock(temp.path() / "run/"); });
-    EXPECT_PRED2(contains, message, "a run is going on there");
+    EXPECT_PRED2(contains, message, "a run is in progress there");
     EXPECT_PRED2(contains, message, "process " + std::to_string(getpid()) + " on ");
     // Who was refused has not removed it.
     EXPECT_THROW(FolderLock{folder}, DataError);
@@ -34,9 +34,7 @@ TEST(FolderLock, IsHeldByOneAtATime) {
 
 TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
   const TempFolder temp;
-  {
-    const FolderLock lock(temp.path() / "runs" / "digits");
-  }
+  { const FolderLock lock(temp.path() / "runs" / "digits"); }
   EXPECT_FALSE(fs::exists(temp.path() / "runs"));
   {
     const FolderLock lock(temp.path() / "runs" / "digits");
@@ -45,9 +43,7 @@ TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
   EXPECT_TRUE(fs::exists(temp.path() / "runs/digits/config.yaml"));
   EXPECT_FALSE(fs::exists(temp.path() / "runs/digits/.lock"));
   fs::create_directories(temp.path() / "empty");
-  {
-    const FolderLock lock(temp.path() / "empty");
-  }
+  { const FolderLock lock(temp.path() / "empty"); }
   EXPECT_TRUE(fs::exists(temp.path() / "empty")) << "it was there before";
 }
 

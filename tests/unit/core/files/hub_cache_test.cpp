@@ -114,7 +114,7 @@ TEST(HubCache, AModelThatIsNotThereIsRefused) {
   std::filesystem::remove_all(snapshot);
   EXPECT_PRED2(contains, refusal(kId), "revision main is not in " + folder.path().string());
   folder.write("models--org--a.Name_1-b/refs/main", "../../..");
-  EXPECT_PRED2(contains, refusal(kId), "refs/main: it names no commit");
+  EXPECT_PRED2(contains, refusal(kId), "refs/main: it does not name a commit");
   for (const std::string id : {"", "name", "org/name/more", "../name", "org/..", "org/na me",
                                "org/name@", "org/name@../../x", "org/name@a//b"}) {
     EXPECT_PRED2(contains, refusal(id),

@@ -30,7 +30,7 @@ TEST(JsonObject, IsReadAsTheParserReadsIt) {
 TEST(JsonObject, OtherTextsAreRefused) {
   for (const std::string text : {"", "[]", "1", "{", "{} {}", R"({"a":1e999})", "{\"a\":\"\xFF\"}"})
     EXPECT_PRED2(contains, object_refusal(text),
-                 "reading a.json: its head is no JSON object. Expected a letter.");
+                 "reading a.json: its head is not a JSON object. Expected a letter.");
 }
 
 TEST(JsonObject, ANameMayNotOccurTwice) {
@@ -64,7 +64,7 @@ TEST(JsonObject, NestingIsBounded) {
     return R"({"a":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
   };
   EXPECT_TRUE(parse(nested(32)).is_object());
-  EXPECT_PRED2(contains, object_refusal(nested(33)), "its head is nested more than 32 deep");
+  EXPECT_PRED2(contains, object_refusal(nested(33)), "its head is nested more than 32 levels deep");
   EXPECT_PRED2(contains, object_refusal(nested(3'000'000)), "nested more than 32 deep");
 }
 

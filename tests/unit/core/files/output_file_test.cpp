@@ -52,9 +52,10 @@ TEST(OutputFile, KnowsTheChecksumOfWhatWasWritten) {
 
 TEST(OutputFile, SaysWhatToTryWhenTheDiskIsFull) {
   OutputFile file = OutputFile::create("/dev/full");
-  EXPECT_EQ(message_of<DataError>([&] { file.write(bytes_of("x")); }),
-            "writing /dev/full: No space left on device. Expected room on that disk. Free some "
-            "space, or name a folder on another disk with --out.");
+  EXPECT_EQ(
+      message_of<DataError>([&] { file.write(bytes_of("x")); }),
+      "writing /dev/full: No space left on device. Expected free space on that disk. Free some "
+      "space, or name a folder on another disk with --out.");
 }
 
 TEST(OutputFile, SaysWhatToTryWhenTheFileMayNotGrow) {

@@ -80,7 +80,7 @@ TEST(Npy, RefusesOtherArrays) {
       refusal_of_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}"),
       "'[('a', '<f4')], 'fortran_order': False");
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "(2, 3)", "True")),
-               "column after column (fortran_order). Expected row after row. Write it with");
+               "column-major order (fortran_order). Expected row-major order. Write it with");
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "(6,)")),
                "an array of 1 dimensions. Expected two: frames and features");
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "()")), "an array of 0 dimensions");
@@ -120,9 +120,9 @@ TEST(Npy, RefusesABrokenHeader) {
 TEST(Npy, RefusesWhatIsNoSuchFile) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { NpyFile::open(folder.path() / "no.npy"); }),
-               "No such file or directory. Expected an array that numpy.save wrote");
+               "No such file or directory. Expected an array written by numpy.save");
   for (const char* content : {"", "\x93NUMP", "PK\x03\x04 an npz"})
-    EXPECT_PRED2(contains, npy_refusal(content), "it does not begin as such a file does");
+    EXPECT_PRED2(contains, npy_refusal(content), "it does not start with the NumPy signature");
   const std::string good = npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v'));
   for (size_t length = 6; length < good.size(); ++length) npy_refusal(good.substr(0, length));
   std::string later = good;
@@ -130,7 +130,7 @@ TEST(Npy, RefusesWhatIsNoSuchFile) {
   EXPECT_PRED2(contains, npy_refusal(later), "version 4.0. Expected version 1.0, 2.0 or 3.0");
   later = npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v'), 2);
   later.replace(8, 4, "\xff\xff\xff\xff");
-  EXPECT_PRED2(contains, npy_refusal(later), "Expected 4294967295 bytes from byte 12 on");
+  EXPECT_PRED2(contains, npy_refusal(later), "Expected 4294967295 bytes starting at byte 12");
 }
 
 // A mapped file would end the process by a signal.
@@ -142,7 +142,7 @@ TEST(Npy, ThatIsCutWhileItIsReadIsAnError) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
   EXPECT_EQ(file.read(0, 1).size(), 12u);
   EXPECT_PRED2(contains, message_of<DataError>([&] { file.read(1, 1); }),
-               "It was cut or replaced while it was used.");
+               "It was truncated or replaced while in use.");
 }
 
 }  // namespace

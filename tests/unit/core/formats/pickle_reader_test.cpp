@@ -126,7 +126,7 @@ TEST(PickleReader, RefusesEveryGlobalThatIsNotListed) {
                "'torch.FloatStorage.x'");
   EXPECT_PRED2(contains, pickle_refusal(pickled::global("", "\x1b[2J" + std::string(200, 'a'))),
                "'.?[2Jaa");
-  EXPECT_PRED2(contains, pickle_refusal("K\x01K\x02\x93"), "a global whose name is no text");
+  EXPECT_PRED2(contains, pickle_refusal("K\x01K\x02\x93"), "a global whose name is not a string");
 }
 
 TEST(PickleReader, RefusesEveryOpcodeThatMakesOtherObjects) {
@@ -148,7 +148,7 @@ TEST(PickleReader, RefusesEveryOpcodeThatMakesOtherObjects) {
 }
 
 TEST(PickleReader, RefusesCallsOfWhatIsNoGlobal) {
-  EXPECT_PRED2(contains, pickle_refusal(pickled::text("os.system") + ")R"), "a call of a text");
+  EXPECT_PRED2(contains, pickle_refusal(pickled::text("os.system") + ")R"), "a call of a string");
   EXPECT_PRED2(contains, pickle_refusal(pickled::global("torch", "make") + "NR"),
                "a call without a tuple of arguments");
   EXPECT_PRED2(contains, pickle_refusal(pickled::call(pickled::global("torch", "make"), {}) + "}b"),
@@ -174,10 +174,10 @@ TEST(PickleReader, RefusesBrokenPrograms) {
                "items for None");
   EXPECT_PRED2(contains, pickle_refusal("]NNs"), "items for a list");
   EXPECT_PRED2(contains, pickle_refusal("}(Nu"), "a key without its value");
-  EXPECT_PRED2(contains, pickle_refusal(pickled::text("\xFF")), "a text that is not UTF-8");
+  EXPECT_PRED2(contains, pickle_refusal(pickled::text("\xFF")), "a string that is not UTF-8");
   EXPECT_PRED2(contains, pickle_refusal("cos"), "its pickle ends after 6 bytes");
   EXPECT_PRED2(contains, pickle_refusal("X\xff\xff\xff\xff"),
-               "Expected 4294967295 bytes from byte 7");
+               "Expected 4294967295 bytes starting at byte 7");
   EXPECT_PRED2(contains, pickle_refusal("\x8d" + std::string(8, '\xff')),
                "Expected 18446744073709551615 bytes");
   EXPECT_PRED2(contains, pickle_refusal("\x8b\xff\xff\xff\xff"), "Expected 4294967295 bytes");
@@ -213,7 +213,8 @@ TEST(PickleReader, BombsAreBounded) {
   const Pickle pickle = read_body(itself);
   EXPECT_EQ(&pickle.item(pickle.root(), 0), &pickle.root());
 
-  EXPECT_PRED2(contains, pickle_refusal(std::string(1000, '(')), "it is nested more than 200 deep");
+  EXPECT_PRED2(contains, pickle_refusal(std::string(1000, '(')),
+               "it is nested more than 200 levels deep");
   EXPECT_PRED2(contains, pickle_refusal(std::string(2'200'000, 'N')), "more than 2097152 objects");
   std::string memo = "N";
   for (uint32_t i = 0; i < 2'200'000; ++i) memo += "r" + test::bytes_of_number(i);

@@ -119,7 +119,9 @@ TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
     write_safetensors(path, entries);
   };
   SafetensorsEntry bad = good;
-  EXPECT_PRED2(contains, message_of<InternalError>([&] { write({good, bad}); }),
+  EXPECT_PRED2(contains, message_of<InternalError>([&] {
+                 write({good, bad});
+               }),
                "two tensors are named 'a'");
   bad.shape = {2};
   EXPECT_PRED2(contains, message_of<InternalError>([&] { write({bad}); }),
@@ -154,24 +156,25 @@ TEST(Safetensors, AFileThatIsNoneIsRefused) {
                message_of<DataError>([&] { SafetensorsFile::open(folder.path() / "no"); }),
                "/no: No such file or directory. Expected a safetensors file.");
   EXPECT_PRED2(contains, message_of<DataError>([&] { SafetensorsFile::open(folder.path()); }),
-               "it is no regular file");
+               "it is not a regular file");
   const auto pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THROW(SafetensorsFile::open(pipe), DataError);
   EXPECT_PRED2(contains, safetensors_refusal(""), "it ends after 0 bytes");
   EXPECT_PRED2(contains, safetensors_refusal(std::string(8, '\0')), "it ends after 8 bytes");
-  EXPECT_PRED2(contains, safetensors_refusal(file_of("hello")), "its header is no JSON object");
-  EXPECT_PRED2(contains, safetensors_refusal(file_of("[1]")), "its header is no JSON object");
-  EXPECT_PRED2(contains, safetensors_refusal(file_of("{} x")), "its header is no JSON object");
-  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":1)")), "its header is no JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("hello")), "its header is not a JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("[1]")), "its header is not a JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of("{} x")), "its header is not a JSON object");
+  EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":1)")),
+               "its header is not a JSON object");
   EXPECT_PRED2(contains, safetensors_refusal(file_of("{\"\xFF\":1}")),
-               "its header is no JSON object");
+               "its header is not a JSON object");
 }
 
 TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
   EXPECT_PRED2(contains, safetensors_refusal(file_of("{}      ").substr(0, 15)),
-               "a header of 8 bytes in a file of 15. Expected a header that lies in the file. If "
-               "it was copied or downloaded, do that again.");
+               "a header of 8 bytes in a file of 15. Expected a header inside the file. If it was "
+               "copied or downloaded, copy or download it again.");
   EXPECT_PRED2(contains, safetensors_refusal(std::string(8, '\xFF') + "{}"),
                "a header of 18446744073709551615 bytes");
   EXPECT_PRED2(contains, safetensors_refusal(std::string(7, '\0') + "\x10{}"),
@@ -187,10 +190,10 @@ TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
 TEST(Safetensors, AHeaderNestedWithoutEndIsRefused) {
   const std::string deep(5'000'000, '[');
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":{"dtype":)" + deep)),
-               "its header is nested more than 32 deep");
+               "its header is nested more than 32 levels deep");
   const std::string closed = deep + std::string(deep.size(), ']');
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":{"shape":)" + closed + "}}")),
-               "its header is nested more than 32 deep");
+               "its header is nested more than 32 levels deep");
 }
 
 // One tensor "a", by the text of its fields, in data of eight bytes.
@@ -200,7 +203,7 @@ std::string refusal_of_entry(const std::string& fields) {
 
 TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
-               "the tensor 'a' has 8 bytes. Expected as many as shape [3] in F32 takes.");
+               "the tensor 'a' has 8 bytes. Expected as many as shape [3] in F32 needs.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,12])"),
                "data_offsets [0, 12]. Expected a begin and an end within the 8 bytes of data.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"U8","shape":[0],"data_offsets":[8,0])"),
@@ -229,9 +232,9 @@ TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":1})")),
                "the tensor 'a' has dtype null");
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"__metadata__":{"a":1}})")),
-               "its metadata is no map of texts");
+               "its metadata is not a map of strings");
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"__metadata__":["a"]})")),
-               "its metadata is no map of texts");
+               "its metadata is not a map of strings");
 }
 
 std::string entry(const std::string& name, int begin, int end) {
@@ -244,8 +247,9 @@ TEST(Safetensors, TensorsThatDoNotFillTheDataAreRefused) {
     return safetensors_refusal(file_of("{" + entries + "}", "01234567"));
   };
   EXPECT_PRED2(contains, refusal(entry("a", 0, 5) + "," + entry("b", 4, 8)),
-               "the tensor 'b' has bytes of another tensor too. Expected bytes of its own.");
-  EXPECT_PRED2(contains, refusal(entry("a", 0, 8) + "," + entry("b", 0, 8)), "of another tensor");
+               "the tensor 'b' has bytes that overlap another tensor. Expected bytes of its own.");
+  EXPECT_PRED2(contains, refusal(entry("a", 0, 8) + "," + entry("b", 0, 8)),
+               "overlap another tensor");
   EXPECT_PRED2(contains, refusal(entry("a", 0, 3) + "," + entry("b", 4, 8)),
                "the tensor 'b' has a gap before its bytes");
   EXPECT_PRED2(contains, refusal(entry("a", 1, 8)), "a gap before");

@@ -83,19 +83,20 @@ TEST(TarReader, ReadsSizesInBinary) {
   EXPECT_EQ(files_of(tar_file({.name = "a", .size = size}, "abc")), (Files{{"a", "abc"}}));
   size[1] = '\x01';
   EXPECT_PRED2(contains, tar_refusal(tar_file({.name = "a", .size = size}, "abc")),
-               "a file larger than there are");
+               "an implausible file size");
 }
 
 TEST(TarReader, RefusesLies) {
   const std::string good = tar_file({.name = "a"}, "content");
   EXPECT_PRED2(
       contains, tar_refusal(good.substr(0, 300)),
-      "reading a.tar: the archive ends after 300 bytes. Expected 512 bytes from byte 0 on");
+      "reading a.tar: the archive ends after 300 bytes. Expected 512 bytes starting at byte 0");
   EXPECT_PRED2(contains, tar_refusal(tar_file({.size = "77777777777"}, "content")),
-               "Expected 8589934591 bytes from byte 512 on");
+               "Expected 8589934591 bytes starting at byte 512");
   std::string wrong = good;
   wrong[0] = 'b';
-  EXPECT_PRED2(contains, tar_refusal(wrong), "a header whose sum is wrong. Expected a tar archive");
+  EXPECT_PRED2(contains, tar_refusal(wrong),
+               "a header with a wrong checksum. Expected a complete tar archive");
   EXPECT_PRED2(contains, tar_refusal(tar_file({.size = "no number"}, "")), "without its numbers");
   EXPECT_PRED2(contains, tar_refusal(tar_file({.name = ""}, "")), "a file without a name");
   EXPECT_PRED2(contains, tar_refusal(tar_file({.name = "\xff"}, "")), "name is not UTF-8");
@@ -132,7 +133,7 @@ TEST(TarFile, ThatIsCutWhileItIsUsedIsAnError) {
   std::filesystem::resize_file(path, 1'000);
   EXPECT_EQ(text_of(tar.find("a").value()).size(), 488u);
   EXPECT_PRED2(contains, message_of<DataError>([&] { tar.find("b"); }),
-               "It was cut or replaced while it was used.");
+               "It was truncated or replaced while in use.");
 }
 
 TEST(TarFile, RefusesWhatIsNone) {

@@ -180,21 +180,21 @@ TEST(TorchFile, AnyTopFolderWillDo) {
 TEST(TorchFile, AFileThatIsNoneIsRefused) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { TorchFile::open(folder.path() / "no"); }),
-               "/no: No such file or directory. Expected a file of torch.save.");
+               "/no: No such file or directory. Expected a file written by torch.save.");
   EXPECT_PRED2(contains, message_of<DataError>([&] { TorchFile::open(folder.path()); }),
-               "it is no regular file");
+               "it is not a regular file");
   EXPECT_PRED2(contains, torch_refusal(""), "it is empty");
   EXPECT_PRED2(contains, torch_refusal("hello"), "it begins like another kind of file");
-  EXPECT_PRED2(contains, torch_refusal(pickled::whole("N")), "a pickle of something else");
+  EXPECT_PRED2(contains, torch_refusal(pickled::whole("N")), "another kind of pickle");
   EXPECT_PRED2(contains, torch_refusal("PK\x03\x04 and so on"), "an archive without its end");
 }
 
 TEST(TorchFile, OtherByteOrdersAndVersionsAreRefused) {
   EXPECT_PRED2(contains,
                torch_refusal(test::zip_of({{"a/data.pkl", of_tensor({})}, {"a/byteorder", "big"}})),
-               "values of another byte order");
+               "values in another byte order");
   EXPECT_PRED2(contains, torch_refusal(test::old_head(1001, "\x89")),
-               "values of another byte order");
+               "values in another byte order");
   EXPECT_PRED2(contains, torch_refusal(test::old_head(1002)), "another version of the format");
 }
 
@@ -207,7 +207,7 @@ TEST(TorchFile, IsCutShortAtEveryByte) {
     EXPECT_EQ(TorchFile::open(folder.write("a.bin", good)).names().size(), 1u);
     for (size_t size = 0; size < good.size(); ++size) torch_refusal(good.substr(0, size));
     if (is_old) {
-      EXPECT_PRED2(contains, torch_refusal(good + "x"), "1 bytes behind the last storage");
+      EXPECT_PRED2(contains, torch_refusal(good + "x"), "1 bytes after the last storage");
     }
   }
 }
@@ -271,13 +271,13 @@ TEST(TorchFile, ATensorWithOtherPartsIsRefused) {
   const std::string storage = pickled::storage({});
   const std::string zero = pickled::number(0);
   const std::string one = pickled::numbers({1});
-  EXPECT_PRED2(contains, refusal({}), "other parts than a plain tensor");
+  EXPECT_PRED2(contains, refusal({}), "other parts than those of a plain tensor");
   EXPECT_PRED2(contains, refusal({"N", zero, one, one, "\x89", "N"}), "other parts");
   EXPECT_PRED2(contains, refusal({storage, zero, one, one}), "other parts");
   EXPECT_PRED2(contains,
                refusal({storage, zero, one, one, "\x89", "N", pickled::dict({{"neg", "\x88"}})}),
                "other parts");
-  const std::string numbers = "Expected up to 64 whole numbers from 0 on";
+  const std::string numbers = "Expected up to 64 non-negative integers";
   EXPECT_PRED2(contains, refusal({storage, "N", one, one, "\x89", "N"}), numbers);
   EXPECT_PRED2(contains, refusal({storage, zero, "N", one, "\x89", "N"}), numbers);
   EXPECT_PRED2(contains, refusal({storage, zero, one, "K\x01", "\x89", "N", "N"}), numbers);
@@ -287,15 +287,15 @@ TEST(TorchFile, ATensorWithOtherPartsIsRefused) {
 
 TEST(TorchFile, PlacesOutsideOfTheStorageAreRefused) {
   EXPECT_PRED2(contains, refusal_of_tensor({.offset = 1}),
-               "the tensor 'a' has offset 1, shape [2, 3], stride [3, 1]. Expected a place in the "
-               "6 values of its storage.");
-  const std::string outside = "Expected a place in the 6 values";
+               "the tensor 'a' has offset 1, shape [2, 3], stride [3, 1]. Expected a range within "
+               "the 6 values of its storage.");
+  const std::string outside = "Expected a range within the 6 values";
   EXPECT_PRED2(contains, refusal_of_tensor({.stride = {4, 1}}), outside);
   EXPECT_PRED2(contains, refusal_of_tensor({.offset = 6, .shape = {}, .stride = {}}), outside);
   EXPECT_PRED2(contains, refusal_of_tensor({.offset = INT64_MAX}), outside);
   EXPECT_PRED2(contains, refusal_of_tensor({.stride = {INT64_MAX, INT64_MAX}}), outside);
   EXPECT_PRED2(contains, refusal_of_tensor({.shape = {int64_t{1} << 60}, .stride = {1}}), outside);
-  const std::string numbers = "Expected up to 64 whole numbers from 0 on, a stride for each size";
+  const std::string numbers = "Expected up to 64 non-negative integers, with one stride per size";
   EXPECT_PRED2(contains, refusal_of_tensor({.offset = -1}), numbers);
   EXPECT_PRED2(contains, refusal_of_tensor({.shape = {-2, 3}}), numbers);
   EXPECT_PRED2(contains, refusal_of_tensor({.shape = {2, -3}, .stride = {3, -1}}), numbers);
@@ -321,7 +321,7 @@ TEST(TorchFile, AbsurdSizesAreRefused) {
   EXPECT_PRED2(contains, old_refusal(INT64_MAX, INT64_MAX), "values for a storage of");
   EXPECT_PRED2(contains, old_refusal(6, INT64_MAX),
                "9223372036854775807 values for a storage of 6");
-  EXPECT_PRED2(contains, old_refusal(huge, huge), "what follows its pickles ends after 32 bytes");
+  EXPECT_PRED2(contains, old_refusal(huge, huge), "the data after its pickles ends after 32 bytes");
 }
 
 TEST(TorchFile, LongTuplesAndKeysAreRefused) {
@@ -335,7 +335,7 @@ TEST(TorchFile, LongTuplesAndKeysAreRefused) {
   EXPECT_PRED2(contains, refusal_of_tensor({.shape = more, .stride = more}),
                "Expected up to 64 whole numbers");
   EXPECT_PRED2(contains, refusal_of_tensor({.of = {.key = std::string(101, '0')}}),
-               "a storage whose description is not understood");
+               "a storage with an unknown description");
 }
 
 TEST(TorchFile, StoragesThatAreNotThereAreRefused) {
@@ -357,7 +357,7 @@ TEST(TorchFile, StoragesOfAnotherKindAreRefused) {
   const auto refusal = [](const std::string& name) {
     return refusal_of_object(pickled::dict({{"a", pickled::tensor({})}, {"b", name + "Q"}}));
   };
-  const std::string unknown = "a storage whose description is not understood";
+  const std::string unknown = "a storage with an unknown description";
   const std::string word = pickled::text("storage");
   const std::string type = pickled::global("torch", "FloatStorage");
   const std::string key = pickled::text("1");

@@ -113,7 +113,7 @@ TEST(WeightFolder, AFolderWithoutWeightsIsRefused) {
   folder.write("tf_model.h5", "x");
   folder.write("config.json", "x");
   EXPECT_PRED2(contains, folder_refusal(folder),
-               "the folder holds config.json, tf_model.h5. Expected");
+               "the folder contains config.json, tf_model.h5. Expected");
   for (const char name : std::string("abcdefghi")) folder.write(std::string(1, name), "x");
   EXPECT_PRED2(contains, folder_refusal(folder),
                "holds a, b, c, config.json, d, e, f, g, and 3 more");
@@ -127,8 +127,8 @@ TEST(WeightFolder, AMissingShardIsRefused) {
   write_shards(folder, ".safetensors");
   std::filesystem::remove(folder.path() / "weights-2.safetensors");
   EXPECT_PRED2(contains, folder_refusal(folder),
-               "model.safetensors.index.json: the shard weights-2.safetensors is not there. "
-               "Expected all 2 shards beside it.");
+               "model.safetensors.index.json: the shard weights-2.safetensors is missing. "
+               "Expected all 2 shards in the same folder.");
 }
 
 TEST(WeightFolder, AnIndexThatIsWrongIsRefused) {
@@ -144,15 +144,16 @@ TEST(WeightFolder, AnIndexThatIsWrongIsRefused) {
                "the tensor 'c' is not in weights-2.safetensors");
   EXPECT_PRED2(contains, refusal(index_of({{"a", first}, {"b", first}, {"c", second}})),
                "the tensor 'b' is not in weights-1.safetensors");
-  EXPECT_PRED2(contains, refusal("[]"), "it is no JSON object");
+  EXPECT_PRED2(contains, refusal("[]"), "it is not a JSON object");
   EXPECT_PRED2(contains, refusal("{}"), "weight_map null");
   EXPECT_PRED2(contains, refusal(R"({"weight_map":{}})"), "weight_map {}");
   EXPECT_PRED2(contains, refusal(R"({"weight_map":["a"]})"), R"(weight_map ["a"])");
   EXPECT_PRED2(contains, refusal(R"({"weight_map":{"a":1}})"), "the tensor 'a' in 1");
   EXPECT_PRED2(contains, refusal(R"({"weight_map":{"a":"x","a":"y"}})"), "'a' occurs twice in it");
   for (const std::string shard : {"", "/etc/passwd", "../x.safetensors", "x/y.safetensors"}) {
-    EXPECT_PRED2(contains, refusal(index_of({{"a", shard}})),
-                 "the tensor 'a' in \"" + shard + "\". Expected the name of a file beside it.");
+    EXPECT_PRED2(
+        contains, refusal(index_of({{"a", shard}})),
+        "the tensor 'a' in \"" + shard + "\". Expected the name of a file in the same folder.");
   }
 }
 

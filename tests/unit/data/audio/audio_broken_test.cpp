@@ -57,7 +57,7 @@ TEST(BrokenAudio, FlacCutInHalf) {
     const std::string message = refusal_of(half, duration_s);
     if (duration_s == 2.0) {
       EXPECT_PRED2(contains, message,
-                   "s could be decoded. Expected 2.000 s as its header says. The file is cut short "
+                   "s could be decoded. Expected 2.000 s as its header says. The file is truncated "
                    "or broken.");
     } else {
       EXPECT_PRED2(contains, message, "2.000 s of audio. Expected 1 s as in the manifest");
@@ -117,7 +117,8 @@ TEST(BrokenAudio, SegmentBehindTheEnd) {
   const std::filesystem::path path = folder.path() / "a.wav";
   write_sound(path, tone(1.0));
   EXPECT_PRED2(contains, refusal_of({.path = path, .offset_s = 1.0, .duration_s = 0.5}),
-               "it ends at 1.000 s. Expected a segment from 1 s on. The manifest's offset is "
+               "it ends at 1.000 s. Expected audio at 1 s, where the segment starts. The "
+               "manifest's offset is "
                "in seconds.");
   EXPECT_PRED2(contains, refusal_of({.path = path, .offset_s = 1e300, .duration_s = 0.5}),
                "it ends at 1.000 s");
@@ -129,9 +130,10 @@ TEST(BrokenAudio, NotAsLongAsTheManifestSays) {
   write_sound(path, tone(1.0));
   for (const double close : {0.95, 0.97, 1.0, 1.05, 1.07})
     EXPECT_EQ(read_audio({.path = path, .duration_s = close}, 16'000).size(), 16'000u) << close;
-  EXPECT_PRED2(contains, refusal_of(path, 0.9),
-               "1.000 s of audio. Expected 0.9 s as in the manifest, to 0.068 s. The manifest's "
-               "duration is wrong, or the file is not the one it was made for.");
+  EXPECT_PRED2(
+      contains, refusal_of(path, 0.9),
+      "1.000 s of audio. Expected 0.9 s as in the manifest, within 0.068 s. The manifest's "
+      "duration is wrong, or the file is not the one it was made for.");
   EXPECT_PRED2(contains, refusal_of(path, 1.2), "1.000 s of audio. Expected 1.2 s");
   EXPECT_PRED2(contains, refusal_of({.path = path, .offset_s = 0.5, .duration_s = 0.7}),
                "0.500 s of audio. Expected 0.7 s");

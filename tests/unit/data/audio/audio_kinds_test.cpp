@@ -88,11 +88,11 @@ TEST(AudioInfo, RefusesWhatIsNoAudio) {
   };
   EXPECT_PRED2(contains, refusal(folder.path() / "no.wav"), "No such file");
   EXPECT_PRED2(contains, refusal(folder.path()), "it is a folder");
-  EXPECT_PRED2(contains, refusal("/dev/null"), "it is no regular file");
+  EXPECT_PRED2(contains, refusal("/dev/null"), "it is not a regular file");
   EXPECT_PRED2(contains, refusal(folder.write("a.wav", "a text")), "Format not recognised");
   EXPECT_PRED2(contains, refusal(folder.path() / "my talk.m4a"),
-               ".m4a files are for other programs to read. Expected audio in WAV, FLAC, OGG or "
-               "MP3. This makes one: ffmpeg -i '");
+               ".m4a files are not supported. Expected audio in WAV, FLAC, OGG or "
+               "MP3. Convert it: ffmpeg -i '");
   EXPECT_PRED2(contains, refusal(folder.path() / "my talk.m4a"), "/my talk.flac'");
 }
 
@@ -179,7 +179,7 @@ TEST(ReadAudio, ReadsInsideOfAnArchive) {
   };
   EXPECT_PRED2(contains, refusal("none.wav"), "audio_0.tar:none.wav: the file is empty");
   EXPECT_PRED2(contains, refusal("text.wav"), "audio_0.tar:text.wav: libsndfile says");
-  EXPECT_PRED2(contains, refusal("no.wav"), "audio_0.tar: no file 'no.wav' in it");
+  EXPECT_PRED2(contains, refusal("no.wav"), "audio_0.tar: it has no file 'no.wav'");
 }
 
 // The size of the samples, in a WAV header of 44 bytes.
@@ -192,7 +192,8 @@ TEST(ReadAudio, WavHeaderThatPromisesMore) {
   write_sound(folder.path() / "a.wav", noise(2.0, 1, 16'000));
   const std::string bytes = content_of(folder.path() / "a.wav");
   const auto half = folder.write("half.wav", bytes.substr(0, bytes.size() / 2));
-  const std::string cut = "could be decoded. Expected 2.000 s as its header says. The file is cut";
+  const std::string cut =
+      "could be decoded. Expected 2.000 s as its header says. The file is truncated";
   EXPECT_PRED2(contains, message_of<DataError>([&] { audio_info(half); }), cut);
   EXPECT_PRED2(
       contains,

@@ -33,7 +33,7 @@ TEST(AudioWithoutLibraries, NamesOtherFormatsAndThePackagesForThem) {
   const TempFolder folder;
   EXPECT_EQ(refusal_of_kind(folder.write("a.ogg", "OggS and so on")),
             "reading " + (folder.path() / "a.ogg").string() +
-                ": an OGG file. Expected 16-bit WAV or FLAC, which is what this build reads. "
+                ": an OGG file. Expected 16-bit WAV or FLAC, which this build reads. "
                 "Install libsndfile1-dev and libsoxr-dev and build again for other formats and "
                 "sample rates.");
   EXPECT_PRED2(contains, refusal_of_kind(folder.write("a.mp3", "ID3\x04")), ": an MP3 file.");
@@ -52,14 +52,14 @@ TEST(AudioWithoutLibraries, NamesFlacOfOtherForms) {
   const TempFolder folder;
   EXPECT_PRED2(contains,
                refusal_of_kind(folder.write("a.flac", test::flac_stream({}, {.samples = 0}))),
-               "FLAC whose header does not say its length.");
+               "FLAC without a length in its header.");
   std::string wide = test::flac_stream({});
   wide[20] = static_cast<char>(wide[20] | 1);  // the highest bit of bits per sample
   EXPECT_PRED2(contains, refusal_of_kind(folder.write("b.flac", wide)), "FLAC of 32 bits.");
   EXPECT_PRED2(contains, message_of<DataError>([&] {
                  audio_info(folder.write("c.flac", "fLaC and then nothing"));
                }),
-               "a FLAC header that is cut short or broken");
+               "a truncated or broken FLAC header");
 }
 
 TEST(AudioWithoutLibraries, WhatIsNoAudioAtAllIsADataError) {
@@ -109,9 +109,10 @@ TEST(AudioWithoutLibraries, ACorpusOfAnotherRateIsRefusedAtOnce) {
 }
 
 TEST(AudioWithoutLibraries, KeepsItsSpeed) {
-  const std::string message =
-      message_of<ConfigError>([] { Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000); });
-  EXPECT_PRED2(contains, message, "taking data.augment.speeds, 0.9: 14400 samples per second.");
+  const std::string message = message_of<ConfigError>([] {
+    Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000);
+  });
+  EXPECT_PRED2(contains, message, "applying data.augment.speeds, 0.9: 14400 samples per second.");
   EXPECT_PRED2(contains, message, kPackages);
   std::vector<float> samples = {0.5f};
   Augmentation({.speeds = {1.0}}, 1, 16'000).apply(samples, 0, 0);

@@ -44,7 +44,7 @@ TEST(TarShards, NamesWhatIsMissing) {
   EXPECT_EQ(shards.find({.archive = tar, .name = "b.txt"}).size, 7);
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { shards.find({.archive = tar, .name = "c.txt"}); }),
-               "a.tar: no file 'c.txt' in it. Expected it to be one of its 1");
+               "a.tar: it has no file 'c.txt'. Expected one of its 1 files");
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { shards.find({.archive = "no.tar", .name = "c"}); }),
                "no.tar: No such file");

@@ -109,7 +109,7 @@ TEST_F(PlainAudio, ChannelsAreAveraged) {
 
 TEST_F(PlainAudio, ThatIsCutIsRefused) {
   const std::string cut =
-      "s could be decoded. Expected 1.250 s as its header says. The file is cut";
+      "s could be decoded. Expected 1.250 s as its header says. The file is truncated";
   for (const std::filesystem::path& path : cut_files(0.5)) {
     EXPECT_PRED2(contains, plain_refusal({.path = path, .duration_s = 1.25}), cut);
     EXPECT_PRED2(contains, plain_refusal({.path = path, .offset_s = 0.25, .duration_s = 1.0}), cut);
@@ -134,7 +134,7 @@ TEST_F(PlainAudio, IsHeldToItsManifest) {
     EXPECT_PRED2(contains, plain_refusal({.path = path, .duration_s = 2.0}),
                  "1.250 s of audio. Expected 2 s as in the manifest");
     EXPECT_PRED2(contains, plain_refusal({.path = path, .offset_s = 1.25, .duration_s = 0.1}),
-                 "it ends at 1.250 s. Expected a segment from 1.25 s on");
+                 "it ends at 1.250 s. Expected audio at 1.25 s, where the segment starts");
     EXPECT_PRED2(contains, plain_refusal({.path = path, .max_bytes = 100'000}),
                  "Cut the file into shorter ones");
   }

@@ -36,10 +36,10 @@ TEST(ReadFeatures, GivesTheRowsAskedFor) {
 TEST(ReadFeatures, KeepsToTheFile) {
   const TempFolder folder;
   const std::filesystem::path path = folder.write("x.f16", half_bytes({0, 1, 2, 3, 4, 5}));
-  EXPECT_PRED2(contains,
-               refusal_of({.path = path, .frame_offset = 2, .num_frames = 1, .feature_dim = 3}),
-               "x.f16: 2 rows. Expected 1 rows from row 2 on. The manifest's frame_offset counts "
-               "rows, not bytes");
+  EXPECT_PRED2(
+      contains, refusal_of({.path = path, .frame_offset = 2, .num_frames = 1, .feature_dim = 3}),
+      "x.f16: 2 rows. Expected 1 rows starting at row 2. The manifest's frame_offset counts "
+      "rows, not bytes");
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   for (const auto& [offset, frames] :
        {std::pair<int64_t, int64_t>{0, kMost}, {kMost, 1}, {kMost, kMost}, {3, 1}}) {
@@ -56,7 +56,7 @@ TEST(ReadFeatures, KeepsToTheFile) {
       contains,
       refusal_of({.path = folder.write("cut.f16", "abc"), .num_frames = 1, .feature_dim = 1}),
       "3 bytes. Expected a whole number of rows of 1 half-precision values. The "
-      "manifest's feature_dim is wrong, or the file is cut short");
+      "manifest's feature_dim is wrong, or the file is truncated");
   EXPECT_PRED2(
       contains,
       refusal_of({.path = folder.write("empty.f16", ""), .num_frames = 1, .feature_dim = 1}),

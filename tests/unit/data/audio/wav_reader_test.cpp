@@ -129,7 +129,7 @@ TEST(ReadWav, RefusesWhatIsBroken) {
   frame[32] = 3;
   EXPECT_EQ(fault_in(frame).found, "its header claims 3 bytes per frame of 1 channels");
   EXPECT_EQ(fault_in(wav_file("", {.before_format = riff_chunk("data", "abcd")})).found,
-            "samples before the header says what they are");
+            "samples before their format");
   std::string chunks;
   for (int i = 0; i < 20'000; ++i) chunks += riff_chunk("none", "");
   EXPECT_EQ(fault_in(wav_file("abcd", {.before_data = chunks})).found,

@@ -151,7 +151,7 @@ TEST(AugmentationOptions, RefusesWhatCannotTakeEffect) {
   const auto refusal = [](const std::vector<std::string>& settings) {
     return message_of<ConfigError>([&] { read_overrides<AugmentationOptions>(settings); });
   };
-  EXPECT_PRED2(contains, refusal({"noise_probability=0.2"}), "settings of noise without any");
+  EXPECT_PRED2(contains, refusal({"noise_probability=0.2"}), "noise settings without noise");
   EXPECT_PRED2(contains, refusal({"noise=n.jsonl", "min_snr_db=30"}),
                "min_snr_db of at most max_snr_db");
   EXPECT_PRED2(contains, refusal({"speeds=[0.9, 3]"}), "speeds");

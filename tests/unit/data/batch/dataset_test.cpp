@@ -56,7 +56,7 @@ TEST(Dataset, TakesWhatTheOptionsAllow) {
   EXPECT_EQ(dataset.skipped()[1].reason,
             "line 3 (x.f16): 0.02 s, expected at least 0.05 s, min_seconds");
   EXPECT_EQ(dataset.skipped()[2].reason,
-            "line 5 (x.f16): unknown characters 'x', 'y' in its text, expected those of the "
+            "line 5 (x.f16): unknown characters 'x', 'y' in its text, expected characters of the "
             "tokenizer");
 }
 
@@ -74,7 +74,7 @@ TEST(Dataset, RefusesTooLong) {
   options.too_long = Policy::kError;
   EXPECT_PRED2(contains, refusal_of(options),
                "m.jsonl: line 2 (x.f16): 3 s. Expected at most 1.5 s, max_seconds. 2 utterances "
-               "affected. --set data.too_long=skip leaves such utterances out.");
+               "affected. --set data.too_long=skip skips such utterances.");
 }
 
 TEST(Dataset, RefusesTooShort) {
@@ -109,16 +109,16 @@ TEST(Dataset, RefusesWhatNoPackCanHold) {
   EXPECT_PRED2(contains,
                refusal(R"({"feature_filepath": "x", "duration": 1, "text": "a", "feature_dim": 4, )"
                        R"("frame_offset": 0, "num_frames": 2147483648})"),
-               "line 1 (x): 2147483648 frames. Expected at most 1073741824. --set "
-               "data.broken=skip leaves such utterances out.");
+               "line 1 (x): 2147483648 frames. Expected at most 1073741824. --set data.broken=skip "
+               "skips such utterances.");
   EXPECT_PRED2(contains, refusal(R"({"audio_filepath": "x", "duration": 2e5, "text": "a"})"),
                "line 1 (x): 3200000000 samples. Expected at most 1073741824.");
 }
 
 TEST(Dataset, RefusesUnknownTextUnlessToldToSkip) {
   EXPECT_PRED2(contains, refusal_of({}),
-               "line 5 (x.f16): unknown characters 'x', 'y' in its text. Expected those of the "
-               "tokenizer. 2 utterances affected. --set data.unknown_text=skip");
+               "line 5 (x.f16): unknown characters 'x', 'y' in its text. Expected characters of "
+               "the tokenizer. 2 utterances affected. --set data.unknown_text=skip");
 }
 
 TEST(Dataset, EmptyTextIsKeptUnlessToldOtherwise) {
@@ -137,7 +137,7 @@ TEST(Dataset, RefusesToBeEmpty) {
   DatasetOptions options = skipping();
   options.min_seconds = 100.0;
   EXPECT_PRED2(contains, refusal_of(options),
-               "none of 6 is left; the first was left out for line 1 (x.f16): 0.1 s, expected at "
+               "all 6 were skipped; the first: line 1 (x.f16): 0.1 s, expected at "
                "least 100 s, min_seconds. Expected at least one");
 }
 
@@ -234,7 +234,7 @@ TEST(Dataset, RefusesToCutWhereItCannot) {
   EXPECT_PRED2(
       contains,
       refusal_of({.max_seconds = 2.5, .too_long = Policy::kChunk, .unknown_text = Policy::kSkip}),
-      "line 2 (x.f16): 3 s and no segments to cut it at. Expected segments: a list of "
+      "line 2 (x.f16): 3 s without segments to cut it at. Expected segments: a list of "
       "offset, duration and text. --set data.too_long=skip");
   const FeatureCorpus corpus(on_one_line(with_segments()));
   EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, chunking(0.9)); }),
@@ -274,13 +274,12 @@ TEST(Dataset, PiecesWithUnknownCharactersFollowThePolicy) {
   ASSERT_EQ(dataset.skipped().size(), 1u);
   EXPECT_EQ(dataset.skipped()[0].utterance, 1);
   EXPECT_EQ(dataset.skipped()[0].reason,
-            "line 2 (x.f16): unknown characters 'x' in the piece from 2 s, expected those of the "
-            "tokenizer");
+            "line 2 (x.f16): unknown characters 'x' in the piece from 2 s, expected characters of "
+            "the tokenizer");
   options.unknown_text = Policy::kError;
-  EXPECT_PRED2(
-      contains, message_of<DataError>([&] { dataset_of(corpus, options); }),
-      "line 2 (x.f16): unknown characters 'x' in the piece from 2 s. Expected those of the "
-      "tokenizer. --set data.unknown_text=skip leaves such utterances out.");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { dataset_of(corpus, options); }),
+               "line 2 (x.f16): unknown characters 'x' in the piece from 2 s. Expected characters "
+               "of the tokenizer. --set data.unknown_text=skip skips such utterances.");
 }
 
 TEST(DatasetOptions, AreReadByName) {

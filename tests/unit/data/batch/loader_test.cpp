@@ -120,8 +120,8 @@ TEST(Loader, RefusesAStartThatIsNotThere) {
   const std::string message = message_of<DataError>(
       [&] { Loader(source.dataset, source.sampler, {.start = {.epoch = 2, .step = 6}}); });
   EXPECT_PRED2(contains, message,
-               "m.jsonl at epoch 2, step 6: 5 steps in the epoch. Expected a step of it. The data, "
-               "its bounds or the effective batch have changed.");
+               "m.jsonl at epoch 2, step 6: 5 steps in the epoch. Expected a step of this epoch. "
+               "The data, its limits or the effective batch have changed.");
 }
 
 TEST(Loader, ListsWhatItSkips) {

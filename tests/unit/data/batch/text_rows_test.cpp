@@ -74,7 +74,7 @@ TEST_F(Tokens, WithoutAnEndMarkTheLastOfTheDocument) {
   // No entry for what it lacks: nothing to put there.
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { TokenFile::open(source("abX\n"), characters); }),
-               "characters 'X', for which the tokenizer has no entry");
+               "characters 'X', which the tokenizer does not have");
 }
 
 TEST_F(Tokens, CountDocumentsWithUnknownCharacters) {
@@ -215,7 +215,7 @@ TEST_F(Tokens, ThatAreCutWhileTheyAreUsedAreAnError) {
   const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);
   std::filesystem::resize_file(TokenFile::path_for(text), 10);
   EXPECT_PRED2(contains, message_of<DataError>([&] { rows.row(1); }),
-               "It was cut or replaced while it was used.");
+               "It was truncated or replaced while in use.");
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST(CorpusCheck, FindsOddRates) {
     ASSERT_EQ(check.findings.size(), 1u);
     EXPECT_EQ(check.findings[0].fault, Fault::kOddRate);
     EXPECT_EQ(check.findings[0].line, 31);
-    EXPECT_EQ(check.findings[0].detail, fmt::format("1.0 {} per second, where 13.0 are usual",
+    EXPECT_EQ(check.findings[0].detail, fmt::format("1.0 {} per second, the median is 13.0",
                                                     has_tokenizer ? "labels" : "characters"));
   }
 }

@@ -86,8 +86,8 @@ TEST_F(Import, FolderWithTranscripts) {
   EXPECT_EQ(result_.num_utterances, 3);
   EXPECT_DOUBLE_EQ(result_.audio_seconds, 1.0);
   EXPECT_PRED2(contains, problems(),
-               "f/film.mp4: .mp4 cannot be read; this makes one that can: ffmpeg -i ");
-  EXPECT_PRED2(contains, problems(), "f/lonely.wav: no .txt or .lab beside it\n");
+               "f/film.mp4: .mp4 files are not supported; convert it: ffmpeg -i ");
+  EXPECT_PRED2(contains, problems(), "f/lonely.wav: no .txt or .lab with the same name\n");
   EXPECT_PRED2(contains, problems(), "f/text.wav: reading f/text.wav: libsndfile says");
   EXPECT_PRED2(contains, problems(), "f/old.wav: reading f/old.txt: it is not UTF-8");
   EXPECT_EQ(result_.problems.size(), 4u);
@@ -144,8 +144,8 @@ TEST_F(Import, TableWithoutItsColumns) {
   };
   EXPECT_PRED2(contains, refusal("path,said"),
                "t.csv: columns path, said. Expected one of text, sentence");
-  EXPECT_PRED2(contains, refusal("path,said"), "--text-column names another.");
-  EXPECT_PRED2(contains, refusal("a,text"), "--audio-column names another.");
+  EXPECT_PRED2(contains, refusal("path,said"), "Name another with --text-column.");
+  EXPECT_PRED2(contains, refusal("a,text"), "Name another with --audio-column.");
   EXPECT_PRED2(contains, refusal("path,said", {.text = "siad"}),
                "no column 'siad'. Expected one of path, said. Did you mean 'said'?");
 }
@@ -229,13 +229,13 @@ TEST_F(Import, KaldiFolder) {
             "k/b.flac -1 0.25 [] ben \n"
             "k/c.wav -1 0.26 [three]  \n");
   EXPECT_EQ(problems(),
-            "wav.scp line 6: the id 'a' a second time\n"
-            "text line 4: the audio of a command, which is not run; type 'sph2pipe -f wav -p -c 1 "
+            "wav.scp line 6: duplicate id 'a'\n"
+            "text line 4: audio from a command, which is not run; type 'sph2pipe -f wav -p -c 1 "
             "d.sph > d.wav' and name that file in wav.scp\n"
-            "text line 5: the audio of a command, which is not run; type 'sox e.wav -t wav - speed "
+            "text line 5: audio from a command, which is not run; type 'sox e.wav -t wav - speed "
             "1.1 > e.wav' and name that file in wav.scp\n"
             "text line 6: 'f' is not in wav.scp\n"
-            "text line 7: the id 'a' a second time\n");
+            "text line 7: duplicate id 'a'\n");
 }
 
 TEST_F(Import, KaldiSegments) {
@@ -250,12 +250,12 @@ TEST_F(Import, KaldiSegments) {
             "k/long.wav 1.5 0.5 [two]  \n");
   EXPECT_EQ(problems(),
             "text line 3: segment 'rec 1 0.5', expected a recording, a start and an end in "
-            "seconds, and at most the number of a channel after them\n"
+            "seconds, and optionally a channel\n"
             "text line 5: segment 'rec', expected a recording, a start and an end in seconds, and "
-            "at most the number of a channel after them\n"
+            "optionally a channel\n"
             "text line 6: 'u6' is not in segments\n"
             "text line 7: 'no' is not in wav.scp\n"
-            "text line 4: k/long.wav: it ends at 2.000 s, and the segment begins at 5 s\n");
+            "text line 4: k/long.wav: it ends at 2.000 s, but the segment starts at 5 s\n");
 }
 
 // The same start is not the same audio; the same start and end are.
@@ -285,11 +285,12 @@ TEST_F(Import, KaldiSegmentsOfAChannel) {
             "k/mono.wav 0.25 0.5 [1]  \n"
             "k/stereo.wav 0.5 0.5 [4]  \n");
   const std::string found = problems();
-  EXPECT_PRED2(contains, found,
-               "text line 2: channel 1 of k/mono.wav, which has 1 (channels count from 0)\n"
-               "text line 3: channel 1 of k/stereo.wav, which has 2 that would be averaged; type "
-               "'sox k/stereo.wav s-1.wav remix 2' and name that file in wav.scp\n"
-               "text line 5: segment 'm 0 0.5 A', expected a recording");
+  EXPECT_PRED2(
+      contains, found,
+      "text line 2: channel 1 of k/mono.wav, which has 1 (channels count from 0)\n"
+      "text line 3: channel 1 of k/stereo.wav, which has 2 channels that would be averaged; type "
+      "'sox k/stereo.wav s-1.wav remix 2' and name that file in wav.scp\n"
+      "text line 5: segment 'm 0 0.5 A', expected a recording");
   EXPECT_PRED2(contains, found, "text line 6: segment 'm 0 0.5 0 0', expected a recording");
   EXPECT_PRED2(contains, found, "gone.wav: No such file");
   EXPECT_PRED2(contains, found, "text line 8: segment 'm 0 0.5 1e300', expected a recording");
@@ -341,7 +342,7 @@ TEST_F(ImportTarred, NamesFilesInsideOfArchives) {
             "tarred_audio_manifest.json line 5: no file 'x_1.wav' in n/audio_0.tar\n"
             "tarred_audio_manifest.json line 6: reading n/audio_2.tar: No such file or directory. "
             "Expected a tar archive.\n"
-            "tarred_audio_manifest.json line 7: no shard_id, and --tar names no single archive\n"
+            "tarred_audio_manifest.json line 7: no shard_id, and --tar names several archives\n"
             "tarred_audio_manifest.json line 8: not a JSON object\n"
             "tarred_audio_manifest.json line 9: duration is -1\n");
   // What was written can be read.
@@ -378,9 +379,9 @@ TEST_F(Import, SaysWhatItIsNot) {
   };
   EXPECT_PRED2(contains, refusal("no"), "No such file or directory. Expected a folder of audio");
   fs::create_directories(folder_.path() / "empty");
-  EXPECT_PRED2(contains, refusal("empty"), "no audio below it");
+  EXPECT_PRED2(contains, refusal("empty"), "it contains no audio");
   folder_.write("m.jsonl", R"({"audio_filepath": "a.wav", "duration": 1, "text": ""})");
-  EXPECT_PRED2(contains, refusal("m.jsonl"), "a manifest already");
+  EXPECT_PRED2(contains, refusal("m.jsonl"), "it is already a manifest");
   folder_.write("a.doc", "x");
   EXPECT_PRED2(contains, refusal("a.doc"), "a file that ends in '.doc'");
   fs::create_directories(folder_.path() / "cv/clips");
@@ -394,7 +395,7 @@ TEST_F(Import, AnOptionOfAnotherSourceIsAnError) {
     return message_of<ConfigError>([&] { import("f", options); });
   };
   EXPECT_PRED2(contains, refusal({.columns = {.text = "t"}}),
-               "importing from folder: the name of a column. Expected it with --from table only");
+               "importing from folder: the name of a column. Expected it only with --from table");
   EXPECT_PRED2(contains, refusal({.audio_root = "x"}), "--audio-root");
   EXPECT_PRED2(contains, refusal({.tar = "x"}), "--tar");
 }
@@ -405,11 +406,11 @@ TEST_F(Import, BrokenFilesStopItWhereThatIsWanted) {
   folder_.write("f/b.wav", "no audio");
   folder_.write("f/b.txt", "b");
   EXPECT_PRED2(contains, message_of<DataError>([&] { import("f", {.broken = Policy::kError}); }),
-               "--broken skip leaves them out and lists them.");
+               "--broken skip skips and lists them.");
   EXPECT_FALSE(fs::exists(out()));
   fs::remove(folder_.path() / "f/a.wav");
   EXPECT_PRED2(contains, message_of<DataError>([&] { import("f"); }),
-               "Expected at least one utterance to be left");
+               "Expected at least one usable utterance");
 }
 
 TEST_F(Import, WritesAFile) {

@@ -154,18 +154,18 @@ TEST(Split, RefusesTheImpossible) {
   };
   const SplitOptions by_speaker{.by = SplitBy::kSpeaker, .out = folder.path() / "out"};
   EXPECT_PRED2(contains, refusal(write_manifest(folder, 10, 1), by_speaker),
-               "all.jsonl: 1 speaker for 3 parts. Expected at least one for each part. --by random "
-               "takes utterances one by one.");
+               "all.jsonl: 1 speaker for 3 parts. Expected at least one per part. --by random "
+               "ignores speakers.");
   EXPECT_PRED2(contains, refusal(write_manifest(folder, 10, 0), by_speaker),
-               "line 1 has no speaker. Expected a speaker on each line to split by. --by random");
+               "line 1 has no speaker. Expected a speaker on every line. --by random");
   const fs::path manifest = write_manifest(folder, 10, 4);
   EXPECT_PRED2(contains,
                refusal(manifest, {.dev = {.share = 0.5}, .test = {.count = 5}, .out = "out"}),
-               "dev 50% and test 5 of 10 utterances. Expected something to be left to train on");
+               "dev 50% and test 5 of 10 utterances. Expected utterances left to train on");
   EXPECT_PRED2(contains, refusal(write_manifest(folder, 2, 0), {.out = folder.path() / "out"}),
                "2 utterances for 3 parts");
   for (const char* text : {"", "%", "-1", "100%", "5 percent", "2.5", "nan", "1e99"})
-    EXPECT_PRED2(contains, message_of<ConfigError>([&] { PartSize::parse(text); }), "as in 5%")
+    EXPECT_PRED2(contains, message_of<ConfigError>([&] { PartSize::parse(text); }), "such as 5%")
         << text;
   fs::rename(folder.path() / "all.jsonl", folder.path() / "train.jsonl");
   EXPECT_PRED2(contains,
@@ -185,7 +185,7 @@ TEST(Split, IsNotMixedWithAnOlderOne) {
   for (const PartSize& size : {PartSize{.share = 0.05}, PartSize{}}) {
     const std::string refusal = message_of<ConfigError>(
         [&] { split_manifest(manifest, {.test = size, .seed = 2, .out = out}); });
-    EXPECT_PRED2(contains, refusal, "parts/test.jsonl from before");
+    EXPECT_PRED2(contains, refusal, "parts/test.jsonl. Expected a folder without parts");
     EXPECT_PRED2(contains, refusal, "Remove them, or name another folder with --out.");
   }
   EXPECT_EQ(content_of(out / "test.jsonl"), test);

@@ -195,10 +195,9 @@ TEST_F(ManifestIndexTest, AChangeOfAnOpenManifestIsNoticed) {
   std::ofstream(path, std::ios::binary) << other;
   EXPECT_EQ(manifest.at(49).text, "line 49");
   EXPECT_PRED2(contains, message_of<DataError>([&] { manifest.at(50); }),
-               "line 51 is not as it was when the manifest was opened");
+               "line 51 has changed since the manifest was opened");
   std::filesystem::resize_file(path, 200);
-  EXPECT_PRED2(contains, message_of<DataError>([&] { manifest.at(99); }),
-               "line 100 is not as it was");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { manifest.at(99); }), "line 100 has changed");
 }
 
 // Its header alone has a checksum.
@@ -221,7 +220,7 @@ TEST_F(ManifestIndexTest, AStoredIndexWithOtherPlacesIsNoticed) {
     return int64_t{usage.ru_maxrss} << 10;
   };
   const int64_t before = most_bytes_so_far();
-  const std::string expected = "line 1 is not as it was when the manifest was opened";
+  const std::string expected = "line 1 has changed since the manifest was opened";
   EXPECT_PRED2(contains, message_with(0, 1U << 30, 0), expected);
   EXPECT_LT(most_bytes_so_far() - before, int64_t{1} << 29);
   EXPECT_PRED2(contains, message_with(~uint64_t{0}, 1, 0), expected);

@@ -137,7 +137,7 @@ TEST(SentencePieceFile, IsRefusedWhereItIsBroken) {
   };
   for (const std::string_view bytes : {std::string_view(whole).substr(0, whole.size() / 2),
                                        std::string_view("not a model"), std::string_view()})
-    EXPECT_PRED2(contains, message(bytes), "a.model: what SentencePiece cannot read");
+    EXPECT_PRED2(contains, message(bytes), "a.model: a file that SentencePiece cannot read");
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { Tokenizer::read(folder.path() / "no.model", {}); }),
                "no.model");

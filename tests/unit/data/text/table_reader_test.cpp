@@ -79,12 +79,12 @@ TEST(TableReader, QuotesInATableOfTabs) {
 TEST(TableReader, BrokenRowsAreLeftBehind) {
   const Content content = read("a,b\n1\n1,2,3\n\"1\"x,2\n\"5\n\n5\",6\n7\n8,9\n");
   EXPECT_EQ(content.rows, (std::vector<Cells>{{"5\n\n5", "6"}, {"8", "9"}}));
-  EXPECT_EQ(content.faults, (Cells{"2: 1 fields, expected 2 as in the first row",
-                                   "3: 3 fields, expected 2 as in the first row",
-                                   "4: 'x' behind a quote that closes a field",
-                                   "8: 1 fields, expected 2 as in the first row"}));
+  EXPECT_EQ(content.faults,
+            (Cells{"2: 1 fields, expected 2 as in the first row",
+                   "3: 3 fields, expected 2 as in the first row", "4: 'x' after a closing quote",
+                   "8: 1 fields, expected 2 as in the first row"}));
   const Content open = read("a,b\n\"never closed,2\n3,4\n");
-  EXPECT_EQ(open.faults, (Cells{"2: a quote that does not close"}));
+  EXPECT_EQ(open.faults, (Cells{"2: an unclosed quote"}));
   EXPECT_EQ(open.rows, (std::vector<Cells>{{"3", "4"}}));
   EXPECT_EQ(read("a,b\n\xff,2\n3,4\n").faults, (Cells{"2: not UTF-8"}));
 }
@@ -92,7 +92,8 @@ TEST(TableReader, BrokenRowsAreLeftBehind) {
 TEST(TableReader, RefusesWhatIsNoTable) {
   EXPECT_PRED2(contains, message_of<DataError>([] { read(""); }), "a.csv: no rows");
   EXPECT_PRED2(contains, message_of<DataError>([] { read("\n\n"); }), "a.csv: no rows");
-  EXPECT_PRED2(contains, message_of<DataError>([] { read("a,\"b\n"); }), "line 1: a quote");
+  EXPECT_PRED2(contains, message_of<DataError>([] { read("a,\"b\n"); }),
+               "line 1: an unclosed quote");
   EXPECT_PRED2(contains, message_of<DataError>([] { TableReader("no.csv"); }), "No such file");
 }
 

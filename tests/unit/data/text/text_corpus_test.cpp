@@ -165,7 +165,7 @@ TEST_F(SplitText, LeavesNothingWhereItFails) {
   EXPECT_PRED2(contains, refused("one\n\ngr\xFC\n"), "line 3");
   EXPECT_FALSE(fs::exists(folder_.path() / "out"));
   folder_.write("out/mine.txt", "a");
-  EXPECT_PRED2(contains, refused(make_text(500)), "something is there already");
+  EXPECT_PRED2(contains, refused(make_text(500)), "it exists and is not an empty folder");
   EXPECT_EQ(content_of(folder_.path() / "out/mine.txt"), "a");
 }
 

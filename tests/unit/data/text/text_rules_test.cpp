@@ -58,7 +58,7 @@ TEST(TextRules, AreReadFromAConfiguration) {
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { read("case: title\n"); }),
                "one of keep, lower, upper");
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { read("keep_characters: \"'\"\n"); }),
-               "keep_characters, where all punctuation is kept");
+               "keep_characters with punctuation: keep");
 }
 
 TEST(TextRules, RefuseTextThatIsNotUtf8) {

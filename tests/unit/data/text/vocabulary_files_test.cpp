@@ -164,7 +164,7 @@ TEST(VocabularyFiles, ABlankThatIsNotListedIsPartOfTheHead) {
   EXPECT_EQ(Tokenizer::read(checkpoint.path(), {}).blank(), 4);
   folder.write("config.json", with(kHead, "vocab_size", 4).dump());
   EXPECT_PRED2(contains, message_of<DataError>([&] { Tokenizer::read(folder.path(), {}); }),
-               "pad_token '<p>', which is no entry of it");
+               "pad_token '<p>', which is not an entry");
 }
 
 // One with characters of the corpus alone is read as it always was: `|` and <pad> in a text are no
@@ -225,7 +225,8 @@ TEST(VocabularyFiles, RefuseByNameWhatCannotBeHonoured) {
   EXPECT_PRED2(contains, of_config("word_delimiter_token", nullptr),
                "\"word_delimiter_token\": null");
   EXPECT_PRED2(contains, of_config("word_delimiter_token", "<sp>"), "word_delimiter_token '<sp>'");
-  EXPECT_PRED2(contains, of_config("pad_token", "<none>"), "pad_token '<none>', which is no entry");
+  EXPECT_PRED2(contains, of_config("pad_token", "<none>"),
+               "pad_token '<none>', which is not an entry");
   EXPECT_PRED2(contains, of_config("pad_token", 3), "\"pad_token\": 3. Expected a token");
   EXPECT_PRED2(contains, of_config("do_lower_case", "yes"), "\"do_lower_case\": \"yes\"");
   EXPECT_PRED2(contains, of_config("target_lang", "eng"), "target_lang in tokenizer_config.json");

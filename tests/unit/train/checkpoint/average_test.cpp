@@ -101,15 +101,16 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   const TinyModel tiny = test::tiny_models()[4];
   const fs::path first = write("first", tiny, *make_learner(tiny));
   const auto refusal_with = [&](const fs::path& other) {
-    return test::message_of<DataError>(
-        [&] { average_checkpoints({other, first}, temp_.path() / "mean"); });
+    return test::message_of<DataError>([&] {
+      average_checkpoints({other, first}, temp_.path() / "mean");
+    });
   };
   TinyModel wider = tiny;
   wider.config.model.as<models::TransformerCtcOptions>().hidden = 128;
   EXPECT_PRED2(contains, refusal_with(write("wider", wider, *make_learner(wider))),
                "layers.0.ffn.in.weight is [128, 32] there and [64, 32] here");
   EXPECT_PRED2(contains, refusal_with(write("letters", tiny, *make_learner(tiny), "abce")),
-               "another vocabulary");
+               "a different vocabulary");
   const TinyModel bf16 = in_numerics(tiny, Numerics::kBf16Exact);
   EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))), "other numerics");
   const fs::path damaged = write("damaged", tiny, *make_learner(tiny));
@@ -128,7 +129,7 @@ TEST_F(Averages, OfTheNewestCheckpointsOfARun) {
             (std::vector<fs::path>{checkpoints / "step-4", checkpoints / "step-10"}));
   EXPECT_PRED2(contains,
                test::message_of<DataError>([&] { newest_checkpoints(temp_.path() / "run", 4); }),
-               "3 checkpoints. Expected 4. keep_checkpoints says how many a run keeps.");
+               "3 checkpoints. Expected 4. keep_checkpoints sets how many a run keeps.");
 }
 
 }  // namespace

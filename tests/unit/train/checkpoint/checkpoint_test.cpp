@@ -157,7 +157,7 @@ TEST_F(Checkpoints, ThatWereSetAsideCountWhereNothingElseIsLeft) {
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_PRED2(contains, notes[0], "step-20.aside cannot be used");
   EXPECT_PRED2(contains, notes[1],
-               "it goes on from " + at("run/checkpoints/step-12.aside").string());
+               "continuing from " + at("run/checkpoints/step-12.aside").string());
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { choose(false); }), "--resume");
   write("run/checkpoints/step-2");
   EXPECT_EQ(choose(true), at("run/checkpoints/step-2"));

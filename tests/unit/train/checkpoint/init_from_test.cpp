@@ -84,7 +84,7 @@ TEST_F(InitWeights, TakesWhatMatchesAndListsWhatDoesNot) {
   const std::unique_ptr<Learner> one = make_learner(shorter);
   const std::vector<std::string> left = init(*one);
   ASSERT_EQ(left.size(), 1u);
-  EXPECT_PRED2(contains, left[0], "tensors were left out: layers.1.");
+  EXPECT_PRED2(contains, left[0], "tensors were skipped: layers.1.");
 }
 
 // Rows of the head would be those of other letters.
@@ -94,8 +94,8 @@ TEST_F(InitWeights, LeavesTheHeadOfAnotherVocabularyThere) {
   const std::unique_ptr<Learner> learner = make_learner(tiny);
   const std::vector<std::string> notes = init(*learner, "source", "abce");
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_EQ(notes[0], "its vocabulary is another one: head.weight, head.bias begin anew");
-  EXPECT_PRED2(contains, notes[1], "2 tensors were left out: head.bias, head.weight");
+  EXPECT_EQ(notes[0], "its vocabulary differs: head.weight, head.bias start from random weights");
+  EXPECT_PRED2(contains, notes[1], "2 tensors were skipped: head.bias, head.weight");
   const std::unique_ptr<Learner> fresh = make_learner(tiny);
   for (const nn::Parameter& parameter : learner->model->parameters().parameters()) {
     const std::string& name = parameter.spec.name;
@@ -119,7 +119,7 @@ TEST_F(InitWeights, RefusesWhatIsNoneOrDamagedOrHasNothingInCommon) {
   const std::unique_ptr<Learner> learner = make_learner(test::tiny_models()[0]);
   const std::vector<at::Tensor> before = test::weights_of(*learner);
   EXPECT_PRED2(contains, test::message_of<DataError>([&] { init(*learner); }),
-               "nothing of it has the name and the shape");
+               "none of its tensors has the name and shape");
   EXPECT_THROW(init(*learner, "nowhere"), DataError);
   std::ofstream(temp_.path() / "source/optimizer.safetensors", std::ios::app) << "x";
   EXPECT_PRED2(contains, test::message_of<DataError>([&] { init(*learner); }),

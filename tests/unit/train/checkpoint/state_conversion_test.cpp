@@ -217,13 +217,13 @@ TEST_F(StateConversion, IsRefusedWhereBitsWouldBeLost) {
   const TinyModel short_remainder = in_numerics(network, Numerics::kBf16Exact, 8);
   const TinyModel bare = in_numerics(network, Numerics::kBf16Exact, 0);
   const std::string message = refusal(fp32, lean);
-  EXPECT_PRED2(contains, message, "8-bit moments do not hold those in fp32");
-  EXPECT_PRED2(contains, message, "in bf16 with 8 bits of remainder do not hold those in fp32");
+  EXPECT_PRED2(contains, message, "8-bit moments cannot hold those in fp32");
+  EXPECT_PRED2(contains, message, "in bf16 with 8 bits of remainder cannot hold those in fp32");
   EXPECT_PRED2(contains, message, "--init-from " + (temp_.path() / "a").string());
   EXPECT_PRED2(contains, refusal(exact, short_remainder),
-               "in bf16 with 8 bits of remainder do not hold those in bf16 with 16 bits");
+               "in bf16 with 8 bits of remainder cannot hold those in bf16 with 16 bits");
   EXPECT_PRED2(contains, refusal(short_remainder, bare),
-               "in bf16 without a remainder do not hold those in bf16 with 8 bits");
+               "in bf16 without a remainder cannot hold those in bf16 with 8 bits");
   EXPECT_PRED2(contains,
                refusal(exact, in_numerics(network, Numerics::kBf16Exact, std::nullopt,
                                           optim::Moments::k8Bit)),
@@ -237,7 +237,7 @@ TEST_F(StateConversion, IsRefusedForFrozenWeightsInBf16) {
   EXPECT_PRED2(
       contains,
       refusal(in_numerics(network, Numerics::kFp32), in_numerics(network, Numerics::kBf16Exact)),
-      "frozen weights in bf16 do not hold those in fp32");
+      "frozen weights in bf16 cannot hold those in fp32");
 }
 
 TEST_F(StateConversion, IsRefusedForAnotherNetwork) {
@@ -246,7 +246,7 @@ TEST_F(StateConversion, IsRefusedForAnotherNetwork) {
   other.config.model.as<models::Wav2Vec2Options>().hidden = 128;
   other.config.model.as<models::Wav2Vec2Options>().freeze_positions = true;
   const std::string message = refusal(network, other);
-  EXPECT_PRED2(contains, message, "a network of another shape");
+  EXPECT_PRED2(contains, message, "a network of a different shape");
   EXPECT_PRED2(contains, message, "intermediate_dense.weight is [64, 32] there and [128, 32] here");
 }
 

@@ -90,7 +90,7 @@ TEST(ModelCard, TellsPeopleTheFactsOfTheRun) {
   const std::string card = model_card(speech_facts());
   for (const char* part :
        {"# xls-r-iban\n", "94.40 million parameters, 12 layers of width 768",
-        "weights of `facebook/wav2vec2-base`", "audio of 16000 Hz",
+        "weights of `facebook/wav2vec2-base`", "audio at 16000 Hz",
         "| WER | 12.50 % (insertions 1, deletions 2, substitutions 3 of 48) |",
         "30 utterances, 1 min 30 s of audio", "`train.jsonl`: 4000 utterances, 2.50 hours",
         "| steps | 1200 |", "| effective batch | 24 utterances |",
@@ -134,7 +134,7 @@ TEST(ModelCard, DoesNotGiveResultsOfOtherWeightsToTheHub) {
   const std::string card = model_card(facts);
   EXPECT_FALSE(front_matter(card)["model-index"]);
   EXPECT_FALSE(front_matter(card)["metrics"]);
-  EXPECT_PRED2(contains, card, "not of these weights but of those after step 1000");
+  EXPECT_PRED2(contains, card, "for the weights after step 1000, not for these");
 }
 
 TEST(ModelCard, OfALanguageModelHasItsPerplexity) {

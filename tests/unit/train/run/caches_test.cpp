@@ -40,7 +40,7 @@ TEST(Caches, AreReleasedWhereThereIsNoAudio) {
       release_caches(nullptr, AudioCache::Afterwards::kTakesIn, learner);
   EXPECT_EQ(released.host_bytes, 4 * kMiB);
   EXPECT_EQ(released.audio_bytes, 0);
-  EXPECT_PRED2(contains, released.to_string(), "gave back 4.00 MiB of memory for copies");
+  EXPECT_PRED2(contains, released.to_string(), "released 4.00 MiB of copy buffers");
 }
 
 TEST(Caches, AnIntervalThatNeverComesIsAnError) {

@@ -118,7 +118,7 @@ TEST_F(SavedAfterFailure, ATrainerWithHalfAnUpdateDoesNotGoOn) {
                   {});
   trainer.learner().is_whole = false;
   EXPECT_PRED2(contains, message_of<DataError>([&] { trainer.run(); }),
-               "in the middle of an update");
+               "weights of a failed update");
   EXPECT_FALSE(fs::exists(folder_.path() / "run/checkpoints"));
 }
 
@@ -147,9 +147,9 @@ TEST_F(SavedAfterFailure, AnUpdateThatThrowsIsNotWhole) {
 // Before anything is trained.
 TEST_F(SavedAfterFailure, FilesOfTheEvaluationAreCheckedAtTheStart) {
   fs::resize_file(folder_.path() / "dev.f16", fs::file_size(folder_.path() / "dev.f16") - 16);
-  EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "taking line 12 of ");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "loading line 12 of ");
   fs::remove(folder_.path() / "dev.f16");
-  EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "taking line 1 of ");
+  EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "loading line 1 of ");
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
   // Who leaves out what is broken wants no error.
   config_.data.utterances.broken = data::Policy::kSkip;

@@ -46,7 +46,7 @@ TEST_F(MonitorTest, WarnsOfAStepThatTookMoreThanPlannedOnceUntilOneDidNot) {
   const Monitor::Findings above = step(0, 101'001);
   ASSERT_EQ(above.warnings.size(), 1u);
   EXPECT_EQ(above.warnings[0],
-            "step 1 took 98.6 KiB of memory, 1.0 % more than the 97.7 KiB that were planned");
+            "step 1 took 98.6 KiB of memory, 1.0 % more than the planned 97.7 KiB");
   EXPECT_FALSE(above.should_release);
   EXPECT_TRUE(step(0, 150'000).warnings.empty()) << "it was said";
   EXPECT_TRUE(step(0, 100'000).warnings.empty());
@@ -70,7 +70,7 @@ TEST_F(MonitorTest, ReleasesAtNinetyFivePercentOnceUntilItFellBelow) {
   const Monitor::Findings full = step(950);
   EXPECT_TRUE(full.should_release);
   ASSERT_EQ(full.warnings.size(), 1u);
-  EXPECT_PRED2(contains, full.warnings[0], "giving back");
+  EXPECT_PRED2(contains, full.warnings[0], "releasing caches");
   const Monitor::Findings still = step(990);
   EXPECT_FALSE(still.should_release);
   EXPECT_TRUE(still.warnings.empty());

@@ -100,7 +100,7 @@ TEST(Resume, AnotherLengthSaysWhatItDoesToTheRate) {
   const optim::ScheduleOptions constant{.kind = optim::ScheduleKind::kConstant, .rate = 1e-3};
   EXPECT_EQ(describe_change({80, 80}, {80, 80}, 41, linear), "");
   EXPECT_EQ(describe_change({80, 80}, {52, 80}, 41, linear),
-            "the run stops at step 52; its schedule stays that of 80 steps");
+            "the run stops at step 52; its schedule remains that of 80 steps");
   EXPECT_EQ(describe_change({80, 80}, {160, 160}, 41, linear),
             "the run is extended from 80 to 160 steps: its schedule is stretched, and the rate of "
             "step 41 is 7.50e-04 instead of 5.00e-04");
@@ -134,7 +134,7 @@ TEST_F(ResumedData, OtherItemsAreRefused) {
       << "a checkpoint that says nothing";
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { check_items(before, dataset({.max_samples = 20})); }),
-               "other utterances of " + manifest_.string() + " take part");
+               "the utterances selected from " + manifest_.string() + " have changed");
 }
 
 TEST_F(ResumedData, OtherBytesAndFilesThatAreGoneAreRefused) {
@@ -146,11 +146,11 @@ TEST_F(ResumedData, OtherBytesAndFilesThatAreGoneAreRefused) {
     changed[index] = static_cast<char>(changed[index] ^ 1);
     folder_.write("train.f16", changed);
     EXPECT_PRED2(contains, message_of<DataError>([&] { check_items(before, dataset()); }),
-                 "1 of 40 files that were compared hold something else");
+                 "1 of 40 compared files have changed");
   }
   fs::remove(features);
   EXPECT_PRED2(contains, message_of<DataError>([&] { check_items(before, dataset()); }),
-               "40 of 40 files that were compared hold something else");
+               "40 of 40 compared files have changed");
   folder_.write("train.f16", bytes);
   EXPECT_NO_THROW(check_items(before, dataset()));
 }

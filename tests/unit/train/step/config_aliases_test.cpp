@@ -70,7 +70,8 @@ TEST(ConfigAliases, ArithmeticAndMemory) {
   EXPECT_DOUBLE_EQ(read({"safety_margin=0.7"}).memory.share, 0.7);
   EXPECT_PRED2(contains, refusal_of({"safety_margin=0.99"}), "0.7 to 0.95");
   EXPECT_PRED2(contains, refusal_of({"safety_margin=most"}), "0.7 to 0.95");
-  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.9", "max_memory_gb=4"}), "they say the same");
+  EXPECT_PRED2(contains, refusal_of({"safety_margin=0.9", "max_memory_gb=4"}),
+               "they mean the same");
 }
 
 TEST(ConfigAliases, OptimizersByName) {
