@@ -78,7 +78,7 @@ TEST_F(Watch, CachesAreReleasedEverySoManyUpdatesAndChangeNothing) {
   const CommandResult released = train("released", {"--set", "release_caches_every=3"});
   ASSERT_EQ(released.exit_code, 0) << released.err;
   EXPECT_EQ(num_releases("released"), 6);
-  EXPECT_EQ(count_of(released.err, "gave back"), 6) << released.err;
+  EXPECT_EQ(count_of(released.err, "released "), 6) << released.err;
   EXPECT_EQ(weights("released", 18), weights("kept", 18));
   const CommandResult never = train("never", {"--set", "release_caches_every=19"});
   EXPECT_EQ(never.exit_code, 2);

@@ -19,7 +19,7 @@ struct ReleasedCaches {
   int64_t resident_before_bytes = 0;
   int64_t resident_after_bytes = 0;
 
-  // "gave back 3.10 MiB of decoded audio; the process went from 410 MiB of RAM to 395 MiB"
+  // "released 3.10 MiB of decoded audio; RAM of the process went from 410 MiB to 395 MiB"
   std::string to_string() const;
 };
 

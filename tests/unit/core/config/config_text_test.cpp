@@ -68,7 +68,7 @@ TEST(ParseYaml, RefusesWhatWouldMeanSomethingElse) {
       {"a: [1, 2\n", "Expected valid YAML"},
       {"a: 'x\nb: 2\n", "line 1, column 4: the quote ' is never closed"},
       {"a: \"x\\\"\nb: 2\n", "line 1, column 4: the quote \" is never closed"},
-      {"a: " + std::string(40, '[') + std::string(40, ']'), "nested more than 32 deep"},
+      {"a: " + std::string(40, '[') + std::string(40, ']'), "nested more than 32 levels deep"},
   };
   for (const auto& [text, part] : cases) {
     const std::string message = yaml_refusal(text);

@@ -65,7 +65,7 @@ TEST(JsonObject, NestingIsBounded) {
   };
   EXPECT_TRUE(parse(nested(32)).is_object());
   EXPECT_PRED2(contains, object_refusal(nested(33)), "its head is nested more than 32 levels deep");
-  EXPECT_PRED2(contains, object_refusal(nested(3'000'000)), "nested more than 32 deep");
+  EXPECT_PRED2(contains, object_refusal(nested(3'000'000)), "nested more than 32 levels deep");
 }
 
 TEST(JsonObject, LongValuesAreShownInPart) {

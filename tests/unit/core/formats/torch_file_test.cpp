@@ -333,7 +333,7 @@ TEST(TorchFile, LongTuplesAndKeysAreRefused) {
   EXPECT_EQ(floats_of(TorchFile::open(path).find("a")), (std::vector<float>{3}));
   const std::vector<int64_t> more(65, 1);
   EXPECT_PRED2(contains, refusal_of_tensor({.shape = more, .stride = more}),
-               "Expected up to 64 whole numbers");
+               "Expected up to 64 non-negative integers");
   EXPECT_PRED2(contains, refusal_of_tensor({.of = {.key = std::string(101, '0')}}),
                "a storage with an unknown description");
 }

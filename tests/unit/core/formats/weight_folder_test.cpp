@@ -116,7 +116,7 @@ TEST(WeightFolder, AFolderWithoutWeightsIsRefused) {
                "the folder contains config.json, tf_model.h5. Expected");
   for (const char name : std::string("abcdefghi")) folder.write(std::string(1, name), "x");
   EXPECT_PRED2(contains, folder_refusal(folder),
-               "holds a, b, c, config.json, d, e, f, g, and 3 more");
+               "contains a, b, c, config.json, d, e, f, g, and 3 more");
   // What an interrupted download leaves.
   std::filesystem::create_symlink("../../blobs/0", folder.path() / "model.safetensors");
   EXPECT_PRED2(contains, folder_refusal(folder), "model.safetensors: No such file or directory");

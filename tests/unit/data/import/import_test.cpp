@@ -379,7 +379,7 @@ TEST_F(Import, SaysWhatItIsNot) {
   };
   EXPECT_PRED2(contains, refusal("no"), "No such file or directory. Expected a folder of audio");
   fs::create_directories(folder_.path() / "empty");
-  EXPECT_PRED2(contains, refusal("empty"), "it contains no audio");
+  EXPECT_PRED2(contains, refusal("empty"), "it contains neither audio nor a list of audio files");
   folder_.write("m.jsonl", R"({"audio_filepath": "a.wav", "duration": 1, "text": ""})");
   EXPECT_PRED2(contains, refusal("m.jsonl"), "it is already a manifest");
   folder_.write("a.doc", "x");

@@ -136,7 +136,7 @@ TEST(Manifest, RefusesWrongTypesAndValues) {
   EXPECT_PRED2(contains, with(R"("duration": null)"), "duration is null");
   EXPECT_PRED2(contains, with(R"("duration": -1)"), "duration is -1");
   EXPECT_PRED2(contains, with(R"("duration": 0)"),
-               "duration is 0. Expected seconds, a number above");
+               "duration is 0. Expected seconds, a number of at least");
   // What an index cannot hold.
   EXPECT_PRED2(contains, with(R"("duration": 1e300)"), "duration is 1e+300. Expected seconds");
   EXPECT_PRED2(contains, with(R"("duration": 1e-300)"),

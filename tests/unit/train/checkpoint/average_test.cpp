@@ -112,7 +112,7 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   EXPECT_PRED2(contains, refusal_with(write("letters", tiny, *make_learner(tiny), "abce")),
                "a different vocabulary");
   const TinyModel bf16 = in_numerics(tiny, Numerics::kBf16Exact);
-  EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))), "other numerics");
+  EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))), "different numerics");
   const fs::path damaged = write("damaged", tiny, *make_learner(tiny));
   fs::resize_file(damaged / "model.safetensors", 100);
   EXPECT_PRED2(contains, refusal_with(damaged), "damaged: model.safetensors is 100 bytes long");
