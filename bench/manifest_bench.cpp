@@ -63,7 +63,9 @@ void write_manifest(const std::filesystem::path& path, int64_t lines) {
 
 void measure(const std::filesystem::path& path, int64_t lines) {
   const Timer indexing;
-  { const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0}); }
+  {
+    const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0});
+  }
   const double index_s = indexing.seconds();
   const Timer opening;
   const Manifest manifest = Manifest::read(path, {.min_stored_bytes = 0});

@@ -78,9 +78,8 @@ TEST(LogMel, RefusesWhatCannotBeReflected) {
   EXPECT_EQ(LogMel::min_samples({}), 201);
   EXPECT_EQ(LogMel::forward(at::zeros({201}), Packing({201}, at::kCPU), tables).size(0), 2);
   EXPECT_EQ(
-      message_of<DataError>([&] {
-        LogMel::forward(at::zeros({500}), Packing({300, 200}, at::kCPU), tables);
-      }),
+      message_of<DataError>(
+          [&] { LogMel::forward(at::zeros({500}), Packing({300, 200}, at::kCPU), tables); }),
       "computing log-mel features: utterance 1 of the pack has 200 samples. Expected at least "
       "201, to be reflected at its ends under a window of 400. --set data.min_seconds=0.1 skips "
       "shorter utterances.");

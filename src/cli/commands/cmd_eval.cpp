@@ -51,7 +51,7 @@ std::string name_of(const train::ErrorGroup& group) {
 }
 
 nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
-                                   std::string train::Evaluation::Sentence::*by) {
+                                   std::string train::Evaluation::Sentence::* by) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   const std::vector<train::ErrorGroup> all = train::group_errors(evaluation.sentences, by);
   // Where no line has a value, there are no groups.

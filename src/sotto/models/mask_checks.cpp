@@ -13,7 +13,7 @@ class MaskSettings {
   MaskSettings(const Options& options, const Options& given) : options_(options), given_(given) {}
 
   template <class Value>
-  void check(const char* key, Value Options::*member, const char* why) const {
+  void check(const char* key, Value Options::* member, const char* why) const {
     if (options_.*member == usual_.*member || options_.*member == given_.*member) return;
     refuse_settings(
         fmt::format("model.{}: {}, which has no effect with {}", key, options_.*member, why),

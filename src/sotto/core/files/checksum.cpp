@@ -1,7 +1,5 @@
 #include "sotto/core/files/checksum.h"
 
-// The whole of libxxhash is in its header: no library to load.
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace sotto {

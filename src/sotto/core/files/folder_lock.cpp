@@ -94,8 +94,8 @@ void FolderLock::take() {
 
 // Returns whether the locked file is still the one in the folder.
 bool FolderLock::is_current() const {
-  struct stat locked {};
-  struct stat named {};
+  struct stat locked{};
+  struct stat named{};
   return fstat(descriptor_, &locked) == 0 && stat(file_.c_str(), &named) == 0 &&
          locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
 }

@@ -24,7 +24,7 @@ InputFile InputFile::open(const std::filesystem::path& path, const std::string& 
   InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0)
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});
-  struct stat status {};
+  struct stat status{};
   const bool is_known = fstat(file.descriptor_, &status) == 0;
   if (is_known && S_ISDIR(status.st_mode)) refuse_file(path, "it is a folder", expected, {});
   if (!is_known || !S_ISREG(status.st_mode))

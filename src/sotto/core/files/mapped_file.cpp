@@ -19,7 +19,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const std::string
   if (descriptor < 0) {
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});
   }
-  struct stat status {};
+  struct stat status{};
   const bool known = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = known ? static_cast<size_t>(status.st_size) : 0;
   void* mapped = MAP_FAILED;

@@ -85,7 +85,7 @@ struct Tail {
 };
 
 Tail read_tail(int descriptor, const std::filesystem::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   Tail tail = {.start = status.st_size, .text = {}};
   std::vector<std::string> pieces;  // in reverse order
@@ -143,7 +143,7 @@ RunRecord RunRecord::open(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), kFlags, 0644);
   if (descriptor < 0) throw_file_error("opening", path);
   RunRecord record(path, descriptor);
-  struct stat status {};
+  struct stat status{};
   if (fstat(descriptor, &status) != 0) throw_file_error("opening", path);
   if (!S_ISREG(status.st_mode)) {
     throw DataError(

@@ -83,8 +83,7 @@ std::string name_of_opcode(uint8_t code) {
 std::string printable(std::string_view text) {
   constexpr size_t kMaxShown = 80;
   std::string shown(text.substr(0, kMaxShown));
-  std::ranges::replace_if(
-      shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text.size() > kMaxShown ? shown + "..." : shown;
 }
 

@@ -36,7 +36,7 @@ int AudioSource::open_descriptor() const {
   // Non-blocking, because opening a named pipe would wait for a writer.
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse(std::generic_category().message(errno), expected_);
-  struct stat status {};
+  struct stat status{};
   const bool is_known = fstat(descriptor, &status) == 0;
   const char* fault = nullptr;
   if (is_known && S_ISDIR(status.st_mode))
@@ -58,7 +58,7 @@ std::optional<int> AudioSource::descriptor() const {
 
 int64_t AudioSource::size() const {
   if (!descriptor_) return part_.size;
-  struct stat status {};
+  struct stat status{};
   return fstat(descriptor_->number(), &status) == 0 ? int64_t{status.st_size} : 0;
 }
 

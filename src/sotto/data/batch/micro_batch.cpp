@@ -20,7 +20,7 @@ const Example& at_index(std::span<const Example> examples, int64_t index) {
 // Concatenates the field `member` of the examples.
 template <class T>
 void pack_into(std::span<T> to, std::span<const Example> examples, std::span<const int64_t> indices,
-               std::vector<T> Example::*member) {
+               std::vector<T> Example::* member) {
   auto next = to.begin();
   for (const int64_t index : indices) {
     const std::vector<T>& from = at_index(examples, index).*member;
@@ -33,7 +33,7 @@ void pack_into(std::span<T> to, std::span<const Example> examples, std::span<con
 // Fills `values` with the examples, through page-locked memory for a GPU.
 template <class T>
 void fill(at::Tensor& values, std::span<const Example> examples, std::span<const int64_t> indices,
-          std::vector<T> Example::*member, device::StagingBuffer& staging) {
+          std::vector<T> Example::* member, device::StagingBuffer& staging) {
   const auto size = static_cast<size_t>(values.numel());
   const auto bytes = static_cast<int64_t>(values.nbytes());
   if (values.is_meta()) {

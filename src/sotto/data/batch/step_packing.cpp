@@ -84,7 +84,7 @@ std::optional<MicroBatches> spread(std::span<const ItemSize> sizes, const MicroB
 MicroBatches pack(std::span<const ItemSize> sizes, const MicroBatchLimits& limits,
                   std::vector<int64_t> positions) {
   if (positions.empty()) return {};
-  const auto by = [&](int64_t ItemSize::*field) {
+  const auto by = [&](int64_t ItemSize::* field) {
     return
         [&sizes, field](int64_t position) { return sizes[static_cast<size_t>(position)].*field; };
   };

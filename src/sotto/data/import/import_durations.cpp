@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<DurationStore::Stamp> stamp_of(const fs::path& file) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(file.c_str(), &status) != 0) return std::nullopt;
   constexpr int64_t kBillion = 1'000'000'000;
   return DurationStore::Stamp{

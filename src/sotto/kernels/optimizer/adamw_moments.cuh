@@ -19,9 +19,7 @@ struct DeviceMath {
     float result;
     // One instruction of these devices returns the sign of one and the smaller magnitude of both.
     NV_IF_ELSE_TARGET(NV_PROVIDES_SM_86,
-                      (asm("min.xorsign.abs.f32 %0, %1, %2;"
-                           : "=f"(result)
-                           : "f"(x), "f"(limit));),
+                      (asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(limit));),
                       (result = fminf(fmaxf(x, -limit), limit);))
     return result;
   }

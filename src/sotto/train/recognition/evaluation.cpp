@@ -79,7 +79,7 @@ void add_text(const Part& part, std::span<const float> losses, Evaluation& evalu
 }  // namespace
 
 std::vector<ErrorGroup> group_errors(const std::vector<Evaluation::Sentence>& sentences,
-                                     std::string Evaluation::Sentence::*by) {
+                                     std::string Evaluation::Sentence::* by) {
   std::map<std::string, ErrorGroup> groups;
   for (const Evaluation::Sentence& sentence : sentences) {
     ErrorGroup& group = groups[sentence.*by];

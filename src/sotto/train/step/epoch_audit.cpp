@@ -81,7 +81,7 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candid
                                                               size_t count, bool is_one_per_step) {
   std::vector<Candidate> chosen;
   std::set<std::pair<int64_t, size_t>> seen;
-  for (int64_t Candidate::*const size :
+  for (int64_t Candidate::* const size :
        {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
     // Speech has no segments.
     if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))

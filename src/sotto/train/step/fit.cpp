@@ -179,7 +179,7 @@ std::vector<Example> BudgetFit::largest_step(const data::EffectiveBatch& batch) 
 void BudgetFit::sort_sizes() {
   if (!sorted_sizes_.empty()) return;
   sorted_sizes_ = sizes_of(source_);
-  const auto sort_downwards = [&](int64_t data::ExampleSize::*member) {
+  const auto sort_downwards = [&](int64_t data::ExampleSize::* member) {
     std::vector<int64_t> values;
     values.reserve(sorted_sizes_.size());
     for (const data::ExampleSize& size : sorted_sizes_) values.push_back(size.*member);

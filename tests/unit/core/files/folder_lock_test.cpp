@@ -34,7 +34,9 @@ TEST(FolderLock, IsHeldByOneAtATime) {
 
 TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
   const TempFolder temp;
-  { const FolderLock lock(temp.path() / "runs" / "digits"); }
+  {
+    const FolderLock lock(temp.path() / "runs" / "digits");
+  }
   EXPECT_FALSE(fs::exists(temp.path() / "runs"));
   {
     const FolderLock lock(temp.path() / "runs" / "digits");
@@ -43,7 +45,9 @@ TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
   EXPECT_TRUE(fs::exists(temp.path() / "runs/digits/config.yaml"));
   EXPECT_FALSE(fs::exists(temp.path() / "runs/digits/.lock"));
   fs::create_directories(temp.path() / "empty");
-  { const FolderLock lock(temp.path() / "empty"); }
+  {
+    const FolderLock lock(temp.path() / "empty");
+  }
   EXPECT_TRUE(fs::exists(temp.path() / "empty")) << "it was there before";
 }
 

@@ -111,9 +111,8 @@ TEST(RunRecord, AFullDiskLeavesNoPartOfALine) {
   const std::string before = content_of(file);
   {
     const FullDisk full(before.size() + 5);
-    const std::string message = message_of<DataError>([&] {
-      record.append({{"step", 2}, {"text", "does not fit"}});
-    });
+    const std::string message =
+        message_of<DataError>([&] { record.append({{"step", 2}, {"text", "does not fit"}}); });
     EXPECT_PRED2(contains, message, "only 5 of 33 bytes of a line could be written");
     EXPECT_PRED2(contains, message, "The disk is full");
     EXPECT_EQ(content_of(file), before);

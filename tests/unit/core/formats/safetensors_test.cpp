@@ -119,9 +119,7 @@ TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
     write_safetensors(path, entries);
   };
   SafetensorsEntry bad = good;
-  EXPECT_PRED2(contains, message_of<InternalError>([&] {
-                 write({good, bad});
-               }),
+  EXPECT_PRED2(contains, message_of<InternalError>([&] { write({good, bad}); }),
                "two tensors are named 'a'");
   bad.shape = {2};
   EXPECT_PRED2(contains, message_of<InternalError>([&] { write({bad}); }),
@@ -223,9 +221,9 @@ TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
       "BOOL.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("shape":[1],"data_offsets":[0,8])"), "dtype null");
   for (const std::string shape : {"[-1]", "[1.5]", "8", "[\"8\"]", "[18446744073709551615]"}) {
-    EXPECT_PRED2(contains,
-                 refusal_of_entry(R"("dtype":"U8","data_offsets":[0,8],"shape":)" + shape),
-                 "the tensor 'a' has shape " + shape + ". Expected a list of non-negative integers");
+    EXPECT_PRED2(
+        contains, refusal_of_entry(R"("dtype":"U8","data_offsets":[0,8],"shape":)" + shape),
+        "the tensor 'a' has shape " + shape + ". Expected a list of non-negative integers");
   }
   const std::string list(500, '1');
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"U8","shape":[")" + list + R"("])"), "1...");

@@ -109,9 +109,8 @@ TEST(AudioWithoutLibraries, ACorpusOfAnotherRateIsRefusedAtOnce) {
 }
 
 TEST(AudioWithoutLibraries, KeepsItsSpeed) {
-  const std::string message = message_of<ConfigError>([] {
-    Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000);
-  });
+  const std::string message =
+      message_of<ConfigError>([] { Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000); });
   EXPECT_PRED2(contains, message, "applying data.augment.speeds, 0.9: 14400 samples per second.");
   EXPECT_PRED2(contains, message, kPackages);
   std::vector<float> samples = {0.5f};

@@ -91,9 +91,7 @@ TEST_P(SentencePiece, RefusesASizeThatTheTextsDoNotGive) {
   };
   EXPECT_PRED2(contains, train(5'000), "training a tokenizer of 5000 pieces: SentencePiece says");
   EXPECT_PRED2(contains, train(4), "training a tokenizer of 4 pieces: SentencePiece says");
-  EXPECT_PRED2(contains, message_of<DataError>([] {
-                 train_sentence_piece({"", ""}, {});
-               }),
+  EXPECT_PRED2(contains, message_of<DataError>([] { train_sentence_piece({"", ""}, {}); }),
                "SentencePiece says");
 }
 

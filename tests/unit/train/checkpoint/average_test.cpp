@@ -101,9 +101,8 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   const TinyModel tiny = test::tiny_models()[4];
   const fs::path first = write("first", tiny, *make_learner(tiny));
   const auto refusal_with = [&](const fs::path& other) {
-    return test::message_of<DataError>([&] {
-      average_checkpoints({other, first}, temp_.path() / "mean");
-    });
+    return test::message_of<DataError>(
+        [&] { average_checkpoints({other, first}, temp_.path() / "mean"); });
   };
   TinyModel wider = tiny;
   wider.config.model.as<models::TransformerCtcOptions>().hidden = 128;
@@ -112,7 +111,8 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   EXPECT_PRED2(contains, refusal_with(write("letters", tiny, *make_learner(tiny), "abce")),
                "a different vocabulary");
   const TinyModel bf16 = in_numerics(tiny, Numerics::kBf16Exact);
-  EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))), "different numerics");
+  EXPECT_PRED2(contains, refusal_with(write("bf16", bf16, *make_learner(bf16))),
+               "different numerics");
   const fs::path damaged = write("damaged", tiny, *make_learner(tiny));
   fs::resize_file(damaged / "model.safetensors", 100);
   EXPECT_PRED2(contains, refusal_with(damaged), "damaged: model.safetensors is 100 bytes long");

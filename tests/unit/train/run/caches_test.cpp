@@ -30,7 +30,8 @@ TEST(Caches, GiveBackAudioAndTellHowMuch) {
   EXPECT_EQ(released.host_bytes, 0);
   EXPECT_EQ(audio.used_bytes(), 0);
   EXPECT_GT(released.resident_after_bytes, 0);
-  EXPECT_PRED2(contains, released.to_string(), "released 64.0 MiB of decoded audio; RAM of the process");
+  EXPECT_PRED2(contains, released.to_string(),
+               "released 64.0 MiB of decoded audio; RAM of the process");
 }
 
 TEST(Caches, AreReleasedWhereThereIsNoAudio) {
