@@ -1,4 +1,4 @@
-# SOTTO_CUDA_ENABLED: whether x_cuda.cu or x_none.cpp is compiled. ON demands nvcc; AUTO takes it where a GPU is there too.
+# SOTTO_CUDA_ENABLED: whether CUDA sources are compiled. ON requires nvcc; AUTO requires a GPU as well.
 if(NOT SOTTO_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "SOTTO_CUDA=${SOTTO_CUDA}: expected AUTO, ON or OFF")
 endif()

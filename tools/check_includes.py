@@ -42,7 +42,6 @@ ROOMS = {
         "convolution",
         "features",
         "optimizer",
-        "",
     ],
     "data": ["audio", "manifest", "text", "batch", "import"],
     "train": ["step", "checkpoint", "recognition", "run", "hub"],

@@ -37,8 +37,8 @@ namespace sotto {
 struct Config {
   // YAML or JSON; empty: every setting has its default.
   std::filesystem::path file = {};
-  // Settings that override the file, in order: "memory=8GiB", "epochs=2". Settings that are not
-  // given, or `auto`, are decided by a plan for the budget.
+  // Settings that override the file, in order: "memory=8GiB", "epochs=2". Those that a plan decides
+  // (`numerics`, `tier`, `max_frames` and so on) are planned for the budget unless they are given.
   std::vector<std::string> settings = {};
   // A preset, a Hugging Face folder, or the id of one in its cache; empty: taken from the settings.
   std::string model = {};

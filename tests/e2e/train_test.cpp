@@ -434,7 +434,7 @@ TEST_F(Train, LeavesOutWhatDoesNotFitWhereThatIsThePolicy) {
   const CommandResult result =
       train("run", {"--memory", enough, "--set", "data.too_large=skip", "--max-steps", "7"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "1 of the training data skipped; the first: ");
+  EXPECT_PRED2(contains, result.err, "skipped 1 training utterance; the first: ");
   EXPECT_PRED2(contains, result.err, "48 utterances, 31.2 s; 1 skipped");
 }
 

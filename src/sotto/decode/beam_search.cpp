@@ -171,11 +171,11 @@ class BeamSearch::Search {
   }
 
   size_t child_of(size_t parent, int32_t label, int64_t frame) {
-    const auto [index, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
+    const auto [known, is_new] = children_.try_emplace(key_of(parent, label), prefixes_.size());
     if (!is_new) {
       // An unused one is reset, as if drop_unreachable() had removed it.
-      if (prefixes_[index->second].num_users == 0) prefixes_[index->second].frame = frame;
-      return index->second;
+      if (prefixes_[known->second].num_users == 0) prefixes_[known->second].frame = frame;
+      return known->second;
     }
     Prefix child = prefixes_[parent];
     child.parent = parent;

@@ -46,7 +46,7 @@ std::vector<Labels> find_labels(const models::Recognition& recognition,
   if (!recognition.scorer) return {};
   if (options.beam != nullptr)
     throw ConfigError({.attempted = "decoding with a beam search over frames",
-                       .found = "a network that is asked token by token",
+                       .found = "a network with an attention decoder",
                        .expected = "one with a CTC head",
                        .hint = "Leave --beam out."});
   return search_tokens(*recognition.scorer, options.tokens);

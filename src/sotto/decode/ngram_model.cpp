@@ -185,8 +185,8 @@ uint64_t NgramModel::key_of(const uint32_t* words, int64_t count) {
 int64_t NgramModel::find(const uint32_t* words, int64_t count) const {
   const std::vector<uint64_t>& keys = orders_[static_cast<size_t>(count - 1)].keys;
   const uint64_t key = key_of(words, count);
-  const auto index = std::ranges::lower_bound(keys, key);
-  return index == keys.end() || *index != key ? -1 : index - keys.begin();
+  const auto found = std::ranges::lower_bound(keys, key);
+  return found == keys.end() || *found != key ? -1 : found - keys.begin();
 }
 
 uint32_t NgramModel::number_of(std::string_view word) const {

@@ -15,8 +15,8 @@ namespace sotto::nn {
 // The part of a context that is the same for all layers.
 struct StepContext {
   uint64_t seed = 1;
-  // The update that this forward belongs to: together with the seed, the utterance and the place in
-  // the model it determines every dropout mask, however the step is split.
+  // The update that this forward belongs to: together with the seed, the utterance and the position
+  // in the model it determines every dropout mask, however the step is split.
   uint64_t step = 0;
   int64_t micro_batch = 0;
   // Evaluation applies no dropout and keeps nothing.

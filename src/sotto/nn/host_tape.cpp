@@ -18,7 +18,7 @@ constexpr int64_t kStep = int64_t{1} << 20;
 
 HostTape::HostTape(device::HostMemory& memory) : memory_(memory), lane_(memory.device()) {}
 
-HostTape::Slot HostTape::put(at::Tensor x) {
+HostTape::Index HostTape::put(at::Tensor x) {
   SOTTO_ASSERT(x.is_contiguous(), "a tensor with gaps cannot leave the device");
   const auto bytes = static_cast<int64_t>(x.nbytes());
   let_leave();
@@ -48,8 +48,8 @@ void HostTape::let_leave() {
   entries_[num_used_ - 1].on_device.reset();
 }
 
-void HostTape::fetch(Slot slot) {
-  Entry& entry = entries_.at(slot);
+void HostTape::fetch(Index index) {
+  Entry& entry = entries_.at(index);
   if (entry.on_device.defined()) return;
   entry.on_device = at::empty(entry.shape, entry.options);
   kernels::report_cost("tape.to_device", {.bytes = static_cast<double>(entry.on_device.nbytes()),
@@ -60,10 +60,10 @@ void HostTape::fetch(Slot slot) {
              static_cast<int64_t>(entry.on_device.nbytes()));
 }
 
-at::Tensor HostTape::take(Slot slot) {
-  fetch(slot);
+at::Tensor HostTape::take(Index index) {
+  fetch(index);
   lane_.device_follows();
-  return std::exchange(entries_[slot].on_device, {});
+  return std::exchange(entries_[index].on_device, {});
 }
 
 void HostTape::clear() {

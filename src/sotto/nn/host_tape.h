@@ -19,15 +19,15 @@ class HostTape {
   explicit HostTape(device::HostMemory& memory);
 
   // Index of a tensor of a micro-batch, in the order in which they were copied out.
-  using Slot = size_t;
+  using Index = size_t;
 
   // Starts copying a tensor to the host; it stays on the device until the next put(), by which time
   // the copy is complete.
-  Slot put(at::Tensor x);
+  Index put(at::Tensor x);
   // Starts copying it back to the device, if it is not there.
-  void fetch(Slot slot);
+  void fetch(Index index);
   // Returns the tensor on the device.
-  at::Tensor take(Slot slot);
+  at::Tensor take(Index index);
 
   // Resets for the next micro-batch, whatever the state of the previous one.
   void clear();

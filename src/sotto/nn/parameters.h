@@ -51,8 +51,8 @@ struct ParameterRange {
   // gradients and their state with fewer bits. All others are fp32 throughout.
   bool is_large = false;
   // Each view begins at a multiple of this many values, so that vector loads are aligned; in large
-  // ranges also so that each block of 8-bit moments (kernels/moment_map.h) has values of one
-  // parameter only.
+  // ranges also so that each block of 8-bit moments (kernels/optimizer/moment_map.h) has values of
+  // one parameter only.
   int64_t alignment() const { return is_large ? 256 : 64; }
   // Returns the distance to the next view, in values.
   int64_t spaced(int64_t num_values) const {

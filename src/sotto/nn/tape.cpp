@@ -33,18 +33,18 @@ void LayerTape::settle(size_t slot) {
   const Tier tier = is_backward_ ? std::min(tier_, Tier::kNorms) : tier_;
   if (dropped_from && *dropped_from <= tier) release(slot);
   if (!dropped_from && tier == Tier::kHost) {
-    SOTTO_ASSERT(host_ != nullptr && values_[slot].size() == 1, "slot '{}' is not in host memory",
-                 slots_[slot].name);
+    SOTTO_ASSERT(host_ != nullptr && values_[slot].size() == 1,
+                 "slot '{}' cannot be kept in host memory", slots_[slot].name);
     on_host_[slot] = host_->put(std::move(take(slot).front()));
   }
 }
 
 void LayerTape::fetch() {
-  for (const auto& [slot, position] : on_host_) host_->fetch(position);
+  for (const auto& [slot, index] : on_host_) host_->fetch(index);
 }
 
 void LayerTape::bring_back() {
-  for (const auto& [slot, position] : on_host_) put(slot, {host_->take(position)});
+  for (const auto& [slot, index] : on_host_) put(slot, {host_->take(index)});
   on_host_.clear();
 }
 

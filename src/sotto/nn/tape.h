@@ -95,7 +95,7 @@ class LayerTape {
   HostTape* host_;
   bool is_backward_ = false;
   std::vector<Tensors> values_;
-  std::map<size_t, HostTape::Slot> on_host_;  // by slot
+  std::map<size_t, HostTape::Index> on_host_;  // by slot
 };
 
 // The tapes of all layers of a model for one micro-batch, filled by forward and emptied by

@@ -103,7 +103,7 @@ double rate_at(const ScheduleOptions& options, int64_t step, int64_t total_steps
       return options.rate * std::pow(options.final_ratio, progress(done, held, total_steps));
     }
   }
-  SOTTO_ASSERT(false, "a schedule of no known kind");
+  SOTTO_ASSERT(false, "unknown schedule kind");
   return 0.0;
 }
 

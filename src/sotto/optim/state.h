@@ -61,7 +61,7 @@ inline constexpr std::array<at::Tensor StateArrays::*, StateArrays::kNumArrays> 
 
 class OptimizerState {
  public:
-  // Size of the device buffer for state on the host, divided into three windows.
+  // Size of each of the three windows on the device through which state on the host passes.
   static constexpr int64_t kWindowBytes = int64_t{16} << 20;
 
   struct Placement {

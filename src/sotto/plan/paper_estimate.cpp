@@ -14,8 +14,8 @@ int64_t frames_at(const models::Model& model, const data::Source& source, double
   std::vector<int64_t> frames;
   for (int64_t index = 0; index < source.num_items(); ++index)
     frames.push_back(model.size_of(source.size_of(index)).frames);
-  const double index = percentile / 100.0 * static_cast<double>(frames.size() - 1);
-  const auto nearest = frames.begin() + std::llround(index);
+  const double position = percentile / 100.0 * static_cast<double>(frames.size() - 1);
+  const auto nearest = frames.begin() + std::llround(position);
   std::ranges::nth_element(frames, nearest);
   return *nearest;
 }

@@ -85,11 +85,11 @@ Planner::Planner(PlanRequest request, const data::Source& source)
   if (request_.open.micro_batch && may_exceed(batch, kMostUtterances))
     request_.config.micro_batch = kMostUtterances;
   for (const Numerics numerics : numerics_to_try(request_)) {
-    for (const optim::StateLocation index : locations_to_try(request_)) {
+    for (const optim::StateLocation location : locations_to_try(request_)) {
       for (const int64_t loss_rows : loss_rows_to_try()) {
         train::RunConfig& config = branches_.emplace_back(Branch{request_.config}).config;
         config.numerics = numerics;
-        config.optimizer.state = index;
+        config.optimizer.state = location;
         if (config.model.has_loss_rows()) config.model.set_loss_rows(loss_rows);
       }
     }

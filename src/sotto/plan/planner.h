@@ -17,8 +17,8 @@ namespace sotto::plan {
 
 struct Plan {
   Candidate best;
-  // The fastest alternative for each other place of the state, each other open arithmetic, and one
-  // tier for all layers; fastest first.
+  // The fastest alternative for each other location of the state, each other open arithmetic, and
+  // one tier for all layers; fastest first.
   std::vector<Candidate> others;
 };
 

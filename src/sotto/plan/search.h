@@ -1,4 +1,4 @@
-// Searches for the fastest settings within a budget, for a fixed arithmetic, place of the
+// Searches for the fastest settings within a budget, for a fixed arithmetic, location of the
 // optimizer's state and chunk size of the loss: what each layer keeps for backward, and the size of
 // micro-batches. Dry runs are cached, so that further budgets cost little more.
 #pragma once

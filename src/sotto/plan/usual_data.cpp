@@ -22,9 +22,9 @@ constexpr double kCharactersPerSecond = 14.55;
 constexpr int kCount = 1'000;
 
 double seconds_at(double share) {
-  const double index = share * static_cast<double>(kSeconds.size() - 1);
-  const auto below = std::min(static_cast<size_t>(index), kSeconds.size() - 2);
-  const double part = index - static_cast<double>(below);
+  const double position = share * static_cast<double>(kSeconds.size() - 1);
+  const auto below = std::min(static_cast<size_t>(position), kSeconds.size() - 2);
+  const double part = position - static_cast<double>(below);
   return kSeconds[below] + part * (kSeconds[below + 1] - kSeconds[below]);
 }
 

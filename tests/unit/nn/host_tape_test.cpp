@@ -17,15 +17,15 @@ TEST(HostTape, GivesBackWhatLeft) {
   HostTape tape(memory);
   for (const int64_t rows : {3, 700, 5}) {  // micro-batch after micro-batch
     std::vector<at::Tensor> inputs;
-    std::vector<HostTape::Slot> slots;
+    std::vector<HostTape::Index> indices;
     for (int64_t layer = 0; layer < 4; ++layer) {
       const at::Tensor x = at::arange(rows * 8).view({rows, 8}).to(at::kBFloat16) + layer;
       inputs.push_back(x.clone());
-      slots.push_back(tape.put(x.clone()));
+      indices.push_back(tape.put(x.clone()));
     }
     for (size_t layer = 4; layer-- > 0;) {
-      const at::Tensor back = tape.take(slots[layer]);
-      if (layer > 0) tape.fetch(slots[layer - 1]);
+      const at::Tensor back = tape.take(indices[layer]);
+      if (layer > 0) tape.fetch(indices[layer - 1]);
       EXPECT_TRUE(at::equal(back, inputs[layer]));
     }
     tape.clear();
@@ -42,15 +42,15 @@ TEST(HostTape, LeavesTheDevice) {
   const device::ArenaGuard guard(at::kCPU, arena);
   HostMemory memory(at::kCPU);
   HostTape tape(memory);
-  std::vector<HostTape::Slot> slots;
+  std::vector<HostTape::Index> indices;
   for (int layer = 0; layer < 10; ++layer) {
-    slots.push_back(tape.put(at::zeros({kBytes}, at::kByte)));
+    indices.push_back(tape.put(at::zeros({kBytes}, at::kByte)));
     EXPECT_EQ(arena->report().live, kBytes) << "behind layer " << layer;
   }
   arena->reset_peak();
-  for (size_t layer = slots.size(); layer-- > 0;) {
-    const at::Tensor back = tape.take(slots[layer]);
-    if (layer > 0) tape.fetch(slots[layer - 1]);
+  for (size_t layer = indices.size(); layer-- > 0;) {
+    const at::Tensor back = tape.take(indices[layer]);
+    if (layer > 0) tape.fetch(indices[layer - 1]);
   }
   EXPECT_EQ(arena->report().peak, 2 * kBytes);
   EXPECT_EQ(arena->report().live, 0);
@@ -62,7 +62,7 @@ TEST(HostTape, IsClearedWhateverBecameOfTheMicroBatch) {
   const device::ArenaGuard guard(at::kCPU, arena);
   HostMemory memory(at::kCPU);
   HostTape tape(memory);
-  const HostTape::Slot first = tape.put(at::zeros({1'000}, at::kByte));
+  const HostTape::Index first = tape.put(at::zeros({1'000}, at::kByte));
   tape.put(at::zeros({1'000}, at::kByte));
   tape.fetch(first);
   tape.clear();

@@ -65,16 +65,16 @@ TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
     const int64_t budget = times * least();
     const double free = plan_in(budget).best.time.total_s();
     for (const auto& [name, tier] : nn::kTiers) {
-      for (const auto& [place_name, location] : optim::kStateLocations) {
+      for (const auto& [location_name, location] : optim::kStateLocations) {
         request_.open = {.numerics = false, .state = false, .tier = false};
         request_.config.tier = tier;
         request_.config.optimizer.state = location;
         try {
-          EXPECT_GE(plan().best.time.total_s(), free) << name << ", " << place_name;
+          EXPECT_GE(plan().best.time.total_s(), free) << name << ", " << location_name;
           ++num_fitting;
         } catch (const Infeasible&) {
           // In the smallest budget little fits; in the largest everything does.
-          EXPECT_LT(times, 4) << name << ", " << place_name;
+          EXPECT_LT(times, 4) << name << ", " << location_name;
         }
       }
     }

@@ -69,7 +69,7 @@ class HeaderReader {
     }
     if (!at_end()) refuse_here("the end of the header");
     if (!header.type || !header.is_by_column || !header.shape)
-      refuse("a header without one of them");
+      refuse("a header with a missing key");
     return header;
   }
 

@@ -179,7 +179,7 @@ class StateDictReader {
                         .stride = read_numbers(arguments, 3)};
     const PickleValue& offset = pickle_.item(arguments, 1);
     tensor.offset = offset.kind == PickleKind::kInt ? offset.number : -1;
-    check_place(tensor, storage);
+    check_range(tensor, storage);
     return tensor;
   }
 
@@ -197,7 +197,7 @@ class StateDictReader {
   }
 
   // Checks that every value of the tensor is inside its storage.
-  void check_place(const StoredTensor& tensor, const TorchStorage& storage) const {
+  void check_range(const StoredTensor& tensor, const TorchStorage& storage) const {
     const auto is_negative = [](int64_t number) { return number < 0; };
     if (tensor.offset < 0 || tensor.shape.size() != tensor.stride.size() ||
         std::ranges::any_of(tensor.shape, is_negative) ||
@@ -259,8 +259,8 @@ TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& p
                                .bytes_per_value = known->bytes,
                                .num_values = pickle.item(name, 4).number};
     const std::string_view key = pickle.item(name, 2).text;
-    const auto [index, is_new] = storages.emplace(key, storage);
-    if (!is_new && index->second != storage) {
+    const auto [entry, is_new] = storages.emplace(key, storage);
+    if (!is_new && entry->second != storage) {
       refuse_file(path, fmt::format("the storage '{}' is described in two ways", key),
                   "one type and one size");
     }

@@ -127,12 +127,12 @@ void WeightFolder::add_file(const fs::path& path) {
   std::visit(
       [&](const auto& file) {
         for (const std::string& name : file.names()) {
-          const auto [position, is_new] =
+          const auto [entry, is_new] =
               tensors_.emplace(name, StoredTensor{.view = file.find(name), .file = number});
           if (is_new) continue;
           refuse_file(path,
                       fmt::format("the tensor '{}', which {} has too", name,
-                                  files_[position->second.file].filename().string()),
+                                  files_[entry->second.file].filename().string()),
                       "each tensor in one shard");
         }
       },
@@ -153,8 +153,8 @@ void WeightFolder::add_shards(const fs::path& index) {
     add_file(path);
   }
   for (const auto& [tensor, shard] : shards) {
-    const auto position = tensors_.find(tensor);
-    if (position == tensors_.end() || files_[position->second.file].filename() != shard) {
+    const auto found = tensors_.find(tensor);
+    if (found == tensors_.end() || files_[found->second.file].filename() != shard) {
       refuse_file(index, fmt::format("the tensor '{}' is not in {}", tensor, shard),
                   "each tensor in the shard that it names");
     }
@@ -163,7 +163,7 @@ void WeightFolder::add_shards(const fs::path& index) {
 
 std::vector<std::string> WeightFolder::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, position] : tensors_) names.push_back(name);
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
   return names;
 }
 

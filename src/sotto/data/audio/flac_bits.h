@@ -130,10 +130,10 @@ inline uint64_t BitReader::take_rice_number(int parameter) {
     *this = taken.reader;
     return taken.number;
   }
-  const uint64_t behind = window_ << quotient << 1;
-  window_ = behind << parameter;
+  const uint64_t rest = window_ << quotient << 1;
+  window_ = rest << parameter;
   count_ -= size;
-  return quotient << parameter | behind >> 1 >> (63 - parameter);
+  return quotient << parameter | rest >> 1 >> (63 - parameter);
 }
 
 template <size_t kAtOnce>

@@ -25,6 +25,11 @@ std::string skip_hint(std::string_view setting, std::string_view what) {
   return fmt::format("--set data.{}=skip skips such {}.", setting, what);
 }
 
+// Returns the seconds rounded to milliseconds, for messages.
+double to_milliseconds(double seconds) {
+  return std::round(1000.0 * seconds) / 1000.0;
+}
+
 }  // namespace
 
 void DatasetOptions::visit(OptionVisitor& visitor) {
@@ -134,8 +139,8 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   if (!is_too_long(utterance)) return std::nullopt;
   const double most = options_.max_seconds;
   if (options_.too_long != Policy::kChunk) {
-    return Fault{.found = fmt::format("{:.4g} s", utterance.duration_s),
-                 .expected = fmt::format("at most {:.4g} s, max_seconds", most),
+    return Fault{.found = fmt::format("{} s", to_milliseconds(utterance.duration_s)),
+                 .expected = fmt::format("at most {} s, max_seconds", to_milliseconds(most)),
                  .policy = options_.too_long,
                  .setting = "too_long"};
   }
@@ -147,8 +152,8 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   }
   for (const Segment& segment : utterance.segments) {
     if (segment.duration_s <= most) continue;
-    return Fault{.found = fmt::format("a segment of {:.4g} s", segment.duration_s),
-                 .expected = fmt::format("at most {:.4g} s, max_seconds", most),
+    return Fault{.found = fmt::format("a segment of {} s", to_milliseconds(segment.duration_s)),
+                 .expected = fmt::format("at most {} s, max_seconds", to_milliseconds(most)),
                  .setting = "too_long"};
   }
   return std::nullopt;
@@ -183,29 +188,29 @@ void Dataset::skip(int64_t utterance, const std::string& reason) {
 }
 
 void Dataset::take_bad_lines() {
-  const ManifestIndex& index = manifest_.index();
-  if (index.num_bad_lines() == 0) return;
+  const ManifestIndex& lines = manifest_.index();
+  if (lines.num_bad_lines() == 0) return;
   if (options_.broken == Policy::kError) {
-    const std::string more = index.num_bad_lines() == 1
+    const std::string more = lines.num_bad_lines() == 1
                                  ? " "
-                                 : fmt::format(" {} lines are broken. ", index.num_bad_lines());
-    throw manifest_.error_of(index.bad_lines().front(), more + skip_hint("broken", "lines"));
+                                 : fmt::format(" {} lines are broken. ", lines.num_bad_lines());
+    throw manifest_.error_of(lines.bad_lines().front(), more + skip_hint("broken", "lines"));
   }
-  for (const BadLine& bad : index.bad_lines()) skip(-1, manifest_.error_of(bad).what());
-  num_skipped_ = index.num_bad_lines();
+  for (const BadLine& bad : lines.bad_lines()) skip(-1, manifest_.error_of(bad).what());
+  num_skipped_ = lines.num_bad_lines();
 }
 
 // In single precision, like the index: a limit is an allowed value.
 bool Dataset::may_be_faulty(int64_t utterance) const {
-  const auto position = static_cast<size_t>(utterance);
+  const auto row = static_cast<size_t>(utterance);
   const ManifestIndex::Columns& columns = manifest_.index().columns();
-  const float seconds = columns.durations_s[position];
-  return (!has_text_fault_.empty() && has_text_fault_[position]) ||
+  const float seconds = columns.durations_s[row];
+  return (!has_text_fault_.empty() && has_text_fault_[row]) ||
          seconds < static_cast<float>(options_.min_seconds) ||
          (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
-         (manifest_.feature_dim() > 0 && columns.num_frames[position] < options_.min_rows) ||
-         columns.num_frames[position] > kMostRows || num_samples(double{seconds}) > kMostRows ||
-         (columns.num_characters[position] == 0 && options_.empty_text != Policy::kKeep);
+         (manifest_.feature_dim() > 0 && columns.num_frames[row] < options_.min_rows) ||
+         columns.num_frames[row] > kMostRows || num_samples(double{seconds}) > kMostRows ||
+         (columns.num_characters[row] == 0 && options_.empty_text != Policy::kKeep);
 }
 
 void Dataset::select_utterances() {
@@ -247,7 +252,7 @@ void Dataset::select_utterances() {
   if (num_items() == 0) require_not_empty();
 }
 
-void Dataset::add_pieces(const Utterance& utterance, int64_t position) {
+void Dataset::add_pieces(const Utterance& utterance, int64_t row) {
   uint32_t number = 0;
   for (const SegmentRun& run : join_segments(utterance.segments, options_.max_seconds)) {
     const Utterance cut = cut_utterance(utterance, run);
@@ -258,10 +263,10 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t position) {
       for (const Fault& fault : faults) {
         if (fault.policy == Policy::kError) throw error_of(utterance, fault, "");
       }
-      skip(position, reason_of(utterance, faults.front()));
+      skip(row, reason_of(utterance, faults.front()));
       continue;
     }
-    pieces_.push_back({.utterance = static_cast<uint32_t>(position),
+    pieces_.push_back({.utterance = static_cast<uint32_t>(row),
                        .number = number++,
                        .run = run,
                        .seconds = static_cast<float>(cut.duration_s),
@@ -287,9 +292,9 @@ void Dataset::look_at_texts() {
     const int64_t end = std::min((block + 1) * kAtOnce, manifest_.size());
     for (int64_t u = block * kAtOnce; u < end; ++u) {
       const Tokenizer::Encoded encoded = tokenizer_.encode(manifest_.at(u).text);
-      const auto position = static_cast<size_t>(u);
-      has_text_fault_[position] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
-      num_labels_[position] = static_cast<uint32_t>(encoded.labels.size());
+      const auto row = static_cast<size_t>(u);
+      has_text_fault_[row] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
+      num_labels_[row] = static_cast<uint32_t>(encoded.labels.size());
     }
   });
 }
@@ -307,14 +312,14 @@ int64_t Dataset::num_samples(double seconds) const {
       std::ceil(seconds / slowest * static_cast<double>(options_.sample_rate)));
 }
 
-ExampleSize Dataset::size_of(int64_t position) const {
+ExampleSize Dataset::size_of(int64_t index) const {
   const bool is_audio = manifest_.feature_dim() == 0;
-  if (position >= std::ssize(utterances_)) {
-    const Piece& piece = pieces_[static_cast<size_t>(position - std::ssize(utterances_))];
+  if (index >= std::ssize(utterances_)) {
+    const Piece& piece = pieces_[static_cast<size_t>(index - std::ssize(utterances_))];
     return {.rows = is_audio ? num_samples(double{piece.seconds}) + 1 : int64_t{piece.num_frames},
             .labels = piece.num_labels};
   }
-  const size_t utterance = utterances_[static_cast<size_t>(position)];
+  const size_t utterance = utterances_[static_cast<size_t>(index)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
   return {.rows = is_audio ? most_samples(double{columns.durations_s[utterance]})
                            : int64_t{columns.num_frames[utterance]},
@@ -326,10 +331,9 @@ int64_t Dataset::bytes_per_row() const {
   return std::max<int64_t>(manifest_.feature_dim(), 1) * int64_t{sizeof(float)};
 }
 
-int64_t Dataset::utterance_at(int64_t position) const {
-  if (position < std::ssize(utterances_))
-    return int64_t{utterances_[static_cast<size_t>(position)]};
-  return int64_t{pieces_[static_cast<size_t>(position - std::ssize(utterances_))].utterance};
+int64_t Dataset::utterance_at(int64_t index) const {
+  if (index < std::ssize(utterances_)) return int64_t{utterances_[static_cast<size_t>(index)]};
+  return int64_t{pieces_[static_cast<size_t>(index - std::ssize(utterances_))].utterance};
 }
 
 std::string Dataset::where(int64_t utterance) const {
@@ -349,30 +353,30 @@ std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
   return tokenizer_.encode(manifest_.at(utterance).text).labels;
 }
 
-Dataset::Item Dataset::item_at(int64_t position) const {
-  if (position < std::ssize(utterances_)) {
-    const int64_t utterance = utterances_[static_cast<size_t>(position)];
+Dataset::Item Dataset::item_at(int64_t index) const {
+  if (index < std::ssize(utterances_)) {
+    const int64_t utterance = utterances_[static_cast<size_t>(index)];
     return {.utterance = utterance, .line = manifest_.at(utterance)};
   }
-  const Piece& piece = pieces_[static_cast<size_t>(position - std::ssize(utterances_))];
+  const Piece& piece = pieces_[static_cast<size_t>(index - std::ssize(utterances_))];
   return {.utterance = piece.utterance,
           .piece = piece.number,
           .line = cut_utterance(manifest_.at(piece.utterance), piece.run)};
 }
 
-std::vector<float> Dataset::read_samples(const Utterance& line, int64_t position) const {
+std::vector<float> Dataset::read_samples(const Utterance& line, int64_t index) const {
   if (treatment_.cache != nullptr) {
-    if (std::optional<std::vector<float>> kept = treatment_.cache->find(position))
+    if (std::optional<std::vector<float>> kept = treatment_.cache->find(index))
       return std::move(*kept);
   }
   std::vector<float> samples = read_audio(
       {.path = manifest_.path_of(line), .offset_s = line.offset_s, .duration_s = line.duration_s},
       options_.sample_rate, *shards_);
-  if (treatment_.cache != nullptr) treatment_.cache->add(position, samples);
+  if (treatment_.cache != nullptr) treatment_.cache->add(index, samples);
   return samples;
 }
 
-Example Dataset::read(const Item& item, int64_t position, int64_t epoch) const {
+Example Dataset::read(const Item& item, int64_t index, int64_t epoch) const {
   const Utterance& line = item.line;
   Tokenizer::Encoded encoded = tokenizer_.encode(line.text);
   Example example{.utterance = item.utterance,
@@ -390,7 +394,7 @@ Example Dataset::read(const Item& item, int64_t position, int64_t epoch) const {
                                     .num_frames = line.num_frames,
                                     .feature_dim = line.feature_dim});
   } else {
-    example.values = read_samples(line, position);
+    example.values = read_samples(line, index);
     if (treatment_.augmentation != nullptr)
       treatment_.augmentation->apply(example.values, item.utterance, epoch);
     example.rows = std::ssize(example.values);
@@ -407,11 +411,11 @@ DataError Dataset::error_of(const Utterance& utterance, const DataError& error) 
        .hint = options_.broken == Policy::kError ? skip_hint("broken", "utterances") : ""});
 }
 
-std::variant<Example, SkippedUtterance> Dataset::load(int64_t position, int64_t epoch) const {
-  const Item item = item_at(position);
+std::variant<Example, SkippedUtterance> Dataset::load(int64_t index, int64_t epoch) const {
+  const Item item = item_at(index);
   Example example;
   try {
-    example = read(item, position, epoch);
+    example = read(item, index, epoch);
   } catch (const DataError& error) {
     const DataError numbered = error_of(item.line, error);
     if (options_.broken == Policy::kError) throw numbered;

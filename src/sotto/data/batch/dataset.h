@@ -149,7 +149,7 @@ class Dataset : public Source {
   static std::string reason_of(const Utterance& utterance, const Fault& fault);
   std::optional<Fault> fault_of_length(const Utterance& utterance) const;
   std::optional<Fault> fault_of_rows(const Utterance& utterance) const;
-  void add_pieces(const Utterance& utterance, int64_t index);
+  void add_pieces(const Utterance& utterance, int64_t row);
   Item item_at(int64_t index) const;
   int64_t num_samples(double seconds) const;
   int64_t most_samples(double seconds) const;

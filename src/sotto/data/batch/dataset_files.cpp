@@ -26,7 +26,7 @@ constexpr int64_t kReadBytes = int64_t{1} << 20;
 constexpr uint64_t kHashSeed = 1000;
 
 // Returns indices of items, one in each of `count` equal parts, in ascending order.
-std::vector<int64_t> choose_places(int64_t num_items, int64_t count) {
+std::vector<int64_t> choose_items(int64_t num_items, int64_t count) {
   const RandomStream stream({.seed = kHashSeed, .purpose = Purpose::kShuffle});
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ std::vector<FileHash> Dataset::hash_files(int64_t max_files) const {
   constexpr int64_t kHalfBytes = 2;
   // Keyed by path and start: segments of a recording share it.
   std::map<std::pair<std::string, int64_t>, HashedFile> files;
-  for (const int64_t index : choose_places(num_items(), std::min(num_items(), max_files))) {
+  for (const int64_t index : choose_items(num_items(), std::min(num_items(), max_files))) {
     const Utterance line = manifest_.at(utterance_at(index));
     HashedFile file{.path = manifest_.path_of(line)};
     // A file of features contains many utterances; .npy files have a header before their rows.

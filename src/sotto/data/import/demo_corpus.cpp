@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 10> kDigits = {"zero", "one", "two",   "t
 constexpr std::array<std::string_view, 5> kVerbs = {"open", "close", "start", "stop", "check"};
 constexpr std::array<std::string_view, 6> kThings = {"the door", "the window", "the light",
                                                      "the pump", "the fan",    "the heater"};
-constexpr std::array<std::string_view, 3> kIndices = {"", " upstairs", " in the garden"};
+constexpr std::array<std::string_view, 3> kPlaces = {"", " upstairs", " in the garden"};
 
 // Accents with speaker variants; the last of each list are not used for training.
 constexpr std::array<std::string_view, 28> kTrainVoices = {
@@ -77,7 +77,7 @@ class Draws {
 
   std::string sentence() {
     if (below(3) == 0)
-      return fmt::format("{} {}{}", one_of(kVerbs), one_of(kThings), one_of(kIndices));
+      return fmt::format("{} {}{}", one_of(kVerbs), one_of(kThings), one_of(kPlaces));
     std::string text(one_of(kDigits));
     const int64_t more = 1 + below(7);
     for (int64_t i = 0; i < more; ++i) text += fmt::format(" {}", one_of(kDigits));

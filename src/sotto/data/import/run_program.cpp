@@ -42,7 +42,7 @@ ProgramResult run_program(const std::vector<std::string>& words,
     arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT: posix_spawn does not write
   arguments.push_back(nullptr);
   std::array<int, 2> ends{};
-  SOTTO_ASSERT(pipe2(ends.data(), O_CLOEXEC) == 0, "no pipe: error {}", errno);
+  SOTTO_ASSERT(pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2 failed: error {}", errno);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -59,8 +59,8 @@ std::string with_file(std::string_view line, std::string_view key, const std::st
       value = text;
       value_at = at;
     }
-    const size_t behind = line.find_first_not_of(" \t\r\n", end + 1);
-    const bool is_key = behind != std::string_view::npos && line[behind] == ':';
+    const size_t after = line.find_first_not_of(" \t\r\n", end + 1);
+    const bool is_key = after != std::string_view::npos && line[after] == ':';
     is_value = depth == 1 && is_key && nlohmann::json::parse(text) == key;
     at = end;
   }

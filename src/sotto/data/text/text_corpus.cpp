@@ -34,9 +34,9 @@ class PartFile {
   PartFile(TextSplit::Part part, const fs::path& path)
       : part_(std::move(part)), file_(OutputFile::create(path)) {}
 
-  void add(const std::string& document, std::string_view behind) {
+  void add(const std::string& document, std::string_view separator) {
     buffer_ += document;
-    buffer_ += behind;
+    buffer_ += separator;
     ++part_.documents;
     if (buffer_.size() >= kBufferBytes) flush();
   }
@@ -112,9 +112,9 @@ LineReader::LineReader(const fs::path& path) : path_(path), buffer_(kBufferBytes
 
 void LineReader::refuse(const std::string& found, const std::string& expected,
                         const std::string& hint) const {
-  const std::string index = line_ > 0 ? fmt::format("line {}: ", line_) : "";
+  const std::string prefix = line_ > 0 ? fmt::format("line {}: ", line_) : "";
   throw DataError({.attempted = fmt::format("reading {}", path_.string()),
-                   .found = index + found,
+                   .found = prefix + found,
                    .expected = expected,
                    .hint = hint});
 }

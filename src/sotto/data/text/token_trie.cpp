@@ -7,8 +7,8 @@ namespace sotto::data {
 void TokenTrie::add(std::u32string_view token) {
   size_t node = 0;
   for (const char32_t code : token) {
-    const auto [index, is_new] = nodes_[node].next.try_emplace(code, nodes_.size());
-    node = index->second;
+    const auto [entry, is_new] = nodes_[node].next.try_emplace(code, nodes_.size());
+    node = entry->second;
     if (is_new) nodes_.emplace_back();
   }
   nodes_[node].is_end = true;

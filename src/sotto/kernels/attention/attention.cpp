@@ -42,7 +42,7 @@ void check_scores(const at::Tensor& values, const at::Tensor& qkv, const Attenti
   SOTTO_ASSERT(values.dim() == 1 && values.numel() == shape.num_scores() &&
                    values.is_contiguous() && values.scalar_type() == qkv.scalar_type() &&
                    values.device() == qkv.device(),
-               "{} has shape [{}] and type {}, expected [{}] and {}, where qkv is", name,
+               "{} has shape [{}] and type {}, expected [{}] and {}, on the device of qkv", name,
                fmt::join(values.sizes(), ", "), c10::toString(values.scalar_type()),
                shape.num_scores(), c10::toString(qkv.scalar_type()));
 }
@@ -51,7 +51,7 @@ void check_scores(const at::Tensor& values, const at::Tensor& qkv, const Attenti
 // the head size.
 int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_t num_heads,
                           int64_t num_parts) {
-  check_rows(rows, "what attention reads");
+  check_rows(rows, "q, k or v");
   SOTTO_ASSERT(rows.size(0) == packing.num_frames(), "{} rows for {} frames", rows.size(0),
                packing.num_frames());
   SOTTO_ASSERT(num_heads > 0 && rows.size(1) % (num_parts * num_heads) == 0,

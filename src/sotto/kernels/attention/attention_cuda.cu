@@ -134,12 +134,12 @@ __device__ Utterance utterance_of_key(const Layout& layout, int64_t row) {
   return utterance_at(layout, index_of(layout.keys, row));
 }
 
-// Returns the rows of an utterance from `before` rows before a position to `behind` rows after it,
+// Returns the rows of an utterance from `before` rows before a position to `after` rows after it,
 // at most.
-__device__ Rows rows_around(const Rows& all, int64_t position, int64_t before, int64_t behind) {
+__device__ Rows rows_around(const Rows& all, int64_t position, int64_t before, int64_t after) {
   const int64_t row = all.begin + position;
   return {row - before > all.begin ? row - before : all.begin,
-          row + behind + 1 < all.end ? row + behind + 1 : all.end};
+          row + after + 1 < all.end ? row + after + 1 : all.end};
 }
 
 // Return the keys that a query sees, and the queries that see a key.

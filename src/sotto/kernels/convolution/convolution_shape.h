@@ -42,16 +42,16 @@ enum class ConvolutionDirection { kForward, kInputGradient };
 // Maps the taps of a group to its weights [C, C, K].
 struct TapSource {
   ConvolutionShape shape;
-  ConvolutionDirection way = ConvolutionDirection::kForward;
+  ConvolutionDirection direction = ConvolutionDirection::kForward;
 
   // Returns the tap at a position of a channel's taps: outside of 0 .. K - 1 it is zero.
   constexpr int64_t tap_at(int64_t index) const {
     const int64_t upwards = index - (shape.block - 1);
-    return way == ConvolutionDirection::kForward ? shape.taps - 1 - upwards : upwards;
+    return direction == ConvolutionDirection::kForward ? shape.taps - 1 - upwards : upwards;
   }
   // Returns the index of the first tap from an input channel to an output channel.
   constexpr int64_t first_weight(int64_t read, int64_t written) const {
-    const bool is_forward = way == ConvolutionDirection::kForward;
+    const bool is_forward = direction == ConvolutionDirection::kForward;
     const int64_t output = is_forward ? written : read;
     const int64_t input = is_forward ? read : written;
     return (output * shape.channels + input) * shape.taps;

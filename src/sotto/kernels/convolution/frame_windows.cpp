@@ -26,7 +26,7 @@ void check(const FrameWindows::Packings& packings, const FrameWindows::Options& 
                options.before);
   SOTTO_ASSERT(packings.to.lengths() ==
                    FrameWindows::windowed_lengths(packings.from.lengths(), options.stride),
-               "the packing of windows is of other lengths");
+               "the lengths of the window packing do not match");
 }
 
 FrameWindowArrays cuda_arrays(const at::Tensor& frames, const at::Tensor& windows,

@@ -61,9 +61,9 @@ at::Tensor group_of(const at::Tensor& weight, int64_t group) {
 // Returns the number of frames before an output that it sees. The gradient of an input sees the
 // outputs that saw it: the same number after it, and with an even number of taps one fewer before
 // it.
-int64_t frames_before(const ConvolutionShape& shape, ConvolutionDirection way) {
+int64_t frames_before(const ConvolutionShape& shape, ConvolutionDirection direction) {
   const int64_t before = shape.taps / 2;
-  return way == ConvolutionDirection::kForward ? before : shape.taps - 1 - before;
+  return direction == ConvolutionDirection::kForward ? before : shape.taps - 1 - before;
 }
 
 // Location of some rows of windows or blocks.
@@ -174,7 +174,7 @@ void fold_matrix(const at::Tensor& matrix, const at::Tensor& grad_weight,
 }
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks& blocks,
-                    ConvolutionDirection way) {
+                    ConvolutionDirection direction) {
   const ConvolutionShape& shape = blocks.shape();
   SOTTO_ASSERT(weight.scalar_type() == x.scalar_type(), "x is {}, the weight is {}",
                c10::toString(x.scalar_type()), c10::toString(weight.scalar_type()));
@@ -185,9 +185,9 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const Blocks&
       make_workspace({shape.matrix_rows(), shape.matrix_columns()}, x.options());
   const at::Tensor all_windows =
       make_workspace({blocks.at_once(), shape.matrix_rows()}, x.options());
-  const int64_t before = frames_before(shape, way);
+  const int64_t before = frames_before(shape, direction);
   for (int64_t group = 0; group < blocks.num_groups(); ++group) {
-    order_taps(group_of(weight, group), taps, {.shape = shape, .way = way});
+    order_taps(group_of(weight, group), taps, {.shape = shape, .direction = direction});
     expand_taps(taps, matrix, shape);
     blocks.for_each_chunk(group, [&](const Position& position, int64_t count) {
       const at::Tensor windows = all_windows.narrow(0, 0, count);

@@ -98,7 +98,7 @@ __device__ inline float team_largest(float value) {
   return join_warps(warp_largest(value), [](float a, float b) { return fmaxf(a, b); });
 }
 
-// Vectors of a row that a thread holds in registers. Four: sixteen bytes in flight from each, and a
+// Vectors of a row that a thread holds in registers. Four 16-byte loads in flight per thread, and a
 // row of 1,024 needs only one warp.
 inline constexpr int kHeldVectors = 4;
 // Maximum threads of a team; low enough to have registers for the vectors of two rows.

@@ -127,9 +127,9 @@ void fill_filters(const LogMelOptions& options, int64_t copies, std::span<float>
     const double height = is_slaney(options.kind) ? 2.0 / (points[mel + 2] - points[mel]) : 1.0;
     for (int64_t column = 0; column < copies * frequencies; ++column) {
       const double hertz = step * static_cast<double>(column % frequencies);
-      const double index = is_in_mel ? scale.mel_of(hertz) : hertz;
-      const double rising = (index - points[mel]) / (points[mel + 1] - points[mel]);
-      const double falling = (points[mel + 2] - index) / (points[mel + 2] - points[mel + 1]);
+      const double frequency = is_in_mel ? scale.mel_of(hertz) : hertz;
+      const double rising = (frequency - points[mel]) / (points[mel + 1] - points[mel]);
+      const double falling = (points[mel + 2] - frequency) / (points[mel + 2] - points[mel + 1]);
       *to++ = static_cast<float>(height * std::max(0.0, std::min(rising, falling)));
     }
   }

@@ -23,15 +23,15 @@ __device__ void for_each_part(const T* row, int width, Body body) {
   constexpr int kWide = 16;  // bytes
   const auto past = static_cast<int>(reinterpret_cast<uintptr_t>(row) % kWide);
   const int before = min(width, (kWide - past) % kWide / static_cast<int>(sizeof(T)));
-  const int behind = (width - before) % kVectorSize;
+  const int after = (width - before) % kVectorSize;
   const auto thread = static_cast<int>(threadIdx.x);
   const auto num_threads = static_cast<int>(blockDim.x);
-  for (int column = before + thread * kVectorSize; column < width - behind;
+  for (int column = before + thread * kVectorSize; column < width - after;
        column += num_threads * kVectorSize) {
     body(column, std::integral_constant<int, kVectorSize>{});
   }
-  for (int i = thread; i < before + behind; i += num_threads)
-    body(i < before ? i : width - behind + (i - before), std::integral_constant<int, 1>{});
+  for (int i = thread; i < before + after; i += num_threads)
+    body(i < before ? i : width - after + (i - before), std::integral_constant<int, 1>{});
 }
 
 // The probability of the logit x is exp(x - largest) / total. Values of a thread, then of the row.

@@ -31,7 +31,7 @@ __device__ Candidate best_of_warp(Candidate best) {
 }
 
 template <class T, int kSize, int kHeld>
-__global__ void greedy_kernel(CudaArray logits, int32_t blank, int32_t* best_places) {
+__global__ void greedy_kernel(CudaArray logits, int32_t blank, int32_t* best_indices) {
   const int64_t frame = team_row();
   if (frame >= logits.rows) return;
   const auto width = static_cast<int>(logits.width);
@@ -42,7 +42,7 @@ __global__ void greedy_kernel(CudaArray logits, int32_t blank, int32_t* best_pla
     for (int i = 0; i < kSize; ++i) best = better(best, {x[i], column + i});
   });
   best = join_warps(best_of_warp(best), better);
-  if (threadIdx.x == 0) best_places[frame] = best.index == kNone ? blank : best.index;
+  if (threadIdx.x == 0) best_indices[frame] = best.index == kNone ? blank : best.index;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Replaces the sums of one utterance's windows by their statistics.
+// Computes the statistics of one utterance's windows.
 void utterance_statistics(const float* samples, int64_t num_samples,
                           const WaveNorm::Options& options, double* statistics) {
   const int64_t size = options.size;

@@ -24,12 +24,13 @@ fs::path numbered_folder(const std::string& model, bool resumes, const train::No
   const fs::path runs = train::kRunsFolder;
   if (resumes) {
     if (const std::optional<fs::path> newest = train::newest_run(runs, model)) {
-      train::tell(noted, fmt::format("resuming {}, the latest run of {}", newest->string(), model));
+      train::notify(noted,
+                    fmt::format("resuming {}, the latest run of {}", newest->string(), model));
       return *newest;
     }
   }
   const fs::path folder = train::next_run_folder(runs, model);
-  train::tell(noted, fmt::format("writing this run to {}", folder.string()));
+  train::notify(noted, fmt::format("writing this run to {}", folder.string()));
   return folder;
 }
 
@@ -63,7 +64,7 @@ PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents 
 train::RunConfig PlannedTraining::decide(const train::RunConfig& config, train::RunData& data) {
   DecidedRun decided = decide_open(config, open_, *opened_, data);
   plan_yaml_ = std::move(decided.plan_yaml);
-  train::tell(events_.decided, decided.reasons);
+  train::notify(events_.decided, decided.reasons);
   return std::move(decided.config);
 }
 
@@ -72,7 +73,7 @@ void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents even
   events.planned = [this, show = events.planned](const train::RunPlan& plan) {
     const std::string text = std::exchange(plan_yaml_, {});
     if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
-    train::tell(show, plan);
+    train::notify(show, plan);
   };
   train::RunRequest request{.config = read.config,
                             .folder = folder(),
@@ -109,8 +110,8 @@ void PlannedTraining::advise(const train::RunConfig& config, bool is_resumed) co
   try {
     events_.advised(ladder_text(config, *opened_, is_resumed));
   } catch (const std::exception& error) {
-    train::tell(events_.run.warned,
-                fmt::format("could not find out what would help: {}", error.what()));
+    train::notify(events_.run.warned,
+                  fmt::format("could not find out what would help: {}", error.what()));
   }
 }
 

@@ -42,9 +42,9 @@ std::optional<fs::path> newest_whole(const std::vector<fs::path>& all, const Not
 
 // What happens when a setting is given again with a different value.
 enum class Rule {
-  // It determines what is learned.
+  // It changes the result.
   kRefused,
-  // It determines how, or for how long.
+  // It changes only the speed or the length of the run.
   kAllowed,
   // The contents of the named files are compared, wherever they are stored.
   kContent
@@ -149,7 +149,7 @@ bool is_refused(const Difference& difference, const Checkpoint& checkpoint,
 // A checkpoint without read permission is neither missing nor damaged.
 void check_readable(const fs::path& folder) {
   if (access(folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return;
-  throw DataError({.attempted = fmt::format("looking into {}", folder.string()),
+  throw DataError({.attempted = fmt::format("reading {}", folder.string()),
                    .found = "permission denied",
                    .expected = "a checkpoint that this user may read"});
 }

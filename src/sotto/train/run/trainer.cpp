@@ -52,7 +52,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   std::optional<Checkpoint> checkpoint;
   if (request_.resume_from) {
     checkpoint = read_checkpoint(*request_.resume_from);
-    for (const std::string& note : check_settings(*checkpoint, config)) tell(events_.noted, note);
+    for (const std::string& note : check_settings(*checkpoint, config)) notify(events_.noted, note);
   }
   data_ = open_run_data(config, checkpoint ? std::optional(checkpoint->tokenizer) : std::nullopt,
                         events_.preparing);
@@ -99,10 +99,10 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
     model_config_ = checkpoint->model_config;
     learner_->optimizer.set_skipped_steps(state_.skipped);
     if (load_learner(*request_.resume_from, *learner_))
-      tell(events_.warned,
-           fmt::format("numerics changed from {} to {}: all state was converted without loss",
-                       name_of(checkpoint->config.numerics, kNumerics),
-                       name_of(config.numerics, kNumerics)));
+      notify(events_.warned,
+             fmt::format("numerics changed from {} to {}: all state was converted without loss",
+                         name_of(checkpoint->config.numerics, kNumerics),
+                         name_of(config.numerics, kNumerics)));
   } else if (!config.init_from.empty()) {
     if (request_.inits_whole_model)
       model_config_ =
@@ -110,13 +110,13 @@ void Trainer::load_first_weights(const std::optional<Checkpoint>& checkpoint) {
     for (const std::string& note :
          init_weights({.source = config.init_from, .is_whole_model = request_.inits_whole_model},
                       data_->tokenizer(), *learner_))
-      tell(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
+      notify(events_.warned, fmt::format("{}: {}", config.init_from.string(), note));
   } else if (const std::string id = config.model.pretrained_id(); !id.empty()) {
     // A user who names the preset may expect its weights.
-    tell(events_.warned,
-         fmt::format("{} starts from random weights. For the pretrained model type: "
-                     "hf download {} and then --model {}",
-                     config.model.preset(), id, id));
+    notify(events_.warned,
+           fmt::format("{} starts from random weights. For the pretrained model type: "
+                       "hf download {} and then --model {}",
+                       config.model.preset(), id, id));
   }
 }
 
@@ -169,8 +169,8 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
   state_.owes_evaluation = state_.owes_evaluation && dev_ != nullptr;
   const uint64_t before = checkpoint ? checkpoint->state.dev_fingerprint : 0;
   if (before == 0 || before == state_.dev_fingerprint) return;
-  tell(events_.noted,
-       "the evaluation data has changed: evaluations before and after it cannot be compared");
+  notify(events_.noted,
+         "the evaluation data has changed: evaluations before and after it cannot be compared");
   // The earlier best metric is not comparable with later ones; a reduced rate stays reduced.
   state_.plateau = {.factor = state_.plateau.factor};
   state_.early_stopping = {};
@@ -187,10 +187,11 @@ void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
   if (!checkpoint) return;
   const std::string change = describe_change(length_of(checkpoint->config, per_epoch, *checkpoint),
                                              length, state_.step + 1, config.optimizer.schedule);
-  if (!change.empty()) tell(events_.noted, change);
+  if (!change.empty()) notify(events_.noted, change);
   if (state_.step >= length.total_steps)
-    tell(events_.noted, fmt::format("the run is at step {} of {}; a larger --max-steps extends it",
-                                    state_.step, length.total_steps));
+    notify(events_.noted,
+           fmt::format("the run is at step {} of {}; a larger --max-steps extends it", state_.step,
+                       length.total_steps));
 }
 
 void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
@@ -205,13 +206,14 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   }
   plan_.num_skipped = train_->num_skipped();
   if (!train_->skipped().empty()) {
-    tell(events_.warned, fmt::format("{} of the training data skipped; the first: {}",
-                                     plan_.num_skipped, train_->skipped().front().reason));
+    notify(events_.warned, fmt::format("skipped {} training {}; the first: {}", plan_.num_skipped,
+                                       plan_.num_skipped == 1 ? "utterance" : "utterances",
+                                       train_->skipped().front().reason));
   }
   largest_item_ = find_largest_item(dry_->model(), *train_);
   BudgetFit fit(*dry_, *train_, budget_);
   RunLimits found = find_run_limits(fit, budget_, config, settings_for(1), earlier);
-  if (!found.note.empty()) tell(events_.warned, found.note);
+  if (!found.note.empty()) notify(events_.warned, found.note);
   has_new_limits_ = !found.note.empty();
   plan_.fit = std::move(found.fit);
   state_.limits = plan_.fit.limits;
@@ -262,7 +264,7 @@ RunSummary Trainer::run() {
   monitor_.emplace(
       request_.read_device ? request_.read_device : device::watch_memory(request_.device),
       plan_.fit.worst.peak);
-  tell(events_.planned, plan_);
+  notify(events_.planned, plan_);
   const double start = now_s();
   last_save_s_ = start;
   try {
@@ -293,7 +295,7 @@ void Trainer::train_to_end() {
   while (state_.step < plan_.total_steps && !summary_.was_stopped && !ends_early()) {
     if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
     const StepReport report = train_one(loader.next());
-    tell(events_.stepped, report);
+    notify(events_.stepped, report);
     watch(report);
     if (state_.owes_evaluation) evaluate_now();
     const bool is_late = now_s() - last_save_s_ > config.checkpoint_seconds;
@@ -307,18 +309,18 @@ void Trainer::begin_epoch(int64_t epoch) {
   epoch_order_ = sampler_->epoch(epoch);
   const EpochAudit audit =
       EpochAuditor(*dry_, *train_, budget_).audit(epoch_order_, settings_for(state_.step + 1));
-  tell(events_.audited, epoch, audit);
+  notify(events_.audited, epoch, audit);
   if (!(audit.fit.limits == state_.limits)) {
     state_.limits = audit.fit.limits;
-    tell(events_.warned, fmt::format("epoch {}: at most {} per micro-batch now", epoch + 1,
-                                     describe(state_.limits)));
+    notify(events_.warned, fmt::format("epoch {}: at most {} per micro-batch now", epoch + 1,
+                                       describe(state_.limits)));
   }
 }
 
 StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const double start = now_s();
   for (const data::SkippedUtterance& skipped : loaded.skipped)
-    tell(events_.warned, fmt::format("skipped: {}", skipped.reason));
+    notify(events_.warned, fmt::format("skipped: {}", skipped.reason));
   StepSettings settings = settings_for(state_.step + 1);
   StepReport report{.step = settings.step,
                     .total_steps = plan_.total_steps,
@@ -388,11 +390,12 @@ void Trainer::finish_step(const StepReport& report, double loss_scale) {
   summary_.audio_seconds += report.audio_seconds;
   if (plan_.num_tokens > 0) summary_.num_tokens += report.result.num_frames;
   if (!report.result.is_updated)
-    tell(events_.warned, not_updated_text(report, loss_scale_.is_dynamic() ? loss_scale : 0.0));
+    notify(events_.warned, not_updated_text(report, loss_scale_.is_dynamic() ? loss_scale : 0.0));
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
-    tell(events_.warned, fmt::format("{}: more labels than its frames allow; its loss counts as 0",
-                                     train_->where(utterance)));
+    notify(events_.warned,
+           fmt::format("{}: more labels than its frames allow; its loss counts as 0",
+                       train_->where(utterance)));
   }
   metrics_->add(step_record(report), step_scalars(report));
 }
@@ -401,7 +404,7 @@ void Trainer::watch(const StepReport& report) {
   const RunConfig& config = request_.config;
   const Monitor::Findings findings =
       monitor_->check({.step = report.step, .peak_bytes = report.peak_bytes, .time_s = now_s()});
-  for (const std::string& warning : findings.warnings) tell(events_.warned, warning);
+  for (const std::string& warning : findings.warnings) notify(events_.warned, warning);
   const int64_t every = config.release_caches_every;
   if (findings.should_release) {
     // Releasing decoded audio that is not in device memory would not help.
@@ -416,7 +419,7 @@ void Trainer::watch(const StepReport& report) {
 void Trainer::give_back_caches(data::AudioCache* audio, Afterwards afterwards) {
   const ReleasedCaches released = release_caches(audio, afterwards, *learner_);
   metrics_->add(release_record(state_.step, released));
-  tell(events_.released, state_.step, released);
+  notify(events_.released, state_.step, released);
 }
 
 void Trainer::compare_first_step(std::span<const data::Example> examples,
@@ -426,7 +429,7 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
   warn_where_unwritten("memory.json was not written", [&] {
     write_memory_file(request_.folder, comparison.planned, comparison.measured);
   });
-  tell(events_.compared, comparison);
+  notify(events_.compared, comparison);
   check_settings_took_effect(comparison, request_.config);
 }
 
@@ -441,7 +444,7 @@ void Trainer::evaluate_now() {
   state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
   state_.owes_evaluation = false;
   if (Task::is_better(evaluation.metric(), state_.best_metric)) keep_as_best(evaluation.metric());
-  tell(events_.evaluated, state_.step, evaluation);
+  notify(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
 }
 

@@ -98,7 +98,7 @@ struct RunEvents {
 
 // Calls an event where it is set.
 template <class Event, class... Arguments>
-void tell(const Event& event, const Arguments&... arguments) {
+void notify(const Event& event, const Arguments&... arguments) {
   if (event) event(arguments...);
 }
 

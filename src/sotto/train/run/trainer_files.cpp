@@ -37,15 +37,16 @@ void Trainer::open_folder() {
 // Warns about the contents of the run's folder.
 void Trainer::warn_of_folder() {
   for (const fs::path& path : set_aside_beyond(request_.folder, state_.step, request_.resume_from))
-    tell(events_.warned,
-         fmt::format("continuing from step {}: a later checkpoint was renamed to {}", state_.step,
-                     path.string()));
+    notify(events_.warned,
+           fmt::format("continuing from step {}: a later checkpoint was renamed to {}", state_.step,
+                       path.string()));
   const FileSystem disk = file_system_at(request_.folder);
   if (disk.renames_at_once) return;
-  tell(events_.warned,
-       fmt::format("{} is on {}, which may not rename folders atomically: each checkpoint is read "
-                   "back before the one it replaces is removed",
-                   request_.folder.string(), disk.name));
+  notify(
+      events_.warned,
+      fmt::format("{} is on {}, which may not rename folders atomically: each checkpoint is read "
+                  "back before the one it replaces is removed",
+                  request_.folder.string(), disk.name));
 }
 
 // Where it cannot be written, the previous best is kept, and the next evaluation tries again.
@@ -82,9 +83,9 @@ void Trainer::take_best_from_folder() {
 void Trainer::set_best_aside() {
   const fs::path folder = request_.folder / kBestFolder;
   const fs::path aside = set_aside(folder, request_.resume_from);
-  tell(events_.warned, fmt::format("the evaluation data has changed: the best checkpoint so far "
-                                   "was renamed to {}",
-                                   aside.string()));
+  notify(events_.warned, fmt::format("the evaluation data has changed: the best checkpoint so far "
+                                     "was renamed to {}",
+                                     aside.string()));
 }
 
 Checkpoint Trainer::current_checkpoint() const {
@@ -110,7 +111,7 @@ void Trainer::write_current() {
   write_checkpoint(path, *learner_, current_checkpoint());
   last_save_s_ = now_s();
   last_saved_step_ = state_.step;
-  tell(events_.saved, path);
+  notify(events_.saved, path);
 }
 
 // Saves the steps trained by this process, however the run ended, unless an update was interrupted.
@@ -122,8 +123,8 @@ void Trainer::save_after_failure() {
   try {
     write_current();
   } catch (const std::exception& error) {
-    tell(events_.warned,
-         fmt::format("no checkpoint was written, earlier ones are kept: {}", error.what()));
+    notify(events_.warned,
+           fmt::format("no checkpoint was written, earlier ones are kept: {}", error.what()));
   }
 }
 
@@ -133,7 +134,7 @@ void Trainer::warn_where_unwritten(const char* what, const std::function<void()>
   try {
     write();
   } catch (const DataError& error) {
-    tell(events_.warned, fmt::format("{}: {}", what, error.what()));
+    notify(events_.warned, fmt::format("{}: {}", what, error.what()));
   }
 }
 
@@ -154,7 +155,7 @@ void Trainer::learn_limits(const Restart& restart) {
     keep_limits();
   }
   metrics_->add(restart_record(restart));
-  tell(events_.restarted, restart);
+  notify(events_.restarted, restart);
 }
 
 }  // namespace sotto::train
