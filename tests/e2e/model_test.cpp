@@ -44,7 +44,7 @@ TEST(ModelsOnTheCommandLine, KeysOfAnotherFamilyAreNamed) {
 }
 
 // A download would take minutes and not load.
-TEST(ModelsOnTheCommandLine, OfOtherKindsAreNotToBeDownloaded) {
+TEST(ModelsOnTheCommandLine, UnsupportedKindsAreNotSuggestedForDownload) {
   for (const char* name : {"whisper-tiny", "openai/whisper-tiny", "facebook/hubert-base-ls960",
                            "nvidia/parakeet-ctc-0.6b"}) {
     const CommandResult result =
@@ -55,7 +55,7 @@ TEST(ModelsOnTheCommandLine, OfOtherKindsAreNotToBeDownloaded) {
   }
 }
 
-TEST(ModelsOnTheCommandLine, ThatAreNoneAreRefused) {
+TEST(ModelsOnTheCommandLine, UnknownNamesAreRefused) {
   const CommandResult preset = run_sotto({"profile", "--model", "wav2vec2-bse"});
   EXPECT_EQ(preset.exit_code, 2);
   EXPECT_PRED2(contains, preset.err, "Did you mean 'wav2vec2-base'?");

@@ -39,7 +39,7 @@ TEST(Budget, TiersGiveTheSameBits) {
   }
 }
 
-TEST(Budget, TiersByLayerGiveTheSameBits) {
+TEST(Budget, PerLayerTiersGiveTheSameBits) {
   const Curve kept =
       test::run_curve(test::tiny_config(), {.tier = nn::Tier::kNone}, kSteps, kBatch);
   for (const char* tiers : {"1 block, none", "1 host, ffn", "1 none, host", "1 qkv, norms"}) {
@@ -68,7 +68,7 @@ RunConfig lean_config() {
 
 // What is rounded at random is a function of seed, step and place: what is recomputed does not
 // change it.
-TEST(Budget, TiersGiveTheSameBitsWhereStepsAreRounded) {
+TEST(Budget, TiersGiveTheSameBitsWithRandomRounding) {
   const Curve kept = test::run_curve(lean_config(), {.tier = nn::Tier::kNone}, 5, kBatch);
   const Curve block = test::run_curve(lean_config(), {.tier = nn::Tier::kBlock}, 5, kBatch);
   EXPECT_EQ(block.losses, kept.losses);

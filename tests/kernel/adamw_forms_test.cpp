@@ -60,7 +60,7 @@ TEST_P(AdamWForms, DoNotDependOnTheNumberOfCores) {
 }
 
 // A range may be updated in pieces of whole blocks: what is between them stays as it was.
-TEST_P(AdamWForms, DoNotDependOnThePieces) {
+TEST_P(AdamWForms, DoNotDependOnHowARangeIsSplit) {
   AdamWRange whole = used_range(GetParam(), 5'000);
   const AdamWRange before = whole.clone();
   AdamWRange pieces = whole.clone();
@@ -77,7 +77,7 @@ TEST_P(AdamWForms, DoNotDependOnThePieces) {
 }
 
 // What lies behind a range that ends inside of a block, or of a vector, is not its own.
-TEST_P(AdamWForms, ChangeTheirRangeAlone) {
+TEST_P(AdamWForms, ChangeOnlyTheirRange) {
   for (const int64_t size : {0, 1, 15, 16, 17, 255, 256, 257, 511}) {
     AdamWRange all = used_range(GetParam(), 768);
     const AdamWRange before = all.clone();
@@ -95,7 +95,7 @@ TEST_P(AdamWForms, ChangeTheirRangeAlone) {
 }
 
 // A value's step is the same whether its vector is whole or not.
-TEST_P(AdamWForms, EndAnywhere) {
+TEST_P(AdamWForms, MayEndAnywhere) {
   AdamWRange whole = used_range(GetParam(), 512);
   whole.gradients.narrow(0, 256 + 13, 256 - 13).zero_();  // what is cut off holds no largest value
   const at::Tensor sum = whole.square_sum();
@@ -106,7 +106,7 @@ TEST_P(AdamWForms, EndAnywhere) {
       at::equal(part.whole_weights().narrow(0, 0, 269), whole.whole_weights().narrow(0, 0, 269)));
 }
 
-TEST_P(AdamWForms, ChangeNothingWhereTheNormIsNotFinite) {
+TEST_P(AdamWForms, ChangeNothingIfTheNormIsNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     AdamWRange range = used_range(GetParam(), 700);
@@ -121,7 +121,7 @@ TEST_P(AdamWForms, ChangeNothingWhereTheNormIsNotFinite) {
 }
 
 // 1e25 squared is no fp32 number. Its step is as long as any, and those after it are not lost.
-TEST_P(AdamWForms, OutliveASquareThatIsTooLarge) {
+TEST_P(AdamWForms, SurviveOverflowingSquares) {
   AdamWRange range(GetParam(), 300);
   range.weights.fill_(1.0);
   AdamW::Coefficients unclipped = at_step(1);
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(All, AdamWForms, ::testing::ValuesIn(all_adamw_forms())
                          [](const auto& form) { return form.param.name(); });
 
 // Given the same gradients bf16 with 16 bits beside it is an fp32 master, moments and all.
-TEST(AdamWSplit, IsAnFp32MasterToTheBit) {
+TEST(AdamWSplit, MatchesFp32MasterBitExactly) {
   for (const bool has_codes : {false, true}) {
     for (const int64_t size : {1, 17, 256, 1'000, 20'001}) {
       AdamWRange master({.has_codes = has_codes}, size);
@@ -185,7 +185,7 @@ TEST(AdamWSplit, IsAnFp32MasterToTheBit) {
 
 // The mean over many steps of nothing but rounding is the exact step, and the two neighbours of it
 // in the form's numbers are all that comes out.
-TEST(AdamWRounding, IsRightInTheMean) {
+TEST(AdamWRounding, IsUnbiased) {
   constexpr int64_t kSize = 256 * 400;
   for (const int bits : {8, 0}) {
     // With epsilon 0 the first step is the rate against the gradient's sign.
@@ -203,7 +203,7 @@ TEST(AdamWRounding, IsRightInTheMean) {
   }
 }
 
-TEST(AdamWRounding, DrawsAnewAtEachStepAndPlace) {
+TEST(AdamWRounding, DrawsPerStepAndPosition) {
   const AdamWForm form{.weights = at::kBFloat16, .remainder_bits = 0};
   const auto rounded = [&](const RandomKey& key, int64_t first_value) {
     AdamWRange range(form, 2'048);
@@ -247,7 +247,7 @@ TEST(AdamWRounding, LosesNoSmallSteps) {
   }
 }
 
-TEST(ShortSplit, IsTheNearestOfTwentyFourBitsWithoutNoise) {
+TEST(ShortSplit, RoundsToNearest24BitsWithoutNoise) {
   const RandomStream stream({.seed = 1});
   for (uint64_t n = 0; n < 1'000'000; ++n) {
     const auto bits = static_cast<uint32_t>(stream.bits(n)) & 0xbfffffffu;  // below 2: no overflow
@@ -311,7 +311,7 @@ std::vector<float> telling_shares(const MomentMap& map) {
   return shares;
 }
 
-TEST(MomentMap, GivesTheNearestCodeWithASign) {
+TEST(MomentMap, SignedCodeIsNearest) {
   for (const float magnitude : telling_shares(kSignedMoments)) {
     for (const float share : {magnitude, -magnitude})
       ASSERT_EQ(signed_code(kSignedMoments.cells.data(), share), nearest(kSignedMoments, share))
@@ -320,7 +320,7 @@ TEST(MomentMap, GivesTheNearestCodeWithASign) {
 }
 
 // But for what is above 0 and nearest to it.
-TEST(MomentMap, GivesTheNearestCodeWithoutASign) {
+TEST(MomentMap, UnsignedCodeIsNearest) {
   for (const float share : telling_shares(kUnsignedMoments)) {
     if (share < 0.0f) continue;
     const int expected = std::max(nearest(kUnsignedMoments, share), share > 0.0f ? 1 : 0);
@@ -328,7 +328,7 @@ TEST(MomentMap, GivesTheNearestCodeWithoutASign) {
   }
 }
 
-TEST(MomentMap, IsInOrder) {
+TEST(MomentMap, IsSorted) {
   for (const MomentMap& map : {kSignedMoments, kUnsignedMoments}) {
     EXPECT_TRUE(std::ranges::is_sorted(map.values));
     EXPECT_EQ(std::ranges::adjacent_find(map.values), map.values.end());
@@ -339,7 +339,7 @@ TEST(MomentMap, IsInOrder) {
 }
 
 // The block's functions are those of one value, for all codes and for shares between them.
-TEST(MomentCodes, AreThoseOfTheMap) {
+TEST(MomentCodes, MatchTheMap) {
   std::vector<uint8_t> codes(kMomentBlock);
   std::vector<float> values(kMomentBlock);
   for (int64_t i = 0; i < kMomentBlock; ++i) codes[i] = static_cast<uint8_t>(i);
@@ -407,7 +407,7 @@ TEST(AdamWCodes, AreDecodedUpdatedAndEncoded) {
 
 // A value whose gradients are small beside those of its block has a step as large as all others. A
 // second moment rounded to 0 would make it many times as large.
-TEST(AdamWCodes, TakeNoLeapsWhereABlockHasLargerGradients) {
+TEST(AdamWCodes, SmallGradientsInABlockCauseNoLargeSteps) {
   AdamWRange range({.has_codes = true}, kMomentBlock);
   const at::Tensor sizes = at::ones({kMomentBlock});
   sizes[17] = 1e-4;  // squared far below the smallest number of the map
@@ -421,7 +421,7 @@ TEST(AdamWCodes, TakeNoLeapsWhereABlockHasLargerGradients) {
   }
 }
 
-TEST(AdamWCodes, AreZeroWhereAllOfABlockIs) {
+TEST(AdamWCodes, AreZeroForAZeroBlock) {
   AdamWRange range({.has_codes = true}, 512);
   range.gradients.narrow(0, 0, 256).fill_(1e-30);  // squared it is below the smallest number
   range.update(at_step(1), range.square_sum());
@@ -451,7 +451,7 @@ TEST(AdamWCodes, FollowFp32Moments) {
   EXPECT_LE(distance, 0.03 * plain.weights.norm().item<double>());
 }
 
-TEST(AdamWForm, RefusesWhatIsNone) {
+TEST(AdamWForm, RefusesInvalidForms) {
   AdamWRange range({.weights = at::kBFloat16, .remainder_bits = 8, .has_codes = true}, 512);
   const at::Tensor sum = at::ones({1}, at::kDouble);
   const auto expect_refused = [&](auto change) {

@@ -48,7 +48,7 @@ at::Tensor reference(const at::Tensor& wave, const LogMel::Tables& tables) {
 
 // Small, odd (kaldi), and with primes that have no butterfly of their own; a number of filters that
 // is no multiple of anything.
-TEST(LogMelWindows, MayBeOfAnySize) {
+TEST(LogMelWindows, MayHaveAnySize) {
   const auto check = [](LogMelKind kind, int64_t window) {
     LogMelOptions options = LogMelOptions::of_kind(kind);
     options.window = window;
@@ -68,7 +68,7 @@ TEST(LogMelWindows, MayBeOfAnySize) {
 }
 
 // A frame has the same bits in every lane and at every end of a pack.
-TEST(LogMelPacks, AnUtteranceHasTheSameBitsInAnyPack) {
+TEST(LogMelPacks, GiveTheSameBitsInAnyPack) {
   for (const auto& [name, kind] : kernels::kLogMelKinds) {
     const LogMel::Tables tables(LogMelOptions::of_kind(kind), at::kCPU);
     const int64_t length = 16'000;
@@ -88,7 +88,7 @@ TEST(LogMelPacks, AnUtteranceHasTheSameBitsInAnyPack) {
   }
 }
 
-TEST(LogMelPacks, TheCoresDoNotShow) {
+TEST(LogMelPacks, GiveTheSameBitsOnAnyNumberOfCores) {
   const Packing samples({160'000, 16'000, 3'000}, at::kCPU);
   const at::Tensor wave = noise(samples.num_frames());
   const int before = at::get_num_threads();

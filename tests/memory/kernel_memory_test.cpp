@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Table, KernelMemory,
                          name_of_case);
 
 // CTC of a long utterance holds neither its probabilities nor all of its states.
-TEST(CtcMemory, WorkspaceGrowsWithTheRootOfTheFrames) {
+TEST(CtcMemory, WorkspaceGrowsWithTheSquareRootOfTheFrames) {
   const int64_t frames = 3'000, labels = 500, vocabulary = 4'000;
   const auto workspace_bytes = [&](bool with_gradient) {
     const auto arena =

@@ -16,7 +16,7 @@ using device::Arena;
 using device::ArenaGuard;
 using device::RegionKind;
 
-TEST(MemoryProof, HoldsForEveryTypeAndWhateverIsKept) {
+TEST(MemoryProof, HoldsForEveryTypeAndTier) {
   const MemoryProofOptions options{.stacks = {"1x16x40", "3x48x200", "2x33x77"}};
   for (const MemoryProofCase& step : cases_of(options)) {
     const MemoryProof proof = prove_memory(step, int64_t{1} << 30);
@@ -38,7 +38,7 @@ TEST(MemoryProof, EachTierTakesLessThanTheOneBefore) {
   }
 }
 
-TEST(MemoryProof, RefusesWhatDoesNotFitBeforeItRuns) {
+TEST(MemoryProof, RefusesWhatDoesNotFitBeforeRunning) {
   const MemoryProofCase step = cases_of({.stacks = {"2x32x100"}}).front();
   const int64_t needed = predict_memory(step).high_water;
   EXPECT_THROW(prove_memory(step, needed - 1), OutOfMemory);
@@ -65,7 +65,7 @@ class StepAtTier : public ::testing::TestWithParam<Tier> {};
 
 // Out of memory injected at every reservation of a step: always our error, never a block left
 // behind, and afterwards the step gives the same bits as in an undisturbed run.
-TEST_P(StepAtTier, SurvivesAFailureAtEveryReservation) {
+TEST_P(StepAtTier, SurvivesFailureOfEveryReservation) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 16 << 20);
   const ArenaGuard guard(at::kCPU, arena);
   test::BlockFixture fixture(small_blocks());

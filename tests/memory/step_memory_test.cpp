@@ -38,7 +38,7 @@ TEST(StepMemory, IsExactAtEveryTier) {
 }
 
 // Each layer that keeps less takes less.
-TEST(StepMemory, IsExactWithTiersByLayer) {
+TEST(StepMemory, IsExactWithPerLayerTiers) {
   RunConfig config = test::tiny_config();
   config.model.as<models::TransformerCtcOptions>().layers = 3;
   int64_t before = 0;

@@ -17,7 +17,7 @@ class Cgroup : public testing::Test {
   test::TempFolder tree_;
 };
 
-TEST_F(Cgroup, WithoutGroupsNothingIsLimited) {
+TEST_F(Cgroup, NoGroupsMeanNoLimits) {
   const CgroupLimits limits = read();
   EXPECT_FALSE(limits.memory_limit_bytes.has_value());
   EXPECT_FALSE(limits.memory_free_bytes.has_value());
@@ -50,7 +50,7 @@ TEST_F(Cgroup, Version2ReadsTheQuota) {
 
 // Inside a container with its own view the path is "/"; seen from a group outside it begins with
 // "..".
-TEST_F(Cgroup, TheMountPointIsReadWhateverThePath) {
+TEST_F(Cgroup, MountPointIsReadForAnyPath) {
   tree_.write("sys/fs/cgroup/memory.max", "4294967296\n");
   for (const char* group : {"0::/\n", "0::/../../other\n", "0::/system.slice/docker-1.scope\n"}) {
     tree_.write("proc/self/cgroup", group);
@@ -78,21 +78,21 @@ TEST_F(Cgroup, Version1ReadsItsOwnNames) {
   EXPECT_EQ(limits.cpu_quota_cores, 2.5);
 }
 
-TEST_F(Cgroup, BothVersionsMountedCountTogether) {
+TEST_F(Cgroup, LimitsOfBothVersionsAreCombined) {
   tree_.write("proc/self/cgroup", "4:memory:/a\n0::/b\n");
   tree_.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4294967296\n");
   tree_.write("sys/fs/cgroup/unified/b/memory.max", "2147483648\n");
   EXPECT_EQ(read().memory_limit_bytes, 2 * kGiB);
 }
 
-TEST_F(Cgroup, MoreThanTheLimitInUseLeavesNothing) {
+TEST_F(Cgroup, UsageAboveTheLimitLeavesNothing) {
   tree_.write("proc/self/cgroup", "0::/\n");
   tree_.write("sys/fs/cgroup/memory.max", "1000\n");
   tree_.write("sys/fs/cgroup/memory.current", "1500\n");
   EXPECT_EQ(read().memory_free_bytes, 0);
 }
 
-TEST_F(Cgroup, BrokenFilesAreAsAbsent) {
+TEST_F(Cgroup, BrokenFilesAreIgnored) {
   tree_.write("proc/self/cgroup", "nonsense\n\n0:\n0::/a\n");
   tree_.write("sys/fs/cgroup/a/memory.max", "12x\n");
   tree_.write("sys/fs/cgroup/a/cpu.max", "0 0\n");

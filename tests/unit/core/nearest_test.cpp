@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::string> kCommands = {"profile", "plan", "prove", "train", "transcribe"};
 
-TEST(Nearest, FindsTheWordMeant) {
+TEST(Nearest, FindsTheIntendedWord) {
   EXPECT_EQ(nearest("profil", kCommands), "profile");
   EXPECT_EQ(nearest("porfile", kCommands), "profile");
   EXPECT_EQ(nearest("plan", kCommands), "plan");
@@ -18,7 +18,7 @@ TEST(Nearest, FindsTheWordMeant) {
   EXPECT_EQ(nearest("trancribe", kCommands), "transcribe");
 }
 
-TEST(Nearest, SaysNothingAboutAnotherWord) {
+TEST(Nearest, ReturnsNothingForDissimilarWord) {
   EXPECT_EQ(nearest("xyzzy", kCommands), std::nullopt);
   EXPECT_EQ(nearest("", kCommands), std::nullopt);
   EXPECT_EQ(nearest("plan", {}), std::nullopt);

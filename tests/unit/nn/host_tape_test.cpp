@@ -12,7 +12,7 @@ namespace {
 
 using device::HostMemory;
 
-TEST(HostTape, GivesBackWhatLeft) {
+TEST(HostTape, RestoresWhatWasOffloaded) {
   HostMemory memory(at::kCPU);
   HostTape tape(memory);
   for (const int64_t rows : {3, 700, 5}) {  // micro-batch after micro-batch
@@ -36,7 +36,7 @@ TEST(HostTape, GivesBackWhatLeft) {
 }
 
 // One input is on the device while it leaves, one while it is used, one while it comes.
-TEST(HostTape, LeavesTheDevice) {
+TEST(HostTape, FreesTheDevice) {
   constexpr int64_t kBytes = 64 << 10;
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 64 * kBytes);
   const device::ArenaGuard guard(at::kCPU, arena);
@@ -57,7 +57,7 @@ TEST(HostTape, LeavesTheDevice) {
 }
 
 // After a step that failed half way nothing of it is left on the device.
-TEST(HostTape, IsClearedWhateverBecameOfTheMicroBatch) {
+TEST(HostTape, IsClearedAfterAFailedMicroBatch) {
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 1 << 20);
   const device::ArenaGuard guard(at::kCPU, arena);
   HostMemory memory(at::kCPU);

@@ -19,7 +19,7 @@ using train::Numerics;
 class LadderTest : public PlannerTest {};
 
 // On a card without bf16 there is fp16; on a host with little memory nothing is laid there.
-TEST_F(LadderTest, LaddersAreOfWhatTheDeviceHas) {
+TEST_F(LadderTest, LaddersUseOnlyWhatTheDeviceHas) {
   const auto changes = [&] {
     std::string all;
     request_.config.numerics = Numerics::kFp32;
@@ -40,7 +40,7 @@ TEST_F(LadderTest, LaddersAreOfWhatTheDeviceHas) {
 }
 
 // Half of a row may still be longer than the user lets a micro-batch be.
-TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
+TEST_F(LadderTest, LaddersRespectTheUsersMaxFrames) {
   request_.config = test::tiny_lm(true);
   request_.config.model.as<models::DecoderLmOptions>().max_tokens = 512;
   request_.config.max_frames = 64;
@@ -58,7 +58,7 @@ TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
 }
 
 // No rung is hidden that another stands on: what is fixed has to be changed by the user.
-TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
+TEST_F(LadderTest, RefusalsStartFromTheSmallestCandidate) {
   request_.open.tier = request_.open.state = false;
   request_.config.tier = Tier::kNone;
   request_.config.model.as<models::TransformerCtcOptions>().width = 256;
@@ -67,7 +67,7 @@ TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
 }
 
 // Of steps in no more parts than gradients in bf16 may be summed over.
-TEST_F(LadderTest, RungsAreWhatPlansNeed) {
+TEST_F(LadderTest, RungsMatchWhatPlansNeed) {
   request_.open.numerics = request_.open.tier = request_.open.state = false;
   request_.config.numerics = Numerics::kBf16Lean;
   request_.config.effective_batch.utterances = 48;

@@ -23,7 +23,7 @@ TEST(PaperEstimate, IsAlphaTimesLengthWidthAndLayers) {
   EXPECT_DOUBLE_EQ(estimate.miss(estimate.total() / 2), 1.0);
 }
 
-TEST(PaperEstimate, CountsCopiesOfWeightsIn16Bits) {
+TEST(PaperEstimate, Counts16BitCopiesOfWeights) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
   const models::DataShape shape = usual_shape(config);

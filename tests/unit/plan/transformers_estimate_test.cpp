@@ -18,7 +18,7 @@ models::ModelOptions model_named(const std::string& name) {
 }
 
 // What bench/hf_memory.py measured on an H200: allocated at the peak, one micro-batch an update.
-TEST(TransformersEstimate, IsWithin15PercentOfWhatWasMeasured) {
+TEST(TransformersEstimate, IsWithin15PercentOfOurMeasurements) {
   const nlohmann::json measured = test::read_fixture("plan/hf_memory");
   ASSERT_GE(measured["rows"].size(), 30);
   for (const nlohmann::json& row : measured["rows"]) {
@@ -79,14 +79,14 @@ TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
   }
 }
 
-TEST(TransformersEstimate, IsOfNetworksThatItHas) {
+TEST(TransformersEstimate, RefusesUnsupportedNetworks) {
   EXPECT_PRED2(test::contains, test::message_of<ConfigError>([] {
                  estimate_transformers(model_named("decoder-lm"), {.seconds = 10.0});
                }),
                "wav2vec2 or XLS-R");
 }
 
-TEST(TransformersChoice, TakesWhatFits) {
+TEST(TransformersChoice, ChoosesWhatFits) {
   const models::ModelOptions model = model_named("wav2vec2-large-lv60");
   const TransformersRequest request{.budget_bytes = int64_t{80} << 30, .longest_s = 24.5};
   const auto large = choose_transformers(model, request);
@@ -103,7 +103,7 @@ TEST(TransformersChoice, TakesWhatFits) {
   EXPECT_FALSE(choose_transformers(model, small));
 }
 
-TEST(TrainingArguments, SayWhatTheRunSays) {
+TEST(TrainingArguments, MatchTheRun) {
   train::RunConfig config;
   config.model = model_named("wav2vec2-base");
   config.numerics = train::Numerics::kFp16;

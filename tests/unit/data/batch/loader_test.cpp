@@ -73,7 +73,7 @@ TEST(Loader, GivesTheSamplersStepsInOrder) {
 }
 
 // However little it may take, the next step comes.
-TEST(Loader, GivesTheSameWhateverItsMemory) {
+TEST(Loader, GivesTheSameStepsWithAnyMemory) {
   const SampledCorpus source(many_utterances(40));
   Loader loader(source.dataset, source.sampler, {});
   const std::vector<std::string> steps = take(loader, 15);
@@ -84,7 +84,7 @@ TEST(Loader, GivesTheSameWhateverItsMemory) {
   }
 }
 
-TEST(Loader, GivesTheSameWhateverTheThreads) {
+TEST(Loader, GivesTheSameStepsOnAnyNumberOfThreads) {
   std::vector<TestUtterance> utterances = many_utterances(40);
   utterances[5].file = "gone.f16";
   utterances[23].file = "gone.f16";
@@ -100,7 +100,7 @@ TEST(Loader, GivesTheSameWhateverTheThreads) {
   }
 }
 
-TEST(Loader, StartsAnywhere) {
+TEST(Loader, CanStartAnywhere) {
   const SampledCorpus source(many_utterances(18));
   Loader from_start(source.dataset, source.sampler, {});
   const std::vector<std::string> all = take(from_start, 15);  // three epochs of five
@@ -115,7 +115,7 @@ TEST(Loader, StartsAnywhere) {
   EXPECT_EQ(summary_of(at_end.next()), all[5]);
 }
 
-TEST(Loader, RefusesAStartThatIsNotThere) {
+TEST(Loader, RefusesStartBeyondTheEpoch) {
   const SampledCorpus source(many_utterances(18));
   const std::string message = message_of<DataError>(
       [&] { Loader(source.dataset, source.sampler, {.start = {.epoch = 2, .step = 6}}); });
@@ -136,7 +136,7 @@ TEST(Loader, ListsWhatItSkips) {
   EXPECT_PRED2(contains, step.skipped[0].reason, "gone.f16: No such file");
 }
 
-TEST(Loader, AStepMayHaveNothingLeft) {
+TEST(Loader, StepMayBecomeEmpty) {
   const SampledCorpus source({{.file = "gone.f16"}}, {.broken = Policy::kSkip});
   Loader loader(source.dataset, source.sampler, {});
   EXPECT_EQ(summary_of(loader.next()), "0.0: -0");
@@ -144,7 +144,7 @@ TEST(Loader, AStepMayHaveNothingLeft) {
 }
 
 // Thrown at its step, not earlier, though it was found long before; the others are as ever.
-TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
+TEST(Loader, ThrowsErrorAtItsStepAndContinues) {
   std::vector<TestUtterance> utterances = many_utterances(12);
   utterances[6].file = "gone.f16";
   utterances[7].file = "lost.f16";
@@ -164,7 +164,7 @@ TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
   }
 }
 
-TEST(Loader, EndsAtAnyTime) {
+TEST(Loader, CanBeDestroyedAtAnyTime) {
   const SampledCorpus source(many_utterances(2'000), {}, "500");
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 60; ++i) {

@@ -105,7 +105,7 @@ TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
   EXPECT_EQ(check.count(Fault::kSilent), 1);
 }
 
-TEST_F(CorpusCheckTest, CountsTheBlanksBetweenEqualLabels) {
+TEST_F(CorpusCheckTest, CountsBlanksBetweenEqualLabels) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   for (const int64_t frames : {23, 24}) {
     const CorpusCheck check = check_corpus(
@@ -114,7 +114,7 @@ TEST_F(CorpusCheckTest, CountsTheBlanksBetweenEqualLabels) {
   }
 }
 
-TEST_F(CorpusCheckTest, LooksAtWhatItIsGiven) {
+TEST_F(CorpusCheckTest, SkipsChecksWithoutATokenizer) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   const CorpusCheck check = check_corpus(manifest, {});
   EXPECT_EQ(check.count(Fault::kUnknownText), 0);
@@ -122,7 +122,7 @@ TEST_F(CorpusCheckTest, LooksAtWhatItIsGiven) {
   EXPECT_EQ(check.count(Fault::kEmptyText), 1);
 }
 
-TEST_F(CorpusCheckTest, WritesWhatIsClean) {
+TEST_F(CorpusCheckTest, WritesCleanUtterances) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   const CorpusCheck check = check_corpus(manifest, {.tokenizer = &tokenizer_});
   const std::filesystem::path path = folder_.path() / "sub/clean.jsonl";
@@ -134,7 +134,7 @@ TEST_F(CorpusCheckTest, WritesWhatIsClean) {
 }
 
 // Thirty people of about one rate, and one transcript of another recording.
-TEST(CorpusCheck, FindsOddRates) {
+TEST(CorpusCheck, FindsUnusualSpeakingRates) {
   const TempFolder folder;
   std::string lines;
   for (int i = 0; i < 31; ++i) {
@@ -191,7 +191,7 @@ TEST(CorpusCheck, FindsACopyUnderAnotherName) {
 }
 
 // Wherever it was cut, and whether the manifest has the length of the whole or of the rest.
-TEST(CorpusCheck, FindsAStumpOfFlac) {
+TEST(CorpusCheck, FindsTruncatedFlac) {
   const TempFolder folder;
   const std::filesystem::path whole = folder.path() / "whole.flac";
   write_sound(whole, tone(4.0));
@@ -224,7 +224,7 @@ TEST(CorpusCheck, FindsAStumpOfFlac) {
 }
 
 // A file of 240 kB that would take 7 GiB at 16 kHz, and one whose header is sound.
-TEST(CorpusCheck, DecodesNothingThatTakesTooMuchMemory) {
+TEST(CorpusCheck, DoesNotDecodeFilesThatTakeTooMuchMemory) {
   const TempFolder folder;
   std::string slow = test::wav_bytes(120'000, 0.1);
   slow[24] = 1;  // Hz

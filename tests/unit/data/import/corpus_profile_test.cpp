@@ -41,7 +41,7 @@ TEST(Histogram, HasRoundBinsThatHoldEveryValue) {
   EXPECT_EQ(Histogram::of(std::array{3.0f, 3.0f}, 16).counts, (std::vector<int64_t>{2}));
 }
 
-TEST(CorpusProfile, DescribesAllByTheIndexAndFilesByASample) {
+TEST(CorpusProfile, DescribesTheCorpusFromItsIndexAndASample) {
   const TempFolder folder;
   std::string lines;
   for (int i = 0; i < 30; ++i) {

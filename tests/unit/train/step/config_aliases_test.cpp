@@ -42,7 +42,7 @@ TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
                "a whole number of at least 1");
 }
 
-TEST(ConfigAliases, LengthsOfARun) {
+TEST(ConfigAliases, RunLengths) {
   EXPECT_EQ(read({"num_train_epochs=3"}).epochs, 3);
   EXPECT_EQ(read({"num_train_epochs=3.0"}).epochs, 3);
   EXPECT_PRED2(contains, refusal_of({"num_train_epochs=2.5"}), "num_train_epochs is '2.5'");
@@ -80,7 +80,7 @@ TEST(ConfigAliases, OptimizersByName) {
   EXPECT_PRED2(contains, refusal_of({"optimizer=sgd"}), "one of adamw, adamw_8bit");
 }
 
-TEST(ConfigAliases, RequestsToGoOn) {
+TEST(ConfigAliases, ResumeRequests) {
   const auto request = [](const std::string& setting) {
     ConfigNode tree = load_overrides({setting});
     return resolve_aliases(tree);
