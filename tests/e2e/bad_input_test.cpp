@@ -63,7 +63,7 @@ TEST_F(BadInput, UnusablePaths) {
   }
 }
 
-// What is written there could not be written.
+// The output folders cannot be created.
 TEST_F(BadInput, FoldersThatCannotBeCreated) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::string good = run("run").string();
@@ -117,7 +117,7 @@ TEST_F(BadInput, StackTooSmall) {
   EXPECT_EQ(raised.exit_code, 0) << raised.err;
 }
 
-// Nothing is said in it: the limit of labels is not 0, and its checkpoint can be read.
+// Every text is empty: the label limit must not be 0, and the checkpoint must be readable.
 TEST_F(BadInput, CorpusWithoutLabels) {
   std::string lines;
   std::istringstream all(content_of(folder_.path() / "train.jsonl"));

@@ -54,7 +54,7 @@ TEST_F(Checkpoints, DamagedOnesAreSkipped) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// Where none is left the run begins anew.
+// If no checkpoint is left, the run starts from scratch.
 TEST_F(Checkpoints, RunStartsOverIfAllAreDamaged) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
@@ -96,7 +96,7 @@ TEST_F(Checkpoints, ResumeBitExactlyAfterSigterm) {
   EXPECT_EQ(weights("run", 120), weights("whole", 120));
 }
 
-// Shells and schedulers send theirs to a process and to its group.
+// Shells and schedulers signal both a process and its group.
 TEST_F(Checkpoints, AreWrittenWhenTwoSignalsArriveTogether) {
   const std::vector<std::string> longer = {"--set", "epochs=200", "--set", "checkpoint_every=1000"};
   EXPECT_EQ(run_sotto_and_signal(
@@ -129,7 +129,7 @@ TEST_F(Checkpoints, AreCompleteWhenKilledDuringSave) {
   EXPECT_EQ(weights("run", 120), weights("whole", 120));
 }
 
-// Every file of a run that a second process could change, but for those that the first one writes.
+// Every file of a run that a second process could change, except those the first one writes.
 TEST_F(Checkpoints, AreNotChangedBySecondProcess) {
   const std::vector<std::string> longer = {
       "--set", "epochs=4000", "--set", "checkpoint_every=10", "--set", "keep_checkpoints=1000"};
@@ -173,7 +173,7 @@ TEST_F(Checkpoints, RunResumesFromSetAsideFolders) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// A limit of the process stands for the disk: files of weights do not fit, all others do.
+// A file size limit of the process simulates the disk: only weight files do not fit.
 TEST_F(Checkpoints, FullDiskDoesNotEndTheRun) {
   CommandResult result;
   {
@@ -190,7 +190,7 @@ TEST_F(Checkpoints, FullDiskDoesNotEndTheRun) {
   EXPECT_TRUE(fs::is_empty(run("run") / "checkpoints"));
 }
 
-// Full, then so full that no line fits, then free again: it ends as if nothing had been.
+// Full, then too full for a single line, then free again: the result is the same as without faults.
 TEST_F(Checkpoints, AreWrittenAgainOnceTheDiskHasRoom) {
   const SmallDisk disk(folder_.path() / "disk", int64_t{4} << 20);
   if (!disk.is_mounted()) GTEST_SKIP() << SmallDisk::kSkipped;
@@ -243,7 +243,7 @@ TEST_F(Checkpoints, AreCompleteWhenKilledOnFullDisk) {
   EXPECT_EQ(weights("disk/run", 120), weights("whole", 120));
 }
 
-// fp32, then nothing but a save in bf16, then fp32 again: no bit is lost on the way.
+// fp32, then only a save in bf16, then fp32 again: no bit is lost.
 TEST_F(Checkpoints, ResumeBitExactlyInOtherNumerics) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "6"}).exit_code, 0);
@@ -265,7 +265,7 @@ TEST_F(Checkpoints, ResumeBitExactlyInOtherNumerics) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// The scale of fp16 is its own: that of fp32 is 1, at which small gradients would vanish.
+// fp16 starts with its own loss scale: with that of fp32, 1, small gradients would underflow.
 TEST_F(Checkpoints, Fp32LossScaleIsNotUsedForFp16) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   ASSERT_EQ(train("run", {"--resume", "--max-steps", "6", "--set", "numerics=fp16"}).exit_code, 0);

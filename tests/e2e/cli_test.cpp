@@ -71,7 +71,7 @@ HelpExample example_of(const std::vector<std::string>& command) {
   return example;
 }
 
-// As a newcomer types them, with nothing but the clone's configurations.
+// As a newcomer types them, with only the configurations of the repository.
 TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
   const TempFolder folder;
   std::filesystem::create_directory_symlink(SOTTO_CONFIGS, folder.path() / "configs");
@@ -197,7 +197,7 @@ TEST(Profile, ListsKnownCards) {
   expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--calibrate"}));
 }
 
-// What was measured is kept, and plans take it from there.
+// Measurements are stored, and plans use them.
 TEST(Profile, StoresCalibration) {
   const TempFolder folder;
   const std::vector<std::string> cache = {"XDG_CACHE_HOME=" + folder.path().string()};

@@ -114,7 +114,7 @@ TEST_F(Corpus, TrainsWithSpeedNoiseMasksAndCache) {
   EXPECT_PRED2(contains, result.err, "equal to the byte");
 }
 
-// What a network of two updates hears is noise; what is written of it has its form all the same.
+// After two updates the transcripts are noise, but their format is still right.
 TEST_F(Corpus, IsTranscribedInWindows) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
@@ -166,7 +166,7 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
 }
 
-// Who names a released model may expect its weights.
+// A user who names a released model may expect its weights.
 TEST_F(Corpus, TrainingReportsRandomWeights) {
   good_utterances();
   const std::vector<std::string> settings = {"model.preset=wav2vec2-base",
@@ -183,7 +183,7 @@ TEST_F(Corpus, TrainingReportsRandomWeights) {
   EXPECT_FALSE(contains(train({}).err, "random weights"));
 }
 
-// Those that can be read are printed, whatever the others are.
+// Files that can be read are transcribed even if others cannot.
 TEST_F(Corpus, IsTranscribedExceptMissingFiles) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
@@ -201,7 +201,7 @@ TEST_F(Corpus, IsTranscribedExceptMissingFiles) {
   EXPECT_EQ(json::parse(result.out).size(), 2u);
 }
 
-// What the budget has no room for is refused before it is taken.
+// What does not fit into the budget is refused before it is allocated.
 TEST_F(Corpus, IsTranscribedWithinBudget) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
@@ -332,7 +332,7 @@ TEST_F(Corpus, FaultEndsRunOnlyIfPolicySaysSo) {
   }
 }
 
-// What is unusual and no fault.
+// Unusual audio that is not an error.
 TEST_F(Corpus, MayHaveAnyRateAndChannelCount) {
   good_utterances();
   sound("eight.wav", tone(0.5, /*channels=*/8));
@@ -381,8 +381,8 @@ TEST_F(Corpus, IsChecked) {
                "text rules without --tokenizer");
 }
 
-// 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by
-// the line, and the pieces that threads read, whether the index has to be made or is there.
+// 5.2 million lines must be profiled in 200 MiB, of which the program itself takes 127. Checks the
+// bytes per line and the buffers of the threads, with and without an existing index.
 TEST_F(Corpus, LargeCorpusIsProfiledInLittleMemory) {
   constexpr int64_t kLines = 600'000;
   const auto write_lines = [&](const char* name, int64_t count) {

@@ -32,7 +32,7 @@ int64_t times_in(const std::string& text, const std::string& part) {
 
 const std::string kStays = "the previous best checkpoint is kept";
 
-// Whatever call fails at the first evaluation, the second writes the best.
+// Whichever call fails at the first evaluation, the second one writes the best checkpoint.
 TEST_F(Faults, BestCheckpointIsRetried) {
   int number = 0;
   for (const std::string rule :
@@ -64,7 +64,7 @@ TEST_F(Faults, NoBestIsReportedIfEveryBestCheckpointFails) {
   EXPECT_EQ(step_of_best("run"), 20);
 }
 
-// Whichever evaluation fails, what is named is what is there.
+// Whichever evaluation fails, the reported best step is the one on disk.
 TEST_F(Faults, PreviousBestIsKeptIfLaterOneFails) {
   const std::vector<std::string> longer = {"--set", "epochs=25", "--set", "checkpoint_every=0"};
   for (const std::string rule : {"rename:5:/best:2-", "fsync:5:/.best.partial:9-"}) {
@@ -78,8 +78,8 @@ TEST_F(Faults, PreviousBestIsKeptIfLaterOneFails) {
   }
 }
 
-// The folder has its name already when it turns out that the name may not last: it is taken back.
-// Syncs of the run's folder are also those of other files: the first best is among these numbers.
+// The folder already has its final name when the sync of its parent fails: the rename is undone.
+// Other files also sync the run's folder; one of these numbers hits the first best checkpoint.
 TEST_F(Faults, RenameOfBestIsUndoneIfSyncFails) {
   const std::vector<std::string> longer = {"--set", "epochs=25", "--set", "checkpoint_every=0"};
   int64_t num_kept = 0;
@@ -116,7 +116,7 @@ TEST_F(Faults, FailedMetricsSyncCostsNoCheckpoint) {
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-18"));
 }
 
-// Found before anything is trained, whoever runs it.
+// Found before any training, by any user.
 TEST_F(Faults, MissingPermissionsAreFoundAtStart) {
   const auto refuses = [&](const std::string& out, const std::string& part,
                            const std::vector<std::string>& environment = {}) {

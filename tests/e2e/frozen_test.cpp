@@ -100,7 +100,7 @@ TEST_P(FrozenRuns, AreSmall) {
   EXPECT_LT(bytes, 200'000u);
 }
 
-// The names of parameters key their first values.
+// Initial values depend on parameter names.
 TEST_P(FrozenRuns, StartAsBefore) {
   const fs::path run = folder_.path() / "begun";
   const CommandResult result =

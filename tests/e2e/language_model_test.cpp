@@ -89,7 +89,7 @@ TEST_F(LanguageModel, LearnsFromText) {
   EXPECT_PRED2(contains, plain.out, "tokens/s");
 }
 
-// A third of the memory: more micro-batches, and the same network but for the order of sums.
+// A third of the memory: more micro-batches, and the same network up to the order of sums.
 TEST_F(LanguageModel, LearnsTheSameInLessMemory) {
   const CommandResult whole = run_sotto(words("whole"));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;

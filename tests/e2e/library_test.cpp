@@ -37,7 +37,7 @@ void expect_example(const CommandResult& result) {
     EXPECT_PRED2(contains, result.out, part);
 }
 
-// Epoch by epoch, in one go, and by the command: the same run to the bit.
+// Epoch by epoch, in one call, and by the command: bit-identical runs.
 TEST_F(Library, TrainsEpochByEpochLikeTheCommand) {
   ASSERT_EQ(train("command").exit_code, 0);
   int64_t num_steps = 0;
@@ -89,8 +89,8 @@ std::map<fs::path, std::string> files_of(const fs::path& folder) {
   return files;
 }
 
-// On tight budgets, where a plan decides much: the same plan, configuration, weights, optimizer and
-// state, byte by byte.
+// On tight budgets, where the plan matters most: plan, configuration, weights, optimizer and state
+// are identical, byte for byte.
 TEST_F(Library, WritesTheSameFilesAsTheCommand) {
   // What is tight depends on the processor's products and its cores.
   const CommandResult refused = train("refused", {"--memory", "100KiB"});
@@ -184,7 +184,7 @@ TEST_F(Library, ResumesAndEvaluates) {
   EXPECT_LE(recogniser.peak_bytes(), 20 << 20);
 }
 
-// A flipped byte is found, named, and the checkpoint before it taken, as the command does.
+// A flipped byte is found and named, and the previous checkpoint is used, as the command does.
 TEST_F(Library, ResumesOnlyFromIntactCheckpoints) {
   Training(config(), run("whole")).train();
   Training(config({"max_steps=6"}), run("run")).train();
@@ -230,8 +230,8 @@ TEST_F(Library, ExampleRuns) {
   expect_example(run_command(example(SOTTO_EXAMPLE, "out")));
 }
 
-// Installed aside and found from there by a project that knows nothing of this tree. One small file
-// is compiled.
+// Installed to a separate folder and found there by a project outside this tree. One small file is
+// compiled.
 TEST_F(Library, IsFoundByAnotherProject) {
   if (!fs::exists(SOTTO_CMAKE) || !fs::exists(SOTTO_COMPILER))
     GTEST_SKIP() << "no cmake or compiler here: expected " << SOTTO_CMAKE << ", " << SOTTO_COMPILER;

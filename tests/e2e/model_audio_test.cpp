@@ -129,8 +129,7 @@ nlohmann::json json_of(const CommandResult& result) {
   return nlohmann::json::parse(result.out);
 }
 
-// As transformers wrote it, exported, exported in several files, and as a run: the same
-// transcripts.
+// As written by transformers, exported, exported as shards, and as a run: the same transcripts.
 TEST_F(HuggingFaceRuns, TranscribeEquallyInEveryFormat) {
   if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("out")}).exit_code,
@@ -178,7 +177,7 @@ TEST_F(HuggingFaceRuns, TranscribeEquallyInEveryFormat) {
   EXPECT_PRED2(contains, preset.err, "a preset, which has no weights");
 }
 
-// Also by its id, and a run's export in several files.
+// Found by its id in the cache, and as a sharded export of a run.
 TEST_F(HuggingFaceRuns, LoadFromHubCacheAndShards) {
   if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   const fs::path snapshot = folder_.path() / "hub/models--me--mine/snapshots/abc";
@@ -253,7 +252,7 @@ TEST_F(HuggingFaceRuns, CanTurnMaskingOff) {
   EXPECT_PRED2(contains, idle.err, "model.mask_time_length: 20, which has no effect");
 }
 
-// Counts of layers that steps left out are part of a checkpoint.
+// Checkpoints contain how often each layer was skipped.
 TEST_F(HuggingFaceRuns, ResumeBitExactlyWithLayerDrop) {
   const auto run = [&](const std::string& out, const char* steps) {
     return train("base", out,

@@ -48,7 +48,8 @@ TEST_F(Plans, NeverUseFeaturesTheCardLacks) {
   EXPECT_LE(plan["best"]["total_bytes"], plan["budget_bytes"]);
 }
 
-// As slow as it is on a processor: nothing is 0, the host has no 16 TiB, and nobody waits.
+// Even at the speed of a CPU nothing is rounded to 0, the host does not have 16 TiB, and planning
+// is quick.
 TEST_F(Plans, ForACpuTakeSeconds) {
   const TempFolder cache;
   const auto start = std::chrono::steady_clock::now();
@@ -142,7 +143,7 @@ TEST_F(Plans, AreComparedSideBySide) {
     EXPECT_PRED2(contains, models.out, part);
 }
 
-// What is not known is a mistake, not something that cannot run.
+// An unknown name is an error, not a row that says "cannot run".
 TEST_F(Plans, ComparisonsRefuseUnknownNames) {
   const std::vector<std::string> base = {"--model", "wav2vec2-base"};
   EXPECT_PRED2(contains, refusal({"--model", "wav2vec2-base", "--compare-device", "t4", "rtx409"}),
@@ -170,7 +171,7 @@ TEST_F(Plans, RefuseOptionsWithoutEffect) {
       "on the CPU");
 }
 
-// On a machine with the card it is called cuda.
+// On a machine with this card, the device is called cuda.
 TEST_F(Plans, ForAnotherCardUseCudaThere) {
   plan({"--model", "wav2vec2-base", "--device", "rtx3070"});
   const std::string yaml = content_of(run("plan") / "plan.yaml");
@@ -215,7 +216,7 @@ TEST_F(Plans, WriteTrainingArguments) {
             32);
 }
 
-// A plan is a configuration: trained with it, the run is the one that plans by itself.
+// A plan is a configuration: training with it gives the same run as planning within train.
 TEST_F(Plans, TrainTheSameRun) {
   ASSERT_EQ(train("itself").exit_code, 0);
   EXPECT_TRUE(fs::exists(run("itself") / "plan.yaml"));
@@ -250,7 +251,7 @@ TEST_F(Plans, ReportEvaluationMicroBatch) {
   EXPECT_PRED2(contains, (*found)["why"].get<std::string>(), "of 100 MiB");
 }
 
-// By hand, and predicted anew.
+// Edited by hand, and predicted again.
 TEST_F(Plans, HonourEdits) {
   const std::string base = folder_.path().string() + "/";
   plan({"--config", base + "tiny.yaml"});
@@ -267,7 +268,7 @@ TEST_F(Plans, HonourEdits) {
   EXPECT_PRED2(contains, content_of(run("edited") / "config.yaml"), "\ntier: block");
 }
 
-// A plan whose memory is gone says what would help, as one that was left open does.
+// If a plan no longer fits, the refusal gives the same advice as without a plan.
 TEST_F(Plans, SuggestAlternativesIfTheyNoLongerFit) {
   const std::string base = folder_.path().string() + "/";
   plan({"--config", base + "tiny.yaml", "--set", "model.width=256", "--set", "model.hidden=1024"});

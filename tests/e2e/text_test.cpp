@@ -252,7 +252,7 @@ TEST_F(Fetch, ReportsErrors) {
       {"Name another with --out"});
 }
 
-// No file may grow beyond 4 KiB: what a full disk looks like to curl.
+// No file may grow beyond 4 KiB, which looks like a full disk to curl.
 TEST_F(Fetch, ReportsFullDisk) {
   folder_.write("served/big.bin", std::string(200'000, 'a'));
   const CommandResult result =

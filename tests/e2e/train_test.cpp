@@ -54,7 +54,7 @@ TEST_F(Train, LearnsAndWritesItsFiles) {
   EXPECT_EQ(evaluated["sentences"].size(), 12u);
 }
 
-// All that is decided, in a terminal of 80 by 24; in full it stands in plan.yaml.
+// All decisions fit into a terminal of 80 by 24; the details are in plan.yaml.
 TEST_F(Train, ShowsItsDecisionsOnOneScreen) {
   const CommandResult result = train("run", {"--max-steps", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -106,7 +106,7 @@ int64_t bytes_needed(const CommandResult& refused) {
   return needs.empty() ? 0 : MemorySize::parse(needs[1].str() + needs[2].str()).bytes;
 }
 
-// The longest utterance does not fit; in two pieces it does, and all of it is learned from.
+// The longest utterance does not fit, but its two pieces do, and both are trained on.
 TEST_F(Train, CutsUtterancesThatDoNotFit) {
   const int64_t others_need = bytes_needed(train("refused", {"--memory", "400KiB"}));
   std::string lines = content_of(folder_.path() / "train.jsonl");
@@ -145,7 +145,7 @@ TEST_F(Train, CutsUtterancesThatDoNotFit) {
               nlohmann::json::parse(skipped.out)["audio_seconds"].get<double>() + 3 * seconds, 0.1);
 }
 
-// What a run had learned of one budget says nothing of another.
+// Limits learned for one budget do not apply to another.
 TEST_F(Train, RecomputesLimitsForAnotherBudget) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   const auto state =
@@ -168,7 +168,7 @@ TEST_F(Train, RecomputesLimitsForAnotherBudget) {
   EXPECT_FALSE(contains(content_of(run("run") / "limits.json"), "300"));
 }
 
-// What was best on other data says nothing of what comes, and is not lost.
+// The best checkpoint on other data is not comparable, but it is kept.
 TEST_F(Train, SetsBestAsideIfEvaluationDataChanges) {
   ASSERT_EQ(train("run", {"--max-steps", "12"}).exit_code, 0);
   ASSERT_TRUE(fs::exists(run("run") / "best"));
@@ -182,7 +182,7 @@ TEST_F(Train, SetsBestAsideIfEvaluationDataChanges) {
   EXPECT_GT(best["best_step"], 12);
 }
 
-// Its loss is none, and the mean of the epoch is that of the others.
+// A step without data has no loss, and the average of the epoch ignores it.
 TEST_F(Train, ReportsStepsWithoutData) {
   // Two utterances of which nothing can be read.
   std::string lines;
@@ -203,7 +203,7 @@ TEST_F(Train, ReportsStepsWithoutData) {
   EXPECT_PRED2(contains, content_of(run("run") / "metrics.jsonl"), "\"loss\":\"nan\"");
 }
 
-// An interrupt ends the run behind its step, saved, as if it had been asked for.
+// An interrupt saves and ends the run after its step, as if it had been requested.
 TEST_F(Train, SavesAndEndsWhenInterrupted) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",
                                            "--resume"};
@@ -226,8 +226,8 @@ TEST_F(Train, ResumesBitExactlyMidEpoch) {
   EXPECT_EQ(weights("parts", 18), weights("whole", 18));
 }
 
-// With 8-bit moments and a remainder in the checkpoint, random rounding, and a rate that depends on
-// evaluations.
+// With 8-bit moments and a remainder in the checkpoint, stochastic rounding, and a rate that
+// depends on evaluations.
 TEST_F(Train, ResumesBitExactlyInLeanNumerics) {
   const std::vector<std::string> lean = {"--set", "numerics=bf16-lean",
                                          "--set", "precision.small_below=1",
@@ -260,7 +260,7 @@ TEST_F(Train, SkipsTruncatedCheckpoint) {
   EXPECT_EQ(weights("cut", 18), weights("whole", 18));
 }
 
-// What decides the result is the run's own; what is named again and differs is refused.
+// Settings that affect the result are those of the run; a different value is refused.
 TEST_F(Train, RefusesToResumeAsAnotherRun) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::string before = content_of(run("run") / "config.yaml");
@@ -337,7 +337,7 @@ TEST_F(Train, ReportsChangedSettingsOnResume) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// The manifest is the same, the files behind it are not.
+// The manifest is the same, but its audio files are not.
 TEST_F(Train, RefusesChangedAudioOnResume) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const fs::path features = folder_.path() / "train.f16";
@@ -362,8 +362,8 @@ TEST_F(Train, RefusesChangedAudioOnResume) {
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
 }
 
-// A run of 48 steps on a line down to 0 is stopped and goes on for a few: its rates stay on that
-// line. Made longer, it says so.
+// A run of 48 steps with linear decay to 0 is stopped and resumed for a few steps: its rates stay
+// on the same line. If it is extended, it reports this.
 TEST_F(Train, KeepsItsScheduleWhenResumedForAFewSteps) {
   const std::vector<std::string> linear = {"--set", "optimizer.schedule.kind=linear", "--set",
                                            "epochs=8"};
@@ -455,8 +455,8 @@ TEST_F(Train, ReportsDataErrors) {
       {"'d'"});
 }
 
-// The tokenizer and the rules go from the configuration into the checkpoint, and from there into
-// the evaluation.
+// The tokenizer and the text rules go from the configuration into the checkpoint, and from there
+// into the evaluation.
 TEST_F(Train, LearnsPiecesWithTextRules) {
   if (contains(build_info().text, "no SentencePiece"))
     GTEST_SKIP() << "this build has no SentencePiece";
@@ -485,7 +485,7 @@ TEST_F(Train, LearnsPiecesWithTextRules) {
                  {"data.text.case was upper and is lower"});
 }
 
-// More labels than frames: counted, named, and the run goes on.
+// More labels than frames: counted and named, and the run continues.
 TEST_F(Train, ContinuesPastUnalignableUtterance) {
   std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
       << R"({"feature_filepath": "train.f16", "frame_offset": 0, "num_frames": 8, "feature_dim": 8,)"

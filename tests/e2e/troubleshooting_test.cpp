@@ -97,8 +97,8 @@ std::map<std::string, std::string> sections_of(const std::string& page) {
   return sections;
 }
 
-// What is looked up in the table at the top leads to a section that has it, and every section is
-// there.
+// Every entry of the table at the top links to the section with its message, and every section is
+// linked.
 TEST(Troubleshooting, TableLinksToEverySection) {
   const std::map<std::string, std::string> sections = sections_of(content_of(kPage));
   const std::regex row(R"(\| (`.*`) \| \[(.*)\]\(#.*\) \|)");

@@ -86,7 +86,7 @@ TEST_F(Watch, PeriodicCacheReleaseChangesNothing) {
   EXPECT_FALSE(fs::exists(run("never")));
 }
 
-// Wherever the terminal's text should go and cannot: the run is whole, and so are its files.
+// Wherever terminal output fails, the run completes with all its files.
 TEST_F(Watch, FailedOutputNeverEndsARun) {
   ASSERT_EQ(train("whole").exit_code, 0);
   int number = 0;
@@ -114,7 +114,7 @@ TEST_F(Watch, FailedOutputNeverEndsARun) {
   expect_whole("closed", "a closed terminal");
 }
 
-// An error that cannot be told is one all the same.
+// An error that cannot be printed is still an error.
 TEST_F(Watch, ErrorsKeepTheirExitCodeWithoutTerminal) {
   for (const char* redirections : {"2>/dev/full", "2>&-", "<&- >&- 2>&-"}) {
     const CommandResult result =
@@ -123,7 +123,7 @@ TEST_F(Watch, ErrorsKeepTheirExitCodeWithoutTerminal) {
   }
 }
 
-// A terminal that is closed says so once or several times: the run saves and ends.
+// A closed terminal sends one or more SIGHUPs: the run saves and ends.
 TEST_F(Watch, HangupSavesAndEndsTheRun) {
   const std::vector<std::string> longer = {
       "--set", "epochs=400", "--set", "checkpoint_every=10000", "--set", "evaluate_every=10000"};
@@ -134,7 +134,7 @@ TEST_F(Watch, HangupSavesAndEndsTheRun) {
   EXPECT_FALSE(fs::is_empty(run("run") / "checkpoints"));
 }
 
-// Between the marks that clear it, the bar never fills the terminal's last column.
+// Between the codes that clear it, the bar never reaches the last column of the terminal.
 TEST_F(Watch, ProgressBarFitsTheTerminal) {
   for (const int columns : {60, 90}) {
     const CommandResult result = run_sotto_on_terminal(

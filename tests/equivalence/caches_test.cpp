@@ -86,7 +86,7 @@ TEST_F(CachesTest, ReleasingGivesTheSameBits) {
   }
 }
 
-// A device that is full releases once, says so, and the run is the same.
+// A full device releases its caches once and reports it; the run is the same.
 TEST_F(CachesTest, FullDeviceGivesTheSameBits) {
   const Outcome kept = train("kept", config());
   const Outcome full = train("full", config(), [] {

@@ -127,7 +127,7 @@ TEST(Wav2Vec2Pieces, GiveTheSameResultAtAnySize) {
   }
 }
 
-// Masks and dropout do something, or the tests above would prove nothing.
+// Masks and dropout must have an effect, or the tests above would prove nothing.
 TEST(Wav2Vec2, MasksDifferBetweenSteps) {
   const TinyModel tiny = tiny_models()[1];
   const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
@@ -145,7 +145,7 @@ TEST(Wav2Vec2, MasksDifferBetweenSteps) {
   EXPECT_FALSE(at::equal(loss_in(1), loss_in(2)));
 }
 
-// Masks of features without dropout: other ones in another step, none in evaluation.
+// Feature masks without dropout: different in each step, none in evaluation.
 TEST(SpecAugment, MasksOnlyInTraining) {
   TinyModel tiny = tiny_models()[4];
   ASSERT_EQ(tiny.name, "torchaudio");

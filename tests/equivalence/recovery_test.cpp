@@ -72,7 +72,8 @@ TEST_F(Recovery, GivesTheSameBitsWhicheverReservationFails) {
   }
 }
 
-// The second failure halves the limits, which stay: as if they had been given from that step on.
+// The second failure halves the limits for the rest of the run, as if they had been set from that
+// step on.
 TEST_F(Recovery, HalvedLimitsActLikeGivenLimits) {
   const Disturbed halved = run({3, 40});
   EXPECT_EQ(halved.num_restarts, 2);
@@ -116,7 +117,7 @@ TEST(OutOfMemoryReason, IsFoundInErrorsOfAllLibraries) {
   EXPECT_FALSE(out_of_memory_reason(DataError({.attempted = "a", .found = "out of memory.flac"})));
 }
 
-// Halving ends at the longest utterance, which cannot be divided.
+// Halving stops at the longest utterance, which cannot be split.
 TEST_F(Recovery, NeverSplitsAnUtterance) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
@@ -130,7 +131,7 @@ TEST_F(Recovery, NeverSplitsAnUtterance) {
   EXPECT_GE(split_step(*learner.model, examples, limits).size(), 2u);
 }
 
-// Limits stay for all later steps: one with the longest utterance of the run must fit into them.
+// Limits apply to all later steps, so the longest utterance of the run must fit.
 TEST_F(Recovery, HalvedLimitsStillFitTheLargestItem) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
@@ -146,7 +147,7 @@ TEST_F(Recovery, HalvedLimitsStillFitTheLargestItem) {
   EXPECT_LT(settings.limits.max_utterances, kBatch);
 }
 
-// Gradients in bf16 may be added to 16 times: a step is not split into more parts.
+// At most 16 gradients may be summed in bf16, so a step is not split into more parts.
 TEST_F(Recovery, RespectsTheBf16GradientSumLimit) {
   RunConfig config = test::tiny_config();
   config.numerics = Numerics::kBf16Lean;
@@ -166,7 +167,7 @@ TEST_F(Recovery, RespectsTheBf16GradientSumLimit) {
   EXPECT_EQ(settings.limits.max_utterances, 3);
 }
 
-// Limits stay for the steps that follow: one that has more utterances counts too.
+// Limits apply to later steps, so steps with more utterances count too.
 TEST_F(Recovery, RespectsTheBf16GradientSumLimitInLaterSteps) {
   RunConfig config = test::tiny_config();
   config.numerics = Numerics::kBf16Lean;
@@ -200,7 +201,7 @@ TEST_F(Recovery, Bf16GradientSumsAreCountedPerStep) {
   EXPECT_THROW(run_step(learner, test::step_examples(1, kMaxBf16Sums + 1), settings), ConfigError);
 }
 
-// What an update has changed in part would be changed twice.
+// A retry would apply the first part of the update twice.
 TEST_F(Recovery, IsNotAttemptedAfterAPartialUpdate) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   learner.is_whole = false;

@@ -59,7 +59,7 @@ TEST_P(AdamWForms, DoNotDependOnTheNumberOfCores) {
   EXPECT_TRUE(is_same(on_one, on_two));
 }
 
-// A range may be updated in pieces of whole blocks: what is between them stays as it was.
+// A range may be updated in pieces of whole blocks; everything between them is unchanged.
 TEST_P(AdamWForms, DoNotDependOnHowARangeIsSplit) {
   AdamWRange whole = used_range(GetParam(), 5'000);
   const AdamWRange before = whole.clone();
@@ -76,7 +76,7 @@ TEST_P(AdamWForms, DoNotDependOnHowARangeIsSplit) {
   }
 }
 
-// What lies behind a range that ends inside of a block, or of a vector, is not its own.
+// A range that ends inside a block or a vector does not own what follows.
 TEST_P(AdamWForms, ChangeOnlyTheirRange) {
   for (const int64_t size : {0, 1, 15, 16, 17, 255, 256, 257, 511}) {
     AdamWRange all = used_range(GetParam(), 768);
@@ -120,7 +120,7 @@ TEST_P(AdamWForms, ChangeNothingIfTheNormIsNotFinite) {
   }
 }
 
-// 1e25 squared is no fp32 number. Its step is as long as any, and those after it are not lost.
+// The square of 1e25 overflows fp32. Its step has the usual size, and later steps still work.
 TEST_P(AdamWForms, SurviveOverflowingSquares) {
   AdamWRange range(GetParam(), 300);
   range.weights.fill_(1.0);
@@ -146,7 +146,7 @@ TEST_P(AdamWForms, AllocateNothing) {
   EXPECT_EQ(arena->report().num_reservations, 0);
 }
 
-// Zeros between parameters stay what they are.
+// Zero padding between parameters stays zero.
 TEST_P(AdamWForms, KeepZerosWithoutGradients) {
   AdamWRange range(GetParam(), 600);
   for (int64_t step = 1; step <= 5; ++step) range.update(at_step(step), range.square_sum());
@@ -156,7 +156,8 @@ TEST_P(AdamWForms, KeepZerosWithoutGradients) {
 INSTANTIATE_TEST_SUITE_P(All, AdamWForms, ::testing::ValuesIn(all_adamw_forms()),
                          [](const auto& form) { return form.param.name(); });
 
-// Given the same gradients bf16 with 16 bits beside it is an fp32 master, moments and all.
+// With the same gradients, bf16 with a 16-bit remainder equals an fp32 master weight, moments
+// included.
 TEST(AdamWSplit, MatchesFp32MasterBitExactly) {
   for (const bool has_codes : {false, true}) {
     for (const int64_t size : {1, 17, 256, 1'000, 20'001}) {
@@ -183,8 +184,8 @@ TEST(AdamWSplit, MatchesFp32MasterBitExactly) {
 
 // --- stochastic rounding
 
-// The mean over many steps of nothing but rounding is the exact step, and the two neighbours of it
-// in the form's numbers are all that comes out.
+// Averaged over many draws, the rounded step is the exact one, and only its two neighbours in the
+// stored format occur.
 TEST(AdamWRounding, IsUnbiased) {
   constexpr int64_t kSize = 256 * 400;
   for (const int bits : {8, 0}) {
@@ -225,7 +226,7 @@ TEST(AdamWRounding, DrawsPerStepAndPosition) {
     EXPECT_FALSE(at::equal(drawn, rounded(other, 0)));
 }
 
-// Steps far too small for the numbers add up all the same.
+// Steps far too small for the format still add up.
 TEST(AdamWRounding, LosesNoSmallSteps) {
   for (const int bits : {8, 0}) {
     constexpr int64_t kSize = 256 * 100;
@@ -319,7 +320,7 @@ TEST(MomentMap, SignedCodeIsNearest) {
   }
 }
 
-// But for what is above 0 and nearest to it.
+// Except that values above 0 never get the code of 0.
 TEST(MomentMap, UnsignedCodeIsNearest) {
   for (const float share : telling_shares(kUnsignedMoments)) {
     if (share < 0.0f) continue;
@@ -338,7 +339,8 @@ TEST(MomentMap, IsSorted) {
   EXPECT_EQ(kUnsignedMoments.values[0], 0.0f);
 }
 
-// The block's functions are those of one value, for all codes and for shares between them.
+// The functions for a block agree with those for one value, for all codes and for values between
+// them.
 TEST(MomentCodes, MatchTheMap) {
   std::vector<uint8_t> codes(kMomentBlock);
   std::vector<float> values(kMomentBlock);
@@ -371,8 +373,8 @@ TEST(MomentCodes, MatchTheMap) {
   }
 }
 
-// One step from codes is the step of fp32 moments from what the codes stand for; what is kept of
-// its moments are the nearest codes of each block.
+// A step from codes equals the step of fp32 moments from the decoded values; the new moments are
+// stored as the nearest codes of each block.
 TEST(AdamWCodes, AreDecodedUpdatedAndEncoded) {
   const int64_t size = 1'000;
   AdamWRange coded = used_range({.has_codes = true}, size);
@@ -405,8 +407,8 @@ TEST(AdamWCodes, AreDecodedUpdatedAndEncoded) {
   }
 }
 
-// A value whose gradients are small beside those of its block has a step as large as all others. A
-// second moment rounded to 0 would make it many times as large.
+// A value whose gradients are small compared to its block takes steps of the usual size. A second
+// moment rounded to 0 would make them many times larger.
 TEST(AdamWCodes, SmallGradientsInABlockCauseNoLargeSteps) {
   AdamWRange range({.has_codes = true}, kMomentBlock);
   const at::Tensor sizes = at::ones({kMomentBlock});
@@ -432,7 +434,7 @@ TEST(AdamWCodes, AreZeroForAZeroBlock) {
   EXPECT_TRUE(at::isfinite(range.weights).all().item<bool>());
 }
 
-// Over many steps the weights go where those of fp32 moments go.
+// Over many steps the weights follow those with fp32 moments.
 TEST(AdamWCodes, FollowFp32Moments) {
   at::manual_seed(11);
   const int64_t size = 4'096;

@@ -157,7 +157,7 @@ TEST_P(AttentionBias, ChangesNothingForOneFrame) {
   EXPECT_LE(out.d_bias.abs().max().item<double>(), test::kernel_tolerance(at::kFloat));
 }
 
-// An utterance finds its part of the bias wherever it lies.
+// An utterance finds its part of the bias wherever it is in the pack.
 TEST_P(AttentionBias, GivesTheSameBitsInAnyPack) {
   const auto& [variant, type] = GetParam();
   const Options options{.num_heads = 3, .left = 40, .variant = variant};
@@ -174,7 +174,7 @@ TEST_P(AttentionBias, GivesTheSameBitsInAnyPack) {
   EXPECT_TRUE(at::equal(among_others.d_bias.narrow(0, first, size), by_itself.d_bias));
 }
 
-// One head leaves cores without work unless backward is cut more finely: both ways are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(AttentionBias, GivesTheSameBitsOnAnyNumberOfCores) {
   const auto& [variant, type] = GetParam();
   const int before = at::get_num_threads();
@@ -208,8 +208,8 @@ TEST_P(AttentionBias, HasNoGradientUnlessRequested) {
   expect_same(wanted, unwanted);
 }
 
-// Tiled: read once in each direction, for the pairs that are seen. Plain: read in forward, whole.
-// Its gradient is written whole by both.
+// Tiled reads the bias once per direction, only for visible pairs. Plain reads all of it in
+// forward. Both write its whole gradient.
 TEST_P(AttentionBias, CostsBytesButNoProducts) {
   const auto& [variant, type] = GetParam();
   const bool tiled = variant == Variant::kTiled;
@@ -231,7 +231,7 @@ TEST_P(AttentionBias, CostsBytesButNoProducts) {
   EXPECT_EQ(backward.flops, costs(without, "backward").flops);
 }
 
-// The libraries take none: what is kept has the form of the kernel of ours.
+// The libraries do not accept a bias: the saved softmax has the shape of our own kernel.
 TEST(AttentionBiasOnGpu, UsesOurKernel) {
   const device::TargetScope target({.processor = device::Processor::kCuda, .capability = 90});
   const Packing packing({50, 33}, at::kMeta);

@@ -100,7 +100,7 @@ TEST_P(CrossAttention, SpansManyTilesOnBothSides) {
   expect_truth({.queries = {600}, .keys = {300}}, 1, 20, GetParam());
 }
 
-// One head leaves cores without work unless backward is cut more finely: both cuts are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(CrossAttention, GivesTheSameBitsOnAnyNumberOfCores) {
   const Packing queries({40, 520}, at::kCPU), keys({500, 300}, at::kCPU);
   const Attention::Packs packs{.queries = queries, .keys = keys};
@@ -196,14 +196,14 @@ Dry run_dry(const Lengths& lengths, at::ScalarType type, int64_t num_sms) {
           .backward_flops = recorder.by_kernel().at("attention_cross.backward").total.flops};
 }
 
-// FlashAttention has one for each query, efficient attention pads to the most of an utterance.
+// FlashAttention keeps one per query; efficient attention pads to the longest utterance.
 TEST(CrossAttentionDry, KeepsOneSumPerQueryNotPerKey) {
   const Lengths lengths{.queries = {3, 50}, .keys = {700, 2}};
   EXPECT_EQ(run_dry(lengths, at::kBFloat16, 132).softmax_sizes, (std::vector<int64_t>{2, 53}));
   EXPECT_EQ(run_dry(lengths, at::kFloat, 132).softmax_sizes, (std::vector<int64_t>{2, 2, 64}));
 }
 
-// One multiprocessor computes all of a head of an utterance in the backward of efficient attention.
+// In the backward of efficient attention, one multiprocessor computes a whole head of an utterance.
 TEST(CrossAttentionDry, CostIncludesWaitForMostPairs) {
   const double one = run_dry({.queries = {20}, .keys = {30}}, at::kFloat, 1).backward_flops;
   EXPECT_EQ(run_dry({.queries = {20, 10}, .keys = {30, 60}}, at::kFloat, 4).backward_flops,

@@ -127,7 +127,7 @@ TEST_P(AttentionVariants, GiveTheSameBitsInAnyPack) {
   }
 }
 
-// One head leaves cores without work unless backward is cut more finely: both ways are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(AttentionVariants, GiveTheSameBitsOnAnyNumberOfCores) {
   const auto& [variant, type] = GetParam();
   const int before = at::get_num_threads();
@@ -160,7 +160,7 @@ TEST_P(AttentionVariants, WindowLongerThanTheUtteranceHasNoEffect) {
   }
 }
 
-// Scores that are exact in every type, thousands apart: the softmax chooses one key.
+// Scores that are exact in every type and thousands apart: the softmax selects one key.
 TEST_P(AttentionVariants, AreSafeForLargeScores) {
   const auto& [variant, type] = GetParam();
   const int64_t length = 200, width = 16;
@@ -225,7 +225,7 @@ TEST(Attention, CountsVisiblePairs) {
   }
 }
 
-// A library's kernels have heads of some sizes; others cost as much as the next larger.
+// Library kernels support certain head sizes; others cost as much as the next larger one.
 TEST(Attention, CostUsesComputedHeadSize) {
   const Packing packing({5, 7}, at::kMeta);
   const auto pairs = static_cast<double>(Attention::num_pairs(packing, {}));
@@ -242,7 +242,7 @@ TEST(Attention, CostUsesComputedHeadSize) {
   EXPECT_EQ(cost_of(at::kFloat, 80), 4.0 * 128 * pairs);
 }
 
-// One multiprocessor computes all of a head of an utterance in the backward of efficient attention.
+// In the backward of efficient attention, one multiprocessor computes a whole head of an utterance.
 TEST(Attention, CostIncludesWaitForLongestUtterance) {
   const auto backward_of = [&](const std::vector<int64_t>& lengths, int64_t num_sms) {
     const device::TargetScope target(

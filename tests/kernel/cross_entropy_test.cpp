@@ -134,7 +134,8 @@ constexpr CrossEntropy::Options with_rows(int64_t rows, int64_t vocabulary) {
 }
 constexpr CrossEntropy::Options kWhole{.variant = CrossEntropy::Variant::kWhole};
 
-// One slice of the vocabulary and several, whole and not; no vector of sixteen, and rests of one.
+// One slice of the vocabulary and several, full and partial; sizes below one vector of sixteen and
+// with remainders.
 TEST(CrossEntropy, AgreesWithDoublePrecisionForAnyVocabulary) {
   for (const int64_t vocabulary : {2, 15, 16, 33, 1'000, 1'024, 1'025, 2'500}) {
     for (const double smoothing : {0.0, 0.1, 1.0}) {
@@ -187,7 +188,7 @@ TEST(CrossEntropy, ChunksOfAnySizeGiveTheSameNumbers) {
   }
 }
 
-// Where products are exact, nothing else tells how the work was cut.
+// With exact products, the result does not depend on how the work was split.
 TEST(CrossEntropy, BitsDependNeitherOnCoresNorOnChunks) {
   constexpr int64_t kVocabulary = 1'100;
   for (const bool some_without_target : {false, true}) {
@@ -205,7 +206,7 @@ TEST(CrossEntropy, BitsDependNeitherOnCoresNorOnChunks) {
   }
 }
 
-// Nor on what an utterance is packed with.
+// The result does not depend on the other utterances of the pack.
 TEST(CrossEntropy, DoesNotDependOnThePack) {
   const Problem together = draw_identity({40, 1, 93}, 50);
   const Outcome all = run(together, {.smoothing = 0.1});

@@ -149,7 +149,7 @@ TEST(Ctc, AgreesWithDoublePrecisionIn16BitTypes) {
   }
 }
 
-// A minute of audio and a page of text; sure of itself as a trained model, and not at all.
+// A minute of audio and a page of text, with confident and with nearly uniform logits.
 TEST(Ctc, StaysAccurateOverLongUtterances) {
   for (const float scale : {0.5f, 3.0f, 12.0f}) {
     SCOPED_TRACE(scale);
@@ -185,7 +185,7 @@ TEST(Ctc, IsFiniteForTheLargestLogits) {
   EXPECT_TRUE(at::isfinite(ours.gradient).all().item<bool>());
 }
 
-// One frame, no labels, both: sums that can be taken by hand.
+// One frame, no labels, or both: sums that can be computed by hand.
 TEST(Ctc, HandlesTheSmallestUtterances) {
   Pack pack;
   pack.add(1, {});
@@ -251,7 +251,8 @@ TEST(Ctc, NonFiniteValuesAffectOnlyTheirUtterance) {
   }
 }
 
-// "The budget changes speed, never the result": an utterance does not see what it is packed with.
+// "The budget changes speed, never the result": an utterance does not depend on the rest of its
+// pack.
 TEST(Ctc, DoesNotDependOnThePack) {
   Dice dice(3);
   Seen seen;

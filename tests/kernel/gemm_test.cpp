@@ -84,7 +84,8 @@ TEST(CpuProducts, AreChosenByCpuFeatures) {
   EXPECT_EQ(choose(at::kFloat, 64, with), CpuProduct::kBlas);
 }
 
-// ATen would warn, turn oneDNN off for the process and go on with BLAS: other bits from then on.
+// After a failure ATen would warn, disable oneDNN for the process and continue with BLAS, with
+// different bits.
 TEST(CpuProducts, DisableOneDnnInAten) {
   const at::Tensor x = values({64, 64}, at::kFloat, 1);
   Gemm::multiply({.a = x, .b = x});

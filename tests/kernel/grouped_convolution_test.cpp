@@ -99,14 +99,14 @@ TEST(GroupedConvolution, SupportsGroupsOfAllSizes) {
   }
 }
 
-// As wav2vec2 has it, for a short pack.
+// The shape of wav2vec2, for a short pack.
 TEST(GroupedConvolution, AgreesWithAtenAtPositionalShape) {
   expect_truth({.groups = 4, .channels = 48, .taps = 128}, {150, 49}, {});
   expect_truth({.groups = 2, .channels = 64, .taps = 128}, {150, 49}, {.block = 16});
 }
 
-// Values by hand: the tap in the middle of an odd number is the frame itself, and an even number
-// looks one frame further back than ahead.
+// Computed by hand: the middle tap of an odd number is the frame itself, and an even number looks
+// one frame further back than ahead.
 TEST(GroupedConvolution, TapsAlignWithHuggingFace) {
   const Packing packing({4}, at::kCPU);
   const at::Tensor x = at::arange(1, 5, at::kFloat).view({4, 1});
@@ -120,7 +120,7 @@ TEST(GroupedConvolution, TapsAlignWithHuggingFace) {
   EXPECT_TRUE(at::equal(shifted_by(4, 3), at::tensor({2.0f, 3.0f, 4.0f, 0.0f})));
 }
 
-// Bits, not values: another utterance's numbers, even NaN, never come near.
+// Compares bits: values of another utterance, even NaN, have no effect.
 TEST(GroupedConvolution, UtterancesDoNotSeeEachOther) {
   const Packing packing({9, 6, 21}, at::kCPU);
   const Data data({.groups = 2, .channels = 3, .taps = 14}, packing, at::kFloat);
@@ -143,7 +143,7 @@ TEST(GroupedConvolution, UtterancesDoNotSeeEachOther) {
   }
 }
 
-// Chunks that end inside of utterances and at their ends, and the smallest, of one block.
+// Chunks that end inside utterances and at their ends, and the smallest chunk, one block.
 TEST(GroupedConvolution, ChunkingWindowsChangesNothing) {
   const Layer layer{.groups = 2, .channels = 3, .taps = 10};
   const Packing packing({17, 4, 1, 30}, at::kCPU);
@@ -200,7 +200,7 @@ device::MemoryReport dry_report(int64_t frames) {
   return arena->report();
 }
 
-// More frames take no less: limits of frames are found by that.
+// More frames never take less memory: the search for frame limits relies on it.
 TEST(GroupedConvolutionMemory, GrowsWithFramesAndHasABoundedWorkspace) {
   int64_t before = 0;
   for (int64_t frames = 1; frames < 40'000; frames += 53) {

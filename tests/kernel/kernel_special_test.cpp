@@ -52,8 +52,7 @@ TEST(LayerNorm, ConstantRowsGiveBetaAndNoNan) {
   EXPECT_TRUE(at::equal(result.y, at::full({3, 20}, 0.25)));
 }
 
-// As in wav2vec2's first layer: a channel is a group, statistics over the whole utterance, and long
-// ones.
+// As in the first layer of wav2vec2: one channel per group, statistics over whole, long utterances.
 TEST(GroupNorm, OneChannelPerGroupOverLongUtterances) {
   const Packing packing({20'000, 7, 900}, at::kCPU);
   const at::Tensor x = at::randn({packing.num_frames(), 5}) * 2.0 + 30.0;
@@ -72,7 +71,7 @@ TEST(GroupNorm, OneChannelPerGroupOverLongUtterances) {
   }
 }
 
-// Groups wider than what a core takes at once, and groups that fill it unevenly.
+// Groups wider than the chunk of a core, and groups that are not a multiple of it.
 TEST(GroupNorm, AgreesWithDoublePrecisionForWideGroups) {
   const Packing packing({70, 13}, at::kCPU);
   for (const int64_t groups : {1, 2, 31, 310}) {
@@ -98,8 +97,8 @@ TEST(Dropout, PreservesTheMeanAndItsRate) {
   EXPECT_NEAR((x == 0).to(at::kFloat).mean().item<float>(), 0.1, 0.005);
 }
 
-// The promise behind "the budget changes speed, never the result": the mask belongs to the
-// utterance, not to its place.
+// The basis of "the budget changes speed, never the result": the mask depends on the utterance, not
+// on its position.
 TEST(Dropout, MaskDoesNotDependOnThePack) {
   const Dropout::Mask mask{.key = {.seed = 3, .purpose = Purpose::kDropout}, .probability = 0.5};
   at::Tensor together = at::ones({30, 13});
@@ -111,7 +110,7 @@ TEST(Dropout, MaskDoesNotDependOnThePack) {
   EXPECT_FALSE(at::equal(together.narrow(0, 0, 10), together.narrow(0, 10, 10)));
 }
 
-// Many blocks at once are the blocks of the rule, also where a block's number leaves 32 bits.
+// Many blocks at once equal the single blocks, also when a block number exceeds 32 bits.
 TEST(Dropout, BatchedBitsMatchSingleBlocks) {
   constexpr uint64_t kUtterance = 0x0123456789abcdef;
   const PhiloxKey key = {0xdeadbeef, 0x12345678};

@@ -91,7 +91,7 @@ TEST(AdamW, ScalesTheGradient) {
   }
 }
 
-// A norm above the limit is brought down to it; the limit is one of the scaled gradients.
+// A norm above the limit is reduced to it; the limit applies to the scaled gradients.
 TEST(AdamW, ClipsScaledGradients) {
   Parameters p(4);
   p.gradients = at::tensor({3.0f, 0.0f, 4.0f, 0.0f});
@@ -107,7 +107,7 @@ TEST(AdamW, ClipsScaledGradients) {
   }
 }
 
-// The square sum is that of all ranges of a step.
+// The square sum covers all ranges of a step.
 TEST(AdamW, ClipsByTheGivenSquareSum) {
   Parameters p(30);
   Parameters q = copy_of(p);
@@ -117,7 +117,7 @@ TEST(AdamW, ClipsByTheGivenSquareSum) {
   expect_equal(p, q);
 }
 
-// A range is a view of a store: what lies around it must stay as it is.
+// A range is a view of a store: everything around it must stay unchanged.
 TEST(AdamW, ChangesOnlyItsRange) {
   for (const int64_t size : {0, 1, 15, 16, 17, 1023, 1024, 1025}) {
     Parameters all(size + 6);

@@ -116,7 +116,7 @@ std::vector<int64_t> sizes() {
 INSTANTIATE_TEST_SUITE_P(Sizes, RealFourierTest, ::testing::ValuesIn(sizes()),
                          ::testing::PrintToStringParamName());
 
-// A signal gets the same bits in every lane, whatever is in the others.
+// A signal has the same bits in every lane, whatever the others contain.
 TEST(RealFourier, LanesAreIndependent) {
   const RealFourier fourier(400);
   constexpr auto kLanes = static_cast<size_t>(kSignalsAtOnce);

@@ -104,7 +104,7 @@ std::vector<data::Example> rows_of_documents() {
 // So many entries that the peak is where the loss is.
 constexpr models::DataShape kManyEntries{.vocabulary = 2000};
 
-// Limits are sought with a step that has nothing but sizes.
+// The search for limits uses a step that consists only of sizes.
 TEST(LanguageModelMemory, LargestStepTakesAtLeastAsMuchAsAnyStep) {
   train::DryRun dry(tiny_lm(true), kManyEntries, train::DryRun::Purpose::kTraining);
   const std::vector<data::Example> rows = rows_of_documents();
@@ -136,7 +136,7 @@ TEST(LanguageModelMemory, EvaluationFitsForAnyNumberOfRows) {
   }
 }
 
-// Both moments of a value, with their scales; norms and biases are fp32.
+// Both moments of a parameter with their scales; norms and biases are in fp32.
 TEST(Wav2Vec2Memory, EightBitMomentsTakeTwoBytesPerParameter) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
@@ -156,7 +156,7 @@ TEST(Wav2Vec2Memory, EightBitMomentsTakeTwoBytesPerParameter) {
   EXPECT_LE(bytes_of() / parameters, 3.05) << "with 8 bits of remainder";
 }
 
-// How long a dry run of the largest common network takes is a property of the test's XML.
+// The XML report of this test contains the duration of a dry run of the largest common network.
 TEST(Wav2Vec2Memory, OfXlsR1bIsPredictedWithoutItsWeights) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("xls-r-1b");
@@ -186,7 +186,7 @@ TEST(Wav2Vec2Memory, OfXlsR1bIsPredictedWithoutItsWeights) {
             whole);
 }
 
-// What lies between the waveform and the pack does not grow with the utterance.
+// Memory between the waveform and the pack does not grow with the utterance.
 TEST(Wav2Vec2Memory, WaveEncoderDoesNotGrowWithTheUtterance) {
   train::RunConfig config = tiny_wav2vec2(true);
   config.model.as<models::Wav2Vec2Options>().piece_frames = 16;

@@ -7,7 +7,7 @@
 namespace sotto::test {
 namespace {
 
-// `make test-slow` has 200, and large ones.
+// `make test-slow` runs 200, and large ones.
 TEST(RandomPlans, UseThePlannedMemory) {
   PlanProofs all;
   for (uint64_t number = 0; number < 40; ++number)

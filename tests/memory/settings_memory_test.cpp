@@ -112,7 +112,7 @@ TEST(Settings, DetectLessOnTheHostThanPlanned) {
                "optimizer.state: host");
 }
 
-// What is less than planned did not take effect either.
+// Less memory than planned also means that a setting did not take effect.
 TEST(Settings, DetectUnwanted8BitMoments) {
   RunConfig asked = lean_config();
   asked.precision.moments = optim::Moments::kFp32;
@@ -123,7 +123,7 @@ TEST(Settings, DetectUnwanted8BitMoments) {
                "precision.moments: fp32");
 }
 
-// Of a whole run, whose optimizer is put in the place of the one that was asked for.
+// A whole run with another optimizer than the requested one.
 TEST(Settings, RunWithoutPlanned8BitMomentsEndsAfterItsFirstStep) {
   const test::TempFolder folder;
   RunConfig config = lean_config();

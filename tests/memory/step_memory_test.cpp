@@ -37,7 +37,7 @@ TEST(StepMemory, IsExactAtEveryTier) {
   }
 }
 
-// Each layer that keeps less takes less.
+// Each layer that keeps fewer activations takes less memory.
 TEST(StepMemory, IsExactWithPerLayerTiers) {
   RunConfig config = test::tiny_config();
   config.model.as<models::TransformerCtcOptions>().layers = 3;
@@ -54,7 +54,7 @@ TEST(StepMemory, IsExactWithPerLayerTiers) {
   EXPECT_THROW(DryRun(config, test::kTinyShape, DryRun::Purpose::kTraining), ConfigError);
 }
 
-// The device has windows in the place of moments, the host the moments.
+// The device holds windows instead of the moments, which are on the host.
 TEST(StepMemory, IsExactWithStateOnTheHost) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean}) {
     RunConfig config = test::tiny_config();

@@ -102,7 +102,7 @@ TEST_F(ToyFamily, IsPlannedForAGpu) {
   EXPECT_GT(nlohmann::json::parse(plan.out)["best"]["speed"], 0.0) << plan.out;
 }
 
-// Both stacks compute again what their tiers let go; what a run takes is what was planned.
+// Both stacks recompute what their tiers discard; a run takes exactly the planned memory.
 TEST_F(ToyFamily, GivesTheSameResultAtEveryTier) {
   std::string expected;
   for (const char* tier : {"none", "norms", "ffn", "qkv", "block", "3 block, norms"}) {
@@ -151,8 +151,8 @@ plan::PlanRequest unlike_stacks() {
           .rates = [rates](train::Compute) { return rates; }};
 }
 
-// The planner walks one row of tiers over all layers. It is held against every pair of tiers of the
-// two stacks.
+// The planner tries one sequence of tiers over all layers. It is compared with every pair of tiers
+// for the two stacks.
 TEST(UnlikeStacks, OneTierSequenceIsAsGoodAsAnyPair) {
   std::vector<data::Example> examples;
   std::vector<float> lengths;

@@ -24,8 +24,8 @@ TEST_F(Cgroup, NoGroupsMeanNoLimits) {
   EXPECT_FALSE(limits.cpu_quota_cores.has_value());
 }
 
-// The group itself has no limit, the one above it is full to 1 GiB, the one above that has the
-// lowest limit: limit and free memory come from different levels.
+// The group itself has no limit, its parent is full up to 1 GiB of file cache, and the level above
+// has the lowest limit: limit and free memory come from different levels.
 TEST_F(Cgroup, Version2TakesTheTightestLevel) {
   tree_.write("proc/self/cgroup", "0::/kube/pod/box\n");
   tree_.write("sys/fs/cgroup/kube/pod/box/memory.max", "max\n");
@@ -48,8 +48,8 @@ TEST_F(Cgroup, Version2ReadsTheQuota) {
   EXPECT_EQ(read().cpu_quota_cores, 1.5);
 }
 
-// Inside a container with its own view the path is "/"; seen from a group outside it begins with
-// "..".
+// Inside a container with its own namespace the path is "/"; seen from outside its group it starts
+// with "..".
 TEST_F(Cgroup, MountPointIsReadForAnyPath) {
   tree_.write("sys/fs/cgroup/memory.max", "4294967296\n");
   for (const char* group : {"0::/\n", "0::/../../other\n", "0::/system.slice/docker-1.scope\n"}) {

@@ -16,7 +16,7 @@ TEST(FrozenValues, RandomPurposes) {
   EXPECT_EQ(static_cast<uint32_t>(Purpose::kRounding), 5u);
 }
 
-// Of manifests, orders and vocabularies, in checkpoints.
+// Fingerprints of manifests, orders and vocabularies in checkpoints.
 TEST(FrozenValues, FingerprintHashes) {
   EXPECT_EQ(hash_combine(1, 2), 15755400376392359260u);
   EXPECT_EQ(hash_bytes("sotto voce"), 11248961592987033605u);

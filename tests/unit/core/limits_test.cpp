@@ -45,7 +45,7 @@ TEST(MicroBatchLimits, DescriptionNamesActiveLimits) {
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2, .is_adaptive = false}), "2 utterances");
 }
 
-// As checkpoints have them that were trained without any label.
+// As in checkpoints that were trained without any labels.
 TEST(MicroBatchLimits, ZeroLabelsBecomeALimitOfOne) {
   EXPECT_EQ(limits_from_json(nlohmann::json::parse(R"({"max_frames": 9, "max_labels": 0})")),
             (MicroBatchLimits{.max_frames = 9, .max_labels = 1}));

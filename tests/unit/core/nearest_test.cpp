@@ -24,7 +24,7 @@ TEST(Nearest, ReturnsNothingForDissimilarWord) {
   EXPECT_EQ(nearest("plan", {}), std::nullopt);
 }
 
-// A swap is one edit, and the first of two equals wins.
+// A swap is one edit, and the first of two equal candidates wins.
 TEST(Nearest, CountsASwapOnce) {
   const std::vector<std::string> known = {"abxy", "ba"};
   EXPECT_EQ(nearest("ab", known), "ba");

@@ -26,7 +26,7 @@ TEST(Processors, AreAtMostTheScheduledCores) {
   EXPECT_LE(num_threads(), count_scheduled_cores());
 }
 
-// Each piece waits until as many threads have begun as there should be.
+// Each piece waits until the expected number of threads has started.
 TEST(Processors, AreAllUsedByAParallelLoop) {
   std::mutex mutex;
   std::condition_variable changed;

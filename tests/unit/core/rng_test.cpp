@@ -10,7 +10,7 @@
 namespace sotto {
 namespace {
 
-// The known answers that the authors of Philox publish with Random123 (philox4x32, 10 rounds).
+// The known answers published by the authors of Philox with Random123 (philox4x32, 10 rounds).
 TEST(Philox, GivesThePublishedKnownAnswers) {
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
             (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

@@ -81,7 +81,8 @@ TEST(BeamSearch, SumsAllPathsOfALabelling) {
   }
 }
 
-// Two frames of 0.6 blank and 0.4 a: the likeliest path says nothing (0.36), but "a" has 0.64.
+// Two frames with 0.6 for blank and 0.4 for a: the likeliest path is empty (0.36), but "a" has
+// 0.64.
 TEST(BeamSearch, FindsWhatTheLikeliestPathMisses) {
   const auto small = static_cast<float>(std::log(1e-9));
   const auto a = static_cast<float>(std::log(0.4));
@@ -146,8 +147,8 @@ TEST(BeamSearch, ScoresEachWordWhenItEnds) {
   }
 }
 
-// What cannot be reached again is dropped, and nothing changes by it; where that is not enough the
-// search ends before it takes more.
+// Unreachable prefixes are dropped, which changes nothing; if that is not enough, the search stops
+// before it takes more.
 TEST(BeamSearch, RespectsItsMemoryLimit) {
   const std::vector<float> logits = draw_logits(3'000, 5);
   constexpr int64_t kEnough = 4 << 20;

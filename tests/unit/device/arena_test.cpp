@@ -146,8 +146,8 @@ TEST(Arena, LibraryCallReportsTheLargestUse) {
   EXPECT_EQ(use.measured_bytes, 3 * kKiB);
 }
 
-// The property the prediction stands on: a history takes the same places in any region that can
-// hold it, and a region as long as its high-water mark can.
+// The prediction relies on this: a history is placed equally at every sufficient capacity, and its
+// high-water mark is a sufficient capacity.
 TEST(Arena, DryAndRealRunsPlaceEqually) {
   const auto run = [](Arena& arena) {
     std::mt19937 random(3);
@@ -176,8 +176,8 @@ TEST(Arena, DryAndRealRunsPlaceEqually) {
   EXPECT_THROW(run(too_short), OutOfMemory);
 }
 
-// What a library call returns is a block like any other, placed before the bound: as where it is
-// allocated by us, which is what the dry run does.
+// The result of a library call is a block like any other, placed before its reservation, just as if
+// we had allocated it, which is what the dry run does.
 TEST(Arena, LibraryResultsArePlacedBeforeTheirCall) {
   Arena ours(RegionKind::kNothing, Arena::kUnlimited);
   void* y = ours.allocate(3000);

@@ -85,7 +85,7 @@ TEST_F(Host, ContainerLimitsRamAndCores) {
   EXPECT_EQ(host.num_cores, 3);
 }
 
-// The machine may be fuller than the container.
+// The machine may have less free memory than the container.
 TEST_F(Host, FreeIsTheLesserOfMachineAndContainer) {
   tree_.write("proc/meminfo", "MemTotal:       33554432 kB\nMemAvailable:   1048576 kB\n");
   tree_.write("proc/self/cgroup", "0::/\n");

@@ -60,8 +60,8 @@ TEST(Placement, FreeingAnUnknownBlockIsAnInternalError) {
   EXPECT_THROW(placement.free(0), InternalError);
 }
 
-// Random work against a plain list of blocks: never overlapping, never outside, all space regained
-// at the end.
+// Random operations compared with a plain list of blocks: never overlapping, never outside, all
+// space free at the end.
 TEST(Placement, NeverOverlapsAndLosesNothing) {
   constexpr int64_t kCapacity = int64_t{1} << 20;
   Placement placement(kCapacity);

@@ -49,7 +49,7 @@ TEST(HostBudget, NeedsAGpuOrDataKeptOnTheHost) {
   EXPECT_PRED2(contains, too_much, "--host-memory auto");
 }
 
-// Other programs take and give back memory meanwhile.
+// Other programs allocate and free memory meanwhile.
 TEST(HostBudget, AutoIsThreeQuartersOfFreeRam) {
   const auto free = static_cast<double>(read_host().free_bytes);
   for (const Target& target : {Target{}, Target{.processor = Processor::kCuda, .capability = 90}}) {

@@ -71,8 +71,8 @@ TEST(ArenaGuard, BudgetHoldsAndTheProcessContinues) {
   EXPECT_EQ(x.sum().item<float>(), 1000);
 }
 
-// ATen must not have switched anything off: the same product before and after an out-of-memory
-// error, to the bit, in the types that go through oneDNN too.
+// ATen must not have disabled anything: products are bit-identical before and after an
+// out-of-memory error, also in the types that use oneDNN.
 TEST(ArenaGuard, ResultsAreUnchangedAfterOutOfMemory) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const auto arena = std::make_shared<Arena>(RegionKind::kHost, 16 * kMiB);

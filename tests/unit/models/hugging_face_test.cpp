@@ -57,7 +57,7 @@ TEST(HuggingFace, ReadsLossFromConfig) {
   EXPECT_EQ(model.notes.size(), 2u);
 }
 
-// As transformers finds them: inside of processor_config.json first.
+// Looked up as in transformers: first inside processor_config.json.
 TEST(HuggingFace, ReadsFeatureExtractorInEveryForm) {
   const test::TempFolder folder;
   folder.write("config.json", good_config().dump());
@@ -88,7 +88,7 @@ TEST(HuggingFace, ReadsFeatureExtractorInEveryForm) {
   EXPECT_PRED2(contains, refusal_of(3), "a JSON object of settings");
 }
 
-// Masks that are off have settings in every config.json.
+// Every config.json has settings of disabled masks.
 TEST(HuggingFace, IgnoresSettingsOfDisabledMasks) {
   const test::TempFolder folder;
   nlohmann::json config = good_config();

@@ -63,7 +63,7 @@ TEST(TensorFile, RefusesTypesNotUsedInCheckpoints) {
                InternalError);
 }
 
-// A convolution's weight [2, 3 taps, 4 inputs] lies in files as [2, 4, 3].
+// The convolution weight [2, 3 taps, 4 inputs] is stored in files as [2, 4, 3].
 TEST(TensorFile, TransposesConvolutionTaps) {
   const test::TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
@@ -121,7 +121,7 @@ TEST_F(Import, KeepsTheBf16Remainder) {
   }
 }
 
-// As much as 8 bits hold of it.
+// The remainder has only 8 bits.
 TEST_F(Import, RoundsTheBf16RemainderTo8Bits) {
   const at::Tensor high = at::zeros({3, 5}, at::kBFloat16), low = at::zeros({3, 5}, at::kByte);
   import_tensors(open(), {{.name = "net.old_name", .tensor = high, .remainder = low}},

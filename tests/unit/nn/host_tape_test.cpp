@@ -35,7 +35,7 @@ TEST(HostTape, RestoresWhatWasOffloaded) {
   EXPECT_EQ(memory.used_bytes(), 0);
 }
 
-// One input is on the device while it leaves, one while it is used, one while it comes.
+// Three inputs are on the device: one being copied out, one in use, one being copied in.
 TEST(HostTape, FreesTheDevice) {
   constexpr int64_t kBytes = 64 << 10;
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 64 * kBytes);
@@ -56,7 +56,7 @@ TEST(HostTape, FreesTheDevice) {
   EXPECT_EQ(arena->report().live, 0);
 }
 
-// After a step that failed half way nothing of it is left on the device.
+// After a step failed halfway, nothing of it is left on the device.
 TEST(HostTape, IsClearedAfterAFailedMicroBatch) {
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 1 << 20);
   const device::ArenaGuard guard(at::kCPU, arena);

@@ -27,7 +27,7 @@ TEST(LayerTiers, CanBeGroupsFromTheFirstLayer) {
   EXPECT_FALSE(tiers.has(Tier::kHost));
 }
 
-// One text for each meaning, so that equal plans have equal files.
+// Equal tiers have the same text, so that equal plans have equal files.
 TEST(LayerTiers, HaveACanonicalText) {
   EXPECT_EQ(LayerTiers::parse("2 block, 3 block, 1 none, none").to_string(), "5 block, none");
   EXPECT_EQ(LayerTiers::parse("4 block").to_string(), "block");

@@ -56,7 +56,7 @@ TEST(Optimizer, ComputesTheNormOfAllGradients) {
   EXPECT_NEAR(optimizer.gradient_norm(), norm, 1e-12 * norm) << "measured anew";
 }
 
-// The limit is one of the gradients as they count, whatever the loss was scaled by.
+// The limit applies to the gradients after unscaling, whatever the loss scale.
 TEST(Optimizer, ClipsScaledGradients) {
   for (const double loss_scale : {1.0, 1024.0}) {
     Network network(at::kFloat);
@@ -97,7 +97,7 @@ void take_step(Network& network, Optimizer& optimizer, double gradient,
   optimizer.step(update);
 }
 
-// torch counts the steps that it took: the moments' bias correction goes by them.
+// torch counts only the steps it took, and the bias correction of the moments uses this count.
 TEST(Optimizer, BiasCorrectionIgnoresSkippedSteps) {
   Network plain(at::kFloat), skipping(at::kFloat);
   Optimizer of_plain(plain.store, kOptions), of_skipping(skipping.store, kOptions);
@@ -203,7 +203,7 @@ TEST(Optimizer, AllocatesNoMoreThanReported) {
   EXPECT_EQ(arena->report().live_by_category[category], of_state);
 }
 
-// Large matrices have a byte a value, and four for each 256; the bias is fp32.
+// Large matrices have one byte per value and four per 256 values; the bias is in fp32.
 TEST(Optimizer, Keeps8BitMomentsOfLargeMatrices) {
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
@@ -260,8 +260,8 @@ bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
       a, b, [](const at::Tensor& x, const at::Tensor& y) { return at::equal(x, y); });
 }
 
-// What is left out cuts ranges at parameters, which no block of moments reaches across, and random
-// bits belong to places: the others go where they go in a whole update.
+// Skipped parameters split ranges at parameter boundaries, which no block of moments crosses, and
+// random bits depend on the position: all other parameters change as in a whole update.
 TEST(Optimizer, SkipsParametersInEveryForm) {
   for (const StateForm& form : state_forms()) {
     Network whole(at::kBFloat16), part(at::kBFloat16);
@@ -276,7 +276,8 @@ TEST(Optimizer, SkipsParametersInEveryForm) {
   }
 }
 
-// The views of a parameter's state are all of it: what they are given back goes on to the bit.
+// The views contain the whole state of a parameter: restored from them, training continues
+// bit-exactly.
 TEST(Optimizer, ResumesFromItsStates) {
   for (const StateForm& form : state_forms()) {
     Network first(at::kBFloat16), second(at::kBFloat16);
@@ -314,7 +315,7 @@ TEST(Optimizer, AcceptsBf16Gradients) {
   EXPECT_TRUE(are_equal(all_of(whole, of_whole, "a.weight"), all_of(half, of_half, "a.weight")));
 }
 
-// Steps are as large as the rates, and the longest name decides.
+// Steps are as large as the rates, and the longest matching name applies.
 TEST(Optimizer, SupportsSeparateRatesForParts) {
   OptimizerOptions options = kOptions;
   options.weight_decay = 0.0;

@@ -54,7 +54,7 @@ TEST(Schedule, ConstantStaysAtThePeak) {
   EXPECT_EQ(rate_at(options, 1'000'000, 10), 2.0);
 }
 
-// A run cut short by a limit of steps is in its warm-up to the end, and nothing is divided by zero.
+// A run shortened by max_steps may end during warm-up, without a division by zero.
 TEST(Schedule, WarmUpMayBeLongerThanTheRun) {
   for (const ScheduleKind kind : kKinds) {
     const ScheduleOptions options{.kind = kind, .rate = 1.0, .warmup_steps = 10};

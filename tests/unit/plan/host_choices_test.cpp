@@ -50,7 +50,7 @@ TEST_F(HostChoicesTest, LeaveACoreForTheStep) {
   EXPECT_EQ(candidate_.config.data.loader_threads, 1);
 }
 
-// An hour takes 230 MB decoded.
+// An hour of decoded audio takes 230 MB.
 TEST_F(HostChoicesTest, CacheDecodedAudioIfThereIsRoom) {
   EXPECT_EQ(choose(60.0).memory.audio_cache, 60LL * 3600 * 16'000 * 4);
   EXPECT_EQ(candidate_.config.data.cache, data::CacheKind::kMemory);
@@ -65,7 +65,7 @@ TEST_F(HostChoicesTest, CacheDecodedAudioIfThereIsRoom) {
   EXPECT_EQ(candidate_.config.data.cache, data::CacheKind::kNone);
 }
 
-// On a CPU the budget is of the same memory.
+// On a CPU, the budget is part of the same memory.
 TEST_F(HostChoicesTest, CountTheBudgetOnACpu) {
   request_.target = {};
   request_.budget.bytes = int64_t{59} << 30;

@@ -29,7 +29,7 @@ TEST_F(PlannerTest, KeepsEverythingIfThereIsRoom) {
   EXPECT_EQ(plan.best.micro_batches, 1);
 }
 
-// fp32 is far slower on such a card, bf16-lean hardly faster than bf16-exact.
+// On this card fp32 is far slower, and bf16-lean is hardly faster than bf16-exact.
 TEST_F(PlannerTest, PicksTheMostExactNumericsThatAreNotMuchSlower) {
   EXPECT_EQ(plan().best.config.numerics, Numerics::kBf16Exact);
 }
@@ -82,8 +82,8 @@ TEST_F(PlannerTest, FixedChoiceIsNeverFaster) {
   EXPECT_GT(num_fitting, std::ssize(nn::kTiers) * std::ssize(optim::kStateLocations));
 }
 
-// Not next to the least budget: in so small a network some mixes just fit there that lie between
-// those that are tried.
+// Not near the smallest budget: in a network this small, some untried mixes of tiers just fit
+// there.
 TEST_F(PlannerTest, FixedSplitOrTierMixIsNeverFaster) {
   request_.config.numerics = Numerics::kBf16Exact;
   for (const int64_t percent : {200, 400}) {
@@ -113,8 +113,7 @@ TEST_F(PlannerTest, FixedSplitOrTierMixIsNeverFaster) {
   }
 }
 
-// Gradients in bf16 may not be summed over as many micro-batches as are asked for; in fp32 they
-// may.
+// bf16 gradients may not be summed over the requested number of micro-batches; fp32 gradients may.
 TEST_F(PlannerTest, SkipsNumericsThatTheSplitForbids) {
   request_.config.effective_batch.utterances = 32;
   const auto expect_not_lean = [&] {
@@ -137,7 +136,7 @@ TEST_F(PlannerTest, SkipsNumericsThatTheSplitForbids) {
   expect_not_lean();
 }
 
-// As many as there are utterances is the most that there can be.
+// There cannot be more micro-batches than utterances.
 TEST_F(PlannerTest, AllowsAsManyMicroBatchesAsUtterances) {
   request_.open = {.numerics = false, .max_frames = false, .micro_batch = false};
   request_.config.numerics = Numerics::kBf16Lean;
@@ -146,7 +145,7 @@ TEST_F(PlannerTest, AllowsAsManyMicroBatchesAsUtterances) {
   EXPECT_EQ(plan().best.micro_batches, request_.config.effective_batch.utterances);
 }
 
-// What no estimate foresaw is seen in the epoch: pairs of utterances that do not fit together.
+// Only the real epoch shows pairs of utterances that do not fit together.
 TEST_F(PlannerTest, CountsTheMicroBatchesOfTheEpoch) {
   request_.open = {.numerics = false, .max_frames = false};
   request_.config.numerics = Numerics::kBf16Lean;
@@ -166,7 +165,8 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
                "has no utterances");
 }
 
-// There products in bf16 are no faster than in fp32: they are neither chosen nor measured.
+// On a CPU without bf16 instructions, bf16 products are no faster than fp32: they are neither
+// chosen nor measured.
 TEST_F(PlannerTest, NeverPicksBf16OnACpuWithoutIt) {
   request_.target = {.cpu = {.bf16 = true}};
   // So large that weights decide, and not what a library's product takes.
@@ -194,8 +194,8 @@ TEST_F(PlannerTest, NeverPicksBf16OnACpuWithoutIt) {
   EXPECT_TRUE(planner.best_in(int64_t{1} << 30));
 }
 
-// There coarser arithmetics are not searched, and there is one memory; with a tier that is fixed
-// nothing more could be kept.
+// On a CPU, less exact numerics are not tried, and host and device share one memory; with a fixed
+// tier no more could be kept.
 TEST_F(PlannerTest, ExplainsDecisionsOnACpu) {
   request_.target = {};
   request_.open.tier = false;
@@ -259,7 +259,8 @@ TEST_F(PlannerTest, OneMiBLessThanSuggestedIsRefused) {
                fmt::format("--memory {}MiB would do", enough / kMiB));
 }
 
-// What a plan says that it takes is enough for it, and a byte less is not enough for the same.
+// The predicted peak is a sufficient budget for the same plan; with one byte less no plan is
+// faster.
 TEST_F(PlannerTest, PlanFitsInItsOwnPeak) {
   request_.open.numerics = false;
   const Candidate first = plan_in(2 * least()).best;
@@ -328,7 +329,7 @@ TEST_F(PlannerTest, GivesAReasonForEachDecision) {
   EXPECT_PRED2(contains, yaml, "Decided:");
 }
 
-// What is written is a configuration, and the one that was decided.
+// The written file is a configuration with the chosen settings.
 TEST_F(PlannerTest, WritesAConfigThatCanBeReadBack) {
   const Plan plan = plan_in(this->plan().best.fit.worst.high_water / 2);
   const auto read = read_options<train::RunConfig>(
@@ -338,7 +339,7 @@ TEST_F(PlannerTest, WritesAConfigThatCanBeReadBack) {
   EXPECT_EQ(read.numerics, plan.best.config.numerics);
 }
 
-// What takes least depends on the processor: all that a plan has room for is kept whole.
+// The smallest candidate depends on the CPU. Nothing is cut if the longest utterance fits.
 TEST_F(PlannerTest, CutsNothingThatFits) {
   const auto longest = double{std::ranges::max(lengths(64))};
   for (const device::Target& target :

@@ -17,7 +17,7 @@ models::ModelOptions model_named(const std::string& name) {
   return models::ModelOptions::of_preset(name);
 }
 
-// What bench/hf_memory.py measured on an H200: allocated at the peak, one micro-batch an update.
+// Measured with bench/hf_memory.py on an H200: peak allocation, one micro-batch per update.
 TEST(TransformersEstimate, IsWithin15PercentOfOurMeasurements) {
   const nlohmann::json measured = test::read_fixture("plan/hf_memory");
   ASSERT_GE(measured["rows"].size(), 30);
@@ -34,11 +34,10 @@ TEST(TransformersEstimate, IsWithin15PercentOfOurMeasurements) {
   }
 }
 
-// Rows of other measurements, of updates of four micro-batches of 8 utterances, where shapes had
-// come before and where each was new. Their longest padded lengths were not written down: 28 s and
-// 24 s are taken for all. Left out are two rows of new shapes that must have been shorter: 4.7 GiB
-// (wav2vec2-base, fp16) and 14.0 (wav2vec2-large, bf16), where the other type of 16 bits took 5.9
-// and 15.1.
+// Other measurements: updates of four micro-batches of 8 utterances, with repeated and with new
+// shapes. Their longest padded lengths were not recorded: 28 s and 24 s are assumed. Two rows with
+// new shapes are omitted, because they must have been shorter: 4.7 GiB (wav2vec2-base, fp16) and
+// 14.0 GiB (wav2vec2-large, bf16), where the other 16-bit type took 5.9 and 15.1 GiB.
 TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
   struct Row {
     const char* model;

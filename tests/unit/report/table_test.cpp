@@ -79,7 +79,7 @@ TEST(Table, CutsTheWidestTextColumnToFit) {
             "aaa…  bbb…  12345678\n");
 }
 
-// A file, as it is for a pipe: whoever reads it needs all of it.
+// A file or a pipe: readers need the whole text.
 TEST(Table, IsNotCutWithoutATerminal) {
   const int standard_output = dup(STDOUT_FILENO);
   FILE* file = std::tmpfile();

@@ -78,7 +78,7 @@ TEST_F(CommandLine, MistypedOptionSuggestsOptionsOfAllCommands) {
   EXPECT_EQ(num_runs_, 0);
 }
 
-// As people type them for other tools.
+// Options as people type them for other tools.
 TEST_F(CommandLine, SettingsGivenAsOptionsSuggestSet) {
   std::vector<std::string> settings;
   CLI::App* train = app_.add_subcommand("train", "Train");

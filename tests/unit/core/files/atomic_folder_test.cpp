@@ -159,7 +159,7 @@ TEST(AtomicFolder, HasOneWriterAtATime) {
   EXPECT_EQ(content_of(folder.path() / "a"), "mine");
 }
 
-// As in a container that was started again.
+// As in a restarted container.
 TEST(AtomicFolder, StartsOverAfterCrashWithSamePid) {
   const TempFolder temp;
   const std::string leftover = ".best.partial-" + std::to_string(getpid());
@@ -308,7 +308,7 @@ TEST(Leftovers, InterruptedReplacementIsUndone) {
   EXPECT_EQ(content_of(temp.path() / "other/a"), "new");
 }
 
-// Killed while it was renamed piece by piece: the new one is there in part.
+// Killed during a rename that is not atomic: the new folder is incomplete.
 TEST(Leftovers, PartialReplacementIsUndone) {
   const TempFolder temp;
   const std::string number = dead_process();
@@ -338,7 +338,7 @@ TEST(Leftovers, UnrelatedFilesAreNotTouched) {
   EXPECT_EQ(remove_leftovers(temp.path() / "no"), 0);
 }
 
-// Killed at any moment, the folder is the old or the new one, whole.
+// Killed at any time, the folder is either the old or the new one, complete.
 TEST(AtomicFolder, IsCompleteWheneverItsWriterIsKilled) {
   const TempFolder temp;
   const fs::path final_path = temp.path() / "last";
@@ -362,7 +362,7 @@ TEST(AtomicFolder, IsCompleteWheneverItsWriterIsKilled) {
   }
 }
 
-// While it is replaced again and again, somebody who looks always finds one.
+// While it is replaced repeatedly, a reader always finds one.
 TEST(AtomicFolder, AlwaysExistsWhileReplaced) {
   const TempFolder temp;
   const fs::path final_path = temp.path() / "last";
@@ -410,7 +410,7 @@ TEST(WriteFileSynced, CannotReplaceAFolder) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"a"});
 }
 
-// As a user who is not root: in a child, where we are.
+// Runs as a user other than root: in a child process if we are root.
 TEST(CheckWritable, RefusesUnwritableFolderButNotFullDisk) {
   const TempFolder temp;
   const fs::path folder = temp.path() / "checkpoints";

@@ -51,7 +51,7 @@ TEST(FolderLock, LeavesNothingBehindInAFolderItCreated) {
   EXPECT_TRUE(fs::exists(temp.path() / "empty")) << "it was there before";
 }
 
-// What a killed process left is no lock.
+// The file left by a killed process is not a lock.
 TEST(FolderLock, IsNotHeldByALeftoverFile) {
   const TempFolder temp;
   temp.write("run/.lock", "process 1 on elsewhere");

@@ -39,8 +39,8 @@ TEST(JsonObject, DuplicateNamesAreRefused) {
   EXPECT_PRED2(contains, object_refusal(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
 }
 
-// Four times as many tensors take about four times as long, not sixteen times. Of a few runs the
-// fastest counts: others use the machine too.
+// Four times as many tensors take about four times as long, not sixteen times. The fastest of a few
+// runs counts, because others use the machine too.
 TEST(JsonObject, IsReadInLinearTime) {
   const auto seconds_for = [](int64_t num_tensors) {
     std::string text = "{\"__metadata__\":{}";

@@ -66,7 +66,7 @@ TEST_F(Log, RefusesInvalidPath) {
   EXPECT_THROW(keep_log(folder_.path() / "none" / "log.txt", ""), DataError);
 }
 
-// A library in another program, whose log is not ours.
+// As a library in another program, whose log is not ours.
 TEST_F(Log, IsNotKeptUnlessStarted) {
   keep_log(file_, "title\n");
   add_to_kept_log("text\n");

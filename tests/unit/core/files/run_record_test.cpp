@@ -165,7 +165,7 @@ TEST(RunRecord, IsTruncatedAtTheFirstRejectedRecord) {
   EXPECT_EQ(content_of(file), kHeader);
 }
 
-// What cannot be read is not cut off.
+// Lines that cannot be read are not cut off.
 TEST(RunRecord, IsNotTruncatedIfUnreadable) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";

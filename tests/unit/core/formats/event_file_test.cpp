@@ -96,7 +96,8 @@ TEST(EventFile, KeepsNonFiniteNumbers) {
   EXPECT_EQ(read.back().summary().value(1).simple_value(), -std::numeric_limits<float>::infinity());
 }
 
-// A run that goes on begins another, which stands behind the first and says from where it counts.
+// A resumed run starts another file, which sorts after the first and records the step it starts
+// from.
 TEST(EventFile, EachSortsAfterThePrevious) {
   const TempFolder folder;
   const fs::path first = EventFile::begin(folder.path(), 1).path();
@@ -109,7 +110,7 @@ TEST(EventFile, EachSortsAfterThePrevious) {
   EXPECT_EQ(read[1].session_log().status(), events::SessionLog::START);
 }
 
-// Each record goes to the system in one piece: a crash can only cut the last one.
+// Each record is written with one call: a crash can only truncate the last one.
 TEST(EventFile, TruncatedFileKeepsEarlierRecords) {
   const TempFolder folder;
   EventFile file = EventFile::begin(folder.path(), 1);

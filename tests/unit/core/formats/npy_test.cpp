@@ -55,7 +55,7 @@ TEST(Npy, IsReadInEveryVersionAndType) {
   }
 }
 
-// As other writers of the format do.
+// As written by other programs.
 TEST(Npy, HeaderMayHaveAnyOrderAndSpacing) {
   const TempFolder folder;
   for (const char* header :
@@ -133,7 +133,7 @@ TEST(Npy, RefusesOtherFiles) {
   EXPECT_PRED2(contains, npy_refusal(later), "Expected 4294967295 bytes starting at byte 12");
 }
 
-// A mapped file would end the process by a signal.
+// With a mapped file, the process would be killed by a signal.
 TEST(Npy, TruncationWhileReadingIsAnError) {
   const TempFolder folder;
   const auto path =

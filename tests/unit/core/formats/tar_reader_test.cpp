@@ -124,7 +124,7 @@ TEST(TarFile, FindsByName) {
   EXPECT_FALSE(tar.find(""));
 }
 
-// A mapped file would end the process by a signal.
+// With a mapped file, the process would be killed by a signal.
 TEST(TarFile, TruncationDuringUseIsAnError) {
   const TempFolder folder;
   const auto path = folder.write("a.tar", tar_file({.name = "a"}, std::string(2'000, 'a')) +

@@ -46,7 +46,7 @@ TEST(BrokenAudio, NoSamples) {
   EXPECT_PRED2(contains, refusal_of(folder.path() / "a.wav"), "a.wav: no samples. Expected audio");
 }
 
-// Of a length that the manifest would allow, so that only the header shows it.
+// The length would be accepted for the manifest, so that only the header shows the truncation.
 TEST(BrokenAudio, TruncatedFlac) {
   const TempFolder folder;
   const std::filesystem::path whole = folder.path() / "whole.flac";

@@ -74,7 +74,7 @@ TEST_P(AudioCacheTest, StaysEmptyIfToldTo) {
   EXPECT_EQ(cache.used_bytes(), 0);
 }
 
-// Whatever threads are doing when it is released, no utterance is given the samples of another.
+// Whatever threads are doing during a release, no utterance gets the samples of another.
 TEST_P(AudioCacheTest, CanBeReleasedWhileInUse) {
   AudioCache cache(GetParam(), 1 << 20, folder_.path());
   parallel_for(

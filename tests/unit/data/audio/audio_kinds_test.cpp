@@ -125,7 +125,7 @@ TEST(ReadAudio, ReadsEightChannelsAt96Kilohertz) {
   }
 }
 
-// A segment is, to the sample, the part of the whole that it says it is.
+// A segment has exactly the samples of its part of the whole file.
 TEST(ReadAudio, SeeksToTheExactSampleInEveryFormat) {
   const TempFolder folder;
   for (const std::string& name : kinds()) {
@@ -226,7 +226,7 @@ TEST(ReadAudio, WavHeaderClaimsTooLittle) {
   EXPECT_EQ(audio_info(folder.write("none.wav", bytes)).frames, 0);
 }
 
-// Reasons of failures are kept in a variable that all threads share.
+// The library keeps its last error in a variable shared by all threads.
 TEST(ReadAudio, ReportsTheRightErrorOnManyThreads) {
   const TempFolder folder;
   write_sound(folder.path() / "good.flac", noise(0.1, 1, 16'000));
@@ -249,8 +249,8 @@ TEST(ReadAudio, ReportsTheRightErrorOnManyThreads) {
   EXPECT_EQ(wrong, (std::array<int, 4>{}));
 }
 
-// Under the policy of broken utterances, as any file that cannot be read: a mapped archive would
-// end the run by a signal.
+// Handled by the policy for broken utterances, like any unreadable file: with a mapped archive, the
+// run would be killed by a signal.
 TEST(AudioInTar, TruncationDuringARunSkipsTheUtterance) {
   const TempFolder folder;
   std::string archive;

@@ -95,7 +95,7 @@ TEST(AudioWithoutLibraries, CannotBeResampled) {
   EXPECT_EQ(resample({1.0f}, 16'000.0, 16'000.0), std::vector{1.0f});
 }
 
-// Before the first step; and not as one broken utterance of many, which could be skipped.
+// Before the first step, and not as a broken utterance that could be skipped.
 TEST(AudioWithoutLibraries, CorpusOfAnotherRateIsRefusedAtOnce) {
   const TempFolder folder;
   folder.write("a.wav", test::wav_file(test::noise_samples(8'000), {.rate = 8'000}));

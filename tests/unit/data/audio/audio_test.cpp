@@ -55,7 +55,7 @@ TEST(ReadAudio, ReadsEveryFormat) {
   }
 }
 
-// Manifests round durations. What is planned with is the longest file that is accepted for one.
+// Manifests round durations. Plans use the longest file that is accepted for a duration.
 TEST(ReadAudio, ReturnsNoMoreThanPlannedForARoundedDuration) {
   const TempFolder folder;
   for (const int rate : {8'000, 16'000, 22'050, 44'100}) {

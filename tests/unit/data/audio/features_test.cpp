@@ -132,7 +132,7 @@ TEST(ReadFeatures, StaysWithinTheArray) {
                "x.npy: rows of 3 values. Expected 2, the manifest's feature_dim");
 }
 
-// A double may be larger than any fp32.
+// A double may exceed the range of fp32.
 TEST(ReadFeatures, RefusesNanAndInfinityInAnArray) {
   const TempFolder folder;
   const std::filesystem::path path = folder.write(

@@ -177,8 +177,8 @@ TEST(DecodeFlac, ReadsTheHeader) {
   }
 }
 
-// A reader of whole files takes this way: where the decoder gave up the samples would be the same,
-// so that only its own answer shows it.
+// Reading whole files uses this decoder: if it gave up, the fallback would give the same samples,
+// so its result is checked directly.
 TEST(DecodeFlac, DecodesOurOwnFiles) {
   const TempFolder folder;
   const auto path = folder.path() / "a.flac";
@@ -257,7 +257,7 @@ TEST(DecodeFlac, ReadsALinearPredictor) {
   EXPECT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"));
 }
 
-// A header may say what it likes: memory is taken as frames come.
+// A header may claim anything: memory is allocated as frames are decoded.
 TEST(DecodeFlac, DoesNotAllocateForAClaimedLength) {
   const auto most_kib = [] {
     struct rusage usage = {};
@@ -283,7 +283,7 @@ TEST(FlacBits, DetectsReadsPastTheEnd) {
   EXPECT_TRUE(bits.is_past_end());
 }
 
-// Whatever comes, it is an answer: samples or none.
+// Any input gives a result: samples or none.
 TEST(DecodeFlac, BrokenBytesNeverCrashIt) {
   const TempFolder folder;
   std::vector<std::string> files = {whole_stream(test::flac_subframe_without_rice())};

@@ -136,7 +136,7 @@ TEST(ReadWav, RefusesBrokenFiles) {
             "10000 chunks before any samples");
 }
 
-// A file that is cut while it is read.
+// The file is truncated while it is read.
 TEST(ReadWav, StopsAtTheLastByte) {
   const std::string bytes = wav_file(noise_samples(70'000));
   const WavHeader header = header_in(bytes);

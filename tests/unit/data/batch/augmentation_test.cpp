@@ -90,7 +90,7 @@ class Noise : public ::testing::Test {
   TempFolder folder_;
 };
 
-// Shorter than the speech: it begins again.
+// Noise shorter than the speech is repeated.
 TEST_F(Noise, HasTheConfiguredSignalToNoiseRatio) {
   const std::vector<float> speech = tone(2.0).samples;
   for (const double snr_db : {0.0, 10.0, 20.0}) {
@@ -116,7 +116,7 @@ TEST_F(Noise, IsAddedToTheConfiguredShareOfUtterances) {
   EXPECT_NEAR(static_cast<double>(num_noisy), 90.0, 25.0);
 }
 
-// Whatever the number of threads, an utterance of an epoch is the same.
+// With any number of threads, an utterance is the same in an epoch.
 TEST_F(Noise, IsTheSameOnAnyNumberOfThreads) {
   ManifestWriter writer(folder_.path() / "m.jsonl");
   for (int i = 0; i < 12; ++i) {

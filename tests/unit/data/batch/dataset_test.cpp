@@ -260,7 +260,7 @@ TEST(Dataset, PiecesWithoutTextFollowThePolicy) {
                "an empty text in the piece from 0 s");
 }
 
-// The text of the line is well, that of a segment is not.
+// The text of the line is valid, that of a segment is not.
 TEST(Dataset, PiecesWithUnknownCharactersFollowThePolicy) {
   std::vector<TestUtterance> utterances = on_one_line(with_segments());
   utterances[1].segments = R"([{"offset": 0, "duration": 1, "text": "ab"},)"

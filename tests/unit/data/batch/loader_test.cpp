@@ -72,7 +72,7 @@ TEST(Loader, GivesTheSamplersStepsInOrder) {
   }
 }
 
-// However little it may take, the next step comes.
+// However little memory it may use, the next step arrives.
 TEST(Loader, GivesTheSameStepsWithAnyMemory) {
   const SampledCorpus source(many_utterances(40));
   Loader loader(source.dataset, source.sampler, {});
@@ -143,7 +143,8 @@ TEST(Loader, StepMayBecomeEmpty) {
   EXPECT_EQ(summary_of(loader.next()), "1.0: -0");
 }
 
-// Thrown at its step, not earlier, though it was found long before; the others are as ever.
+// Thrown at its step and not earlier, although it was found long before; other steps are not
+// affected.
 TEST(Loader, ThrowsErrorAtItsStepAndContinues) {
   std::vector<TestUtterance> utterances = many_utterances(12);
   utterances[6].file = "gone.f16";
@@ -176,8 +177,8 @@ TEST(Loader, CanBeDestroyedAtAnyTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-// No more than the steps asked for are held ahead, so that memory is bounded: a file that appears
-// late is there in time for its step.
+// At most the requested number of steps is loaded ahead, so that memory is bounded: a file that is
+// created late still exists in time for its step.
 TEST(Loader, ReadsNoFurtherAheadThanAllowed) {
   std::vector<TestUtterance> utterances = many_utterances(8);
   for (const size_t last : {6, 7}) utterances[last].file = "late.f16";

@@ -121,7 +121,7 @@ TEST(Sampler, OrderDependsOnlyOnSeedAndEpoch) {
   }
 }
 
-// A changed shuffle would silently change every run: the values are those of the first version.
+// A changed shuffle would silently change every run: the order must be that of the first version.
 TEST(Sampler, OrderIsDrawnWithTheShufflePurpose) {
   const Sampler sampler({.seed = 1, .batch = EffectiveBatch::parse("4")}, durations_of(10));
   const std::vector<int64_t> order =
@@ -193,7 +193,7 @@ TEST(Sampler, RanksShareTheStepAboutEqually) {
   }
 }
 
-// Nothing but the position is needed to go on.
+// Only the position is needed to resume.
 TEST(Sampler, CanSeekToAnyStep) {
   for (const SamplerOptions& options : all_samplers()) {
     const Steps steps = steps_of(Sampler(options, durations_of(200)), 4);

@@ -78,7 +78,7 @@ TEST(PackStep, RespectsEveryLimitAndKeepsEveryUtterance) {
   }
 }
 
-// In the order of the step these would take four.
+// In the original order these would need four.
 TEST(PackStep, FindsFewMicroBatches) {
   const std::vector<ItemSize> sizes = {{.frames = 3}, {.frames = 6}, {.frames = 7},
                                        {.frames = 4}, {.frames = 4}, {.frames = 6}};
@@ -154,7 +154,7 @@ TEST(PackStep, IsNearlyMinimalForManyUtterances) {
   EXPECT_LE(static_cast<int64_t>(packing.micro_batches.size()), frames / 8'000 + 2);
 }
 
-// By frames: 5 and 4 together leave no room for a second pair by labels.
+// Sorted by frames, the first pair would leave no room for a second pair by labels.
 TEST(PackStep, PacksByLabelsIfThatIsBetter) {
   const std::vector<ItemSize> sizes = {{.frames = 4, .labels = 3},
                                        {.frames = 3, .labels = 6},

@@ -153,7 +153,7 @@ TEST_F(Tokens, ReportErrors) {
   EXPECT_PRED2(contains, refused(), "No such file");
 }
 
-// Every token is once the input, in its order; rows are full but for the last.
+// Every token is an input once, in order; all rows but the last are full.
 TEST_F(Tokens, AreCutIntoRows) {
   std::string text;
   for (int i = 0; i < 50; ++i)
@@ -209,7 +209,7 @@ TEST_F(Tokens, BecomeSegmentsOfThePack) {
   EXPECT_EQ(Entries(labels.begin(), labels.end()), (Entries{6, 2, kNone}));
 }
 
-// A mapped file would end the process by a signal.
+// With a mapped file, the process would be killed by a signal.
 TEST_F(Tokens, TruncationDuringUseIsAnError) {
   const TextSource text = source("abcdefghij\nabcdefghij\n");
   const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);

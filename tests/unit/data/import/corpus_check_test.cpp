@@ -93,8 +93,7 @@ TEST_F(CorpusCheckTest, FindsEveryFault) {
   EXPECT_EQ(check.count(Fault::kSilent), 1);
 }
 
-// Sixteen labels, eight of them doubled: 24 frames.
-// The index keeps what is wrong with the first 1000.
+// All broken lines are counted, although the index keeps the reasons of only the first 1000.
 TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
   for (int i = 0; i < 1499; ++i) lines_ += "{broken\n";
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
@@ -105,6 +104,7 @@ TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
   EXPECT_EQ(check.count(Fault::kSilent), 1);
 }
 
+// Sixteen labels, eight of them doubled, need 24 frames.
 TEST_F(CorpusCheckTest, CountsBlanksBetweenEqualLabels) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   for (const int64_t frames : {23, 24}) {
@@ -133,7 +133,7 @@ TEST_F(CorpusCheckTest, WritesCleanUtterances) {
   EXPECT_TRUE(check_corpus(clean, {.tokenizer = &tokenizer_}).findings.empty());
 }
 
-// Thirty people of about one rate, and one transcript of another recording.
+// Thirty utterances of about the same rate, and one with the transcript of another recording.
 TEST(CorpusCheck, FindsUnusualSpeakingRates) {
   const TempFolder folder;
   std::string lines;
@@ -157,7 +157,7 @@ TEST(CorpusCheck, FindsUnusualSpeakingRates) {
   }
 }
 
-// Of so few utterances there is no usual rate.
+// With so few utterances there is no typical rate.
 TEST(CorpusCheck, FindsAClipThatIsMuchTooLongForItsText) {
   const TempFolder folder;
   std::string lines;
@@ -190,7 +190,7 @@ TEST(CorpusCheck, FindsACopyUnderAnotherName) {
   EXPECT_EQ(check.findings[0].detail, "the same audio as in line 1");
 }
 
-// Wherever it was cut, and whether the manifest has the length of the whole or of the rest.
+// Wherever it was truncated, and whether the manifest has the original or the remaining length.
 TEST(CorpusCheck, FindsTruncatedFlac) {
   const TempFolder folder;
   const std::filesystem::path whole = folder.path() / "whole.flac";
@@ -223,7 +223,7 @@ TEST(CorpusCheck, FindsTruncatedFlac) {
   }
 }
 
-// A file of 240 kB that would take 7 GiB at 16 kHz, and one whose header is sound.
+// A file of 240 kB that would take 7 GiB at 16 kHz, and one with a valid header.
 TEST(CorpusCheck, DoesNotDecodeFilesThatTakeTooMuchMemory) {
   const TempFolder folder;
   std::string slow = test::wav_bytes(120'000, 0.1);

@@ -11,7 +11,7 @@ namespace {
 
 using test::TempFolder;
 
-// As numpy.percentile gives them for the same numbers.
+// Matches numpy.percentile for the same numbers.
 TEST(Distribution, InterpolatesBetweenValues) {
   const Distribution of = Distribution::of(std::vector<float>{4.0f, 1.0f, 3.0f, 2.0f});
   EXPECT_EQ(of.mean, 2.5);

@@ -116,7 +116,7 @@ TEST_F(Import, TableWithNamedColumns) {
             "list.csv line 4: t/wavs/gone.wav: No such file or directory\n");
 }
 
-// Nothing is decoded, and nothing but the file's presence asked for.
+// Nothing is decoded; only the existence of the file is checked.
 TEST_F(Import, TableWithDurations) {
   folder_.write("audio/a.wav", "is not looked into");
   folder_.write("list.tsv",
@@ -258,7 +258,7 @@ TEST_F(Import, KaldiSegments) {
             "text line 4: k/long.wav: it ends at 2.000 s, but the segment starts at 5 s\n");
 }
 
-// The same start is not the same audio; the same start and end are.
+// Segments with the same start may differ; with the same start and end they are the same audio.
 TEST_F(Import, KaldiSegmentsWithTheSameStart) {
   sound("k/long.wav", 2.0);
   folder_.write("k/wav.scp", "rec long.wav\n");
@@ -271,7 +271,7 @@ TEST_F(Import, KaldiSegmentsWithTheSameStart) {
   EXPECT_EQ(problems(), "text line 3: the same audio as text line 1: k/long.wav\n");
 }
 
-// The fifth field of a line of segments.
+// The fifth field of a line in segments.
 TEST_F(Import, KaldiSegmentsWithAChannel) {
   sound("k/mono.wav", 1.0);
   write_sound(folder_.path() / "k/stereo.wav", tone(1.0, 2));
@@ -429,7 +429,7 @@ TEST_F(Import, WritesAFile) {
   EXPECT_FALSE(fs::exists(folder_.path() / ".all.jsonl.partial-999999999"));
 }
 
-// The durations of an import that did not end are taken as long as the files are the same.
+// Durations from an unfinished import are reused if the files are unchanged.
 TEST_F(Import, ResumesWhereItStopped) {
   for (int i = 0; i < 20; ++i) {
     sound(fmt::format("f/{:02}.wav", i), 0.25);

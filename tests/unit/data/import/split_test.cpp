@@ -175,7 +175,7 @@ TEST(Split, RefusesImpossibleSplits) {
   EXPECT_FALSE(fs::exists(folder.path() / "out" / "train.jsonl"));
 }
 
-// An old test.jsonl beside a new train.jsonl would be heard in training.
+// Utterances of an old test.jsonl could be in a new train.jsonl.
 TEST(Split, IsNotMixedWithAnOlderOne) {
   const TempFolder folder;
   const fs::path manifest = write_manifest(folder, 100, 0);

@@ -50,7 +50,7 @@ class ManifestIndexTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// Of several megabytes, so that lines lie across the pieces that threads take.
+// Several megabytes, so that lines cross the boundaries between the chunks of threads.
 TEST_F(ManifestIndexTest, HasEveryLineOfALargeManifest) {
   constexpr int64_t kCount = 200'000;
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(kCount));
@@ -200,7 +200,7 @@ TEST_F(ManifestIndexTest, ChangeOfAnOpenManifestIsDetected) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { manifest.at(99); }), "line 100 has changed");
 }
 
-// Its header alone has a checksum.
+// Only the header has a checksum.
 TEST_F(ManifestIndexTest, StoredIndexWithWrongOffsetsIsDetected) {
   constexpr size_t kHeaderBytes = 56;
   const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");
@@ -228,7 +228,7 @@ TEST_F(ManifestIndexTest, StoredIndexWithWrongOffsetsIsDetected) {
   EXPECT_PRED2(contains, message_with(0, 0, static_cast<uint32_t>(hash_bytes(""))), expected);
 }
 
-// 2^59 utterances of 32 bytes each are 2^64, which is 0: as many bytes as there are.
+// 2^59 utterances of 32 bytes each are 2^64 bytes, which overflows to 0: the size of this file.
 TEST_F(ManifestIndexTest, CraftedIndexThatOverflowsIsIgnored) {
   constexpr size_t kHeaderBytes = 56, kCountAt = 32, kChecksumAt = 48;
   const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");

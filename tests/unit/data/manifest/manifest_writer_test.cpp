@@ -41,7 +41,7 @@ TEST(ManifestWriter, WritesKeysInAFixedOrder) {
             R"("feature_dim": 13, "duration": 1.49, "text": ""})");
 }
 
-// At every rate the nearest sample is the one that was meant.
+// At every sample rate, rounding gives the original sample.
 TEST(ManifestWriter, DurationsRoundTrip) {
   const TempFolder folder;
   const auto path = folder.path() / "deep" / "m.jsonl";

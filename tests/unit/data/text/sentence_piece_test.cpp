@@ -95,7 +95,7 @@ TEST_P(SentencePiece, RefusesSizeTooLargeForTheTexts) {
                "SentencePiece says");
 }
 
-// Scripts from right to left and without spaces are pieces like any other.
+// Right-to-left scripts and scripts without spaces work like any other.
 TEST_P(SentencePiece, SupportsAnyScript) {
   const std::vector<std::string> texts = {"مرحبا بالعالم", "שלום עולם", "你好世界", "𐌰𐌱𐌲 𐌰𐌱"};
   const Tokenizer tokenizer(
@@ -141,7 +141,7 @@ TEST(SentencePieceFile, IsRefusedIfBroken) {
                "no.model");
 }
 
-// As NeMo's models are: without <pad>, the blank stands behind the last piece.
+// As in NeMo models: without <pad>, the blank follows the last piece.
 TEST(SentencePieceFile, HasItsOwnBlankWithoutPadding) {
   const TempFolder folder;
   std::string model = train_sentence_piece(syllable_texts(), {.size = 60});

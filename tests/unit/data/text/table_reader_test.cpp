@@ -65,7 +65,7 @@ TEST(TableReader, QuotedFields) {
   EXPECT_TRUE(content.faults.empty());
 }
 
-// What Common Voice writes: quotes that mean nothing, and quotes around all of a field.
+// As written by Common Voice: literal quotes, and quotes around a whole field.
 TEST(TableReader, QuotesInATabSeparatedTable) {
   const Content content = read(
       "a\tb\n\"Stop\" he said\tx\n\"\"\"Stop\"\" he said\"\ty\n\"Stop\" and \"go\"\tz\n\"\tw\n",
@@ -97,7 +97,8 @@ TEST(TableReader, RefusesNonTables) {
   EXPECT_PRED2(contains, message_of<DataError>([] { TableReader("no.csv"); }), "No such file");
 }
 
-// Broken at random, the same in every run: every row has its cells or a fault, and lines only grow.
+// Random damage with a fixed seed: every row has its cells or a fault, and line numbers only
+// increase.
 TEST(TableReader, SurvivesAnything) {
   const TempFolder folder;
   const std::string good = "a,b,c\n1,\"two, \"\"x\"\"\",3\r\n\"4\n4\",,\"\"\n\xC3\xB6,7,8\n";

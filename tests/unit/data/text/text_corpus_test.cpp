@@ -67,7 +67,7 @@ TEST(DocumentReader, ReportsErrors) {
   EXPECT_PRED2(contains, refused(folder.path()), "it is a folder");
 }
 
-// Lines that end just where a piece of the file does, and longer ones.
+// Lines that end exactly at the end of a chunk of the file, and longer ones.
 TEST(DocumentReader, ReadsLongLines) {
   const TempFolder folder;
   const std::string longest(3 << 20, 'x');

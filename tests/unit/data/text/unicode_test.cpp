@@ -34,7 +34,7 @@ TEST(Unicode, RemovesPunctuation) {
   EXPECT_EQ(kNoMarks.apply("你好，世界。"), "你好 世界");
 }
 
-// Scripts without case, from right to left, and characters that no version of Unicode has named.
+// Scripts without case, right-to-left scripts, and unassigned characters.
 TEST(Unicode, SupportsAnyScript) {
   const std::string arabic = "مرحبا بالعالم";
   const std::string hebrew = "שָׁלוֹם עולם";

@@ -107,8 +107,8 @@ TEST(VocabularyFiles, RoundTripThroughACheckpoint) {
   EXPECT_EQ(read.fingerprint(), tokenizer.fingerprint());
 }
 
-// Exports name the blank as unk_token where the vocabulary has no entry for the unknown: a blank is
-// no label.
+// Exports name the blank as unk_token if the vocabulary has no unknown entry, but a blank is not a
+// label.
 TEST(VocabularyFiles, BlankIsNotTheUnknownEntry) {
   const json entries = {{"<pad>", 0}, {"|", 1}, {"a", 2}, {"b", 3}};
   const TempFolder folder;
@@ -128,7 +128,7 @@ TEST(VocabularyFiles, BlankIsNotTheUnknownEntry) {
   EXPECT_EQ(Tokenizer::read(checkpoint.path(), {}).unknown(), std::nullopt);
 }
 
-// do_lower_case: labels are of the upper case, decoded texts in lower case.
+// With do_lower_case, labels are in upper case and decoded text is in lower case.
 TEST(VocabularyFiles, ReferencesAreNormalisedLikeDecodedText) {
   const json entries = {{"<pad>", 0}, {"|", 1}, {"A", 2}, {"B", 3}, {"S", 4}};
   const TempFolder folder;
@@ -151,7 +151,7 @@ TEST(VocabularyFiles, ReferencesAreNormalisedLikeDecodedText) {
   EXPECT_EQ(Tokenizer(Vocabulary::from_texts({"ab"}), rules).decoded_form("Ab"), "Ab");
 }
 
-// A blank that is in no file is the next number, where the head has it.
+// A blank that is in no file has the next number, as in the head.
 TEST(VocabularyFiles, UnlistedBlankIsPartOfTheHead) {
   const TempFolder folder;
   write_files(folder, {{"vocab.json", {{"a", 0}, {"|", 1}, {"<unk>", 2}, {"<s>", 3}}},
@@ -167,8 +167,7 @@ TEST(VocabularyFiles, UnlistedBlankIsPartOfTheHead) {
                "pad_token '<p>', which is not an entry");
 }
 
-// One with characters of the corpus alone is read as it always was: `|` and <pad> in a text are no
-// entries.
+// A vocabulary of corpus characters is read as before: `|` and <pad> in a text are not entries.
 TEST(VocabularyFiles, OfOurOwnCheckpointsAreUnchanged) {
   const TempFolder folder;
   Vocabulary::from_texts({"ab"}).write(folder.path() / "vocab.json");

@@ -42,7 +42,7 @@ TEST(Vocabulary, ListsUnknownCharactersOnce) {
   EXPECT_EQ(encoded.labels, (Labels{2, 3}));
 }
 
-// It would come back as a space.
+// It would be decoded as a space.
 TEST(Vocabulary, DelimiterInTextIsUnknown) {
   const Vocabulary vocabulary = Vocabulary::from_texts({"a|b <pad>"});
   EXPECT_EQ(vocabulary.size(), 2 + 6);  // and < > a b d p
@@ -77,7 +77,7 @@ TEST(Vocabulary, ReadsPublishedVocabularies) {
   EXPECT_EQ(other.encode("a a").labels, (Labels{0, 1, 0}));
 }
 
-// Alone, without files of transformers beside it.
+// Without companion files of transformers.
 TEST(Vocabulary, MatchesEntriesOfSeveralCharactersLongestFirst) {
   const TempFolder folder;
   const Vocabulary vocabulary = Vocabulary::read(folder.write(

@@ -62,7 +62,7 @@ TEST_F(PlannedTrainingTest, AdvisesWhenARunIsOutOfMemory) {
   EXPECT_PRED2(contains, advice, "  --set data.max_seconds=");
 }
 
-// A run that has begun keeps its data and its arithmetic.
+// A run in progress keeps its data and its numerics.
 TEST_F(PlannedTrainingTest, AdvisesAResumedRunWithoutChangingItsResult) {
   request_.run.max_steps = 1;
   PlannedTraining(request_, {}).run();

@@ -74,7 +74,7 @@ TEST_F(Averages, AreTheBitExactMeans) {
   }
 }
 
-// As near as their bits allow: 8 and 16 fewer than fp32 has.
+// As close as the format allows, with 8 and 16 bits less than fp32.
 TEST_F(Averages, AreRoundedToTheAvailableBits) {
   for (const auto& [bits, bound] : {std::pair{8, 0x1p-16}, {0, 0x1p-8}}) {
     weights_.clear();

@@ -91,7 +91,7 @@ TEST_F(Checkpoints, StoreSkippedSteps) {
   EXPECT_EQ(read_checkpoint(at("counted")).state.skipped, optim::SkippedSteps{});
 }
 
-// Of a network whose head has more outputs than the vocabulary has entries.
+// The head of the network has more outputs than the vocabulary has entries.
 TEST_F(Checkpoints, KeepHeadLargerThanVocabulary) {
   const fs::path folder = test::write_checkpoint(at("large"), tiny_, *learner_, "a");
   EXPECT_LT(test::tokenizer_of("a").size(), tiny_.shape.vocabulary);
@@ -119,7 +119,7 @@ TEST_F(Checkpoints, LaterStepsAreSetAside) {
   check_checkpoint(at("run/checkpoints/step-20.aside"), CheckpointPart::kAll);
 }
 
-// A run that goes on from another checkpoint of the same step: its own would be taken next time.
+// When a run resumes from another checkpoint of the same step, its own would be used next time.
 TEST_F(Checkpoints, SameStepIsSetAsideUnlessInUse) {
   EXPECT_TRUE(set_aside_beyond(at("run"), 3, at("run/checkpoints/step-3/")).empty());
   EXPECT_EQ(set_aside_beyond(at("run"), 3, write("other/step-3")),
@@ -173,7 +173,7 @@ TEST_F(Checkpoints, NamedOnesAreChecked) {
                "optimizer.safetensors is damaged");
 }
 
-// A run that goes on from another one's checkpoint would set this one's aside and take its best.
+// Resuming from the checkpoint of another run would set this run's own checkpoints aside.
 TEST_F(Checkpoints, OfAnotherRunAreNotResumedInExistingRun) {
   const fs::path named = write("other/checkpoints/step-9");
   const auto choose = [&](const fs::path& folder) {
@@ -211,7 +211,7 @@ TEST_F(Checkpoints, UnlistableFolderIsAnError) {
                at("run/checkpoints").string());
 }
 
-// Evaluations that gave no number are counted all the same.
+// Evaluations without a finite result are counted too.
 TEST_F(Checkpoints, KeepPlateauWithoutBest) {
   Checkpoint checkpoint = read_checkpoint(at("run/checkpoints/step-3"));
   checkpoint.state.plateau = {.num_worse = 3, .factor = 0.25};
@@ -246,7 +246,7 @@ TEST_F(Checkpoints, NamedOnesMustExist) {
                "the folder of a run");
 }
 
-// A process that was killed while it replaced a checkpoint in two renames.
+// The process was killed while it replaced a checkpoint with two renames.
 TEST_F(Checkpoints, AreFoundAfterInterruptedReplacement) {
   fs::rename(at("run/checkpoints/step-3"), at("run/checkpoints/.step-3.replaced-999999999"));
   const FolderLock lock(at("run"));

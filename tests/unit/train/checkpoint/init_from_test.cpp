@@ -51,7 +51,7 @@ TEST_F(InitWeights, CopiesEverythingFromTheSameNetwork) {
   EXPECT_EQ(tensors_of(learner->optimizer).front().tensor.abs().max().item<float>(), 0.0f);
 }
 
-// What bf16 leaves out comes along, into fp32 and into bf16.
+// The bf16 remainder is copied too, into fp32 and into bf16.
 TEST_F(InitWeights, CopiesAllBitsOfTheSource) {
   const TinyModel fp32 = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   const TinyModel bf16 = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Exact);
@@ -87,7 +87,7 @@ TEST_F(InitWeights, CopiesWhatMatchesAndListsTheRest) {
   EXPECT_PRED2(contains, left[0], "tensors were skipped: layers.1.");
 }
 
-// Rows of the head would be those of other letters.
+// Rows of the head would belong to other characters.
 TEST_F(InitWeights, SkipsTheHeadOfAnotherVocabulary) {
   const TinyModel tiny = test::tiny_models()[4];
   const std::unique_ptr<Learner> source = write(tiny);

@@ -196,7 +196,7 @@ TEST_F(StateConversion, IsExactWithMoreBits) {
   }
 }
 
-// Codes become what the optimizer makes of them: the next step is the same to the bit.
+// Codes are converted as the optimizer decodes them: the next step is bit-identical.
 TEST_F(StateConversion, OfMomentsKeepsTheNextStep) {
   const TinyModel fp32 = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   const TinyModel coded =

@@ -127,7 +127,7 @@ TEST(ModelCard, OmitsUnknownFacts) {
   EXPECT_FALSE(front_matter(without)["model-index"]);
 }
 
-// Other weights than those that were evaluated: people are told so, and the Hub nothing.
+// The weights are not those that were evaluated: the card says so, and its metadata has no results.
 TEST(ModelCard, DoesNotReportResultsOfOtherWeightsToTheHub) {
   ModelFacts facts = speech_facts();
   facts.run->evaluated_step = 1000;

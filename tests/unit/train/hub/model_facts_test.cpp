@@ -71,7 +71,7 @@ TEST_F(ModelFactsTest, CoverTheRunUpToTheWeights) {
   EXPECT_EQ(older.evaluation->words.substitutions, 5);
 }
 
-// Steps of a run that was killed stand there twice, and the first epoch may not be whole.
+// Steps of a killed run are recorded twice, and the first epoch may be incomplete.
 TEST_F(ModelFactsTest, CountStepsOnceAndOnlyWholeEpochs) {
   record({step_line(1, 0, 100), step_line(2, 0, 500), step_line(2, 0, 300), step_line(3, 1, 200)});
   EXPECT_EQ(read_run_facts(best(), checkpoint_at(3, 1)).epoch->num_items, 16);

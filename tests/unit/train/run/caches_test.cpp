@@ -18,7 +18,7 @@ using test::contains;
 
 using test::kMiB;
 
-// Much enough to be seen in the RAM of the process, whatever else goes on there.
+// Large enough to be visible in the RAM of the process.
 TEST(Caches, ReleaseAudioAndReportHowMuch) {
   const test::TempFolder folder;
   AudioCache audio(data::CacheKind::kMemory, 100 * kMiB, folder.path());

@@ -58,7 +58,7 @@ class SavedAfterFailure : public ::testing::Test {
   Trainer* trainer_ = nullptr;
 };
 
-// And older checkpoints stay, whatever keep_checkpoints says.
+// Older checkpoints are kept regardless of keep_checkpoints.
 TEST_F(SavedAfterFailure, FailedEvaluation) {
   run("whole");
   const std::string dev = content_of(folder_.path() / "dev.f16");
@@ -109,7 +109,7 @@ TEST_F(SavedAfterFailure, ButNotAPartialUpdate) {
   EXPECT_TRUE(is_whole_checkpoint(step("run", 2)));
 }
 
-// A program that catches the failure may ask for more.
+// A program that catches the failure may call the trainer again.
 TEST_F(SavedAfterFailure, TrainerRefusesToContinueAfterAPartialUpdate) {
   Trainer trainer({.config = config_,
                    .folder = folder_.path() / "run",
@@ -131,7 +131,7 @@ TEST_F(SavedAfterFailure, NothingIfNothingWasTrained) {
   EXPECT_TRUE(list_checkpoints(folder_.path() / "run").empty());
 }
 
-// A step that throws in its update leaves the mark.
+// A step that throws during its update leaves the learner marked as incomplete.
 TEST_F(SavedAfterFailure, UpdateThatThrowsIsPartial) {
   Learner learner(config_, test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::tiny_examples(4, 1);
@@ -144,7 +144,7 @@ TEST_F(SavedAfterFailure, UpdateThatThrowsIsPartial) {
   EXPECT_FALSE(learner.is_whole);
 }
 
-// Before anything is trained.
+// Checked before any training.
 TEST_F(SavedAfterFailure, EvaluationFilesAreCheckedAtStart) {
   fs::resize_file(folder_.path() / "dev.f16", fs::file_size(folder_.path() / "dev.f16") - 16);
   EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "loading line 12 of ");

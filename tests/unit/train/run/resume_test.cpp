@@ -42,7 +42,7 @@ TEST(Resume, EverySettingIsRefusedOrNoted) {
   EXPECT_FALSE(contains(message, "memory"));
 }
 
-// Another network has other keys.
+// A different network has different keys.
 TEST(Resume, AnotherPresetIsOneDifference) {
   RunConfig config = test::tiny_config();
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
@@ -155,7 +155,7 @@ TEST_F(ResumedData, ChangedAndMissingFilesAreRefused) {
   EXPECT_NO_THROW(check_items(before, dataset()));
 }
 
-// At most as many as are asked for, the same ones each time.
+// At most the requested number of files, the same ones each time.
 TEST_F(ResumedData, SampleOfFilesIsChecked) {
   const std::vector<data::FileHash> some = dataset().hash_files(7);
   EXPECT_EQ(some.size(), 7u);

@@ -92,7 +92,7 @@ TEST(ConfigAliases, ResumeRequests) {
   EXPECT_FALSE(request("epochs=3").resumes);
 }
 
-// Ours alone are written back.
+// Only our own keys are written back.
 TEST(ConfigAliases, AreNotWrittenBack) {
   const ConfigNode tree =
       write_options(read({"per_device_train_batch_size=4", "gradient_accumulation_steps=2"}));

@@ -68,7 +68,7 @@ TEST_F(EpochAudits, FindTheLargestPeakOfAllSteps) {
   EXPECT_EQ(audit.worst_step, worst_step);
 }
 
-// What fits into a budget fits into every larger one: limits never fall below the longest
+// What fits into a budget fits into every larger one, because limits never fall below the longest
 // utterance.
 TEST_F(EpochAudits, PassInEveryLargerBudget) {
   settings_.limits = {};
@@ -111,7 +111,7 @@ TEST_F(EpochAudits, RankTheStepsThatTakeMost) {
             all.size());
 }
 
-// A user names what libraries take with the rest.
+// The user's budget includes the memory of libraries.
 TEST_F(EpochAudits, RefusalsNameTheWholeBudget) {
   const auto named = [](const std::string& refusal) {
     const std::string before = "--memory ";

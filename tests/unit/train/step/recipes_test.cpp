@@ -58,7 +58,7 @@ TEST(Recipes, HaveNoUnknownKeys) {
   EXPECT_NO_THROW(read_config<nn::MemoryProofOptions>(kConfigs / kProof));
 }
 
-// Its first lines say the command; every command that names a configuration names this one.
+// The first lines contain the command, and every command with a configuration uses this one.
 TEST(Recipes, StartWithTheCommandThatUsesThem) {
   for (const fs::path& file : recipes()) {
     const std::string text = test::content_of(file);

@@ -54,7 +54,7 @@ TEST_F(RunLimitsTest, AreRecomputedForAnotherBudget) {
   EXPECT_LT(down.fit.limits.max_frames, half_.max_frames);
 }
 
-// What ran out of memory at this budget is not tried again, whatever the checkpoint had.
+// Limits that ran out of memory at this budget are not tried again, whatever the checkpoint has.
 TEST_F(RunLimitsTest, StayWithinLearnedLimits) {
   const EarlierLimits earlier{
       .limits = {.max_frames = 1}, .learned = half_, .is_same_budget = false};
@@ -83,7 +83,7 @@ TEST_F(RunLimitsTest, LearnedLimitsAreReadOnlyForTheirBudget) {
   EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
 }
 
-// A long utterance with a long text leaves out nothing but itself.
+// A long utterance with a long text excludes only itself.
 TEST_F(RunLimitsTest, LabelsOfALongUtteranceDoNotAffectShorterOnes) {
   std::vector<data::Example> examples = test::tiny_examples(8, 1);
   const data::ExampleList shorter(examples);
