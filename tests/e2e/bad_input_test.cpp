@@ -21,7 +21,7 @@ class BadInput : public TrainRuns {
   }
 };
 
-TEST_F(BadInput, PathsThatCannotBeUsed) {
+TEST_F(BadInput, UnusablePaths) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::string good = run("run").string();
   const std::string manifest = (folder_.path() / "train.jsonl").string();
@@ -63,8 +63,8 @@ TEST_F(BadInput, PathsThatCannotBeUsed) {
   }
 }
 
-// What is written there could not be written.
-TEST_F(BadInput, FoldersThatCannotBeMade) {
+// The output folders cannot be created.
+TEST_F(BadInput, FoldersThatCannotBeCreated) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::string good = run("run").string();
   const std::string manifest = (folder_.path() / "train.jsonl").string();
@@ -91,14 +91,14 @@ TEST_F(BadInput, FoldersThatCannotBeMade) {
   EXPECT_EQ(named.exit_code, 2) << named.err;
 }
 
-TEST_F(BadInput, AZeroByteInAPath) {
+TEST_F(BadInput, ZeroByteInPath) {
   folder_.write("zero.yaml", "data: {train: \"train.jsonl\\0x\"}\n");
   const CommandResult result = in_shell("true", "train --model tiny --config zero.yaml");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_PRED2(contains, result.err, "\"train.jsonl\\0x\". Expected a path.");
 }
 
-TEST_F(BadInput, AFileThatMayNotGrow) {
+TEST_F(BadInput, FileSizeLimit) {
   const CommandResult result =
       in_shell("ulimit -f 20", "train --config tiny.yaml --max-steps 2 --out small");
   EXPECT_EQ(result.exit_code, 2) << result.err;
@@ -106,7 +106,7 @@ TEST_F(BadInput, AFileThatMayNotGrow) {
   EXPECT_PRED2(contains, result.err, "ulimit -f");
 }
 
-TEST_F(BadInput, AStackThatIsTooSmall) {
+TEST_F(BadInput, StackTooSmall) {
   const CommandResult refused = in_shell("ulimit -s 512", "train --config tiny.yaml --max-steps 2");
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
   EXPECT_PRED2(contains, refused.err, "the stack is limited to 512 KiB");
@@ -117,8 +117,8 @@ TEST_F(BadInput, AStackThatIsTooSmall) {
   EXPECT_EQ(raised.exit_code, 0) << raised.err;
 }
 
-// Nothing is said in it: the limit of labels is not 0, and its checkpoint can be read.
-TEST_F(BadInput, ACorpusWithoutAnyLabel) {
+// Every text is empty: the label limit must not be 0, and the checkpoint must be readable.
+TEST_F(BadInput, CorpusWithoutLabels) {
   std::string lines;
   std::istringstream all(content_of(folder_.path() / "train.jsonl"));
   for (std::string line; std::getline(all, line);) {

@@ -6,7 +6,7 @@
 namespace sotto::test {
 namespace {
 
-TEST_F(FaultCampaign, LosesNothingInTheFirstTrials) {
+TEST_F(FaultCampaign, LosesNothingInFirstTrials) {
   const std::vector<std::string> failures = run_trials(10, /*seed=*/23);
   EXPECT_TRUE(failures.empty()) << fmt::format("{}", fmt::join(failures, "\n"));
 }

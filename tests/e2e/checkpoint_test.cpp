@@ -37,7 +37,7 @@ class Checkpoints : public KilledRuns {
   }
 };
 
-TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
+TEST_F(Checkpoints, DamagedOnesAreSkipped) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "6"}).exit_code, 0);
   flip_a_bit(step("run", 6) / "model.safetensors");
@@ -54,8 +54,8 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// Where none is left the run begins anew.
-TEST_F(Checkpoints, ThatAreAllDamagedBeginTheRunAnew) {
+// If no checkpoint is left, the run starts from scratch.
+TEST_F(Checkpoints, RunStartsOverIfAllAreDamaged) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   fs::remove(step("run", 2) / "files.json");
@@ -67,7 +67,7 @@ TEST_F(Checkpoints, ThatAreAllDamagedBeginTheRunAnew) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-TEST_F(Checkpoints, AreWrittenAlsoByTheClock) {
+TEST_F(Checkpoints, AreAlsoWrittenByElapsedTime) {
   const std::vector<std::string> by_steps = {
       "--set", "epochs=20", "--set", "checkpoint_every=1000", "--set", "keep_checkpoints=200"};
   std::vector<std::string> by_time = by_steps;
@@ -83,7 +83,7 @@ TEST_F(Checkpoints, AreWrittenAlsoByTheClock) {
   EXPECT_EQ(weights("time", 120), weights("steps", 120));
 }
 
-TEST_F(Checkpoints, GoOnAfterATermination) {
+TEST_F(Checkpoints, ResumeBitExactlyAfterSigterm) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",
                                            "--resume"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
@@ -96,8 +96,8 @@ TEST_F(Checkpoints, GoOnAfterATermination) {
   EXPECT_EQ(weights("run", 120), weights("whole", 120));
 }
 
-// Shells and schedulers send theirs to a process and to its group.
-TEST_F(Checkpoints, AreWrittenWhereSignalsComeTogether) {
+// Shells and schedulers signal both a process and its group.
+TEST_F(Checkpoints, AreWrittenWhenTwoSignalsArriveTogether) {
   const std::vector<std::string> longer = {"--set", "epochs=200", "--set", "checkpoint_every=1000"};
   EXPECT_EQ(run_sotto_and_signal(
                 words("run", longer), SIGTERM, [&] { return num_lines("run") > 20; },
@@ -106,7 +106,7 @@ TEST_F(Checkpoints, AreWrittenWhereSignalsComeTogether) {
   EXPECT_FALSE(fs::is_empty(run("run") / "checkpoints"));
 }
 
-TEST_F(Checkpoints, AreNotWaitedForByASecondSignal) {
+TEST_F(Checkpoints, SecondSignalExitsWithoutSaving) {
   const std::vector<std::string> longer = {
       "--set", "epochs=200", "--set", "checkpoint_every=1000", "--set", "effective_batch=48"};
   EXPECT_EQ(run_sotto_and_signal(
@@ -116,7 +116,7 @@ TEST_F(Checkpoints, AreNotWaitedForByASecondSignal) {
   EXPECT_FALSE(fs::exists(run("run") / "checkpoints") && !fs::is_empty(run("run") / "checkpoints"));
 }
 
-TEST_F(Checkpoints, AreWholeWhenTheRunIsKilledInASave) {
+TEST_F(Checkpoints, AreCompleteWhenKilledDuringSave) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=3",
                                            "--resume"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
@@ -129,8 +129,8 @@ TEST_F(Checkpoints, AreWholeWhenTheRunIsKilledInASave) {
   EXPECT_EQ(weights("run", 120), weights("whole", 120));
 }
 
-// Every file of a run that a second process could change, but for those that the first one writes.
-TEST_F(Checkpoints, AreLeftAloneByASecondProcess) {
+// Every file of a run that a second process could change, except those the first one writes.
+TEST_F(Checkpoints, AreNotChangedBySecondProcess) {
   const std::vector<std::string> longer = {
       "--set", "epochs=4000", "--set", "checkpoint_every=10", "--set", "keep_checkpoints=1000"};
   CommandResult resumed;
@@ -159,7 +159,7 @@ TEST_F(Checkpoints, AreLeftAloneByASecondProcess) {
   EXPECT_FALSE(fs::exists(run("run") / ".lock"));
 }
 
-TEST_F(Checkpoints, ThatWereSetAsideAreWhatIsLeft) {
+TEST_F(Checkpoints, RunResumesFromSetAsideFolders) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "6"}).exit_code, 0);
   for (const int64_t number : {2, 4, 6})
@@ -173,8 +173,8 @@ TEST_F(Checkpoints, ThatWereSetAsideAreWhatIsLeft) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// A limit of the process stands for the disk: files of weights do not fit, all others do.
-TEST_F(Checkpoints, ThatDoNotFitOnTheDiskDoNotEndTheRun) {
+// A file size limit of the process simulates the disk: only weight files do not fit.
+TEST_F(Checkpoints, FullDiskDoesNotEndTheRun) {
   CommandResult result;
   {
     const FullDisk full(size_t{30} << 10);
@@ -190,8 +190,8 @@ TEST_F(Checkpoints, ThatDoNotFitOnTheDiskDoNotEndTheRun) {
   EXPECT_TRUE(fs::is_empty(run("run") / "checkpoints"));
 }
 
-// Full, then so full that no line fits, then free again: it ends as if nothing had been.
-TEST_F(Checkpoints, ComeBackWhenTheDiskHasRoomAgain) {
+// Full, then too full for a single line, then free again: the result is the same as without faults.
+TEST_F(Checkpoints, AreWrittenAgainOnceTheDiskHasRoom) {
   const SmallDisk disk(folder_.path() / "disk", int64_t{4} << 20);
   if (!disk.is_mounted()) GTEST_SKIP() << SmallDisk::kSkipped;
   const std::vector<std::string> longer = {"--set", "epochs=60", "--set", "checkpoint_every=2"};
@@ -226,7 +226,7 @@ TEST_F(Checkpoints, ComeBackWhenTheDiskHasRoomAgain) {
   EXPECT_EQ(weights("disk/run", 360), weights("whole", 360));
 }
 
-TEST_F(Checkpoints, AreWholeWhenTheRunIsKilledOnAFullDisk) {
+TEST_F(Checkpoints, AreCompleteWhenKilledOnFullDisk) {
   const SmallDisk disk(folder_.path() / "disk", int64_t{4} << 20);
   if (!disk.is_mounted()) GTEST_SKIP() << SmallDisk::kSkipped;
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=3",
@@ -243,8 +243,8 @@ TEST_F(Checkpoints, AreWholeWhenTheRunIsKilledOnAFullDisk) {
   EXPECT_EQ(weights("disk/run", 120), weights("whole", 120));
 }
 
-// fp32, then nothing but a save in bf16, then fp32 again: no bit is lost on the way.
-TEST_F(Checkpoints, GoOnInOtherNumericsToTheBit) {
+// fp32, then only a save in bf16, then fp32 again: no bit is lost.
+TEST_F(Checkpoints, ResumeBitExactlyInOtherNumerics) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "6"}).exit_code, 0);
   const std::string fp32 = weights("run", 6);
@@ -265,15 +265,15 @@ TEST_F(Checkpoints, GoOnInOtherNumericsToTheBit) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// The scale of fp16 is its own: that of fp32 is 1, at which small gradients would vanish.
-TEST_F(Checkpoints, OfFp32SayNothingOfTheLossScaleOfFp16) {
+// fp16 starts with its own loss scale: with that of fp32, 1, small gradients would underflow.
+TEST_F(Checkpoints, Fp32LossScaleIsNotUsedForFp16) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   ASSERT_EQ(train("run", {"--resume", "--max-steps", "6", "--set", "numerics=fp16"}).exit_code, 0);
   const auto state = nlohmann::json::parse(content_of(step("run", 6) / "state.json"));
   EXPECT_GE(state["loss_scale"], 16'384.0);
 }
 
-TEST_F(Checkpoints, AreWhatAnotherRunBeginsWith) {
+TEST_F(Checkpoints, InitializeAnotherRun) {
   ASSERT_EQ(train("source", {"--set", "epochs=10"}).exit_code, 0);
   // Its network and its best weights, without a configuration.
   const std::string base = folder_.path().string();
@@ -297,7 +297,7 @@ TEST_F(Checkpoints, AreWhatAnotherRunBeginsWith) {
   EXPECT_PRED2(contains, damaged.err, "best: model.safetensors is damaged");
 }
 
-TEST_F(Checkpoints, EndARunEarlyAndRememberHowEvaluationsWent) {
+TEST_F(Checkpoints, StoreEarlyStoppingState) {
   // Nothing is learned: the first evaluation stays the best.
   std::vector<std::string> early = {"--set",   "optimizer.schedule.rate=1e-30",
                                     "--set",   "evaluate_every=2",
@@ -327,7 +327,7 @@ TEST_F(Checkpoints, EndARunEarlyAndRememberHowEvaluationsWent) {
   EXPECT_PRED2(contains, blind.err, "early_stopping without evaluation data");
 }
 
-TEST_F(Checkpoints, HaveAMeanThatIsOneOfThem) {
+TEST_F(Checkpoints, AverageIsACheckpointToo) {
   ASSERT_EQ(train("run", {"--set", "epochs=10"}).exit_code, 0);
   const std::string mean = (folder_.path() / "mean").string();
   const CommandResult averaged =

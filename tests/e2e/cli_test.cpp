@@ -26,7 +26,7 @@ void expect_one_line_of_refusal(const CommandResult& result) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-TEST(Cli, VersionSaysWhatItIsMadeOf) {
+TEST(Cli, VersionListsComponents) {
   const CommandResult result = run_sotto({"--version"});
   const BuildInfo build = build_info();
   EXPECT_EQ(result.exit_code, 0);
@@ -44,7 +44,7 @@ TEST(Cli, HelpListsTheCommandsAndGivesAnExample) {
     EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
 }
 
-TEST(Cli, HelpOfACommandGivesAnExample) {
+TEST(Cli, CommandHelpGivesAnExample) {
   const CommandResult result = run_sotto({"profile", "--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(contains(result.out, "sotto profile [OPTIONS]")) << result.out;
@@ -71,7 +71,7 @@ HelpExample example_of(const std::vector<std::string>& command) {
   return example;
 }
 
-// As a newcomer types them, with nothing but the clone's configurations.
+// As a newcomer types them, with only the configurations of the repository.
 TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
   const TempFolder folder;
   std::filesystem::create_directory_symlink(SOTTO_CONFIGS, folder.path() / "configs");
@@ -114,21 +114,21 @@ TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
   }
 }
 
-TEST(Cli, AnUnknownCommandNamesTheNearest) {
+TEST(Cli, UnknownCommandSuggestsNearest) {
   const CommandResult result = run_sotto({"profil"});
   expect_one_line_of_refusal(result);
   EXPECT_TRUE(contains(result.err, "'profil'")) << result.err;
   EXPECT_TRUE(contains(result.err, "Did you mean 'profile'?")) << result.err;
 }
 
-TEST(Cli, ACommandLikeNoOtherListsThem) {
+TEST(Cli, DissimilarCommandListsAll) {
   const CommandResult result = run_sotto({"xyzzy"});
   expect_one_line_of_refusal(result);
   EXPECT_FALSE(contains(result.err, "Did you mean")) << result.err;
   EXPECT_TRUE(contains(result.err, "Expected one of profile")) << result.err;
 }
 
-TEST(Cli, AnUnknownOptionNamesTheNearest) {
+TEST(Cli, UnknownOptionSuggestsNearest) {
   const CommandResult result = run_sotto({"profile", "--jsno=1"});
   expect_one_line_of_refusal(result);
   EXPECT_TRUE(contains(result.err, "no option '--jsno'. Did you mean '--json'?")) << result.err;
@@ -137,14 +137,14 @@ TEST(Cli, AnUnknownOptionNamesTheNearest) {
   EXPECT_TRUE(contains(global.err, "Did you mean '--verbose'?")) << global.err;
 }
 
-TEST(Cli, AWordTooManyIsRefused) {
+TEST(Cli, ExtraArgumentIsRefused) {
   const CommandResult result = run_sotto({"profile", "now"});
   expect_one_line_of_refusal(result);
   EXPECT_TRUE(contains(result.err, "'now'")) << result.err;
   expect_one_line_of_refusal(run_sotto({"profile", "profile"}));
 }
 
-TEST(Cli, WithoutACommandTheHelpGoesToStandardError) {
+TEST(Cli, NoCommandPrintsHelpToStderr) {
   const CommandResult result = run_sotto({});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
@@ -176,7 +176,7 @@ TEST(Profile, PrintsJsonWithSaneValues) {
   EXPECT_TRUE(!json.at("gpus").empty() || !json.at("notes").empty());
 }
 
-TEST(Profile, ListsTheCardsThatPlansKnow) {
+TEST(Profile, ListsKnownCards) {
   const CommandResult table = run_sotto({"profile", "--cards"});
   EXPECT_EQ(table.exit_code, 0) << table.err;
   for (const char* part : {"\nt4 ", " 14.7 GiB ", "\nrtx5090 ", "\nh200 ", "data sheets"})
@@ -197,8 +197,8 @@ TEST(Profile, ListsTheCardsThatPlansKnow) {
   expect_one_line_of_refusal(run_sotto({"profile", "--cards", "--calibrate"}));
 }
 
-// What was measured is kept, and plans take it from there.
-TEST(Profile, KeepsWhatItCalibrates) {
+// Measurements are stored, and plans use them.
+TEST(Profile, StoresCalibration) {
   const TempFolder folder;
   const std::vector<std::string> cache = {"XDG_CACHE_HOME=" + folder.path().string()};
   const CommandResult table = run_sotto({"profile", "--calibrate"}, cache);
@@ -213,7 +213,7 @@ TEST(Profile, KeepsWhatItCalibrates) {
   EXPECT_EQ(content_of(kept), before);
 }
 
-TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {
+TEST(Profile, ListsGpusAndTheirProcesses) {
   const CommandResult result = run_sotto({"profile"}, {"LD_LIBRARY_PATH=" SOTTO_FAKE_NVML_FOLDER});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   for (const char* part :
@@ -225,7 +225,7 @@ TEST(Profile, ListsGpusAndWhoHoldsTheirMemory) {
     EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
 }
 
-TEST(Profile, ADriverThatFailsIsTheReasonGiven) {
+TEST(Profile, ReportsDriverFailure) {
   const CommandResult result =
       run_sotto({"profile"}, {"LD_LIBRARY_PATH=" SOTTO_FAKE_NVML_FOLDER, "FAKE_NVML_INIT=18"});
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -77,7 +77,7 @@ class Corpus : public ::testing::Test {
 };
 
 // P3: import, split, train.
-TEST_F(Corpus, GoesFromATableToATrainedNetworkInThreeCommands) {
+TEST_F(Corpus, TableBecomesTrainedModelInThreeCommands) {
   std::string table = "file;said;who\n";
   for (int i = 0; i < 20; ++i) {
     sound(fmt::format("rec/{}.flac", i), tone(0.4 + 0.02 * i));
@@ -101,7 +101,7 @@ TEST_F(Corpus, GoesFromATableToATrainedNetworkInThreeCommands) {
             json::parse(R"({"<pad>": 0, "|": 1, "a": 2, "b": 3})"));
 }
 
-TEST_F(Corpus, IsTrainedOnWithSpeedNoiseMasksAndACache) {
+TEST_F(Corpus, TrainsWithSpeedNoiseMasksAndCache) {
   good_utterances();
   sound("hum.wav", tone(0.3));
   folder_.write("noise.jsonl",
@@ -114,7 +114,7 @@ TEST_F(Corpus, IsTrainedOnWithSpeedNoiseMasksAndACache) {
   EXPECT_PRED2(contains, result.err, "equal to the byte");
 }
 
-// What a network of two updates hears is noise; what is written of it has its form all the same.
+// After two updates the transcripts are noise, but their format is still right.
 TEST_F(Corpus, IsTranscribedInWindows) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
@@ -166,8 +166,8 @@ TEST_F(Corpus, IsTranscribedInWindows) {
   expect_refusal({"--lm", at("gone.arpa")}, "gone.arpa");
 }
 
-// Who names a released model may expect its weights.
-TEST_F(Corpus, IsTrainedOnFromRandomWeightsWithAWord) {
+// A user who names a released model may expect its weights.
+TEST_F(Corpus, TrainingReportsRandomWeights) {
   good_utterances();
   const std::vector<std::string> settings = {"model.preset=wav2vec2-base",
                                              "model.conv_widths=[8, 8, 8, 8, 8, 8, 8]"};
@@ -183,8 +183,8 @@ TEST_F(Corpus, IsTrainedOnFromRandomWeightsWithAWord) {
   EXPECT_FALSE(contains(train({}).err, "random weights"));
 }
 
-// Those that can be read are printed, whatever the others are.
-TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
+// Files that can be read are transcribed even if others cannot.
+TEST_F(Corpus, IsTranscribedExceptMissingFiles) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
   std::vector<std::string> words = {"transcribe",   "--checkpoint",  at("run"),  at("good0.wav"),
@@ -201,8 +201,8 @@ TEST_F(Corpus, IsTranscribedButForWhatIsMissing) {
   EXPECT_EQ(json::parse(result.out).size(), 2u);
 }
 
-// What the budget has no room for is refused before it is taken.
-TEST_F(Corpus, IsTranscribedInsideTheBudget) {
+// What does not fit into the budget is refused before it is allocated.
+TEST_F(Corpus, IsTranscribedWithinBudget) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
   std::string slow = test::wav_bytes(120'000, 0.1);
@@ -223,7 +223,7 @@ TEST_F(Corpus, IsTranscribedInsideTheBudget) {
   EXPECT_PRED2(contains, refusal({at("good0.wav"), "--beam", "1000000000"}), "--beam");
 }
 
-TEST_F(Corpus, IsEvaluatedBySpeakerWithItsWorst) {
+TEST_F(Corpus, EvaluationListsSpeakersAndWorstUtterances) {
   good_utterances();
   ASSERT_EQ(train({}).exit_code, 0);
   std::string lines;
@@ -253,7 +253,7 @@ TEST_F(Corpus, IsEvaluatedBySpeakerWithItsWorst) {
   EXPECT_TRUE(evaluated["languages"].empty());
 }
 
-TEST_F(Corpus, IsTrainedOnInFixedCounts) {
+TEST_F(Corpus, TrainsWithFixedMicroBatches) {
   good_utterances();
   const CommandResult result = train({"adaptive_batching=false", "micro_batch=3"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -262,7 +262,7 @@ TEST_F(Corpus, IsTrainedOnInFixedCounts) {
   EXPECT_PRED2(contains, refused.err, "adaptive_batching: false without micro_batch");
 }
 
-TEST_F(Corpus, AFaultEndsARunOnlyWhereThePolicySaysSo) {
+TEST_F(Corpus, FaultEndsRunOnlyIfPolicySaysSo) {
   struct Row {
     const char* name;
     std::function<void()> add;
@@ -332,8 +332,8 @@ TEST_F(Corpus, AFaultEndsARunOnlyWhereThePolicySaysSo) {
   }
 }
 
-// What is unusual and no fault.
-TEST_F(Corpus, TakesAnyRateAndAnyNumberOfChannels) {
+// Unusual audio that is not an error.
+TEST_F(Corpus, MayHaveAnyRateAndChannelCount) {
   good_utterances();
   sound("eight.wav", tone(0.5, /*channels=*/8));
   line("eight.wav", 0.5, "ab");
@@ -342,7 +342,7 @@ TEST_F(Corpus, TakesAnyRateAndAnyNumberOfChannels) {
   EXPECT_EQ(train({}).exit_code, 0);
 }
 
-TEST_F(Corpus, TextOfOtherScriptsFollowsItsPolicy) {
+TEST_F(Corpus, UnknownScriptsFollowPolicy) {
   good_utterances();
   sound("other.wav", tone(1.0));
   line("other.wav", 1.0, "שלום");
@@ -381,9 +381,9 @@ TEST_F(Corpus, IsChecked) {
                "text rules without --tokenizer");
 }
 
-// 5.2 million lines are to be profiled in 200 MiB, of which the program alone has 127: so much by
-// the line, and the pieces that threads read, whether the index has to be made or is there.
-TEST_F(Corpus, OfManyLinesIsProfiledInLittleMemory) {
+// 5.2 million lines must be profiled in 200 MiB, of which the program itself takes 127. Checks the
+// bytes per line and the buffers of the threads, with and without an existing index.
+TEST_F(Corpus, LargeCorpusIsProfiledInLittleMemory) {
   constexpr int64_t kLines = 600'000;
   const auto write_lines = [&](const char* name, int64_t count) {
     std::string lines;

@@ -111,7 +111,7 @@ TEST_F(DataCommand, EverySourceIsRecognised) {
   }
 }
 
-TEST_F(DataCommand, ImportSaysWhatItLeftOut) {
+TEST_F(DataCommand, ImportReportsWhatItSkipped) {
   recordings("f", 3);
   folder_.write("f/0001.wav", "this is no audio");
   fs::remove(at("f/0002.txt"));
@@ -133,7 +133,7 @@ TEST_F(DataCommand, ImportSaysWhatItLeftOut) {
   EXPECT_PRED2(contains, column.err, "Expected it only with --from table");
 }
 
-TEST_F(DataCommand, AnImportThatWasKilledGoesOn) {
+TEST_F(DataCommand, KilledImportResumes) {
   constexpr int kCount = 4'000;
   recordings("f", kCount);
   const fs::path side = at(".all.jsonl.durations");
@@ -155,7 +155,7 @@ TEST_F(DataCommand, AnImportThatWasKilledGoesOn) {
   EXPECT_EQ(content_of(at("all.jsonl")), resumed);
 }
 
-TEST_F(DataCommand, FromATableToParts) {
+TEST_F(DataCommand, ImportsAndSplitsATable) {
   sound("a.wav");
   std::string table = "file,text,speaker\n";
   for (int i = 0; i < 40; ++i) {

@@ -46,7 +46,7 @@ class EvaluationRuns : public TrainRuns {
   }
 };
 
-TEST_F(EvaluationRuns, TakeAllWhateverChoseTheTrainingData) {
+TEST_F(EvaluationRuns, IgnoreTrainingDataLimits) {
   const std::vector<double> seconds = durations();
   const std::string bound = fmt::format("data.max_seconds={}", seconds[kDevUtterances / 2]);
   ASSERT_EQ(train("run", {"--max-steps", "2", "--set", "data.max_samples=8", "--set", bound,
@@ -59,7 +59,7 @@ TEST_F(EvaluationRuns, TakeAllWhateverChoseTheTrainingData) {
   EXPECT_EQ(evaluate("dev.jsonl", {"data.max_samples=5"})["utterances"], 5);
 }
 
-TEST_F(EvaluationRuns, HonourTheirOwnBoundsAndCountWhatTheyLeaveOut) {
+TEST_F(EvaluationRuns, HonourTheirOwnLimitsAndCountSkipped) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::vector<double> seconds = durations();
   const double bound = seconds[kDevUtterances / 2];

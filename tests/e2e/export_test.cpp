@@ -41,7 +41,7 @@ nlohmann::json evaluated(const std::string& folder, const std::string& data) {
   return nlohmann::json::parse(eval.out);
 }
 
-TEST_F(Export, WritesAFolderThatIsUsedAsTheRunIs) {
+TEST_F(Export, WritesAFolderUsableLikeTheRun) {
   ASSERT_EQ(train("run", {"--set", "epochs=12"}).exit_code, 0);
   const CommandResult exported = export_model(
       path("run"), "hub", {"--language", "pl", "--license", "mit", "--push", "me/letters"},
@@ -72,7 +72,7 @@ TEST_F(Export, WritesAFolderThatIsUsedAsTheRunIs) {
   EXPECT_EQ(card.find(folder_.path().string()), std::string::npos);
 }
 
-TEST_F(Export, WithoutTheRunsFilesLeavesOutWhatTheySaid) {
+TEST_F(Export, OmitsFactsOfMissingRunFiles) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   fs::rename(run("run") / "checkpoints/step-2", folder_.path() / "alone");
   fs::remove_all(run("run"));
@@ -83,7 +83,7 @@ TEST_F(Export, WithoutTheRunsFilesLeavesOutWhatTheySaid) {
     EXPECT_EQ(card.find(part), std::string::npos) << part;
 }
 
-TEST_F(Export, IsUploadedByTheProgramHf) {
+TEST_F(Export, UploadsWithHf) {
   const std::string model = (fixture_folder() / "wav2vec2" / "stable").string();
   const CommandResult pushed =
       export_model(model, "hub", {"--push", "me/stable"}, {fake_hf("exit 0")});
@@ -104,7 +104,7 @@ TEST_F(Export, IsUploadedByTheProgramHf) {
   EXPECT_PRED2(contains, absent.out, "  hf upload me/stable " + path("hub") + " .\n");
 }
 
-TEST_F(Export, OfHuggingFaceHasWhatItsPipelinesRead) {
+TEST_F(Export, WritesFilesForHuggingFacePipelines) {
   const fs::path model = fixture_folder() / "wav2vec2" / "stable";
   ASSERT_EQ(export_model(model.string(), "hub").exit_code, 0);
   const auto config = nlohmann::json::parse(file("hub/tokenizer_config.json"));

@@ -32,8 +32,8 @@ int64_t times_in(const std::string& text, const std::string& part) {
 
 const std::string kStays = "the previous best checkpoint is kept";
 
-// Whatever call fails at the first evaluation, the second writes the best.
-TEST_F(Faults, OfTheBestCheckpointAreTriedAgain) {
+// Whichever call fails at the first evaluation, the second one writes the best checkpoint.
+TEST_F(Faults, BestCheckpointIsRetried) {
   int number = 0;
   for (const std::string rule :
        {"rename:5:/best:1", "rename:13:/best:1", "write:5:/.best.partial:1",
@@ -49,7 +49,7 @@ TEST_F(Faults, OfTheBestCheckpointAreTriedAgain) {
   }
 }
 
-TEST_F(Faults, OfEveryBestCheckpointLeaveNoneAndSaySo) {
+TEST_F(Faults, NoBestIsReportedIfEveryBestCheckpointFails) {
   const CommandResult result = train("run", {}, with_faults("rename:5:/best"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(times_in(result.err, kStays), 3);
@@ -64,8 +64,8 @@ TEST_F(Faults, OfEveryBestCheckpointLeaveNoneAndSaySo) {
   EXPECT_EQ(step_of_best("run"), 20);
 }
 
-// Whichever evaluation fails, what is named is what is there.
-TEST_F(Faults, OfALaterBestCheckpointKeepTheOneBefore) {
+// Whichever evaluation fails, the reported best step is the one on disk.
+TEST_F(Faults, PreviousBestIsKeptIfLaterOneFails) {
   const std::vector<std::string> longer = {"--set", "epochs=25", "--set", "checkpoint_every=0"};
   for (const std::string rule : {"rename:5:/best:2-", "fsync:5:/.best.partial:9-"}) {
     const std::string out = rule.substr(0, rule.find(':'));
@@ -78,9 +78,9 @@ TEST_F(Faults, OfALaterBestCheckpointKeepTheOneBefore) {
   }
 }
 
-// The folder has its name already when it turns out that the name may not last: it is taken back.
-// Syncs of the run's folder are also those of other files: the first best is among these numbers.
-TEST_F(Faults, OfTheNameOfTheBestCheckpointAreUndone) {
+// The folder already has its final name when the sync of its parent fails: the rename is undone.
+// Other files also sync the run's folder; one of these numbers hits the first best checkpoint.
+TEST_F(Faults, RenameOfBestIsUndoneIfSyncFails) {
   const std::vector<std::string> longer = {"--set", "epochs=25", "--set", "checkpoint_every=0"};
   int64_t num_kept = 0;
   for (const int first : {4, 5, 6, 7}) {
@@ -99,7 +99,7 @@ TEST_F(Faults, OfTheNameOfTheBestCheckpointAreUndone) {
   EXPECT_LE(num_kept, 3);
 }
 
-TEST_F(Faults, OfCheckpointsDoNotEndTheRunAndAreNotCalledAFullDisk) {
+TEST_F(Faults, CheckpointErrorsNeitherEndTheRunNorBlameTheDisk) {
   const CommandResult result = train("run", {}, with_faults("mkdir:13:/.step-:1-4"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(times_in(result.err, "no checkpoint was written, earlier ones are kept"), 4);
@@ -109,15 +109,15 @@ TEST_F(Faults, OfCheckpointsDoNotEndTheRunAndAreNotCalledAFullDisk) {
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-18"));
 }
 
-TEST_F(Faults, OfASyncOfTheRecordCostNoCheckpoint) {
+TEST_F(Faults, FailedMetricsSyncCostsNoCheckpoint) {
   const CommandResult result = train("run", {}, with_faults("fsync:5:/metrics.jsonl"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.err, "the run continues without metrics");
   EXPECT_TRUE(fs::exists(run("run") / "checkpoints/step-18"));
 }
 
-// Found before anything is trained, whoever runs it.
-TEST_F(Faults, OfPermissionsAreFoundAtTheStart) {
+// Found before any training, by any user.
+TEST_F(Faults, MissingPermissionsAreFoundAtStart) {
   const auto refuses = [&](const std::string& out, const std::string& part,
                            const std::vector<std::string>& environment = {}) {
     const CommandResult result = train(out, {}, environment);

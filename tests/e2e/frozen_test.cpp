@@ -100,8 +100,8 @@ TEST_P(FrozenRuns, AreSmall) {
   EXPECT_LT(bytes, 200'000u);
 }
 
-// The names of parameters key their first values.
-TEST_P(FrozenRuns, BeginAsTheyDid) {
+// Initial values depend on parameter names.
+TEST_P(FrozenRuns, StartAsBefore) {
   const fs::path run = folder_.path() / "begun";
   const CommandResult result =
       run_sotto({"train", "--config", (checkpoint_ / "config.yaml").string(), "--max-steps", "3",
@@ -110,7 +110,7 @@ TEST_P(FrozenRuns, BeginAsTheyDid) {
   expect_records(run / "metrics.jsonl", records_of(folder_.path() / "beginning.jsonl"));
 }
 
-TEST_P(FrozenRuns, GoOnAsTheyWouldHave) {
+TEST_P(FrozenRuns, ResumeAsBefore) {
   const fs::path run = folder_.path() / "run";
   const CommandResult result = run_sotto(
       {"train", "--resume", "--out", run.string(), "--train", data("train"), "--dev", data("dev")});
@@ -128,7 +128,7 @@ TEST_P(FrozenRuns, GoOnAsTheyWouldHave) {
   }
 }
 
-TEST_P(FrozenRuns, AreEvaluatedToTheSameNumbers) {
+TEST_P(FrozenRuns, EvaluateToTheSameNumbers) {
   const CommandResult result = run_sotto({"eval", "--model", checkpoint_.string(), "--data",
                                           data("dev"), "--memory", "100MiB", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;

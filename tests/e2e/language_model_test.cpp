@@ -89,7 +89,7 @@ TEST_F(LanguageModel, LearnsFromText) {
   EXPECT_PRED2(contains, plain.out, "tokens/s");
 }
 
-// A third of the memory: more micro-batches, and the same network but for the order of sums.
+// A third of the memory: more micro-batches, and the same network up to the order of sums.
 TEST_F(LanguageModel, LearnsTheSameInLessMemory) {
   const CommandResult whole = run_sotto(words("whole"));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
@@ -103,7 +103,7 @@ TEST_F(LanguageModel, LearnsTheSameInLessMemory) {
   EXPECT_NEAR(least["perplexity"], most["perplexity"], 1e-3);
 }
 
-TEST_F(LanguageModel, GoesOnToTheBitAfterAKill) {
+TEST_F(LanguageModel, ResumesBitExactlyAfterKill) {
   ASSERT_EQ(run_sotto(words("whole")).exit_code, 0);
   const auto lines = [&] {
     const std::string record = content_of(folder_.path() / "killed" / "metrics.jsonl");
@@ -121,7 +121,7 @@ TEST_F(LanguageModel, GoesOnToTheBitAfterAKill) {
   EXPECT_PRED2(contains, changed.err, "train.txt has changed");
 }
 
-TEST_F(LanguageModel, RefusesWhatSaysNothingToIt) {
+TEST_F(LanguageModel, RefusesSpeechSettings) {
   expect_refusal({"--set", "data.max_seconds=20"},
                  "data.max_seconds: 20. Expected none: the network learns from text");
   expect_refusal({"--set", "data.augment.speed=[0.9, 1.1]"}, "data.augment.speed");
@@ -142,7 +142,7 @@ TEST_F(LanguageModel, RefusesWhatSaysNothingToIt) {
                "data.row_tokens: 64. Expected none: the network learns from speech");
 }
 
-TEST_F(LanguageModel, HearsNothing) {
+TEST_F(LanguageModel, CannotTranscribe) {
   ASSERT_EQ(run_sotto(words("run", {"--max-steps", "1"})).exit_code, 0);
   folder_.write("a.wav", "?");
   const CommandResult transcribed =

@@ -37,8 +37,8 @@ void expect_example(const CommandResult& result) {
     EXPECT_PRED2(contains, result.out, part);
 }
 
-// Epoch by epoch, in one go, and by the command: the same run to the bit.
-TEST_F(Library, TrainsEpochByEpochAsTheCommandDoes) {
+// Epoch by epoch, in one call, and by the command: bit-identical runs.
+TEST_F(Library, TrainsEpochByEpochLikeTheCommand) {
   ASSERT_EQ(train("command").exit_code, 0);
   int64_t num_steps = 0;
   std::vector<int64_t> ends;
@@ -89,9 +89,9 @@ std::map<fs::path, std::string> files_of(const fs::path& folder) {
   return files;
 }
 
-// On tight budgets, where a plan decides much: the same plan, configuration, weights, optimizer and
-// state, byte by byte.
-TEST_F(Library, IsTheCommandInEveryFile) {
+// On tight budgets, where the plan matters most: plan, configuration, weights, optimizer and state
+// are identical, byte for byte.
+TEST_F(Library, WritesTheSameFilesAsTheCommand) {
   // What is tight depends on the processor's products and its cores.
   const CommandResult refused = train("refused", {"--memory", "100KiB"});
   std::smatch needs;
@@ -157,7 +157,7 @@ TEST_F(Library, PlansAndReportsWhatTheRunWrites) {
   EXPECT_EQ(sum, memory.measured_peak_bytes);
 }
 
-TEST_F(Library, GoesOnAndEvaluates) {
+TEST_F(Library, ResumesAndEvaluates) {
   Training(config(), run("whole")).train();
   {
     // Asked after the second step: the call saves and ends.
@@ -184,8 +184,8 @@ TEST_F(Library, GoesOnAndEvaluates) {
   EXPECT_LE(recogniser.peak_bytes(), 20 << 20);
 }
 
-// A flipped byte is found, named, and the checkpoint before it taken, as the command does.
-TEST_F(Library, ResumesFromAWholeCheckpointAlone) {
+// A flipped byte is found and named, and the previous checkpoint is used, as the command does.
+TEST_F(Library, ResumesOnlyFromIntactCheckpoints) {
   Training(config(), run("whole")).train();
   Training(config({"max_steps=6"}), run("run")).train();
   const fs::path damaged = run("run") / "checkpoints/step-6/model.safetensors";
@@ -215,7 +215,7 @@ TEST_F(Library, ResumesFromAWholeCheckpointAlone) {
                "model.safetensors is damaged");
 }
 
-TEST_F(Library, ThrowsTheErrorsOfTheCommand) {
+TEST_F(Library, ThrowsTheSameErrorsAsTheCommand) {
   EXPECT_PRED2(contains, to_yaml(config({"epochs=7"})), "epochs: 7\n");
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { to_yaml(config({"epoch=7"})); }),
                "Did you mean 'epochs'?");
@@ -226,12 +226,12 @@ TEST_F(Library, ThrowsTheErrorsOfTheCommand) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { Recogniser(run("nowhere")); }), "nowhere");
 }
 
-TEST_F(Library, HasAnExampleThatRuns) {
+TEST_F(Library, ExampleRuns) {
   expect_example(run_command(example(SOTTO_EXAMPLE, "out")));
 }
 
-// Installed aside and found from there by a project that knows nothing of this tree. One small file
-// is compiled.
+// Installed to a separate folder and found there by a project outside this tree. One small file is
+// compiled.
 TEST_F(Library, IsFoundByAnotherProject) {
   if (!fs::exists(SOTTO_CMAKE) || !fs::exists(SOTTO_COMPILER))
     GTEST_SKIP() << "no cmake or compiler here: expected " << SOTTO_CMAKE << ", " << SOTTO_COMPILER;

@@ -66,7 +66,7 @@ class HuggingFaceRuns : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(HuggingFaceRuns, BeginWithTheFoldersWeightsAndEndInOneThatTransformersReads) {
+TEST_F(HuggingFaceRuns, StartFromAndProduceTransformersFolders) {
   const CommandResult trained = train("stable", "run", {"--max-steps", "2"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_PRED2(contains, trained.err, "equal to the byte");
@@ -88,7 +88,7 @@ TEST_F(HuggingFaceRuns, BeginWithTheFoldersWeightsAndEndInOneThatTransformersRea
   EXPECT_EQ(eval.exit_code, 0) << eval.err;
 }
 
-TEST_F(HuggingFaceRuns, GoOnToTheBit) {
+TEST_F(HuggingFaceRuns, ResumeBitExactly) {
   // A constant rate: a schedule would know of the shorter run's end.
   const auto run = [&](const std::string& out, const char* steps) {
     return train("base", out,
@@ -103,7 +103,7 @@ TEST_F(HuggingFaceRuns, GoOnToTheBit) {
             content_of(folder_.path() / "whole" / last));
 }
 
-TEST_F(HuggingFaceRuns, GiveAHeadToAPretrainedModel) {
+TEST_F(HuggingFaceRuns, AddHeadToPretrainedModel) {
   const CommandResult trained =
       train("pretraining", "run", {"--max-steps", "1", "--set", "model.freeze_layers=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
@@ -111,7 +111,7 @@ TEST_F(HuggingFaceRuns, GiveAHeadToAPretrainedModel) {
   EXPECT_PRED2(contains, trained.err, "skipped: project_hid");
 }
 
-TEST_F(HuggingFaceRuns, LogitsOfAFile) {
+TEST_F(HuggingFaceRuns, WriteLogitsOfAFile) {
   const CommandResult result = run_sotto({"logits", "--model", model("stable"), "--audio",
                                           path("u0.wav"), "--out", path("logits.safetensors")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -129,9 +129,8 @@ nlohmann::json json_of(const CommandResult& result) {
   return nlohmann::json::parse(result.out);
 }
 
-// As transformers wrote it, exported, exported in several files, and as a run: the same
-// transcripts.
-TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
+// As written by transformers, exported, exported as shards, and as a run: the same transcripts.
+TEST_F(HuggingFaceRuns, TranscribeEquallyInEveryFormat) {
   if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   ASSERT_EQ(run_sotto({"export", "--model", model("processor"), "--out", path("out")}).exit_code,
             0);
@@ -178,8 +177,8 @@ TEST_F(HuggingFaceRuns, AreRecognisedWithByEveryCommand) {
   EXPECT_PRED2(contains, preset.err, "a preset, which has no weights");
 }
 
-// Also by its id, and a run's export in several files.
-TEST_F(HuggingFaceRuns, AreFoundInTheCacheAndInSeveralFiles) {
+// Found by its id in the cache, and as a sharded export of a run.
+TEST_F(HuggingFaceRuns, LoadFromHubCacheAndShards) {
   if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   const fs::path snapshot = folder_.path() / "hub/models--me--mine/snapshots/abc";
   fs::create_directories(snapshot);
@@ -205,7 +204,7 @@ TEST_F(HuggingFaceRuns, AreFoundInTheCacheAndInSeveralFiles) {
   EXPECT_EQ(cer(path("shards")), cer(path("run")));
 }
 
-TEST_F(HuggingFaceRuns, KeepTheHeadTheTypeAndTheSettingsOfTheirModel) {
+TEST_F(HuggingFaceRuns, KeepHeadTypeAndSettingsOfTheirModel) {
   if (!can_resample()) GTEST_SKIP() << kNeedsSoxr;
   const CommandResult trained = train("processor", "run", {"--max-steps", "1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
@@ -241,7 +240,7 @@ TEST_F(HuggingFaceRuns, KeepTheHeadTheTypeAndTheSettingsOfTheirModel) {
   }
 }
 
-TEST_F(HuggingFaceRuns, TurnMaskingOff) {
+TEST_F(HuggingFaceRuns, CanTurnMaskingOff) {
   const CommandResult trained =
       train("stable", "run", {"--max-steps", "1", "--set", "model.mask_time_probability=0"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
@@ -253,8 +252,8 @@ TEST_F(HuggingFaceRuns, TurnMaskingOff) {
   EXPECT_PRED2(contains, idle.err, "model.mask_time_length: 20, which has no effect");
 }
 
-// Counts of layers that steps left out are part of a checkpoint.
-TEST_F(HuggingFaceRuns, GoOnToTheBitWithLayersLeftOut) {
+// Checkpoints contain how often each layer was skipped.
+TEST_F(HuggingFaceRuns, ResumeBitExactlyWithLayerDrop) {
   const auto run = [&](const std::string& out, const char* steps) {
     return train("base", out,
                  {"--max-steps", steps, "--resume", "--set", "optimizer.schedule.kind=constant",

@@ -21,7 +21,7 @@ TEST(ModelsOnTheCommandLine, AreDescribedWithoutTheirWeights) {
   EXPECT_PRED2(contains, frozen.out, "0.08 million");
 }
 
-// As docs/models.md has it: a recipe for one family, and a model of another.
+// As in docs/models.md: the recipe of one family with a model of another.
 TEST(ModelsOnTheCommandLine, KeysOfAnotherFamilyAreNamed) {
   const std::string recipe = std::string(SOTTO_CONFIGS) + "/digits.yaml";
   for (const char* command : {"train", "plan"}) {
@@ -43,8 +43,8 @@ TEST(ModelsOnTheCommandLine, KeysOfAnotherFamilyAreNamed) {
   EXPECT_PRED2(contains, mistyped.err, "Did you mean 'layers'?");
 }
 
-// A download would take minutes and not load.
-TEST(ModelsOnTheCommandLine, OfOtherKindsAreNotToBeDownloaded) {
+// A download would take minutes, and the model could not be loaded.
+TEST(ModelsOnTheCommandLine, UnsupportedKindsAreNotSuggestedForDownload) {
   for (const char* name : {"whisper-tiny", "openai/whisper-tiny", "facebook/hubert-base-ls960",
                            "nvidia/parakeet-ctc-0.6b"}) {
     const CommandResult result =
@@ -55,7 +55,7 @@ TEST(ModelsOnTheCommandLine, OfOtherKindsAreNotToBeDownloaded) {
   }
 }
 
-TEST(ModelsOnTheCommandLine, ThatAreNoneAreRefused) {
+TEST(ModelsOnTheCommandLine, UnknownNamesAreRefused) {
   const CommandResult preset = run_sotto({"profile", "--model", "wav2vec2-bse"});
   EXPECT_EQ(preset.exit_code, 2);
   EXPECT_PRED2(contains, preset.err, "Did you mean 'wav2vec2-base'?");

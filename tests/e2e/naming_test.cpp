@@ -25,7 +25,7 @@ class Naming : public TrainRuns {
   }
 };
 
-TEST_F(Naming, RunsCarryTheModelAndANumber) {
+TEST_F(Naming, RunsAreNamedByModelAndNumber) {
   for (const char* number : {"1", "2"}) {
     const CommandResult result = train("--max-steps 2");
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -43,7 +43,7 @@ TEST_F(Naming, RunsCarryTheModelAndANumber) {
   EXPECT_FALSE(fs::exists(run("runs/tiny-3")));
 }
 
-TEST_F(Naming, PlansNeverGoIntoARun) {
+TEST_F(Naming, PlansNeverGoIntoAnExistingRun) {
   ASSERT_EQ(train("--max-steps 2").exit_code, 0);
   const std::string words = "plan --model tiny --train train.jsonl --memory 100MiB ";
   const CommandResult result = sotto(words);

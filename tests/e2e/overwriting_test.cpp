@@ -20,7 +20,7 @@ class Overwriting : public TrainRuns {
   }
 };
 
-TEST_F(Overwriting, FoldersThatHoldSomethingAreLeftAlone) {
+TEST_F(Overwriting, NonEmptyFoldersAreLeftAlone) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   folder_.write("mine/diary.txt", "dear diary");
   for (const std::string& out : {at("run"), at("mine")}) {
@@ -35,7 +35,7 @@ TEST_F(Overwriting, FoldersThatHoldSomethingAreLeftAlone) {
   EXPECT_EQ(run_sotto({"average", at("run"), "--last", "2", "--out", at("empty")}).exit_code, 0);
 }
 
-TEST_F(Overwriting, FilesThatAreReadAreNotWritten) {
+TEST_F(Overwriting, InputFilesAreNotOverwritten) {
   const std::string manifest = content_of(folder_.path() / "train.jsonl");
   expect_refused(
       run_sotto({"data", "check", at("train.jsonl"), "--write-clean", at("train.jsonl")}),
@@ -56,7 +56,7 @@ TEST_F(Overwriting, FilesThatAreReadAreNotWritten) {
   EXPECT_EQ(content_of(folder_.path() / "own/config.yaml"), config);
 }
 
-TEST_F(Overwriting, SettingsThatAreNamedTwiceAreRefused) {
+TEST_F(Overwriting, DuplicateSettingsAreRefused) {
   expect_refused(train("run", {"--memory", "90MiB", "--set", "memory=80MiB"}),
                  "--memory 90MiB and --set memory=80MiB");
   expect_refused(train("run", {"--memory", "90MiB", "--set", "max_memory_gb=1"}), "--memory 90MiB");
@@ -77,7 +77,7 @@ TEST_F(Overwriting, SettingsWithoutEffectAreRefused) {
                  "has no effect");
 }
 
-TEST_F(Overwriting, MaxStepsIsTheLengthOfARun) {
+TEST_F(Overwriting, MaxStepsIsTheRunLength) {
   const CommandResult longer = train("run", {"--max-steps", "20"});
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(nlohmann::json::parse(longer.out)["steps"], 20);
@@ -90,7 +90,7 @@ TEST_F(Overwriting, MaxStepsIsTheLengthOfARun) {
   EXPECT_PRED2(contains, again.err, "is at step 20 of 20");
 }
 
-TEST_F(Overwriting, ResultsThatCannotBePrintedAreAnError) {
+TEST_F(Overwriting, FailedOutputIsAnError) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::vector<std::string> eval = {"eval",   "--model",       at("run"),
                                          "--data", at("dev.jsonl"), "--json"};

@@ -66,7 +66,7 @@ TEST_F(PlainAudioRuns, TrainEvaluateAndTranscribe) {
   EXPECT_EQ(transcripts[0]["text"], transcripts[1]["text"]);
 }
 
-TEST_F(PlainAudioRuns, EndWhereAFileIsCut) {
+TEST_F(PlainAudioRuns, FailOnTruncatedFile) {
   const std::string flac = content_of(folder_.path() / "a.flac");
   folder_.write("a.flac", flac.substr(0, flac.size() / 2));
   folder_.write("cut.jsonl", R"({"audio_filepath": "a.flac", "duration": 1.0, "text": "ab"})");

@@ -29,7 +29,7 @@ class Plans : public TrainRuns {
   }
 };
 
-TEST_F(Plans, NeedNoGpuForOne) {
+TEST_F(Plans, NeedNoGpu) {
   const nlohmann::json plan =
       this->plan({"--model", "xls-r-1b", "--device", "rtx4070", "--memory", "8GiB"});
   EXPECT_TRUE(plan["elsewhere"]);
@@ -42,14 +42,15 @@ TEST_F(Plans, NeedNoGpuForOne) {
   EXPECT_PRED2(contains, yaml, "Decided: ");
 }
 
-TEST_F(Plans, NeverUseWhatACardDoesNotHave) {
+TEST_F(Plans, NeverUseFeaturesTheCardLacks) {
   const nlohmann::json plan = this->plan({"--model", "wav2vec2-base", "--device", "t4"});
   EXPECT_EQ(plan["best"]["numerics"], "fp16");
   EXPECT_LE(plan["best"]["total_bytes"], plan["budget_bytes"]);
 }
 
-// As slow as it is on a processor: nothing is 0, the host has no 16 TiB, and nobody waits.
-TEST_F(Plans, AreMadeForAProcessorInSeconds) {
+// Even at the speed of a CPU nothing is rounded to 0, the host does not have 16 TiB, and planning
+// is quick.
+TEST_F(Plans, ForACpuTakeSeconds) {
   const TempFolder cache;
   const auto start = std::chrono::steady_clock::now();
   const CommandResult result = run_sotto({"plan", "--model", "xls-r-300m", "--device", "cpu",
@@ -67,13 +68,13 @@ TEST_F(Plans, AreMadeForAProcessorInSeconds) {
   EXPECT_LT(plan["best"]["host_bytes"], int64_t{1} << 40);
 }
 
-TEST_F(Plans, AreForAnotherHostToo) {
+TEST_F(Plans, CanTargetAnotherHost) {
   const nlohmann::json plan =
       this->plan({"--model", "wav2vec2-base", "--device", "rtx3070", "--host-memory", "4000GiB"});
   EXPECT_EQ(plan["host_budget_bytes"], int64_t{4'000} << 30);
 }
 
-TEST_F(Plans, CountWhatAnHourCosts) {
+TEST_F(Plans, ComputeCostFromHourlyPrice) {
   const std::vector<std::string> words = {"--model", "wav2vec2-base", "--device", "l4"};
   const nlohmann::json free = plan(words);
   EXPECT_EQ(free["best"]["run_cost"], 0.0);
@@ -83,7 +84,7 @@ TEST_F(Plans, CountWhatAnHourCosts) {
   EXPECT_DOUBLE_EQ(best["run_cost"].get<double>(), best["run_seconds"].get<double>() / 1000.0);
 }
 
-TEST_F(Plans, ShowWhereTheBytesAre) {
+TEST_F(Plans, ShowMemoryBreakdown) {
   const nlohmann::json plan = this->plan({"--model", "wav2vec2-base", "--device", "l4",
                                           "--components", "--timeline", "--estimator", "paper"});
   const nlohmann::json& components = plan["components"];
@@ -107,7 +108,7 @@ TEST_F(Plans, ShowWhereTheBytesAre) {
     EXPECT_PRED2(contains, text.out, part);
 }
 
-TEST_F(Plans, AreRefusedWithWhatWouldDo) {
+TEST_F(Plans, RefusalsSuggestWhatWouldWork) {
   EXPECT_PRED2(contains, refusal({"--device", "rtx407", "--model", "wav2vec2-base"}),
                "Did you mean 'rtx4070'?");
   EXPECT_PRED2(contains, refusal({"--device", "h100", "--model", "wav2vec2-base"}),
@@ -124,7 +125,7 @@ TEST_F(Plans, AreRefusedWithWhatWouldDo) {
                "--memory");
 }
 
-TEST_F(Plans, StandSideBySide) {
+TEST_F(Plans, AreComparedSideBySide) {
   const CommandResult result =
       run_sotto({"plan", "--model", "wav2vec2-base", "--compare-device", "t4", "l4", "rtx4090"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -142,7 +143,7 @@ TEST_F(Plans, StandSideBySide) {
     EXPECT_PRED2(contains, models.out, part);
 }
 
-// What is not known is a mistake, not something that cannot run.
+// An unknown name is an error, not a row that says "cannot run".
 TEST_F(Plans, ComparisonsRefuseUnknownNames) {
   const std::vector<std::string> base = {"--model", "wav2vec2-base"};
   EXPECT_PRED2(contains, refusal({"--model", "wav2vec2-base", "--compare-device", "t4", "rtx409"}),
@@ -170,8 +171,8 @@ TEST_F(Plans, RefuseOptionsWithoutEffect) {
       "on the CPU");
 }
 
-// On a machine with the card it is called cuda.
-TEST_F(Plans, ForACardElsewhereRunWhereItIs) {
+// On a machine with this card, the device is called cuda.
+TEST_F(Plans, ForAnotherCardUseCudaThere) {
   plan({"--model", "wav2vec2-base", "--device", "rtx3070"});
   const std::string yaml = content_of(run("plan") / "plan.yaml");
   EXPECT_PRED2(contains, yaml, "\ndevice: cuda\n");
@@ -183,7 +184,7 @@ TEST_F(Plans, ForACardElsewhereRunWhereItIs) {
   EXPECT_PRED2(contains, result.err, "--pretend-device rtx3070");
 }
 
-TEST_F(Plans, CountNoMoreUpdatesThanThereAre) {
+TEST_F(Plans, CountOnlyTheUpdatesOfTheRun) {
   const std::vector<std::string> words = {"--model", "wav2vec2-base", "--device", "l4"};
   const double whole = plan(words)["best"]["run_seconds"];
   std::vector<std::string> limited = words;
@@ -197,7 +198,7 @@ TEST_F(Plans, CountNoMoreUpdatesThanThereAre) {
   EXPECT_GT(kernels, 0.5 * plan["best"]["step_seconds"].get<double>());
 }
 
-TEST_F(Plans, NameAModelFileThatIsNone) {
+TEST_F(Plans, NameInvalidModelFile) {
   folder_.write("model.bin", "no network");
   EXPECT_PRED2(contains, refusal({"--model", (folder_.path() / "model.bin").string()}),
                "model.bin");
@@ -215,8 +216,8 @@ TEST_F(Plans, WriteTrainingArguments) {
             32);
 }
 
-// A plan is a configuration: trained with it, the run is the one that plans by itself.
-TEST_F(Plans, AreTrainedWith) {
+// A plan is a configuration: training with it gives the same run as planning within train.
+TEST_F(Plans, TrainTheSameRun) {
   ASSERT_EQ(train("itself").exit_code, 0);
   EXPECT_TRUE(fs::exists(run("itself") / "plan.yaml"));
   const CommandResult planned =
@@ -226,7 +227,7 @@ TEST_F(Plans, AreTrainedWith) {
   EXPECT_EQ(weights("planned", 18), weights("itself", 18));
 }
 
-TEST_F(Plans, AreJsonToo) {
+TEST_F(Plans, CanBePrintedAsJson) {
   const std::string base = folder_.path().string() + "/";
   ASSERT_EQ(run_sotto({"plan", "--config", base + "tiny.yaml", "--format", "json", "--out",
                        base + "json"})
@@ -241,7 +242,7 @@ TEST_F(Plans, AreJsonToo) {
   EXPECT_EQ(weights("planned", 18), weights("itself", 18));
 }
 
-TEST_F(Plans, SayHowMuchIsEvaluatedAtOnce) {
+TEST_F(Plans, ReportEvaluationMicroBatch) {
   const nlohmann::json plan = this->plan({"--config", (folder_.path() / "tiny.yaml").string()});
   const auto& reasons = plan["reasons"];
   const auto found = std::ranges::find_if(
@@ -250,8 +251,8 @@ TEST_F(Plans, SayHowMuchIsEvaluatedAtOnce) {
   EXPECT_PRED2(contains, (*found)["why"].get<std::string>(), "of 100 MiB");
 }
 
-// By hand, and predicted anew.
-TEST_F(Plans, EditedOnesAreHonoured) {
+// Edited by hand, and predicted again.
+TEST_F(Plans, HonourEdits) {
   const std::string base = folder_.path().string() + "/";
   plan({"--config", base + "tiny.yaml"});
   std::string yaml = content_of(run("plan") / "plan.yaml");
@@ -267,8 +268,8 @@ TEST_F(Plans, EditedOnesAreHonoured) {
   EXPECT_PRED2(contains, content_of(run("edited") / "config.yaml"), "\ntier: block");
 }
 
-// A plan whose memory is gone says what would help, as one that was left open does.
-TEST_F(Plans, ThatDoNotFitAnyMoreSayWhatWouldHelp) {
+// If a plan no longer fits, the refusal gives the same advice as without a plan.
+TEST_F(Plans, SuggestAlternativesIfTheyNoLongerFit) {
   const std::string base = folder_.path().string() + "/";
   plan({"--config", base + "tiny.yaml", "--set", "model.width=256", "--set", "model.hidden=1024"});
   const CommandResult result = run_sotto({"train", "--plan", base + "plan/plan.yaml", "--memory",
@@ -279,7 +280,7 @@ TEST_F(Plans, ThatDoNotFitAnyMoreSayWhatWouldHelp) {
   EXPECT_PRED2(contains, result.err, "would do");
 }
 
-TEST_F(Plans, AreAuditedBeforeAnEpoch) {
+TEST_F(Plans, AreAuditedBeforeEachEpoch) {
   const CommandResult result =
       run_sotto({"train", "--config", (folder_.path() / "tiny.yaml").string(), "--out",
                  run("audited").string()});
@@ -289,7 +290,7 @@ TEST_F(Plans, AreAuditedBeforeAnEpoch) {
   EXPECT_PRED2(contains, result.err, "epoch 3: 6 steps");
 }
 
-TEST_F(Plans, AreRehearsed) {
+TEST_F(Plans, CanBeRehearsed) {
   std::vector<std::string> words = this->words("rehearsed", {"--steps", "4"});
   words[0] = "rehearse";
   const auto out = std::ranges::find(words, "--out");

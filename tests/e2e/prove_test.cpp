@@ -50,7 +50,7 @@ TEST(ProveMemory, JsonHasPredictedAndMeasuredBytes) {
   }
 }
 
-TEST(ProveMemory, ReadsAConfigurationAndLetsTheCommandLineWin) {
+TEST(ProveMemory, CommandLineOverridesConfig) {
   const TempFolder folder;
   const auto file = folder.write("prove.yaml", "stacks: [1x16x50]\ntypes: [fp32]\nmemory: 1GiB\n");
   const CommandResult result = prove({"--config", file, "--memory", "20MiB", "--json"});
@@ -67,7 +67,7 @@ TEST(ProveMemory, TheShippedConfigurationIsTheDefault) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
-TEST(ProveMemory, RefusesAConfigurationWithAMistake) {
+TEST(ProveMemory, RefusesInvalidConfig) {
   const TempFolder folder;
   const auto typo = folder.write("typo.yaml", "stacks: [1x16x50]\ndropuot: 0.1\n");
   expect_refusal(prove({"--config", typo}), 2,
@@ -80,7 +80,7 @@ TEST(ProveMemory, RefusesAConfigurationWithAMistake) {
   expect_refusal(prove({"--config", stack}), 2, {"4x256", "layers x width x frames"});
 }
 
-TEST(ProveMemory, RefusesAFileThatIsMissingEmptyOrBinary) {
+TEST(ProveMemory, RefusesMissingEmptyOrBinaryFile) {
   const TempFolder folder;
   expect_refusal(prove({"--config", folder.path() / "none.yaml"}), 2, {"none.yaml"});
   expect_refusal(prove({"--config", folder.write("empty.yaml", "")}), 2, {"empty"});
@@ -91,14 +91,14 @@ TEST(ProveMemory, RefusesAFileThatIsMissingEmptyOrBinary) {
   expect_refusal(prove({"--config", folder.path()}), 2, {folder.path().filename().string()});
 }
 
-TEST(ProveMemory, RefusesABudgetThatIsNone) {
+TEST(ProveMemory, RefusesInvalidBudget) {
   expect_refusal(prove({"--memory", "0GiB"}), 2, {"0GiB", "zero"});
   expect_refusal(prove({"--memory", "8"}), 2, {"'8'", "no unit"});
   expect_refusal(prove({"--memory", "900TiB"}), 2, {"900 TiB", "are free", "--memory"});
   expect_refusal(prove({"--memory", "120%"}), 2, {"120%"});
 }
 
-TEST(ProveMemory, ABudgetTooSmallExitsWithThreeAndNamesTheOneThatDoes) {
+TEST(ProveMemory, TooSmallBudgetExitsWithThreeAndNamesSufficientOne) {
   const CommandResult refused =
       prove({"--memory", "100KiB", "--set", "stacks=[2x32x100]", "--set", "types=[fp32]"});
   expect_refusal(refused, 3, {"needs", "100 KiB", "would do"});
@@ -110,7 +110,7 @@ TEST(ProveMemory, ABudgetTooSmallExitsWithThreeAndNamesTheOneThatDoes) {
       0);
 }
 
-TEST(ProveMemory, UnknownCommandBelowProve) {
+TEST(ProveMemory, UnknownSubcommandIsRefused) {
   const CommandResult result = run_sotto({"prove", "memroy"});
   expect_refusal(result, 2, {"memroy", "memory"});
 }

@@ -77,7 +77,7 @@ TEST_F(TextCommands, TrainEncodeAndDecodeWithPieces) {
   EXPECT_PRED2(contains, again.out, "again.model: 60 entries (bpe), of 300 texts");
 }
 
-TEST_F(TextCommands, TrainCharactersOfAManifestByRules) {
+TEST_F(TextCommands, TrainCharactersFromManifestWithTextRules) {
   folder_.write("a.jsonl",
                 "{\"audio_filepath\": \"a.wav\", \"duration\": 1, \"text\": \"Cab, BAD!\"}\n");
   const CommandResult trained =
@@ -92,7 +92,7 @@ TEST_F(TextCommands, TrainCharactersOfAManifestByRules) {
             json::parse(R"({"text": "a bz", "labels": [2, 1, 3], "unknown": ["z"]})"));
 }
 
-TEST_F(TextCommands, SayWhatIsWrongWithTokenizers) {
+TEST_F(TextCommands, ReportTokenizerErrors) {
   folder_.write("a.txt", "a b c\n");
   folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "a": 2})");
   const auto train = [&](std::vector<std::string> more) {
@@ -185,7 +185,7 @@ class Fetch : public TextCommands {
 constexpr const char* kHelloSum =
     "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
 
-TEST_F(Fetch, LoadsAndChecks) {
+TEST_F(Fetch, DownloadsAndVerifies) {
   folder_.write("served/hello.txt", "hello\n");
   const CommandResult result = fetch("hello.txt", {"--sha256", kHelloSum, "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -198,7 +198,7 @@ TEST_F(Fetch, LoadsAndChecks) {
   EXPECT_EQ(content_of(in("got/hello.txt")), "hello\n");
 }
 
-TEST_F(Fetch, ContinuesAPart) {
+TEST_F(Fetch, ResumesPartialDownload) {
   folder_.write("served/big.bin", std::string(1000, 'a') + std::string(1000, 'b'));
   // Other bytes than the server's show which were loaded.
   folder_.write("got/big.bin.part", std::string(1000, 'x'));
@@ -207,7 +207,7 @@ TEST_F(Fetch, ContinuesAPart) {
   EXPECT_EQ(server_->ranges(), std::vector<std::string>{"bytes=1000-"});
 }
 
-TEST_F(Fetch, BeginsAnewWhereAPartCannotBeContinued) {
+TEST_F(Fetch, StartsOverIfPartCannotBeResumed) {
   const std::string whole(2000, 'a');
   folder_.write("served/noranges.bin", whole);
   folder_.write("got/noranges.bin.part", std::string(1000, 'x'));
@@ -234,7 +234,7 @@ TEST_F(Fetch, Unpacks) {
   expect_refusal(fetch("c.wav", {"--unpack"}), {"a file that is not an archive"});
 }
 
-TEST_F(Fetch, SaysWhatIsWrong) {
+TEST_F(Fetch, ReportsErrors) {
   folder_.write("served/hello.txt", "hello!\n");
   expect_refusal(fetch("hello.txt", {"--sha256", kHelloSum}),
                  {std::string("Expected the checksum ") + kHelloSum, "removed"});
@@ -252,8 +252,8 @@ TEST_F(Fetch, SaysWhatIsWrong) {
       {"Name another with --out"});
 }
 
-// No file may grow beyond 4 KiB: what a full disk looks like to curl.
-TEST_F(Fetch, NamesAFullDisk) {
+// No file may grow beyond 4 KiB, which looks like a full disk to curl.
+TEST_F(Fetch, ReportsFullDisk) {
   folder_.write("served/big.bin", std::string(200'000, 'a'));
   const CommandResult result =
       run_command({"bash", "-c",

@@ -30,7 +30,7 @@ void expect_refusal(const CommandResult& result, int exit_code,
   for (const std::string& part : parts) EXPECT_PRED2(contains, result.err, part);
 }
 
-TEST_F(Train, LearnsAndLeavesItsFiles) {
+TEST_F(Train, LearnsAndWritesItsFiles) {
   const CommandResult result = train("run", {"--set", "epochs=25", "--set", "checkpoint_every=0"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = nlohmann::json::parse(result.out);
@@ -54,7 +54,7 @@ TEST_F(Train, LearnsAndLeavesItsFiles) {
   EXPECT_EQ(evaluated["sentences"].size(), 12u);
 }
 
-// All that is decided, in a terminal of 80 by 24; in full it stands in plan.yaml.
+// All decisions fit into a terminal of 80 by 24; the details are in plan.yaml.
 TEST_F(Train, ShowsItsDecisionsOnOneScreen) {
   const CommandResult result = train("run", {"--max-steps", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -74,7 +74,7 @@ TEST_F(Train, ShowsItsDecisionsOnOneScreen) {
   EXPECT_PRED2(contains, verbose.err, "others would save memory but no time");
 }
 
-TEST_F(Train, GoesOnToTheBitAfterAKill) {
+TEST_F(Train, ResumesBitExactlyAfterKill) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=5",
                                            "--resume"};
   ASSERT_EQ(train("whole", longer).exit_code, 0);
@@ -106,8 +106,8 @@ int64_t bytes_needed(const CommandResult& refused) {
   return needs.empty() ? 0 : MemorySize::parse(needs[1].str() + needs[2].str()).bytes;
 }
 
-// The longest utterance does not fit; in two pieces it does, and all of it is learned from.
-TEST_F(Train, CutsWhatDoesNotFit) {
+// The longest utterance does not fit, but its two pieces do, and both are trained on.
+TEST_F(Train, CutsUtterancesThatDoNotFit) {
   const int64_t others_need = bytes_needed(train("refused", {"--memory", "400KiB"}));
   std::string lines = content_of(folder_.path() / "train.jsonl");
   nlohmann::json longest = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
@@ -145,8 +145,8 @@ TEST_F(Train, CutsWhatDoesNotFit) {
               nlohmann::json::parse(skipped.out)["audio_seconds"].get<double>() + 3 * seconds, 0.1);
 }
 
-// What a run had learned of one budget says nothing of another.
-TEST_F(Train, FindsItsLimitsAnewAtAnotherBudget) {
+// Limits learned for one budget do not apply to another.
+TEST_F(Train, RecomputesLimitsForAnotherBudget) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   const auto state =
       nlohmann::json::parse(content_of(run("run") / "checkpoints/step-4/state.json"));
@@ -168,8 +168,8 @@ TEST_F(Train, FindsItsLimitsAnewAtAnotherBudget) {
   EXPECT_FALSE(contains(content_of(run("run") / "limits.json"), "300"));
 }
 
-// What was best on other data says nothing of what comes, and is not lost.
-TEST_F(Train, SetsTheBestAsideWhereItIsEvaluatedOnSomethingElse) {
+// The best checkpoint on other data is not comparable, but it is kept.
+TEST_F(Train, SetsBestAsideIfEvaluationDataChanges) {
   ASSERT_EQ(train("run", {"--max-steps", "12"}).exit_code, 0);
   ASSERT_TRUE(fs::exists(run("run") / "best"));
   const fs::path other = test::write_tiny_corpus(folder_.path(), "other", 12, 9);
@@ -182,8 +182,8 @@ TEST_F(Train, SetsTheBestAsideWhereItIsEvaluatedOnSomethingElse) {
   EXPECT_GT(best["best_step"], 12);
 }
 
-// Its loss is none, and the mean of the epoch is that of the others.
-TEST_F(Train, SaysWhereAStepHasNothingToLearnFrom) {
+// A step without data has no loss, and the average of the epoch ignores it.
+TEST_F(Train, ReportsStepsWithoutData) {
   // Two utterances of which nothing can be read.
   std::string lines;
   std::istringstream manifest(content_of(folder_.path() / "train.jsonl"));
@@ -203,7 +203,7 @@ TEST_F(Train, SaysWhereAStepHasNothingToLearnFrom) {
   EXPECT_PRED2(contains, content_of(run("run") / "metrics.jsonl"), "\"loss\":\"nan\"");
 }
 
-// An interrupt ends the run behind its step, saved, as if it had been asked for.
+// An interrupt saves and ends the run after its step, as if it had been requested.
 TEST_F(Train, SavesAndEndsWhenInterrupted) {
   const std::vector<std::string> longer = {"--set", "epochs=20", "--set", "checkpoint_every=1000",
                                            "--resume"};
@@ -216,7 +216,7 @@ TEST_F(Train, SavesAndEndsWhenInterrupted) {
   EXPECT_EQ(weights("stopped", 120), weights("whole", 120));
 }
 
-TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {
+TEST_F(Train, ResumesBitExactlyMidEpoch) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("parts", {"--max-steps", "4"}).exit_code, 0);
   // The configuration comes from the checkpoint.
@@ -226,9 +226,9 @@ TEST_F(Train, GoesOnToTheBitInTheMiddleOfAnEpoch) {
   EXPECT_EQ(weights("parts", 18), weights("whole", 18));
 }
 
-// With 8-bit moments and a remainder in the checkpoint, random rounding, and a rate that depends on
-// evaluations.
-TEST_F(Train, GoesOnToTheBitInLeanNumerics) {
+// With 8-bit moments and a remainder in the checkpoint, stochastic rounding, and a rate that
+// depends on evaluations.
+TEST_F(Train, ResumesBitExactlyInLeanNumerics) {
   const std::vector<std::string> lean = {"--set", "numerics=bf16-lean",
                                          "--set", "precision.small_below=1",
                                          "--set", "optimizer.schedule.kind=plateau",
@@ -245,12 +245,12 @@ TEST_F(Train, GoesOnToTheBitInLeanNumerics) {
   EXPECT_TRUE(weights("parts", 18) == weights("whole", 18));
 }
 
-TEST_F(Train, RefusesARunThatIsThere) {
+TEST_F(Train, RefusesExistingRun) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   expect_refusal(train("run"), 2, {"--resume"});
 }
 
-TEST_F(Train, PassesOverACheckpointThatWasCutShort) {
+TEST_F(Train, SkipsTruncatedCheckpoint) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("cut", {"--max-steps", "6"}).exit_code, 0);
   fs::resize_file(run("cut") / "checkpoints/step-6/optimizer.safetensors", 1000);
@@ -260,8 +260,8 @@ TEST_F(Train, PassesOverACheckpointThatWasCutShort) {
   EXPECT_EQ(weights("cut", 18), weights("whole", 18));
 }
 
-// What decides the result is the run's own; what is named again and differs is refused.
-TEST_F(Train, RefusesToGoOnAsAnotherRun) {
+// Settings that affect the result are those of the run; a different value is refused.
+TEST_F(Train, RefusesToResumeAsAnotherRun) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const std::string before = content_of(run("run") / "config.yaml");
   folder_.write("vocab.json", R"({"<pad>": 0, "|": 1, "d": 2, "c": 3, "b": 4, "a": 5})");
@@ -302,7 +302,7 @@ TEST_F(Train, RefusesToGoOnAsAnotherRun) {
   expect_refusal(train("run", {"--resume"}), 2, {"train.jsonl has changed"});
 }
 
-TEST_F(Train, GoesOnWithItsOwnConfiguration) {
+TEST_F(Train, ResumesWithItsOwnConfig) {
   const std::vector<std::string> special = {
       "--set", "model.dropout=0.2", "--set", "seed=5",
       "--set", "reduction=sum",     "--set", "data.max_samples=30",
@@ -320,7 +320,7 @@ TEST_F(Train, GoesOnWithItsOwnConfiguration) {
   EXPECT_EQ(weights("parts", 12), weights("whole", 12));
 }
 
-TEST_F(Train, SaysWhatIsOtherwiseInARunThatGoesOn) {
+TEST_F(Train, ReportsChangedSettingsOnResume) {
   ASSERT_EQ(train("whole").exit_code, 0);
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   const CommandResult resumed =
@@ -337,8 +337,8 @@ TEST_F(Train, SaysWhatIsOtherwiseInARunThatGoesOn) {
   EXPECT_EQ(weights("run", 18), weights("whole", 18));
 }
 
-// The manifest is the same, the files behind it are not.
-TEST_F(Train, RefusesOtherAudioBehindTheSameLines) {
+// The manifest is the same, but its audio files are not.
+TEST_F(Train, RefusesChangedAudioOnResume) {
   ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
   const fs::path features = folder_.path() / "train.f16";
   const std::string bytes = content_of(features);
@@ -362,9 +362,9 @@ TEST_F(Train, RefusesOtherAudioBehindTheSameLines) {
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
 }
 
-// A run of 48 steps on a line down to 0 is stopped and goes on for a few: its rates stay on that
-// line. Made longer, it says so.
-TEST_F(Train, KeepsItsScheduleWhereItGoesOnForAFewSteps) {
+// A run of 48 steps with linear decay to 0 is stopped and resumed for a few steps: its rates stay
+// on the same line. If it is extended, it reports this.
+TEST_F(Train, KeepsItsScheduleWhenResumedForAFewSteps) {
   const std::vector<std::string> linear = {"--set", "optimizer.schedule.kind=linear", "--set",
                                            "epochs=8"};
   const auto rates = [&](const std::string& out) {
@@ -419,14 +419,14 @@ std::string named_budget(const CommandResult& refused) {
   return refused.err.substr(at, refused.err.find(' ', at) - at);
 }
 
-TEST_F(Train, RefusesABudgetThatIsTooSmallAndNamesOneThatWouldDo) {
+TEST_F(Train, RefusesTooSmallBudgetAndNamesSufficientOne) {
   const CommandResult refused = train("run", {"--memory", "300KiB"});
   expect_refusal(refused, 2, {"--memory ", "would do", "budget of 300 KiB"});
   const std::string named = named_budget(refused);
   EXPECT_EQ(train("run", {"--memory", named, "--max-steps", "2"}).exit_code, 0) << named;
 }
 
-TEST_F(Train, LeavesOutWhatDoesNotFitWhereThatIsThePolicy) {
+TEST_F(Train, SkipsWhatDoesNotFitIfPolicySaysSo) {
   const std::string enough = named_budget(train("run", {"--memory", "300KiB"}));
   std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
       << R"({"feature_filepath": "train.f16", "frame_offset": 0, "num_frames": 3000,)"
@@ -438,7 +438,7 @@ TEST_F(Train, LeavesOutWhatDoesNotFitWhereThatIsThePolicy) {
   EXPECT_PRED2(contains, result.err, "48 utterances, 31.2 s; 1 skipped");
 }
 
-TEST_F(Train, NamesWhatIsWrongWithTheData) {
+TEST_F(Train, ReportsDataErrors) {
   const auto broken = [&](const std::string& line, const std::vector<std::string>& parts) {
     std::ofstream(folder_.path() / "train.jsonl", std::ios::app) << line << '\n';
     expect_refusal(train("run" + parts.back()), 2, parts);
@@ -455,9 +455,9 @@ TEST_F(Train, NamesWhatIsWrongWithTheData) {
       {"'d'"});
 }
 
-// The tokenizer and the rules go from the configuration into the checkpoint, and from there into
-// the evaluation.
-TEST_F(Train, LearnsPiecesByRules) {
+// The tokenizer and the text rules go from the configuration into the checkpoint, and from there
+// into the evaluation.
+TEST_F(Train, LearnsPiecesWithTextRules) {
   if (contains(build_info().text, "no SentencePiece"))
     GTEST_SKIP() << "this build has no SentencePiece";
   const std::string model = (folder_.path() / "pieces.model").string();
@@ -485,8 +485,8 @@ TEST_F(Train, LearnsPiecesByRules) {
                  {"data.text.case was upper and is lower"});
 }
 
-// More labels than frames: counted, named, and the run goes on.
-TEST_F(Train, GoesOnWithAnUtteranceThatCannotBeAligned) {
+// More labels than frames: counted and named, and the run continues.
+TEST_F(Train, ContinuesPastUnalignableUtterance) {
   std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
       << R"({"feature_filepath": "train.f16", "frame_offset": 0, "num_frames": 8, "feature_dim": 8,)"
       << R"( "duration": 0.08, "text": "abcdabcdabcd"})" << '\n';
@@ -495,7 +495,7 @@ TEST_F(Train, GoesOnWithAnUtteranceThatCannotBeAligned) {
   EXPECT_PRED2(contains, result.err, "train.jsonl:49: more labels than its frames");
 }
 
-TEST_F(Train, RefusesADeviceThatItCannotUse) {
+TEST_F(Train, RefusesUnusableDevice) {
   expect_refusal(train("run", {"--device", "tpu"}), 2, {"'tpu'", "cpu, cuda or cuda:N"});
   expect_refusal(train("run", {"--pretend-device", "t4"}), 2, {"'t4'", "--device cuda"});
   expect_refusal(train("run", {"--set", "numerics=tf32"}), 2, {"tf32", "numerics: fp32"});

@@ -51,7 +51,7 @@ bool is_left_out(const DocBlock& block) {
   return block.needs == "audio" && !build_info().audio.starts_with("libsndfile");
 }
 
-TEST(Troubleshooting, CommandsSayWhatThePageSays) {
+TEST(Troubleshooting, CommandsPrintWhatThePageSays) {
   std::map<std::string, std::unique_ptr<TempFolder>> folders;
   int64_t num_commands = 0;
   for (const DocBlock& block : read_blocks(kPage)) {
@@ -73,7 +73,7 @@ TEST(Troubleshooting, CommandsSayWhatThePageSays) {
   EXPECT_GE(num_commands, 35);
 }
 
-TEST(Troubleshooting, MessagesThatCannotBeMadeHereStandInTheSource) {
+TEST(Troubleshooting, MessagesThatCannotBeTriggeredAreInTheSource) {
   int64_t num_messages = 0;
   for (const DocBlock& block : read_blocks(kPage)) {
     for (const std::string& message : block.messages) {
@@ -97,9 +97,9 @@ std::map<std::string, std::string> sections_of(const std::string& page) {
   return sections;
 }
 
-// What is looked up in the table at the top leads to a section that has it, and every section is
-// there.
-TEST(Troubleshooting, TheTableLeadsToEverySection) {
+// Every entry of the table at the top links to the section with its message, and every section is
+// linked.
+TEST(Troubleshooting, TableLinksToEverySection) {
   const std::map<std::string, std::string> sections = sections_of(content_of(kPage));
   const std::regex row(R"(\| (`.*`) \| \[(.*)\]\(#.*\) \|)");
   std::set<std::string> found;
@@ -117,7 +117,7 @@ TEST(Troubleshooting, TheTableLeadsToEverySection) {
   EXPECT_EQ(found.size() + 1, sections.size());
 }
 
-TEST(ConsoleBlocks, AreReadWithWhatTheyExpect) {
+TEST(ConsoleBlocks, AreReadWithTheirExpectations) {
   const TempFolder folder;
   const fs::path page = folder.write("page.md",
                                      "## One\n```sh\n$ not run\n```\n<!-- before: x=1 -->\n"
@@ -139,7 +139,7 @@ TEST(ConsoleBlocks, AreReadWithWhatTheyExpect) {
     EXPECT_THROW(read_blocks(folder.write("page.md", broken)), std::runtime_error) << broken;
 }
 
-TEST(ConsoleBlocks, MatchWholeLinesInTheirOrder) {
+TEST(ConsoleBlocks, MatchWholeLinesInOrder) {
   EXPECT_TRUE(matches("a b", "a b"));
   EXPECT_FALSE(matches("a b", "a b c"));
   EXPECT_TRUE(matches("a ... c", "a b c"));
@@ -152,7 +152,7 @@ TEST(ConsoleBlocks, MatchWholeLinesInTheirOrder) {
   EXPECT_EQ(find_missing({"d"}, ""), "d");
 }
 
-TEST(ConsoleBlocks, FindWordsThatStandInSeveralStrings) {
+TEST(ConsoleBlocks, FindTextSplitAcrossStrings) {
   const TempFolder folder;
   const fs::path source = folder.write("a.cpp", "f(\"using a \"\n    \"GPU\", \"no {} here\");");
   EXPECT_EQ(find_unsaid("sotto: using a GPU: no ... here.", source), std::nullopt);

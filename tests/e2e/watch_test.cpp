@@ -39,14 +39,14 @@ int64_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST_F(Watch, EachProcessOfARunBeginsAnEventFile) {
+TEST_F(Watch, EachProcessStartsAnEventFile) {
   ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
   EXPECT_EQ(num_event_files("run"), 1);
   ASSERT_EQ(train("run", {"--resume", "--max-steps", "18"}).exit_code, 0);
   EXPECT_EQ(num_event_files("run"), 2);
 }
 
-TEST_F(Watch, TheLogIsKeptOverAllProcesses) {
+TEST_F(Watch, LogSpansAllProcesses) {
   const CommandResult first = train("run", {"--max-steps", "4", "--log-every", "2"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_PRED2(contains, first.err, "info: step 2/4  loss ");
@@ -61,7 +61,7 @@ TEST_F(Watch, TheLogIsKeptOverAllProcesses) {
   EXPECT_PRED2(contains, log("run"), " info: step 18/18  loss ");
 }
 
-TEST_F(Watch, TheLogHasTheErrorThatEndedTheRun) {
+TEST_F(Watch, LogHasTheErrorThatEndedTheRun) {
   std::string lines = content_of(folder_.path() / "train.jsonl");
   nlohmann::json broken = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
   broken["feature_filepath"] = "none.f16";
@@ -72,7 +72,7 @@ TEST_F(Watch, TheLogHasTheErrorThatEndedTheRun) {
   EXPECT_PRED2(contains, log("run"), "none.f16");
 }
 
-TEST_F(Watch, CachesAreReleasedEverySoManyUpdatesAndChangeNothing) {
+TEST_F(Watch, PeriodicCacheReleaseChangesNothing) {
   ASSERT_EQ(train("kept").exit_code, 0);
   EXPECT_EQ(num_releases("kept"), 0);
   const CommandResult released = train("released", {"--set", "release_caches_every=3"});
@@ -86,8 +86,8 @@ TEST_F(Watch, CachesAreReleasedEverySoManyUpdatesAndChangeNothing) {
   EXPECT_FALSE(fs::exists(run("never")));
 }
 
-// Wherever the terminal's text should go and cannot: the run is whole, and so are its files.
-TEST_F(Watch, OutputThatFailsNeverEndsARun) {
+// Wherever terminal output fails, the run completes with all its files.
+TEST_F(Watch, FailedOutputNeverEndsARun) {
   ASSERT_EQ(train("whole").exit_code, 0);
   int number = 0;
   const auto expect_whole = [&](const std::string& out, const std::string& what) {
@@ -114,8 +114,8 @@ TEST_F(Watch, OutputThatFailsNeverEndsARun) {
   expect_whole("closed", "a closed terminal");
 }
 
-// An error that cannot be told is one all the same.
-TEST_F(Watch, AnErrorWithoutATerminalHasItsExitCode) {
+// An error that cannot be printed is still an error.
+TEST_F(Watch, ErrorsKeepTheirExitCodeWithoutTerminal) {
   for (const char* redirections : {"2>/dev/full", "2>&-", "<&- >&- 2>&-"}) {
     const CommandResult result =
         run_sotto_in_shell(words("run", {"--train", "nowhere.jsonl"}), redirections);
@@ -123,8 +123,8 @@ TEST_F(Watch, AnErrorWithoutATerminalHasItsExitCode) {
   }
 }
 
-// A terminal that is closed says so once or several times: the run saves and ends.
-TEST_F(Watch, AHangupSavesAndEndsTheRun) {
+// A closed terminal sends one or more SIGHUPs: the run saves and ends.
+TEST_F(Watch, HangupSavesAndEndsTheRun) {
   const std::vector<std::string> longer = {
       "--set", "epochs=400", "--set", "checkpoint_every=10000", "--set", "evaluate_every=10000"};
   EXPECT_EQ(run_sotto_and_signal(
@@ -134,8 +134,8 @@ TEST_F(Watch, AHangupSavesAndEndsTheRun) {
   EXPECT_FALSE(fs::is_empty(run("run") / "checkpoints"));
 }
 
-// Between the marks that clear it, the bar never fills the terminal's last column.
-TEST_F(Watch, TheBarFitsTheTerminal) {
+// Between the codes that clear it, the bar never reaches the last column of the terminal.
+TEST_F(Watch, ProgressBarFitsTheTerminal) {
   for (const int columns : {60, 90}) {
     const CommandResult result = run_sotto_on_terminal(
         words("at" + std::to_string(columns), {"--log-every", "1000"}), columns);

@@ -39,7 +39,7 @@ TEST(Budget, TiersGiveTheSameBits) {
   }
 }
 
-TEST(Budget, TiersByLayerGiveTheSameBits) {
+TEST(Budget, PerLayerTiersGiveTheSameBits) {
   const Curve kept =
       test::run_curve(test::tiny_config(), {.tier = nn::Tier::kNone}, kSteps, kBatch);
   for (const char* tiers : {"1 block, none", "1 host, ffn", "1 none, host", "1 qkv, norms"}) {
@@ -66,9 +66,8 @@ RunConfig lean_config() {
   return config;
 }
 
-// What is rounded at random is a function of seed, step and place: what is recomputed does not
-// change it.
-TEST(Budget, TiersGiveTheSameBitsWhereStepsAreRounded) {
+// Stochastic rounding depends on seed, step and position, so recomputation does not change it.
+TEST(Budget, TiersGiveTheSameBitsWithRandomRounding) {
   const Curve kept = test::run_curve(lean_config(), {.tier = nn::Tier::kNone}, 5, kBatch);
   const Curve block = test::run_curve(lean_config(), {.tier = nn::Tier::kBlock}, 5, kBatch);
   EXPECT_EQ(block.losses, kept.losses);
@@ -78,7 +77,7 @@ TEST(Budget, TiersGiveTheSameBitsWhereStepsAreRounded) {
   EXPECT_FALSE(test::same_bits(other.weights, kept.weights));
 }
 
-// Of the same data, with fewer bits.
+// The same data in fewer bits.
 TEST(Budget, LeanNumericsFollowFp32) {
   const Curve exact = test::run_curve(test::tiny_config(), {}, kSteps, kBatch);
   for (const int64_t micro_batches : {1, 4}) {
@@ -91,8 +90,7 @@ TEST(Budget, LeanNumericsFollowFp32) {
   }
 }
 
-// Budgets of 1, 1/2 and 1/4 of what a step takes that is not split: limits by dry runs, at every
-// tier.
+// Budgets of 1, 1/2 and 1/4 of an unsplit step, with limits from dry runs, at every tier.
 TEST(Budget, BudgetsGiveTheSameCurve) {
   const RunConfig config = test::tiny_config();
   const Curve whole = test::run_curve(config, {}, kSteps, kBatch);

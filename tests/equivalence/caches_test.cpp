@@ -71,7 +71,7 @@ class CachesTest : public ::testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(CachesTest, ReleasesGiveTheSameBits) {
+TEST_F(CachesTest, ReleasingGivesTheSameBits) {
   const Outcome kept = train("kept", config());
   EXPECT_EQ(kept.losses.size(), 8u);
   EXPECT_EQ(kept.num_releases, 0);
@@ -86,8 +86,8 @@ TEST_F(CachesTest, ReleasesGiveTheSameBits) {
   }
 }
 
-// A device that is full releases once, says so, and the run is the same.
-TEST_F(CachesTest, AFullDeviceGivesTheSameBits) {
+// A full device releases its caches once and reports it; the run is the same.
+TEST_F(CachesTest, FullDeviceGivesTheSameBits) {
   const Outcome kept = train("kept", config());
   const Outcome full = train("full", config(), [] {
     return device::MemoryAvailable{.total_bytes = 1000, .free_bytes = 10};
@@ -101,7 +101,7 @@ TEST_F(CachesTest, AFullDeviceGivesTheSameBits) {
   EXPECT_NE(record.find("\"kind\":\"release\""), std::string::npos);
 }
 
-TEST_F(CachesTest, AnIntervalThatNeverComesIsRefused) {
+TEST_F(CachesTest, IntervalBeyondTheRunIsRefused) {
   RunConfig never = config();
   never.release_caches_every = 9;
   EXPECT_THROW(train("never", never), ConfigError);

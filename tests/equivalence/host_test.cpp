@@ -71,7 +71,7 @@ After run(const Form& form, StateLocation location, int64_t window_bytes) {
   return after;
 }
 
-TEST(StateOnTheHost, ChangesNoBit) {
+TEST(StateOnTheHost, ChangesNoBits) {
   constexpr int64_t kSmallWindow = 8'192;  // a piece of two or three blocks
   for (const Form& form : kForms) {
     const After on_device = run(form, StateLocation::kDevice, kSmallWindow);
@@ -85,7 +85,7 @@ TEST(StateOnTheHost, ChangesNoBit) {
   }
 }
 
-TEST(StateOnTheHost, ChangesNoBitOfARun) {
+TEST(StateOnTheHost, ChangesNoBitsOfARun) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean}) {
     RunConfig config = test::tiny_config();
     config.numerics = numerics;
@@ -98,7 +98,7 @@ TEST(StateOnTheHost, ChangesNoBitOfARun) {
   }
 }
 
-TEST(StateOnTheHost, IsTakenFromTheHostsBudget) {
+TEST(StateOnTheHost, CountsAgainstTheHostBudget) {
   RunConfig config = test::tiny_config();
   config.optimizer.state = StateLocation::kHost;
   const Learner dry(config, test::kTinyShape, at::kMeta);

@@ -86,14 +86,14 @@ TEST_P(Models, GiveTheSameBitsWithAnyTierInAnyLayer) {
   }
 }
 
-TEST_P(Models, GiveTheSameInAnyOrderAndSplit) {
+TEST_P(Models, GiveTheSameResultInAnyOrderAndSplit) {
   const Outcome whole = run(GetParam(), kWhole);
   expect_same(run(GetParam(), {{5, 2, 0, 4, 1, 3}}), whole, "another order");
   expect_same(run(GetParam(), {{3, 1}, {0}, {5, 4, 2}}), whole, "three packs");
   expect_same(run(GetParam(), {{0}, {1}, {2}, {3}, {4}, {5}}), whole, "each alone");
 }
 
-TEST_P(Bf16Gradients, AreTheFp32OnesRounded) {
+TEST_P(Bf16Gradients, AreRoundedFp32Gradients) {
   TinyModel tiny = GetParam();
   tiny.config.numerics = train::Numerics::kBf16Exact;
   tiny.config.precision.small_below = 1;
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(All, Bf16Gradients, ::testing::ValuesIn(tiny_models()),
 INSTANTIATE_TEST_SUITE_P(All, Models, ::testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Wav2Vec2Pieces, GiveTheSameWhateverTheirSize) {
+TEST(Wav2Vec2Pieces, GiveTheSameResultAtAnySize) {
   for (const bool is_stable : {false, true}) {
     TinyModel tiny = tiny_models()[is_stable ? 1 : 0];
     tiny.config.model.as<models::Wav2Vec2Options>().piece_frames = 100'000;
@@ -127,8 +127,8 @@ TEST(Wav2Vec2Pieces, GiveTheSameWhateverTheirSize) {
   }
 }
 
-// Masks and dropout do something, or the tests above would prove nothing.
-TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
+// Masks and dropout must have an effect, or the tests above would prove nothing.
+TEST(Wav2Vec2, MasksDifferBetweenSteps) {
   const TinyModel tiny = tiny_models()[1];
   const auto model = train::make_model(tiny.config, tiny.shape, at::kCPU, /*trains=*/true);
   const std::vector<data::Example> examples = tiny.examples(2, 3);
@@ -145,8 +145,8 @@ TEST(Wav2Vec2, SeesOtherMasksInAnotherStep) {
   EXPECT_FALSE(at::equal(loss_in(1), loss_in(2)));
 }
 
-// Masks of features without dropout: other ones in another step, none in evaluation.
-TEST(SpecAugment, MasksInTrainingAlone) {
+// Feature masks without dropout: different in each step, none in evaluation.
+TEST(SpecAugment, MasksOnlyInTraining) {
   TinyModel tiny = tiny_models()[4];
   ASSERT_EQ(tiny.name, "torchaudio");
   tiny.config.model.as<models::TransformerCtcOptions>().dropout = 0.0;
@@ -176,7 +176,7 @@ TEST(SpecAugment, MasksInTrainingAlone) {
 
 // --- segments of a row of text
 
-TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
+TEST(Segments, LearnLikeSeparateRows) {
   for (const bool is_tied : {false, true}) {
     train::RunConfig config = tiny_lm(is_tied);
     config.model.as<models::DecoderLmOptions>().dropout =
@@ -216,14 +216,14 @@ TEST(Segments, OfARowLearnAsRowsOfTheirOwn) {
 
 // --- layer drop
 
-TEST(LayerDrop, LeavesOutTheSameLayersHoweverAStepIsSplit) {
+TEST(LayerDrop, DropsTheSameLayersHoweverAStepIsSplit) {
   TinyModel tiny = tiny_models()[1];
   tiny.config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
   const Outcome whole = run(tiny, kWhole);
   expect_same(run(tiny, {{0}, {1, 2, 3}, {4, 5}}), whole, "three packs");
 }
 
-TEST(LayerDrop, DoesNotUpdateWhatItLeftOut) {
+TEST(LayerDrop, DoesNotUpdateDroppedLayers) {
   TinyModel tiny = tiny_models()[0];
   tiny.config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
   tiny.config.optimizer.weight_decay = 0.1;
@@ -262,7 +262,7 @@ void freeze_first_layer(models::Wav2Vec2Options& model) {
   model.freeze_layers = 1;
 }
 
-TEST(Frozen, PartsHaveNoGradientNoStateAndStay) {
+TEST(Frozen, PartsHaveNoGradientOrStateAndStayUnchanged) {
   for (const auto freeze : {freeze_encoder, freeze_positions, freeze_first_layer}) {
     TinyModel tiny = tiny_models()[1];
     const Outcome all = run(tiny, kWhole);

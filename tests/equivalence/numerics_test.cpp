@@ -40,7 +40,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-class EveryNumerics : public ::testing::TestWithParam<Case> {
+class AllNumerics : public ::testing::TestWithParam<Case> {
  protected:
   static RunConfig config() {
     RunConfig config = GetParam().tiny.config;
@@ -85,7 +85,7 @@ class EveryNumerics : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(EveryNumerics, TiersAndPlacesGiveTheSameBits) {
+TEST_P(AllNumerics, TiersAndStateLocationsGiveTheSameBits) {
   RunConfig config = this->config();
   StepSettings settings = this->settings(config);
   settings.tier = nn::Tier::kNone;
@@ -100,7 +100,7 @@ TEST_P(EveryNumerics, TiersAndPlacesGiveTheSameBits) {
   }
 }
 
-TEST_P(EveryNumerics, SplitsGiveTheSameCurve) {
+TEST_P(AllNumerics, SplitsGiveTheSameCurve) {
   const RunConfig config = this->config();
   StepSettings settings = this->settings(config);
   const Curve whole = run(config, settings);
@@ -117,7 +117,7 @@ TEST_P(EveryNumerics, SplitsGiveTheSameCurve) {
   }
 }
 
-TEST_P(EveryNumerics, GoesOnToTheBitFromACheckpoint) {
+TEST_P(AllNumerics, ResumesBitExactlyFromACheckpoint) {
   const RunConfig config = this->config();
   const StepSettings settings = this->settings(config);
   const Curve whole = run(config, settings);
@@ -141,7 +141,7 @@ TEST_P(EveryNumerics, GoesOnToTheBitFromACheckpoint) {
   EXPECT_TRUE(test::same_bits(test::weights_of(second), whole.weights));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryNumerics, ::testing::ValuesIn(cases()), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(All, AllNumerics, ::testing::ValuesIn(cases()), [](const auto& test) {
   std::string name =
       test.param.tiny.name + "_" + std::string(name_of(test.param.numerics, kNumerics));
   std::ranges::replace(name, '-', '_');

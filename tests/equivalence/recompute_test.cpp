@@ -83,7 +83,8 @@ TEST(Recompute, GivesTheSameBitsAtEveryTier) {
   }
 }
 
-// The budget decides how many utterances go together; with dropout on, that must not show.
+// The budget decides how many utterances share a micro-batch; with dropout on, the result must not
+// depend on it.
 TEST(Split, GivesTheSameGradients) {
   BlockFixture fixture(blocks(/*norm_first=*/true));
   const Step whole = run(fixture, {}, {40, 13, 90, 1}, {4});

@@ -60,7 +60,7 @@ class Recovery : public ::testing::Test {
   ArenaGuard guard_;
 };
 
-TEST_F(Recovery, OfAnyReservationGivesTheSameBits) {
+TEST_F(Recovery, GivesTheSameBitsWhicheverReservationFails) {
   const Disturbed undisturbed = run({});
   const int64_t num_reservations = reservations_of_a_step();
   ASSERT_GT(num_reservations, 50);
@@ -72,8 +72,9 @@ TEST_F(Recovery, OfAnyReservationGivesTheSameBits) {
   }
 }
 
-// The second failure halves the limits, which stay: as if they had been given from that step on.
-TEST_F(Recovery, WithHalvedLimitsIsARunWithThoseLimits) {
+// The second failure halves the limits for the rest of the run, as if they had been set from that
+// step on.
+TEST_F(Recovery, HalvedLimitsActLikeGivenLimits) {
   const Disturbed halved = run({3, 40});
   EXPECT_EQ(halved.num_restarts, 2);
   EXPECT_LT(halved.limits.max_frames, MicroBatchLimits::kUnlimited);
@@ -82,7 +83,7 @@ TEST_F(Recovery, WithHalvedLimitsIsARunWithThoseLimits) {
   EXPECT_EQ(given.limits, halved.limits);
 }
 
-TEST_F(Recovery, EndsAfterThreeRetriesAndSaysWhatItTried) {
+TEST_F(Recovery, GivesUpAfterThreeRetriesAndListsThem) {
   const std::string text = test::message_of<OutOfMemory>([&] { run({5, 40, 40, 40}); });
   EXPECT_PRED2(test::contains, text, "after 3 retries");
   // Twice the whole step, then halves of it, each with what it reached.
@@ -94,7 +95,7 @@ TEST_F(Recovery, EndsAfterThreeRetriesAndSaysWhatItTried) {
   EXPECT_EQ(limited, 2u) << text;
 }
 
-TEST(OutOfMemoryReason, IsFoundWhoeverSaysIt) {
+TEST(OutOfMemoryReason, IsFoundInErrorsOfAllLibraries) {
   const auto torch = [](const std::string& text) {
     return c10::Error({"somewhere", "in.cpp", 7}, text);
   };
@@ -116,8 +117,8 @@ TEST(OutOfMemoryReason, IsFoundWhoeverSaysIt) {
   EXPECT_FALSE(out_of_memory_reason(DataError({.attempted = "a", .found = "out of memory.flac"})));
 }
 
-// Halving ends at the longest utterance, which cannot be divided.
-TEST_F(Recovery, HalvesNoUtterance) {
+// Halving stops at the longest utterance, which cannot be split.
+TEST_F(Recovery, NeverSplitsAnUtterance) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
   StepSettings settings;
@@ -130,8 +131,8 @@ TEST_F(Recovery, HalvesNoUtterance) {
   EXPECT_GE(split_step(*learner.model, examples, limits).size(), 2u);
 }
 
-// Limits stay for all later steps: one with the longest utterance of the run must fit into them.
-TEST_F(Recovery, HalvedLimitsHoldTheLargestItemOfTheRun) {
+// Limits apply to all later steps, so the longest utterance of the run must fit.
+TEST_F(Recovery, HalvedLimitsStillFitTheLargestItem) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::step_examples(1, kBatch);
   int64_t all = 0;
@@ -146,8 +147,8 @@ TEST_F(Recovery, HalvedLimitsHoldTheLargestItemOfTheRun) {
   EXPECT_LT(settings.limits.max_utterances, kBatch);
 }
 
-// Gradients in bf16 may be added to 16 times: a step is not split into more parts.
-TEST_F(Recovery, KeepsToTheSumsThatGradientsInBf16Allow) {
+// At most 16 gradients may be summed in bf16, so a step is not split into more parts.
+TEST_F(Recovery, RespectsTheBf16GradientSumLimit) {
   RunConfig config = test::tiny_config();
   config.numerics = Numerics::kBf16Lean;
   Learner learner(config, test::kTinyShape, at::kCPU);
@@ -166,8 +167,8 @@ TEST_F(Recovery, KeepsToTheSumsThatGradientsInBf16Allow) {
   EXPECT_EQ(settings.limits.max_utterances, 3);
 }
 
-// Limits stay for the steps that follow: one that has more utterances counts too.
-TEST_F(Recovery, KeepsToThoseSumsInLaterSteps) {
+// Limits apply to later steps, so steps with more utterances count too.
+TEST_F(Recovery, RespectsTheBf16GradientSumLimitInLaterSteps) {
   RunConfig config = test::tiny_config();
   config.numerics = Numerics::kBf16Lean;
   Learner learner(config, test::kTinyShape, at::kCPU);
@@ -191,7 +192,7 @@ TEST_F(Recovery, KeepsToThoseSumsInLaterSteps) {
   EXPECT_EQ(settings.limits.max_utterances, 4);
 }
 
-TEST_F(Recovery, SumsOfGradientsInBf16AreCountedInEachStep) {
+TEST_F(Recovery, Bf16GradientSumsAreCountedPerStep) {
   RunConfig config = test::tiny_config();
   config.numerics = Numerics::kBf16Lean;
   Learner learner(config, test::kTinyShape, at::kCPU);
@@ -200,8 +201,8 @@ TEST_F(Recovery, SumsOfGradientsInBf16AreCountedInEachStep) {
   EXPECT_THROW(run_step(learner, test::step_examples(1, kMaxBf16Sums + 1), settings), ConfigError);
 }
 
-// What an update has changed in part would be changed twice.
-TEST_F(Recovery, IsNotTriedAfterAnUpdateThatWasCutShort) {
+// A retry would apply the first part of the update twice.
+TEST_F(Recovery, IsNotAttemptedAfterAPartialUpdate) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   learner.is_whole = false;
   StepSettings settings;

@@ -24,7 +24,7 @@ class CudaAdamW : public ::testing::TestWithParam<AdamWForm> {};
 // The square sum is handed over: each device takes it in another order. Sizes that end inside of a
 // vector and of a block, one that fills a grid more than once, and a range that begins between
 // aligned addresses.
-TEST_P(CudaAdamW, TakesTheStepsOfTheCpuToTheBit) {
+TEST_P(CudaAdamW, MatchesTheCpuBitExactly) {
   SOTTO_SKIP_WITHOUT_GPU();
   for (const int64_t size : {1, 7, 8, 255, 256, 257, 2'000, 100'003, 10'000'000}) {
     at::manual_seed(3);
@@ -44,7 +44,7 @@ TEST_P(CudaAdamW, TakesTheStepsOfTheCpuToTheBit) {
 
 // From numbers whose squares vanish to such whose squares are too large, zeros between them: roots,
 // inverses and shares are the CPU's there too.
-TEST_P(CudaAdamW, TakesThemOfAnyMagnitude) {
+TEST_P(CudaAdamW, MatchesTheCpuAtAnyMagnitude) {
   SOTTO_SKIP_WITHOUT_GPU();
   constexpr int64_t kSize = 1'000'000;
   at::manual_seed(4);
@@ -64,7 +64,7 @@ TEST_P(CudaAdamW, TakesThemOfAnyMagnitude) {
   }
 }
 
-TEST_P(CudaAdamW, DoesNotDependOnThePieces) {
+TEST_P(CudaAdamW, DoesNotDependOnHowARangeIsSplit) {
   SOTTO_SKIP_WITHOUT_GPU();
   AdamWRange whole(GetParam(), 5'000);
   whole.weights.copy_(at::randn({5'000}));
@@ -78,7 +78,7 @@ TEST_P(CudaAdamW, DoesNotDependOnThePieces) {
   EXPECT_TRUE(is_same(pieces, whole));
 }
 
-TEST_P(CudaAdamW, ChangesNothingWhereTheNormIsNotFinite) {
+TEST_P(CudaAdamW, ChangesNothingIfTheNormIsNotFinite) {
   SOTTO_SKIP_WITHOUT_GPU();
   AdamWRange range = AdamWRange(GetParam(), 700).to(at::kCUDA);
   range.weights.copy_(at::randn({700}));
@@ -93,7 +93,7 @@ TEST_P(CudaAdamW, ChangesNothingWhereTheNormIsNotFinite) {
 INSTANTIATE_TEST_SUITE_P(All, CudaAdamW, ::testing::ValuesIn(all_adamw_forms()),
                          [](const auto& form) { return form.param.name(); });
 
-TEST(CudaSquareSum, IsThatOfBf16) {
+TEST(CudaSquareSum, MatchesTheCpuForBf16) {
   SOTTO_SKIP_WITHOUT_GPU();
   for (const int64_t size : {1, 17, 100'001}) {
     AdamWRange range({.gradients = at::kBFloat16}, size);

@@ -60,7 +60,7 @@ class CudaBudget : public TrainRuns, public ::testing::WithParamInterface<Budget
   }
 };
 
-TEST_P(CudaBudget, IsNotExceededAtAnyMoment) {
+TEST_P(CudaBudget, IsNeverExceeded) {
   const BudgetCase& row = GetParam();
   const int64_t budget = MemorySize::parse(row.memory).bytes;
   const std::string base = folder_.path().string();

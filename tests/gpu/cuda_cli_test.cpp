@@ -21,7 +21,7 @@ class CudaTrain : public TrainRuns {
   }
 };
 
-TEST_F(CudaTrain, LearnsInsideItsBudgetAndIsEvaluatedThere) {
+TEST_F(CudaTrain, LearnsAndEvaluatesWithinItsBudget) {
   const CommandResult result = train_on_gpu("run", {"--set", "epochs=25"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_PRED2(contains, result.err, "equal to the byte");
@@ -38,7 +38,7 @@ TEST_F(CudaTrain, LearnsInsideItsBudgetAndIsEvaluatedThere) {
   }
 }
 
-TEST_F(CudaTrain, GoesOnToTheBitAfterAKillWhereItIsDeterministic) {
+TEST_F(CudaTrain, ResumesBitExactlyAfterKillIfDeterministic) {
   std::vector<std::string> longer = {"--device", "cuda",
                                      "--memory", "2GiB",
                                      "--set",    "epochs=20",
@@ -56,7 +56,7 @@ TEST_F(CudaTrain, GoesOnToTheBitAfterAKillWhereItIsDeterministic) {
   EXPECT_EQ(weights("killed", 120), weights("whole", 120));
 }
 
-TEST_F(CudaTrain, PretendsToHaveAnotherCard) {
+TEST_F(CudaTrain, CanPretendToBeAnotherCard) {
   const CommandResult good =
       train_on_gpu("t4", {"--pretend-device", "t4", "--set", "numerics=fp16"});
   EXPECT_EQ(good.exit_code, 0) << good.err;
@@ -72,7 +72,7 @@ TEST_F(CudaTrain, PretendsToHaveAnotherCard) {
   EXPECT_PRED2(contains, too_much.err, "14.7 GiB");
 }
 
-TEST_F(CudaTrain, RefusesABudgetThatLibrariesAloneExceed) {
+TEST_F(CudaTrain, RefusesBudgetSmallerThanLibraries) {
   const CommandResult refused = train("run", {"--device", "cuda", "--memory", "100MiB"});
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
   EXPECT_PRED2(contains, refused.err, "the driver and its libraries alone take");

@@ -89,7 +89,7 @@ TEST_F(CudaCrossEntropy, AgreesWithTheCpuForAnyVocabulary) {
   }
 }
 
-TEST_F(CudaCrossEntropy, AgreesWithTheCpuAtVocabulariesOfLanguageModels) {
+TEST_F(CudaCrossEntropy, AgreesWithTheCpuAtLanguageModelVocabularies) {
   for (const int64_t vocabulary : {50'000, 50'257}) {
     SCOPED_TRACE(vocabulary);
     expect_agreement(draw_problem(64, vocabulary, at::kBFloat16), {.smoothing = 0.1});
@@ -103,7 +103,7 @@ TEST_F(CudaCrossEntropy, IsSafeForExtremeLogits) {
   expect_agreement(problem, {.smoothing = 0.1});
 }
 
-TEST_F(CudaCrossEntropy, LogitsThatAreNotFiniteReachTheirUtteranceAndNoOther) {
+TEST_F(CudaCrossEntropy, NonFiniteLogitsAffectOnlyTheirUtterance) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Problem problem = draw_problem(301, 301, at::kFloat);
   problem.weight = at::eye(301) * 2.0;

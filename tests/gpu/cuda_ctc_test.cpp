@@ -145,7 +145,7 @@ TEST_F(CudaCtc, AgreesWithTheCpuOnExtremeLogits) {
 }
 
 // "The budget changes speed, never the result": an utterance does not see what it is packed with.
-TEST_F(CudaCtc, DoesNotDependOnThePackOrTheTime) {
+TEST_F(CudaCtc, GivesTheSameBitsInAnyPackAndEveryTime) {
   Seen seen;
   for (uint64_t seed = 200; seed < 210; ++seed) {
     Dice dice(seed);
@@ -169,7 +169,7 @@ TEST_F(CudaCtc, DoesNotDependOnThePackOrTheTime) {
 }
 
 // Equal logits, rows of NaN, rows with some, infinities; rows of one warp and of more than a block.
-TEST_F(CudaCtc, GreedyDecodesAsTheCpuDoes) {
+TEST_F(CudaCtc, GreedyDecodingMatchesTheCpu) {
   for (const int64_t vocabulary : {2, 31, 32, 1'000, 5'001, 100'000}) {
     Dice dice(static_cast<uint64_t>(vocabulary));
     Pack pack;

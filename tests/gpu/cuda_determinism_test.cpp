@@ -63,7 +63,7 @@ class CudaDeterminism : public ::testing::TestWithParam<Numerics> {
 };
 
 // Page-locked memory is taken anew at the next step.
-TEST_P(CudaDeterminism, CachesThatAreGivenBackChangeNothing) {
+TEST_P(CudaDeterminism, ReleasingCachesChangesNothing) {
   const std::vector<at::Tensor> kept = train("kept");
   EXPECT_EQ(released_bytes_, 0);
   release_caches_every_ = 1;
@@ -71,7 +71,7 @@ TEST_P(CudaDeterminism, CachesThatAreGivenBackChangeNothing) {
   EXPECT_GT(released_bytes_, 0);
 }
 
-TEST_P(CudaDeterminism, TwoRunsAndAResumedOneAreEqual) {
+TEST_P(CudaDeterminism, RepeatedAndResumedRunsAreEqual) {
   const std::vector<at::Tensor> first = train("first");
   EXPECT_TRUE(test::same_bits(train("second"), first));
   train("stopped", 5);

@@ -59,7 +59,7 @@ TEST_P(CudaKernels, AgreeWithTheCpuOnWideRows) {
 
 // With and without vectors, in blocks of several sizes, and windows in chunks that end inside of
 // utterances.
-TEST(CudaGroupedConvolution, AgreesWithTheCpuAtTheShapesOfPositions) {
+TEST(CudaGroupedConvolution, AgreesWithTheCpuAtPositionalShapes) {
   SOTTO_SKIP_WITHOUT_GPU();
   const std::vector<int64_t> lengths = {130, 1, 64, 17, 300};
   const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
@@ -142,7 +142,7 @@ Tensors run_cross_attention(const Tensors& in, const kernels::Attention::Packs& 
 
 // Lengths far apart, and heads for FlashAttention, for efficient attention and for a kernel of
 // ours.
-TEST(CudaAttention, CrossAgreesWithTheCpu) {
+TEST(CudaAttention, CrossAttentionAgreesWithTheCpu) {
   SOTTO_SKIP_WITHOUT_GPU();
   const std::vector<int64_t> queries = {3, 50, 1, 130, 64, 17};
   const std::vector<int64_t> keys = {700, 2, 9, 65, 128, 1};
@@ -169,7 +169,7 @@ TEST(CudaAttention, CrossAgreesWithTheCpu) {
 }
 
 // Features are of fp32 in every run: TF32, where it is allowed, does not reach them.
-TEST(CudaLogMel, IsOfWholeProducts) {
+TEST(CudaLogMel, NeverUsesTf32) {
   SOTTO_SKIP_WITHOUT_GPU();
   for (const KernelCase& row : cuda_kernel_cases()) {
     if (!row.kernel.starts_with("LogMel")) continue;

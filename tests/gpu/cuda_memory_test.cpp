@@ -18,7 +18,7 @@ using device::RegionKind;
 
 constexpr int64_t kMiB = 1 << 20;
 
-TEST(CudaArena, TensorsLieInItAndTheBudgetHolds) {
+TEST(CudaArena, HoldsTensorsWithinItsBudget) {
   SOTTO_SKIP_WITHOUT_GPU();
   const auto arena = std::make_shared<Arena>(RegionKind::kCuda, 8 * kMiB);
   const auto on_gpu = at::TensorOptions().device(at::kCUDA);
@@ -39,7 +39,7 @@ TEST(CudaArena, TensorsLieInItAndTheBudgetHolds) {
   EXPECT_EQ(arena->num_blocks(), 0);
 }
 
-TEST(CudaArena, AnArenaLargerThanTheCardIsRefused) {
+TEST(CudaArena, RefusesMoreThanTheCardHas) {
   SOTTO_SKIP_WITHOUT_GPU();
   EXPECT_THROW(Arena(RegionKind::kCuda, int64_t{1} << 42), OutOfMemory);
   const at::Tensor x = at::ones({10}, at::TensorOptions().device(at::kCUDA));
@@ -112,7 +112,7 @@ class LibraryBounds : public ::testing::TestWithParam<at::ScalarType> {
   }
 };
 
-TEST_P(LibraryBounds, OfAttentionHold) {
+TEST_P(LibraryBounds, HoldForAttention) {
   SOTTO_SKIP_WITHOUT_GPU();
   const at::ScalarType type = GetParam();
   for (const Heads heads : {Heads{16, 64}, Heads{16, 80}, Heads{12, 64}, Heads{4, 128}}) {
@@ -136,7 +136,7 @@ TEST_P(LibraryBounds, OfAttentionHold) {
 }
 
 // Few queries over many keys, and many over few.
-TEST_P(LibraryBounds, OfCrossAttentionHold) {
+TEST_P(LibraryBounds, HoldForCrossAttention) {
   SOTTO_SKIP_WITHOUT_GPU();
   using kernels::Attention;
   const auto options = at::TensorOptions().device(at::kCUDA).dtype(GetParam());
@@ -162,7 +162,7 @@ TEST_P(LibraryBounds, OfCrossAttentionHold) {
   }
 }
 
-TEST_P(LibraryBounds, OfProductsHold) {
+TEST_P(LibraryBounds, HoldForProducts) {
   SOTTO_SKIP_WITHOUT_GPU();
   const at::ScalarType type = GetParam();
   const auto arena = std::make_shared<Arena>(RegionKind::kCuda, 2048 * kMiB);

@@ -52,7 +52,7 @@ TEST_P(CudaModels, AgreeWithTheCpu) {
   }
 }
 
-TEST_P(CudaModels, TakeWhatTheDryRunSaid) {
+TEST_P(CudaModels, UseThePredictedMemory) {
   const TinyModel& tiny = GetParam();
   for (const train::Numerics numerics : {train::Numerics::kFp32, train::Numerics::kBf16Exact,
                                          train::Numerics::kBf16Lean, train::Numerics::kFp16}) {

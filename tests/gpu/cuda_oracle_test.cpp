@@ -105,7 +105,7 @@ class CudaWav2Vec2Oracle : public CudaOracle {
   Wav2Vec2Fixture fixture_{GetParam().variant};
 };
 
-TEST_P(CudaWav2Vec2Oracle, HoldsInEveryArithmetic) {
+TEST_P(CudaWav2Vec2Oracle, AgreesInAllNumerics) {
   const device::TargetScope target(gpu()->target);
   train::Learner learner = this->learner(fixture_.config(), Wav2Vec2Fixture::kShape);
   models::load_hugging_face(fixture_.folder(), *learner.model);
@@ -141,7 +141,7 @@ class CudaDecoderLmOracle : public CudaOracle {
   DecoderLmFixture fixture_{GetParam().variant};
 };
 
-TEST_P(CudaDecoderLmOracle, HoldsInEveryArithmetic) {
+TEST_P(CudaDecoderLmOracle, AgreesInAllNumerics) {
   const device::TargetScope target(gpu()->target);
   train::Learner learner = this->learner(fixture_.config(), fixture_.shape());
   fixture_.load(*learner.model);

@@ -82,7 +82,7 @@ TEST_F(CudaSteps, SplitsGiveTheSameCurve) {
 }
 
 // In an arena of exactly the bytes that the dry run asked for.
-TEST_F(CudaSteps, TakeWhatTheDryRunSaid) {
+TEST_F(CudaSteps, UseThePredictedMemory) {
   for (const auto& [numerics_name, numerics] : kNumerics) {
     apply_arithmetic(preset_of(numerics));
     for (const auto& [tier_name, tier] : nn::kTiers)
@@ -93,7 +93,7 @@ TEST_F(CudaSteps, TakeWhatTheDryRunSaid) {
   }
 }
 
-TEST_F(CudaSteps, TakeWhatTheDryRunSaidWithStateOnTheHost) {
+TEST_F(CudaSteps, UseThePredictedMemoryWithStateOnTheHost) {
   for (const Numerics numerics : {Numerics::kBf16Exact, Numerics::kBf16Lean}) {
     apply_arithmetic(preset_of(numerics));
     RunConfig config = config_for(numerics);
@@ -137,7 +137,7 @@ class CudaRecovery : public CudaSteps {
   }
 };
 
-TEST_F(CudaRecovery, OfAnyReservation) {
+TEST_F(CudaRecovery, SurvivesAnyFailedReservation) {
   const int64_t capacity = int64_t{64} << 20;
   const Disturbed undisturbed = run(capacity, 0);
   for (int64_t n = 1; n <= undisturbed.num_reservations; n += 7) {
@@ -152,7 +152,7 @@ TEST_F(CudaRecovery, OfAnyReservation) {
 }
 
 // An arena that a step does not fit into: it is split until it does.
-TEST_F(CudaRecovery, OfATooSmallArena) {
+TEST_F(CudaRecovery, SplitsStepsInATooSmallArena) {
   DryRun dry(test::tiny_config(), test::kTinyShape, DryRun::Purpose::kTraining, gpu()->target);
   const int64_t whole = dry.run_step(test::step_examples(1, kBatch), {}).high_water;
   const Disturbed small = run(whole * 7 / 10, 0);

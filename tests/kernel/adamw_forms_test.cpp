@@ -59,8 +59,8 @@ TEST_P(AdamWForms, DoNotDependOnTheNumberOfCores) {
   EXPECT_TRUE(is_same(on_one, on_two));
 }
 
-// A range may be updated in pieces of whole blocks: what is between them stays as it was.
-TEST_P(AdamWForms, DoNotDependOnThePieces) {
+// A range may be updated in pieces of whole blocks; everything between them is unchanged.
+TEST_P(AdamWForms, DoNotDependOnHowARangeIsSplit) {
   AdamWRange whole = used_range(GetParam(), 5'000);
   const AdamWRange before = whole.clone();
   AdamWRange pieces = whole.clone();
@@ -76,8 +76,8 @@ TEST_P(AdamWForms, DoNotDependOnThePieces) {
   }
 }
 
-// What lies behind a range that ends inside of a block, or of a vector, is not its own.
-TEST_P(AdamWForms, ChangeTheirRangeAlone) {
+// A range that ends inside a block or a vector does not own what follows.
+TEST_P(AdamWForms, ChangeOnlyTheirRange) {
   for (const int64_t size : {0, 1, 15, 16, 17, 255, 256, 257, 511}) {
     AdamWRange all = used_range(GetParam(), 768);
     const AdamWRange before = all.clone();
@@ -95,7 +95,7 @@ TEST_P(AdamWForms, ChangeTheirRangeAlone) {
 }
 
 // A value's step is the same whether its vector is whole or not.
-TEST_P(AdamWForms, EndAnywhere) {
+TEST_P(AdamWForms, MayEndAnywhere) {
   AdamWRange whole = used_range(GetParam(), 512);
   whole.gradients.narrow(0, 256 + 13, 256 - 13).zero_();  // what is cut off holds no largest value
   const at::Tensor sum = whole.square_sum();
@@ -106,7 +106,7 @@ TEST_P(AdamWForms, EndAnywhere) {
       at::equal(part.whole_weights().narrow(0, 0, 269), whole.whole_weights().narrow(0, 0, 269)));
 }
 
-TEST_P(AdamWForms, ChangeNothingWhereTheNormIsNotFinite) {
+TEST_P(AdamWForms, ChangeNothingIfTheNormIsNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     AdamWRange range = used_range(GetParam(), 700);
@@ -120,8 +120,8 @@ TEST_P(AdamWForms, ChangeNothingWhereTheNormIsNotFinite) {
   }
 }
 
-// 1e25 squared is no fp32 number. Its step is as long as any, and those after it are not lost.
-TEST_P(AdamWForms, OutliveASquareThatIsTooLarge) {
+// The square of 1e25 overflows fp32. Its step has the usual size, and later steps still work.
+TEST_P(AdamWForms, SurviveOverflowingSquares) {
   AdamWRange range(GetParam(), 300);
   range.weights.fill_(1.0);
   AdamW::Coefficients unclipped = at_step(1);
@@ -146,7 +146,7 @@ TEST_P(AdamWForms, AllocateNothing) {
   EXPECT_EQ(arena->report().num_reservations, 0);
 }
 
-// Zeros between parameters stay what they are.
+// Zero padding between parameters stays zero.
 TEST_P(AdamWForms, KeepZerosWithoutGradients) {
   AdamWRange range(GetParam(), 600);
   for (int64_t step = 1; step <= 5; ++step) range.update(at_step(step), range.square_sum());
@@ -156,8 +156,9 @@ TEST_P(AdamWForms, KeepZerosWithoutGradients) {
 INSTANTIATE_TEST_SUITE_P(All, AdamWForms, ::testing::ValuesIn(all_adamw_forms()),
                          [](const auto& form) { return form.param.name(); });
 
-// Given the same gradients bf16 with 16 bits beside it is an fp32 master, moments and all.
-TEST(AdamWSplit, IsAnFp32MasterToTheBit) {
+// With the same gradients, bf16 with a 16-bit remainder equals an fp32 master weight, moments
+// included.
+TEST(AdamWSplit, MatchesFp32MasterBitExactly) {
   for (const bool has_codes : {false, true}) {
     for (const int64_t size : {1, 17, 256, 1'000, 20'001}) {
       AdamWRange master({.has_codes = has_codes}, size);
@@ -183,9 +184,9 @@ TEST(AdamWSplit, IsAnFp32MasterToTheBit) {
 
 // --- stochastic rounding
 
-// The mean over many steps of nothing but rounding is the exact step, and the two neighbours of it
-// in the form's numbers are all that comes out.
-TEST(AdamWRounding, IsRightInTheMean) {
+// Averaged over many draws, the rounded step is the exact one, and only its two neighbours in the
+// stored format occur.
+TEST(AdamWRounding, IsUnbiased) {
   constexpr int64_t kSize = 256 * 400;
   for (const int bits : {8, 0}) {
     // With epsilon 0 the first step is the rate against the gradient's sign.
@@ -203,7 +204,7 @@ TEST(AdamWRounding, IsRightInTheMean) {
   }
 }
 
-TEST(AdamWRounding, DrawsAnewAtEachStepAndPlace) {
+TEST(AdamWRounding, DrawsPerStepAndPosition) {
   const AdamWForm form{.weights = at::kBFloat16, .remainder_bits = 0};
   const auto rounded = [&](const RandomKey& key, int64_t first_value) {
     AdamWRange range(form, 2'048);
@@ -225,7 +226,7 @@ TEST(AdamWRounding, DrawsAnewAtEachStepAndPlace) {
     EXPECT_FALSE(at::equal(drawn, rounded(other, 0)));
 }
 
-// Steps far too small for the numbers add up all the same.
+// Steps far too small for the format still add up.
 TEST(AdamWRounding, LosesNoSmallSteps) {
   for (const int bits : {8, 0}) {
     constexpr int64_t kSize = 256 * 100;
@@ -247,7 +248,7 @@ TEST(AdamWRounding, LosesNoSmallSteps) {
   }
 }
 
-TEST(ShortSplit, IsTheNearestOfTwentyFourBitsWithoutNoise) {
+TEST(ShortSplit, RoundsToNearest24BitsWithoutNoise) {
   const RandomStream stream({.seed = 1});
   for (uint64_t n = 0; n < 1'000'000; ++n) {
     const auto bits = static_cast<uint32_t>(stream.bits(n)) & 0xbfffffffu;  // below 2: no overflow
@@ -311,7 +312,7 @@ std::vector<float> telling_shares(const MomentMap& map) {
   return shares;
 }
 
-TEST(MomentMap, GivesTheNearestCodeWithASign) {
+TEST(MomentMap, SignedCodeIsNearest) {
   for (const float magnitude : telling_shares(kSignedMoments)) {
     for (const float share : {magnitude, -magnitude})
       ASSERT_EQ(signed_code(kSignedMoments.cells.data(), share), nearest(kSignedMoments, share))
@@ -319,8 +320,8 @@ TEST(MomentMap, GivesTheNearestCodeWithASign) {
   }
 }
 
-// But for what is above 0 and nearest to it.
-TEST(MomentMap, GivesTheNearestCodeWithoutASign) {
+// Except that values above 0 never get the code of 0.
+TEST(MomentMap, UnsignedCodeIsNearest) {
   for (const float share : telling_shares(kUnsignedMoments)) {
     if (share < 0.0f) continue;
     const int expected = std::max(nearest(kUnsignedMoments, share), share > 0.0f ? 1 : 0);
@@ -328,7 +329,7 @@ TEST(MomentMap, GivesTheNearestCodeWithoutASign) {
   }
 }
 
-TEST(MomentMap, IsInOrder) {
+TEST(MomentMap, IsSorted) {
   for (const MomentMap& map : {kSignedMoments, kUnsignedMoments}) {
     EXPECT_TRUE(std::ranges::is_sorted(map.values));
     EXPECT_EQ(std::ranges::adjacent_find(map.values), map.values.end());
@@ -338,8 +339,9 @@ TEST(MomentMap, IsInOrder) {
   EXPECT_EQ(kUnsignedMoments.values[0], 0.0f);
 }
 
-// The block's functions are those of one value, for all codes and for shares between them.
-TEST(MomentCodes, AreThoseOfTheMap) {
+// The functions for a block agree with those for one value, for all codes and for values between
+// them.
+TEST(MomentCodes, MatchTheMap) {
   std::vector<uint8_t> codes(kMomentBlock);
   std::vector<float> values(kMomentBlock);
   for (int64_t i = 0; i < kMomentBlock; ++i) codes[i] = static_cast<uint8_t>(i);
@@ -371,8 +373,8 @@ TEST(MomentCodes, AreThoseOfTheMap) {
   }
 }
 
-// One step from codes is the step of fp32 moments from what the codes stand for; what is kept of
-// its moments are the nearest codes of each block.
+// A step from codes equals the step of fp32 moments from the decoded values; the new moments are
+// stored as the nearest codes of each block.
 TEST(AdamWCodes, AreDecodedUpdatedAndEncoded) {
   const int64_t size = 1'000;
   AdamWRange coded = used_range({.has_codes = true}, size);
@@ -405,9 +407,9 @@ TEST(AdamWCodes, AreDecodedUpdatedAndEncoded) {
   }
 }
 
-// A value whose gradients are small beside those of its block has a step as large as all others. A
-// second moment rounded to 0 would make it many times as large.
-TEST(AdamWCodes, TakeNoLeapsWhereABlockHasLargerGradients) {
+// A value whose gradients are small compared to its block takes steps of the usual size. A second
+// moment rounded to 0 would make them many times larger.
+TEST(AdamWCodes, SmallGradientsInABlockCauseNoLargeSteps) {
   AdamWRange range({.has_codes = true}, kMomentBlock);
   const at::Tensor sizes = at::ones({kMomentBlock});
   sizes[17] = 1e-4;  // squared far below the smallest number of the map
@@ -421,7 +423,7 @@ TEST(AdamWCodes, TakeNoLeapsWhereABlockHasLargerGradients) {
   }
 }
 
-TEST(AdamWCodes, AreZeroWhereAllOfABlockIs) {
+TEST(AdamWCodes, AreZeroForAZeroBlock) {
   AdamWRange range({.has_codes = true}, 512);
   range.gradients.narrow(0, 0, 256).fill_(1e-30);  // squared it is below the smallest number
   range.update(at_step(1), range.square_sum());
@@ -432,7 +434,7 @@ TEST(AdamWCodes, AreZeroWhereAllOfABlockIs) {
   EXPECT_TRUE(at::isfinite(range.weights).all().item<bool>());
 }
 
-// Over many steps the weights go where those of fp32 moments go.
+// Over many steps the weights follow those with fp32 moments.
 TEST(AdamWCodes, FollowFp32Moments) {
   at::manual_seed(11);
   const int64_t size = 4'096;
@@ -451,7 +453,7 @@ TEST(AdamWCodes, FollowFp32Moments) {
   EXPECT_LE(distance, 0.03 * plain.weights.norm().item<double>());
 }
 
-TEST(AdamWForm, RefusesWhatIsNone) {
+TEST(AdamWForm, RefusesInvalidForms) {
   AdamWRange range({.weights = at::kBFloat16, .remainder_bits = 8, .has_codes = true}, 512);
   const at::Tensor sum = at::ones({1}, at::kDouble);
   const auto expect_refused = [&](auto change) {

@@ -94,7 +94,7 @@ const std::vector<Window> kWindows{{{}, {}}, {{}, 0}, {20, 0}, {1, 0}, {7, 3}, {
 
 class AttentionBias : public ::testing::TestWithParam<std::tuple<Variant, at::ScalarType>> {};
 
-TEST_P(AttentionBias, IsAddedInsideOfTheWindow) {
+TEST_P(AttentionBias, IsAddedInsideTheWindow) {
   const auto& [variant, type] = GetParam();
   for (const int64_t heads : {1, 4}) {
     for (const Window& window : kWindows) {
@@ -108,13 +108,13 @@ TEST_P(AttentionBias, IsAddedInsideOfTheWindow) {
   }
 }
 
-TEST_P(AttentionBias, CrossesManyTiles) {
+TEST_P(AttentionBias, SpansManyTiles) {
   const auto& [variant, type] = GetParam();
   expect_truth({700}, 32, {.num_heads = 1, .variant = variant}, type);
   expect_truth({40, 500}, 20, {.num_heads = 2, .left = 90, .right = 200, .variant = variant}, type);
 }
 
-TEST_P(AttentionBias, OfZerosIsNone) {
+TEST_P(AttentionBias, HasNoEffectIfZero) {
   const auto& [variant, type] = GetParam();
   const Packing packing(kLengths, at::kCPU);
   for (const Window& window : kWindows) {
@@ -129,7 +129,7 @@ TEST_P(AttentionBias, OfZerosIsNone) {
 }
 
 // Not even a NaN.
-TEST_P(AttentionBias, OutsideOfTheWindowHasNoEffect) {
+TEST_P(AttentionBias, HasNoEffectOutsideTheWindow) {
   const auto& [variant, type] = GetParam();
   const int64_t length = 150;
   const Packing packing({length}, at::kCPU);
@@ -146,7 +146,7 @@ TEST_P(AttentionBias, OutsideOfTheWindowHasNoEffect) {
   EXPECT_EQ(after.d_bias.masked_select(hidden).count_nonzero().item<int64_t>(), 0);
 }
 
-TEST_P(AttentionBias, OfOneFrameChangesNothing) {
+TEST_P(AttentionBias, ChangesNothingForOneFrame) {
   const auto& [variant, type] = GetParam();
   const Packing packing({1, 1, 1}, at::kCPU);
   const Inputs in = inputs_for(packing, 2, 12, type);
@@ -157,8 +157,8 @@ TEST_P(AttentionBias, OfOneFrameChangesNothing) {
   EXPECT_LE(out.d_bias.abs().max().item<double>(), test::kernel_tolerance(at::kFloat));
 }
 
-// An utterance finds its part of the bias wherever it lies.
-TEST_P(AttentionBias, GivesAnUtteranceTheSameBitsInAnyPack) {
+// An utterance finds its part of the bias wherever it is in the pack.
+TEST_P(AttentionBias, GivesTheSameBitsInAnyPack) {
   const auto& [variant, type] = GetParam();
   const Options options{.num_heads = 3, .left = 40, .variant = variant};
   const Packing together({70, 150, 9}, at::kCPU);
@@ -174,7 +174,7 @@ TEST_P(AttentionBias, GivesAnUtteranceTheSameBitsInAnyPack) {
   EXPECT_TRUE(at::equal(among_others.d_bias.narrow(0, first, size), by_itself.d_bias));
 }
 
-// One head leaves cores without work unless backward is cut more finely: both ways are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(AttentionBias, GivesTheSameBitsOnAnyNumberOfCores) {
   const auto& [variant, type] = GetParam();
   const int before = at::get_num_threads();
@@ -193,7 +193,7 @@ TEST_P(AttentionBias, GivesTheSameBitsOnAnyNumberOfCores) {
   at::set_num_threads(before);
 }
 
-TEST_P(AttentionBias, IsWithoutAGradientWhereNoneIsWanted) {
+TEST_P(AttentionBias, HasNoGradientUnlessRequested) {
   const auto& [variant, type] = GetParam();
   const Packing packing({70, 9}, at::kCPU);
   const Options options{.num_heads = 2, .right = 0, .variant = variant};
@@ -208,9 +208,9 @@ TEST_P(AttentionBias, IsWithoutAGradientWhereNoneIsWanted) {
   expect_same(wanted, unwanted);
 }
 
-// Tiled: read once in each direction, for the pairs that are seen. Plain: read in forward, whole.
-// Its gradient is written whole by both.
-TEST_P(AttentionBias, CostsItsBytesAndNoProducts) {
+// Tiled reads the bias once per direction, only for visible pairs. Plain reads all of it in
+// forward. Both write its whole gradient.
+TEST_P(AttentionBias, CostsBytesButNoProducts) {
   const auto& [variant, type] = GetParam();
   const bool tiled = variant == Variant::kTiled;
   const Packing packing({5, 7}, at::kCPU);
@@ -231,8 +231,8 @@ TEST_P(AttentionBias, CostsItsBytesAndNoProducts) {
   EXPECT_EQ(backward.flops, costs(without, "backward").flops);
 }
 
-// The libraries take none: what is kept has the form of the kernel of ours.
-TEST(AttentionBiasOnAGpu, GoesToTheKernelOfOurs) {
+// The libraries do not accept a bias: the saved softmax has the shape of our own kernel.
+TEST(AttentionBiasOnGpu, UsesOurKernel) {
   const device::TargetScope target({.processor = device::Processor::kCuda, .capability = 90});
   const Packing packing({50, 33}, at::kMeta);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -250,7 +250,7 @@ TEST(AttentionBiasOnAGpu, GoesToTheKernelOfOurs) {
   }
 }
 
-TEST(AttentionBiasThatDoesNotFit, IsRefused) {
+TEST(AttentionBiasShape, MustMatchThePack) {
   const Packing packing({3, 4}, at::kCPU);
   const at::Tensor qkv = at::ones({7, 36});
   const auto forward = [&](const at::Tensor& values, at::Tensor* gradient) {

@@ -77,7 +77,7 @@ void expect_same_bits(const Outputs& a, const Outputs& b) {
 
 class CrossAttention : public ::testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(CrossAttention, SeesAllKeysOfItsUtteranceAndNoOthers) {
+TEST_P(CrossAttention, SeesExactlyTheKeysOfItsUtterance) {
   expect_truth(kLengths, 2, 16, GetParam());
   // Utterances one by one: an error in a short one is not lost among the others. Over one key dq is
   // zero, and no error is small beside it.
@@ -88,19 +88,19 @@ TEST_P(CrossAttention, SeesAllKeysOfItsUtteranceAndNoOthers) {
   }
 }
 
-TEST_P(CrossAttention, TakesAnyHeadSize) {
+TEST_P(CrossAttention, SupportsAnyHeadSize) {
   for (const int64_t head_size : {1, 20, 24, 64, 80, 256}) {
     SCOPED_TRACE(head_size);
     expect_truth({.queries = {3, 70}, .keys = {150, 5}}, 3, head_size, GetParam());
   }
 }
 
-TEST_P(CrossAttention, CrossesManyTilesOfBothSides) {
+TEST_P(CrossAttention, SpansManyTilesOnBothSides) {
   expect_truth({.queries = {400}, .keys = {700}}, 1, 20, GetParam());
   expect_truth({.queries = {600}, .keys = {300}}, 1, 20, GetParam());
 }
 
-// One head leaves cores without work unless backward is cut more finely: both cuts are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(CrossAttention, GivesTheSameBitsOnAnyNumberOfCores) {
   const Packing queries({40, 520}, at::kCPU), keys({500, 300}, at::kCPU);
   const Attention::Packs packs{.queries = queries, .keys = keys};
@@ -115,7 +115,7 @@ TEST_P(CrossAttention, GivesTheSameBitsOnAnyNumberOfCores) {
   at::set_num_threads(before);
 }
 
-TEST_P(CrossAttention, GivesAnUtteranceTheSameBitsInAnyPack) {
+TEST_P(CrossAttention, GivesTheSameBitsInAnyPack) {
   const Packing queries({70, 30, 9}, at::kCPU), keys({15, 150, 90}, at::kCPU);
   const Inputs in = inputs_for({.queries = queries, .keys = keys}, 40, GetParam());
   const Outputs among_others = run(in, {.queries = queries, .keys = keys}, {.num_heads = 2});
@@ -129,7 +129,7 @@ TEST_P(CrossAttention, GivesAnUtteranceTheSameBitsInAnyPack) {
   EXPECT_TRUE(at::equal(among_others.backward.dkv.narrow(0, 15, 150), by_itself.backward.dkv));
 }
 
-TEST_P(CrossAttention, OfAPackOverItselfIsSelfAttention) {
+TEST_P(CrossAttention, OverTheSamePackIsSelfAttention) {
   const Packing packing({130, 1, 77}, at::kCPU);
   const Attention::Packs packs{.queries = packing, .keys = packing};
   const Inputs in = inputs_for(packs, 40, GetParam());
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Types, CrossAttention,
                          ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
                          [](const auto& test) { return std::string(c10::toString(test.param)); });
 
-TEST(CrossAttentionCost, IsThatOfThePairs) {
+TEST(CrossAttentionCost, CountsPairs) {
   const Packing queries({3, 50, 1}, at::kCPU), keys({70, 2, 9}, at::kCPU);
   const Attention::Packs packs{.queries = queries, .keys = keys};
   const CostRecorder recorder;
@@ -196,15 +196,15 @@ Dry run_dry(const Lengths& lengths, at::ScalarType type, int64_t num_sms) {
           .backward_flops = recorder.by_kernel().at("attention_cross.backward").total.flops};
 }
 
-// FlashAttention has one for each query, efficient attention pads to the most of an utterance.
-TEST(CrossAttentionDry, KeepsASumForEachQueryNotForEachKey) {
+// FlashAttention keeps one per query; efficient attention pads to the longest utterance.
+TEST(CrossAttentionDry, KeepsOneSumPerQueryNotPerKey) {
   const Lengths lengths{.queries = {3, 50}, .keys = {700, 2}};
   EXPECT_EQ(run_dry(lengths, at::kBFloat16, 132).softmax_sizes, (std::vector<int64_t>{2, 53}));
   EXPECT_EQ(run_dry(lengths, at::kFloat, 132).softmax_sizes, (std::vector<int64_t>{2, 2, 64}));
 }
 
-// One multiprocessor computes all of a head of an utterance in the backward of efficient attention.
-TEST(CrossAttentionDry, CostsTheWaitForTheMostPairs) {
+// In the backward of efficient attention, one multiprocessor computes a whole head of an utterance.
+TEST(CrossAttentionDry, CostIncludesWaitForMostPairs) {
   const double one = run_dry({.queries = {20}, .keys = {30}}, at::kFloat, 1).backward_flops;
   EXPECT_EQ(run_dry({.queries = {20, 10}, .keys = {30, 60}}, at::kFloat, 4).backward_flops,
             2 * one);
@@ -214,7 +214,7 @@ TEST(CrossAttentionDry, CostsTheWaitForTheMostPairs) {
   EXPECT_EQ(run_dry({.queries = {20, 50}, .keys = {30, 2}}, at::kFloat, 8).backward_flops, 4 * one);
 }
 
-TEST(CrossAttentionChecks, RefuseWhatDoesNotFit) {
+TEST(CrossAttentionChecks, RefuseMismatchedShapes) {
   const Packing queries({3, 4}, at::kCPU), keys({5, 1}, at::kCPU), of_one({6}, at::kCPU);
   const Attention::Packs packs{.queries = queries, .keys = keys};
   const Options options{.num_heads = 2};

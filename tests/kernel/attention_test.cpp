@@ -77,7 +77,7 @@ const std::vector<Window> kWindows{{{}, {}}, {{}, 0}, {20, 0},  {0, 0},   {0, {}
 
 class AttentionVariants : public ::testing::TestWithParam<std::tuple<Variant, at::ScalarType>> {};
 
-TEST_P(AttentionVariants, SeeTheirWindowAndNothingElse) {
+TEST_P(AttentionVariants, SeeOnlyTheirWindow) {
   const auto& [variant, type] = GetParam();
   for (const Window& window : kWindows) {
     SCOPED_TRACE(::testing::Message()
@@ -88,7 +88,7 @@ TEST_P(AttentionVariants, SeeTheirWindowAndNothingElse) {
   }
 }
 
-TEST_P(AttentionVariants, TakeAnyHeadSize) {
+TEST_P(AttentionVariants, SupportAnyHeadSize) {
   const auto& [variant, type] = GetParam();
   for (const int64_t head_size : {1, 10, 24, 64, 80, 256}) {
     SCOPED_TRACE(head_size);
@@ -96,7 +96,7 @@ TEST_P(AttentionVariants, TakeAnyHeadSize) {
   }
 }
 
-TEST_P(AttentionVariants, CrossManyTiles) {
+TEST_P(AttentionVariants, SpanManyTiles) {
   const auto& [variant, type] = GetParam();
   expect_truth({700}, 32, {.num_heads = 1, .variant = variant}, type);
   expect_truth({700}, 32, {.num_heads = 1, .left = 150, .right = 0, .variant = variant}, type);
@@ -112,7 +112,7 @@ TEST_P(AttentionVariants, OneFrameGivesItsValue) {
   EXPECT_TRUE(at::equal(out.dqkv.narrow(1, 48, 24), in.dy));
 }
 
-TEST_P(AttentionVariants, GiveAnUtteranceTheSameBitsInAnyPack) {
+TEST_P(AttentionVariants, GiveTheSameBitsInAnyPack) {
   const auto& [variant, type] = GetParam();
   for (const Window& window : kWindows) {
     const Options options{
@@ -127,7 +127,7 @@ TEST_P(AttentionVariants, GiveAnUtteranceTheSameBitsInAnyPack) {
   }
 }
 
-// One head leaves cores without work unless backward is cut more finely: both ways are compared.
+// With one head, cores are idle unless backward is split more finely: both splits are compared.
 TEST_P(AttentionVariants, GiveTheSameBitsOnAnyNumberOfCores) {
   const auto& [variant, type] = GetParam();
   const int before = at::get_num_threads();
@@ -147,7 +147,7 @@ TEST_P(AttentionVariants, GiveTheSameBitsOnAnyNumberOfCores) {
   at::set_num_threads(before);
 }
 
-TEST_P(AttentionVariants, AWindowLongerThanTheUtteranceIsNone) {
+TEST_P(AttentionVariants, WindowLongerThanTheUtteranceHasNoEffect) {
   const auto& [variant, type] = GetParam();
   const Packing packing({90, 14}, at::kCPU);
   const Inputs in = inputs_for(packing, 32, type);
@@ -160,7 +160,7 @@ TEST_P(AttentionVariants, AWindowLongerThanTheUtteranceIsNone) {
   }
 }
 
-// Scores that are exact in every type, thousands apart: the softmax chooses one key.
+// Scores that are exact in every type and thousands apart: the softmax selects one key.
 TEST_P(AttentionVariants, AreSafeForLargeScores) {
   const auto& [variant, type] = GetParam();
   const int64_t length = 200, width = 16;
@@ -193,7 +193,7 @@ TEST(Attention, PlainAgreesWithTiled) {
   }
 }
 
-TEST(Attention, PlainKeepsProbabilitiesThatSumToOne) {
+TEST(Attention, PlainProbabilitiesSumToOne) {
   const Packing packing({5, 70}, at::kCPU);
   const Inputs in = inputs_for(packing, 8);
   const Attention::Result result =
@@ -204,7 +204,7 @@ TEST(Attention, PlainKeepsProbabilitiesThatSumToOne) {
   EXPECT_EQ(last.triu(1).count_nonzero().item<int64_t>(), 0);
 }
 
-TEST(Attention, CountsThePairsThatSeeEachOther) {
+TEST(Attention, CountsVisiblePairs) {
   const Packing packing({1, 6, 40}, at::kCPU);
   for (const Window& window : kWindows) {
     const Options options{.num_heads = 4, .left = window.left, .right = window.right};
@@ -225,8 +225,8 @@ TEST(Attention, CountsThePairsThatSeeEachOther) {
   }
 }
 
-// A library's kernels have heads of some sizes; others cost as much as the next larger.
-TEST(Attention, CostsTheHeadsThatAreComputed) {
+// Library kernels support certain head sizes; others cost as much as the next larger one.
+TEST(Attention, CostUsesComputedHeadSize) {
   const Packing packing({5, 7}, at::kMeta);
   const auto pairs = static_cast<double>(Attention::num_pairs(packing, {}));
   const auto cost_of = [&](at::ScalarType type, int64_t head_size) {
@@ -242,8 +242,8 @@ TEST(Attention, CostsTheHeadsThatAreComputed) {
   EXPECT_EQ(cost_of(at::kFloat, 80), 4.0 * 128 * pairs);
 }
 
-// One multiprocessor computes all of a head of an utterance in the backward of efficient attention.
-TEST(Attention, CostsTheWaitForTheLongest) {
+// In the backward of efficient attention, one multiprocessor computes a whole head of an utterance.
+TEST(Attention, CostIncludesWaitForLongestUtterance) {
   const auto backward_of = [&](const std::vector<int64_t>& lengths, int64_t num_sms) {
     const device::TargetScope target(
         {.processor = device::Processor::kCuda, .capability = 90, .num_sms = num_sms});
@@ -272,7 +272,7 @@ TEST(Attention, PlainCostsAllPairs) {
   EXPECT_EQ(recorder.by_kernel().at("attention_plain.backward").total.flops, 8.0 * 32 * (25 + 49));
 }
 
-TEST(Attention, RefusesWhatDoesNotFit) {
+TEST(Attention, RefusesMismatchedShapes) {
   const Packing packing({3, 4}, at::kCPU);
   const at::Tensor qkv = at::ones({7, 36});
   const at::Tensor dy = at::ones({7, 12});

@@ -13,7 +13,7 @@ Rates round_rates() {
   return rates;
 }
 
-TEST(Rates, TakeWhatLastsLonger) {
+TEST(Rates, UseTheLongerOfComputeAndCopy) {
   const Rates rates = round_rates();
   EXPECT_DOUBLE_EQ(rates.seconds_of({.flops = 300.0, .bytes = 20.0}), 3.25);
   EXPECT_DOUBLE_EQ(rates.seconds_of({.flops = 100.0, .bytes = 20.0}), 2.25);
@@ -21,7 +21,7 @@ TEST(Rates, TakeWhatLastsLonger) {
   EXPECT_DOUBLE_EQ(rates.seconds_of({.bytes = 20.0, .work = Work::kCopyToDevice}), 4.0);
 }
 
-TEST(Rates, OfAProductThatPacksItsOperandsAddBoth) {
+TEST(Rates, AddBothForPackingProducts) {
   Rates rates = round_rates();
   rates.packed_bytes_per_s[static_cast<size_t>(Work::kProduct16)] = 20.0;
   const Cost cost{.flops = 300.0, .bytes = 20.0, .work = Work::kProduct16};
@@ -29,7 +29,7 @@ TEST(Rates, OfAProductThatPacksItsOperandsAddBoth) {
   EXPECT_DOUBLE_EQ(rates.seconds_of({.flops = 300.0, .bytes = 20.0}), 3.25);
 }
 
-TEST(PackedRates, AreThoseWithWhichBothAmountsTakeWhatTheyTook) {
+TEST(PackedRates, FitBothMeasurements) {
   // 100 operations a second, 20 bytes a second.
   const KernelCost small{.total = {.flops = 100.0, .bytes = 60.0}, .seconds = 4.0};
   const KernelCost large{.total = {.flops = 1'000.0, .bytes = 80.0}, .seconds = 14.0};
@@ -38,7 +38,7 @@ TEST(PackedRates, AreThoseWithWhichBothAmountsTakeWhatTheyTook) {
   EXPECT_NEAR(rates.bytes_per_s, 20.0, 1e-9);
 }
 
-TEST(PackedRates, AreOfTheLargeAmountWhereNoPairExplainsBoth) {
+TEST(PackedRates, FallBackToTheLargerMeasurement) {
   const KernelCost small{.total = {.flops = 100.0, .bytes = 60.0}, .seconds = 4.0};
   for (const double seconds : {1.0, 100.0}) {
     const KernelCost large{.total = {.flops = 1'000.0, .bytes = 80.0}, .seconds = seconds};

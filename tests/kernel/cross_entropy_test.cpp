@@ -134,7 +134,8 @@ constexpr CrossEntropy::Options with_rows(int64_t rows, int64_t vocabulary) {
 }
 constexpr CrossEntropy::Options kWhole{.variant = CrossEntropy::Variant::kWhole};
 
-// One slice of the vocabulary and several, whole and not; no vector of sixteen, and rests of one.
+// One slice of the vocabulary and several, full and partial; sizes below one vector of sixteen and
+// with remainders.
 TEST(CrossEntropy, AgreesWithDoublePrecisionForAnyVocabulary) {
   for (const int64_t vocabulary : {2, 15, 16, 33, 1'000, 1'024, 1'025, 2'500}) {
     for (const double smoothing : {0.0, 0.1, 1.0}) {
@@ -145,7 +146,7 @@ TEST(CrossEntropy, AgreesWithDoublePrecisionForAnyVocabulary) {
   }
 }
 
-TEST(CrossEntropy, AgreesWithDoublePrecisionInShortTypes) {
+TEST(CrossEntropy, AgreesWithDoublePrecisionIn16BitTypes) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (const int64_t vocabulary : {33, 2'500}) {
       SCOPED_TRACE(std::to_string(vocabulary) + " entries in " + c10::toString(type));
@@ -158,7 +159,7 @@ TEST(CrossEntropy, AgreesWithDoublePrecisionInShortTypes) {
   }
 }
 
-TEST(CrossEntropy, OfOneEntryIsZero) {
+TEST(CrossEntropy, IsZeroForOneEntry) {
   const Problem problem = draw_problem({3, 2}, 8, 1);
   for (const double smoothing : {0.0, 0.1}) {
     const Outcome ours = run(problem, {.smoothing = smoothing});
@@ -187,8 +188,8 @@ TEST(CrossEntropy, ChunksOfAnySizeGiveTheSameNumbers) {
   }
 }
 
-// Where products are exact, nothing else tells how the work was cut.
-TEST(CrossEntropy, BitsDependNeitherOnTheCoresNorOnTheChunks) {
+// With exact products, the result does not depend on how the work was split.
+TEST(CrossEntropy, BitsDependNeitherOnCoresNorOnChunks) {
   constexpr int64_t kVocabulary = 1'100;
   for (const bool some_without_target : {false, true}) {
     Problem problem = draw_identity({100, 7, 93}, kVocabulary);
@@ -205,7 +206,7 @@ TEST(CrossEntropy, BitsDependNeitherOnTheCoresNorOnTheChunks) {
   }
 }
 
-// Nor on what an utterance is packed with.
+// The result does not depend on the other utterances of the pack.
 TEST(CrossEntropy, DoesNotDependOnThePack) {
   const Problem together = draw_identity({40, 1, 93}, 50);
   const Outcome all = run(together, {.smoothing = 0.1});
@@ -221,7 +222,7 @@ TEST(CrossEntropy, DoesNotDependOnThePack) {
   }
 }
 
-TEST(CrossEntropy, RowsWithoutATargetTakeNoPart) {
+TEST(CrossEntropy, RowsWithoutTargetAreIgnored) {
   for (const double smoothing : {0.0, 0.1}) {
     Problem problem = draw_problem({70, 5, 80, 6}, 24, 33);
     for (size_t i = 0; i < 70; i += 4) problem.targets[0][i] = kNone;
@@ -239,7 +240,7 @@ TEST(CrossEntropy, RowsWithoutATargetTakeNoPart) {
   }
 }
 
-TEST(CrossEntropy, WithoutAnyTargetIsZero) {
+TEST(CrossEntropy, IsZeroWithoutTargets) {
   Problem problem = draw_problem({3, 2}, 8, 33);
   for (std::vector<int32_t>& targets : problem.targets) targets.assign(targets.size(), kNone);
   const Outcome ours = run(problem, {});
@@ -260,7 +261,7 @@ TEST(CrossEntropy, IsSafeForExtremeLogits) {
   }
 }
 
-TEST(CrossEntropy, IsFiniteWhereTheTargetIsTheLargestLogitThatThereIs) {
+TEST(CrossEntropy, IsFiniteIfTheTargetHasTheLargestPossibleLogit) {
   Problem problem = draw_identity({1}, 20);
   problem.x = at::full({1, 20}, -3e38);
   problem.x[0][7] = 3e38;
@@ -270,7 +271,7 @@ TEST(CrossEntropy, IsFiniteWhereTheTargetIsTheLargestLogitThatThereIs) {
   EXPECT_TRUE(at::isfinite(ours.dx).all().item<bool>());
 }
 
-TEST(CrossEntropy, LogitsThatAreNotFiniteReachTheirUtteranceAndNoOther) {
+TEST(CrossEntropy, NonFiniteLogitsAffectOnlyTheirUtterance) {
   Problem problem = draw_identity({9, 9, 9}, 1'030);
   problem.weight *= 2.0;  // so that a finite x can have an infinite logit
   const Outcome clean = run(problem, {});
@@ -293,7 +294,7 @@ TEST(CrossEntropy, LogitsThatAreNotFiniteReachTheirUtteranceAndNoOther) {
   }
 }
 
-TEST(CrossEntropy, AFrozenProjectionChangesNothingElse) {
+TEST(CrossEntropy, FrozenProjectionChangesNothingElse) {
   Problem problem = draw_problem({40, 60}, 24, 1'100);
   problem.targets[0][2] = kNone;
   const Outcome trained = run(problem, {.smoothing = 0.1});
@@ -302,7 +303,7 @@ TEST(CrossEntropy, AFrozenProjectionChangesNothingElse) {
   EXPECT_TRUE(at::equal(frozen.dx, trained.dx));
 }
 
-TEST(CrossEntropy, EvaluationGivesTheSameLossesAndLeavesTheInputs) {
+TEST(CrossEntropy, EvaluationGivesTheSameLossesAndKeepsInputs) {
   for (const double smoothing : {0.0, 0.1}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       Problem problem = draw_problem({40, 160}, 24, 1'100);
@@ -318,7 +319,7 @@ TEST(CrossEntropy, EvaluationGivesTheSameLossesAndLeavesTheInputs) {
   }
 }
 
-TEST(CrossEntropy, RefusesTargetsThatTheVocabularyDoesNotHave) {
+TEST(CrossEntropy, RefusesTargetsOutsideTheVocabulary) {
   for (const int32_t bad : {-1, -99, -101, 33, 1 << 30}) {
     Problem problem = draw_problem({5, 4}, 8, 33);
     problem.targets[1][3] = bad;
@@ -334,7 +335,7 @@ TEST(CrossEntropy, RefusesTargetsThatTheVocabularyDoesNotHave) {
   }
 }
 
-TEST(CrossEntropy, RefusesWhatDoesNotFitTogether) {
+TEST(CrossEntropy, RefusesMismatchedShapes) {
   const Problem good = draw_problem({5, 4}, 8, 33);
   const auto expect_refused = [&](const std::function<void(Problem&)>& change) {
     Problem problem = good;

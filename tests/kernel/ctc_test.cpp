@@ -136,7 +136,7 @@ TEST(Ctc, AgreesWithDoublePrecisionOnRandomPacks) {
   EXPECT_GT(seen.above_256_labels, 10);
 }
 
-TEST(Ctc, AgreesWithDoublePrecisionInShortTypes) {
+TEST(Ctc, AgreesWithDoublePrecisionIn16BitTypes) {
   Seen seen;
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (uint64_t seed = 1000; seed < 1050; ++seed) {
@@ -149,8 +149,8 @@ TEST(Ctc, AgreesWithDoublePrecisionInShortTypes) {
   }
 }
 
-// A minute of audio and a page of text; sure of itself as a trained model, and not at all.
-TEST(Ctc, KeepsItsDigitsOverLongUtterances) {
+// A minute of audio and a page of text, with confident and with nearly uniform logits.
+TEST(Ctc, StaysAccurateOverLongUtterances) {
   for (const float scale : {0.5f, 3.0f, 12.0f}) {
     SCOPED_TRACE(scale);
     Dice dice(7);
@@ -185,8 +185,8 @@ TEST(Ctc, IsFiniteForTheLargestLogits) {
   EXPECT_TRUE(at::isfinite(ours.gradient).all().item<bool>());
 }
 
-// One frame, no labels, both: sums that can be taken by hand.
-TEST(Ctc, KnowsTheSmallestUtterances) {
+// One frame, no labels, or both: sums that can be computed by hand.
+TEST(Ctc, HandlesTheSmallestUtterances) {
   Pack pack;
   pack.add(1, {});
   pack.add(1, {2});
@@ -219,7 +219,7 @@ TEST(Ctc, InfeasibleUtterancesAreZeroAndListed) {
   EXPECT_TRUE(at::equal(rows_of(ours.gradient, pack, 2), at::zeros({2, 5})));
 }
 
-TEST(Ctc, FeasibilityCountsTheBlanksBetweenRepeats) {
+TEST(Ctc, FeasibilityCountsBlanksBetweenRepeats) {
   EXPECT_TRUE(Ctc::is_feasible(1, LabelList{}));
   EXPECT_TRUE(Ctc::is_feasible(3, LabelList{1, 2, 1}));
   EXPECT_FALSE(Ctc::is_feasible(2, LabelList{1, 2, 1}));
@@ -227,7 +227,7 @@ TEST(Ctc, FeasibilityCountsTheBlanksBetweenRepeats) {
   EXPECT_FALSE(Ctc::is_feasible(4, LabelList{1, 1, 1}));
 }
 
-TEST(Ctc, ValuesThatAreNotFiniteReachTheirUtteranceAndNoOther) {
+TEST(Ctc, NonFiniteValuesAffectOnlyTheirUtterance) {
   Pack pack;
   Dice dice(2);
   for (int u = 0; u < 3; ++u) pack.add(9, {1, 3, 3});
@@ -251,7 +251,8 @@ TEST(Ctc, ValuesThatAreNotFiniteReachTheirUtteranceAndNoOther) {
   }
 }
 
-// "The budget changes speed, never the result": an utterance does not see what it is packed with.
+// "The budget changes speed, never the result": an utterance does not depend on the rest of its
+// pack.
 TEST(Ctc, DoesNotDependOnThePack) {
   Dice dice(3);
   Seen seen;
@@ -270,7 +271,7 @@ TEST(Ctc, DoesNotDependOnThePack) {
   }
 }
 
-TEST(Ctc, EvaluationGivesTheSameLossesAndLeavesTheLogits) {
+TEST(Ctc, EvaluationGivesTheSameLossesAndKeepsLogits) {
   Dice dice(4);
   Seen seen;
   for (int round = 0; round < 20; ++round) {
@@ -287,7 +288,7 @@ TEST(Ctc, EvaluationGivesTheSameLossesAndLeavesTheLogits) {
   }
 }
 
-TEST(Ctc, RefusesLabelsThatTheVocabularyDoesNotHave) {
+TEST(Ctc, RefusesLabelsOutsideTheVocabulary) {
   struct Bad {
     int32_t label;
     std::string found;
@@ -304,7 +305,7 @@ TEST(Ctc, RefusesLabelsThatTheVocabularyDoesNotHave) {
   }
 }
 
-TEST(Ctc, RefusesWhatDoesNotFitTogether) {
+TEST(Ctc, RefusesMismatchedShapes) {
   Pack pack;
   pack.add(5, {1});
   pack.logits = at::zeros({4, 8});
@@ -369,7 +370,7 @@ class CtcReductions : public ::testing::Test {
   std::vector<int64_t> label_lengths_;
 };
 
-TEST_F(CtcReductions, SumIsTorchsSum) {
+TEST_F(CtcReductions, SumMatchesTorch) {
   expect_same(reduced(models::Reduction::kSum), by_torch(at::Reduction::Sum, 1.0));
 }
 
@@ -381,11 +382,11 @@ TEST_F(CtcReductions, UtterancesDividesTheSumByAllUtterances) {
   expect_same(reduced(models::Reduction::kUtterances), by_torch(at::Reduction::Sum, 1.0 / 4));
 }
 
-TEST_F(CtcReductions, CtcMeanIsTorchsMean) {
+TEST_F(CtcReductions, CtcMeanMatchesTorchMean) {
   expect_same(reduced(models::Reduction::kCtcMean), by_torch(at::Reduction::Mean, 1.0));
 }
 
-TEST_F(CtcReductions, AStepWithoutLabelsHasFiniteWeights) {
+TEST_F(CtcReductions, StepWithoutLabelsHasFiniteWeights) {
   const std::vector<int64_t> none = {0, 0};
   EXPECT_EQ(models::utterance_weights(models::Reduction::kTokens, none),
             (std::vector<float>{1.0f, 1.0f}));
@@ -393,7 +394,7 @@ TEST_F(CtcReductions, AStepWithoutLabelsHasFiniteWeights) {
             (std::vector<float>{0.5f, 0.5f}));
 }
 
-TEST(Labels, KnowTheirUtterances) {
+TEST(Labels, AreIndexedByUtterance) {
   const Labels labels({{4, 5}, {}, {6}}, at::kCPU);
   EXPECT_EQ(labels.num_utterances(), 3);
   EXPECT_EQ(labels.num_labels(), 3);
@@ -405,7 +406,7 @@ TEST(Labels, KnowTheirUtterances) {
   EXPECT_THROW(Labels({}, at::kCPU), InternalError);
 }
 
-TEST(CtcGreedy, JoinsRepeatsAndDropsBlanks) {
+TEST(CtcGreedy, MergesRepeatsAndDropsBlanks) {
   const std::vector<int64_t> best = {0, 2, 2, 0, 2, 1, 1, /*second utterance*/ 1, 0};
   at::Tensor logits = at::zeros({9, 3});
   for (int64_t row = 0; row < 9; ++row) logits[row][best[static_cast<size_t>(row)]] = 1.0;
@@ -416,7 +417,7 @@ TEST(CtcGreedy, JoinsRepeatsAndDropsBlanks) {
   EXPECT_EQ(decoded[1], (Decoded{{1, 0}}));
 }
 
-TEST(CtcGreedy, TheFirstOfEqualsWins) {
+TEST(CtcGreedy, FirstOfEqualLogitsWins) {
   const Packing packing({2}, at::kCPU);
   at::Tensor logits = at::zeros({2, 20});
   logits[0][17] = 1.0;

@@ -60,7 +60,7 @@ void expect_products(at::ScalarType type) {
   expect_near(float_sum, truth + before, 1e-5);
 }
 
-TEST(CpuProducts, AreRightWithAndWithoutInstructionsForTheType) {
+TEST(CpuProducts, AreCorrectWithAndWithoutNativeInstructions) {
   for (const CpuFeatures& cpu : {device::cpu_features(), CpuFeatures{}}) {
     const device::TargetScope target({.cpu = cpu});
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -70,7 +70,7 @@ TEST(CpuProducts, AreRightWithAndWithoutInstructionsForTheType) {
   }
 }
 
-TEST(CpuProducts, AreChosenByWhatTheCpuHas) {
+TEST(CpuProducts, AreChosenByCpuFeatures) {
   using detail::CpuProduct;
   const auto choose = [](at::ScalarType type, int64_t size, const CpuFeatures& cpu) {
     const at::Tensor x = at::empty({size, size}, type);
@@ -84,14 +84,15 @@ TEST(CpuProducts, AreChosenByWhatTheCpuHas) {
   EXPECT_EQ(choose(at::kFloat, 64, with), CpuProduct::kBlas);
 }
 
-// ATen would warn, turn oneDNN off for the process and go on with BLAS: other bits from then on.
-TEST(CpuProducts, LeaveNoSwitchToAten) {
+// After a failure ATen would warn, disable oneDNN for the process and continue with BLAS, with
+// different bits.
+TEST(CpuProducts, DisableOneDnnInAten) {
   const at::Tensor x = values({64, 64}, at::kFloat, 1);
   Gemm::multiply({.a = x, .b = x});
   EXPECT_FALSE(at::globalContext().userEnabledMkldnn());
 }
 
-TEST(CpuProducts, AFailureInsideIsOutOfMemory) {
+TEST(CpuProducts, FailureInsideIsOutOfMemory) {
   const at::Tensor x = values({64, 64}, at::kFloat, 1);
   at::Tensor result = at::empty({64, 64}, at::kDouble);
   const std::string message = test::message_of<OutOfMemory>(

@@ -88,7 +88,7 @@ TEST(GroupedConvolution, UtterancesMayBeShorterThanTheTaps) {
   }
 }
 
-TEST(GroupedConvolution, TakesGroupsOfAllKinds) {
+TEST(GroupedConvolution, SupportsGroupsOfAllSizes) {
   for (const Layer layer :
        {Layer{.groups = 1, .channels = 24, .taps = 12},
         Layer{.groups = 7, .channels = 1, .taps = 12}, Layer{.groups = 1, .channels = 1, .taps = 5},
@@ -99,15 +99,15 @@ TEST(GroupedConvolution, TakesGroupsOfAllKinds) {
   }
 }
 
-// As wav2vec2 has it, for a short pack.
-TEST(GroupedConvolution, AgreesWithAtenAtTheShapeOfPositions) {
+// The shape of wav2vec2, for a short pack.
+TEST(GroupedConvolution, AgreesWithAtenAtPositionalShape) {
   expect_truth({.groups = 4, .channels = 48, .taps = 128}, {150, 49}, {});
   expect_truth({.groups = 2, .channels = 64, .taps = 128}, {150, 49}, {.block = 16});
 }
 
-// Values by hand: the tap in the middle of an odd number is the frame itself, and an even number
-// looks one frame further back than ahead.
-TEST(GroupedConvolution, TapsLookWhereHuggingFaceDoes) {
+// Computed by hand: the middle tap of an odd number is the frame itself, and an even number looks
+// one frame further back than ahead.
+TEST(GroupedConvolution, TapsAlignWithHuggingFace) {
   const Packing packing({4}, at::kCPU);
   const at::Tensor x = at::arange(1, 5, at::kFloat).view({4, 1});
   const auto shifted_by = [&](int64_t taps, int64_t tap) {
@@ -120,7 +120,7 @@ TEST(GroupedConvolution, TapsLookWhereHuggingFaceDoes) {
   EXPECT_TRUE(at::equal(shifted_by(4, 3), at::tensor({2.0f, 3.0f, 4.0f, 0.0f})));
 }
 
-// Bits, not values: another utterance's numbers, even NaN, never come near.
+// Compares bits: values of another utterance, even NaN, have no effect.
 TEST(GroupedConvolution, UtterancesDoNotSeeEachOther) {
   const Packing packing({9, 6, 21}, at::kCPU);
   const Data data({.groups = 2, .channels = 3, .taps = 14}, packing, at::kFloat);
@@ -143,8 +143,8 @@ TEST(GroupedConvolution, UtterancesDoNotSeeEachOther) {
   }
 }
 
-// Chunks that end inside of utterances and at their ends, and the smallest, of one block.
-TEST(GroupedConvolution, ChunksOfWindowsChangeNothing) {
+// Chunks that end inside utterances and at their ends, and the smallest chunk, one block.
+TEST(GroupedConvolution, ChunkingWindowsChangesNothing) {
   const Layer layer{.groups = 2, .channels = 3, .taps = 10};
   const Packing packing({17, 4, 1, 30}, at::kCPU);
   const int64_t row_bytes = (4 + layer.taps - 1) * layer.channels * 4;
@@ -160,7 +160,7 @@ TEST(GroupedConvolution, ChunksOfWindowsChangeNothing) {
   }
 }
 
-TEST(GroupedConvolution, AddsToTheGradientThatIsThere) {
+TEST(GroupedConvolution, AccumulatesIntoTheGradient) {
   const Packing packing({6, 11}, at::kCPU);
   const Data data({.groups = 3, .channels = 2, .taps = 5}, packing, at::kFloat);
   at::Tensor grad_weight = at::full(data.weight.sizes(), 100.0);
@@ -170,7 +170,7 @@ TEST(GroupedConvolution, AddsToTheGradientThatIsThere) {
   EXPECT_LE(relative_error(grad_weight, truth.grad_weight + 100.0), kernel_tolerance(at::kFloat));
 }
 
-TEST(GroupedConvolution, RefusesShapesThatDoNotFit) {
+TEST(GroupedConvolution, RefusesMismatchedShapes) {
   const Packing packing({6}, at::kCPU);
   const at::Tensor x = at::zeros({6, 8});
   EXPECT_THROW(GroupedConvolution::forward(x, at::zeros({8, 3, 4}), packing, {}), InternalError);
@@ -200,8 +200,8 @@ device::MemoryReport dry_report(int64_t frames) {
   return arena->report();
 }
 
-// More frames take no less: limits of frames are found by that.
-TEST(GroupedConvolutionMemory, GrowsWithTheFramesAndItsWorkspaceUpToABound) {
+// More frames never take less memory: the search for frame limits relies on it.
+TEST(GroupedConvolutionMemory, GrowsWithFramesAndHasABoundedWorkspace) {
   int64_t before = 0;
   for (int64_t frames = 1; frames < 40'000; frames += 53) {
     const int64_t bytes = dry_report(frames).peak;
@@ -212,7 +212,7 @@ TEST(GroupedConvolutionMemory, GrowsWithTheFramesAndItsWorkspaceUpToABound) {
   EXPECT_EQ(dry_report(400'000).at_peak[kWorkspace], dry_report(800'000).at_peak[kWorkspace]);
 }
 
-TEST(WeightNorm, ATapOfZerosHasNoDirectionAndHarmsNoOther) {
+TEST(WeightNorm, ZeroTapIsNanAndAffectsNoOther) {
   const at::Tensor v = at::ones({4, 1, 3});
   v.select(2, 1).zero_();
   const at::Tensor w = WeightNorm::forward(v, at::ones({3}), at::kFloat).w;
@@ -220,7 +220,7 @@ TEST(WeightNorm, ATapOfZerosHasNoDirectionAndHarmsNoOther) {
   EXPECT_TRUE(at::equal(w.select(2, 2), at::full({4, 1}, 0.5)));
 }
 
-TEST(WeightNorm, KeepsItsDigitsAtRealSizes) {
+TEST(WeightNorm, StaysAccurateAtRealSizes) {
   const at::Tensor v = at::randn({256, 64, 128}) * 0.05 + 0.01, g = at::rand({128}) + 0.5;
   const at::Tensor truth = v.to(at::kDouble).square().sum(0).sum(0).sqrt();
   const WeightNorm::Result result = WeightNorm::forward(v, g, at::kFloat);

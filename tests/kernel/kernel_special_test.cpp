@@ -21,7 +21,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(Gelu, KeepsItsDigitsFarFromZero) {
+TEST(Gelu, StaysAccurateFarFromZero) {
   const at::Tensor x = at::linspace(-12, 12, 4'801);
   // By erfc: ATen's own formula, 1 + erf, has no digits left at -8 even in double.
   const at::Tensor wide = x.to(at::kDouble);
@@ -34,7 +34,7 @@ TEST(Gelu, KeepsItsDigitsFarFromZero) {
   EXPECT_LT((ours - truth).abs().max().item<double>(), 1e-6);
 }
 
-TEST(Activations, PassNanAndInfinityOn) {
+TEST(Activations, PropagateNanAndInfinity) {
   const at::Tensor x = at::tensor({kNan, kInfinity, -kInfinity, 200.0f, -200.0f});
   for (const at::Tensor& y : {Gelu::forward(x), Relu::forward(x), Silu::forward(x)}) {
     EXPECT_TRUE(std::isnan(y[0].item<float>()));
@@ -52,9 +52,8 @@ TEST(LayerNorm, ConstantRowsGiveBetaAndNoNan) {
   EXPECT_TRUE(at::equal(result.y, at::full({3, 20}, 0.25)));
 }
 
-// As in wav2vec2's first layer: a channel is a group, statistics over the whole utterance, and long
-// ones.
-TEST(GroupNorm, OneChannelAGroupOverLongUtterances) {
+// As in the first layer of wav2vec2: one channel per group, statistics over whole, long utterances.
+TEST(GroupNorm, OneChannelPerGroupOverLongUtterances) {
   const Packing packing({20'000, 7, 900}, at::kCPU);
   const at::Tensor x = at::randn({packing.num_frames(), 5}) * 2.0 + 30.0;
   const at::Tensor gamma = at::rand({5});
@@ -72,7 +71,7 @@ TEST(GroupNorm, OneChannelAGroupOverLongUtterances) {
   }
 }
 
-// Groups wider than what a core takes at once, and groups that fill it unevenly.
+// Groups wider than the chunk of a core, and groups that are not a multiple of it.
 TEST(GroupNorm, AgreesWithDoublePrecisionForWideGroups) {
   const Packing packing({70, 13}, at::kCPU);
   for (const int64_t groups : {1, 2, 31, 310}) {
@@ -89,7 +88,7 @@ TEST(GroupNorm, AgreesWithDoublePrecisionForWideGroups) {
   }
 }
 
-TEST(Dropout, KeepsTheMeanAndItsRate) {
+TEST(Dropout, PreservesTheMeanAndItsRate) {
   at::Tensor x = at::ones({400, 250});
   const Packing packing({100, 300}, at::kCPU);
   Dropout::apply(x, packing,
@@ -98,8 +97,8 @@ TEST(Dropout, KeepsTheMeanAndItsRate) {
   EXPECT_NEAR((x == 0).to(at::kFloat).mean().item<float>(), 0.1, 0.005);
 }
 
-// The promise behind "the budget changes speed, never the result": the mask belongs to the
-// utterance, not to its place.
+// The basis of "the budget changes speed, never the result": the mask depends on the utterance, not
+// on its position.
 TEST(Dropout, MaskDoesNotDependOnThePack) {
   const Dropout::Mask mask{.key = {.seed = 3, .purpose = Purpose::kDropout}, .probability = 0.5};
   at::Tensor together = at::ones({30, 13});
@@ -111,8 +110,8 @@ TEST(Dropout, MaskDoesNotDependOnThePack) {
   EXPECT_FALSE(at::equal(together.narrow(0, 0, 10), together.narrow(0, 10, 10)));
 }
 
-// Many blocks at once are the blocks of the rule, also where a block's number leaves 32 bits.
-TEST(Dropout, BitsAtOnceAreThoseOfTheRule) {
+// Many blocks at once equal the single blocks, also when a block number exceeds 32 bits.
+TEST(Dropout, BatchedBitsMatchSingleBlocks) {
   constexpr uint64_t kUtterance = 0x0123456789abcdef;
   const PhiloxKey key = {0xdeadbeef, 0x12345678};
   for (const uint64_t first : {uint64_t{0}, uint64_t{37}, (uint64_t{1} << 32) - 3}) {
@@ -128,13 +127,13 @@ TEST(Dropout, BitsAtOnceAreThoseOfTheRule) {
   }
 }
 
-TEST(Dropout, OfZeroChangesNothing) {
+TEST(Dropout, ZeroRateChangesNothing) {
   at::Tensor x = at::ones({4, 4});
   Dropout::apply(x, Packing({4}, at::kCPU), {.key = {}, .probability = 0.0});
   EXPECT_TRUE(at::equal(x, at::ones({4, 4})));
 }
 
-TEST(Gemm, FloatResultOfShortTypesIsNotRoundedInBetween) {
+TEST(Gemm, Fp32ResultOf16BitInputsIsNotRounded) {
   // 4,096 products of 1 and one of 2^-9: bf16 would lose the small one, fp32 keeps it.
   at::Tensor a = at::ones({1, 4'097}, at::kBFloat16);
   at::Tensor b = at::ones({4'097, 1}, at::kBFloat16);
@@ -142,7 +141,7 @@ TEST(Gemm, FloatResultOfShortTypesIsNotRoundedInBetween) {
   EXPECT_EQ(Gemm::multiply_to_float({.a = a, .b = b}).item<float>(), 4'096.0f + 0x1p-9f);
 }
 
-TEST(Kernels, RefuseShapesThatDoNotFit) {
+TEST(Kernels, RefuseMismatchedShapes) {
   const at::Tensor x = at::ones({3, 4});
   at::Tensor odd = at::ones({3, 5});
   EXPECT_THROW(Gemm::multiply({.a = x, .b = odd}), InternalError);
@@ -154,7 +153,7 @@ TEST(Kernels, RefuseShapesThatDoNotFit) {
   EXPECT_THROW(Embedding::forward(at::tensor({7}, at::kInt), x), InternalError);
 }
 
-TEST(Packing, KnowsItsUtterances) {
+TEST(Packing, IsIndexedByUtterance) {
   const Packing packing({3, 1, 5}, at::kCPU);
   EXPECT_EQ(packing.num_frames(), 9);
   EXPECT_EQ(packing.max_length(), 5);

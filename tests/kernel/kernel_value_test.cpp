@@ -27,8 +27,8 @@ TEST_P(KernelValues, AgreeWithDoublePrecision) {
   }
 }
 
-// The result must not depend on the number of cores, but for the rounding of a library's product,
-// which gives no such promise; cross_entropy_test.cpp has one whose products are exact.
+// The result must not depend on the number of cores, except for the rounding of library products,
+// which do not guarantee it; cross_entropy_test.cpp has a case with exact products.
 TEST_P(KernelValues, AreTheSameOnAnyNumberOfCores) {
   const auto& [row, type] = GetParam();
   static const std::set<std::string> kWithProducts = {

@@ -46,9 +46,9 @@ at::Tensor reference(const at::Tensor& wave, const LogMel::Tables& tables) {
   return is_kaldi ? at::log(at::clamp_min(mel, 0x1p-23)) : at::log(mel + 1e-9);
 }
 
-// Small, odd (kaldi), and with primes that have no butterfly of their own; a number of filters that
-// is no multiple of anything.
-TEST(LogMelWindows, MayBeOfAnySize) {
+// Small, odd (kaldi), and with prime factors that have no butterfly of their own; a number of
+// filters that is not a multiple of the vector size.
+TEST(LogMelWindows, MayHaveAnySize) {
   const auto check = [](LogMelKind kind, int64_t window) {
     LogMelOptions options = LogMelOptions::of_kind(kind);
     options.window = window;
@@ -67,8 +67,8 @@ TEST(LogMelWindows, MayBeOfAnySize) {
     check(LogMelKind::kKaldi, window);
 }
 
-// A frame has the same bits in every lane and at every end of a pack.
-TEST(LogMelPacks, AnUtteranceHasTheSameBitsInAnyPack) {
+// A frame has the same bits in every lane and at every position in a pack.
+TEST(LogMelPacks, GiveTheSameBitsInAnyPack) {
   for (const auto& [name, kind] : kernels::kLogMelKinds) {
     const LogMel::Tables tables(LogMelOptions::of_kind(kind), at::kCPU);
     const int64_t length = 16'000;
@@ -88,7 +88,7 @@ TEST(LogMelPacks, AnUtteranceHasTheSameBitsInAnyPack) {
   }
 }
 
-TEST(LogMelPacks, TheCoresDoNotShow) {
+TEST(LogMelPacks, GiveTheSameBitsOnAnyNumberOfCores) {
   const Packing samples({160'000, 16'000, 3'000}, at::kCPU);
   const at::Tensor wave = noise(samples.num_frames());
   const int before = at::get_num_threads();
@@ -104,7 +104,7 @@ TEST(LogMelPacks, TheCoresDoNotShow) {
   at::set_num_threads(before);
 }
 
-// A NaN is not taken for silence.
+// NaN is not treated as silence.
 TEST(LogMelPacks, NanStaysInItsFrames) {
   const LogMel::Tables tables({}, at::kCPU);
   at::Tensor wave = noise(4'000);

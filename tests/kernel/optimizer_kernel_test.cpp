@@ -52,14 +52,14 @@ void update(Parameters& p, const AdamW::Coefficients& coefficients = {}) {
   AdamW::update(p.range(), coefficients, square_sum_of(p.gradients));
 }
 
-TEST(AdamW, TheFirstStepIsTheRateAgainstTheSignOfTheGradient) {
+TEST(AdamW, FirstStepIsTheRateAgainstTheGradientSign) {
   Parameters p(100);
   const at::Tensor before = p.weights.clone();
   update(p, {.rate = 0.25, .epsilon = 0.0, .weight_decay = 0.0});
   EXPECT_TRUE(at::allclose(p.weights, before - 0.25 * p.gradients.sign(), 0.0, 1e-6));
 }
 
-TEST(AdamW, DecayAloneShrinksTheWeights) {
+TEST(AdamW, ZeroGradientOnlyDecaysWeights) {
   Parameters p(37);
   p.gradients.zero_();
   const at::Tensor before = p.weights.clone();
@@ -80,7 +80,7 @@ void expect_equal(const Parameters& p, const Parameters& q) {
   EXPECT_TRUE(at::equal(p.second, q.second));
 }
 
-TEST(AdamW, TheScaleIsThatOfTheGradient) {
+TEST(AdamW, ScalesTheGradient) {
   for (const double scale : {0.5, 0.0, 2.0}) {
     Parameters p(50);
     Parameters q = copy_of(p);
@@ -91,8 +91,8 @@ TEST(AdamW, TheScaleIsThatOfTheGradient) {
   }
 }
 
-// A norm above the limit is brought down to it; the limit is one of the scaled gradients.
-TEST(AdamW, ClipsTheScaledGradients) {
+// A norm above the limit is reduced to it; the limit applies to the scaled gradients.
+TEST(AdamW, ClipsScaledGradients) {
   Parameters p(4);
   p.gradients = at::tensor({3.0f, 0.0f, 4.0f, 0.0f});
   for (const double scale : {1.0, 0.5}) {
@@ -107,8 +107,8 @@ TEST(AdamW, ClipsTheScaledGradients) {
   }
 }
 
-// The square sum is that of all ranges of a step.
-TEST(AdamW, ClipsByTheSquareSumThatItIsGiven) {
+// The square sum covers all ranges of a step.
+TEST(AdamW, ClipsByTheGivenSquareSum) {
   Parameters p(30);
   Parameters q = copy_of(p);
   q.gradients = p.gradients * 0.25;
@@ -117,8 +117,8 @@ TEST(AdamW, ClipsByTheSquareSumThatItIsGiven) {
   expect_equal(p, q);
 }
 
-// A range is a view of a store: what lies around it must stay as it is.
-TEST(AdamW, ChangesItsRangeAlone) {
+// A range is a view of a store: everything around it must stay unchanged.
+TEST(AdamW, ChangesOnlyItsRange) {
   for (const int64_t size : {0, 1, 15, 16, 17, 1023, 1024, 1025}) {
     Parameters all(size + 6);
     const at::Tensor before = all.weights.clone();
@@ -135,7 +135,7 @@ TEST(AdamW, ChangesItsRangeAlone) {
   }
 }
 
-TEST(AdamW, ChangesNothingWhereTheNormIsNotFinite) {
+TEST(AdamW, ChangesNothingIfTheNormIsNotFinite) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     Parameters p(40);
     update(p);
@@ -151,7 +151,7 @@ TEST(AdamW, ChangesNothingWhereTheNormIsNotFinite) {
   expect_equal(p, before);
 }
 
-TEST(AdamW, RefusesWhatIsNoRange) {
+TEST(AdamW, RefusesInvalidRanges) {
   Parameters p(8);
   const at::Tensor sum = at::zeros({1}, at::kDouble);
   const auto expect_refused = [&](Parameters& range, const AdamW::Coefficients& coefficients) {
@@ -180,7 +180,7 @@ TEST(AdamW, RefusesWhatIsNoRange) {
   EXPECT_THROW(AdamW::update(p.range(), {}, at::zeros({2}, at::kDouble)), InternalError);
 }
 
-TEST(SplitFloat, ComesBackToTheBit) {
+TEST(SplitFloat, RoundTripsBitExactly) {
   const RandomStream stream({.seed = 1});
   for (uint64_t n = 0; n < 1'000'000; ++n) {
     const auto bits = static_cast<uint32_t>(stream.bits(n));
@@ -190,7 +190,7 @@ TEST(SplitFloat, ComesBackToTheBit) {
   }
 }
 
-TEST(SplitFloat, KnowsTheEdges) {
+TEST(SplitFloat, HandlesEdgeCases) {
   using Limits = std::numeric_limits<float>;
   struct Edge {
     float value;
@@ -221,7 +221,7 @@ TEST(SplitFloat, KnowsTheEdges) {
   }
 }
 
-TEST(SquareSum, IsExactToTheLastDigitsOfDouble) {
+TEST(SquareSum, IsExactInDoublePrecision) {
   for (const int64_t size : {0, 1, 15, 16, 17, 33, 16'384, 32'768, 100'001}) {
     const at::Tensor values = at::randn({size});
     const double truth = values.to(at::kDouble).square().sum().item<double>();
@@ -229,14 +229,14 @@ TEST(SquareSum, IsExactToTheLastDigitsOfDouble) {
   }
 }
 
-TEST(SquareSum, IsThatOfBf16) {
+TEST(SquareSum, OfBf16MatchesFp32) {
   for (const int64_t size : {1, 17, 33, 100'001}) {
     const at::Tensor values = at::randn({size}).to(at::kBFloat16);
     EXPECT_EQ(square_sum(values), square_sum(values.to(at::kFloat))) << size;
   }
 }
 
-TEST(SquareSum, AddsToWhatIsThere) {
+TEST(SquareSum, AccumulatesIntoTheTotal) {
   at::Tensor total = at::full({1}, 5.0, at::kDouble);
   SquareSum::accumulate(total, at::full({3}, 2.0));
   SquareSum::accumulate(total, at::full({1}, -3.0));
@@ -255,12 +255,12 @@ TEST(SquareSum, DoesNotDependOnTheNumberOfCores) {
 }
 
 // Squares that fp32 cannot hold.
-TEST(SquareSum, NeitherOverflowsNorVanishes) {
+TEST(SquareSum, NeitherOverflowsNorUnderflows) {
   EXPECT_DOUBLE_EQ(square_sum(at::full({4}, 0x1p100)), 0x1p202);
   EXPECT_DOUBLE_EQ(square_sum(at::full({4}, 0x1p-100)), 0x1p-198);
 }
 
-TEST(SquareSum, PassesNanAndInfinityOn) {
+TEST(SquareSum, PropagatesNanAndInfinity) {
   for (const int64_t index : {0, 5, 99'999}) {
     at::Tensor values = at::ones({100'000});
     values[index] = -kInfinity;
@@ -270,7 +270,7 @@ TEST(SquareSum, PassesNanAndInfinityOn) {
   }
 }
 
-TEST(SquareSum, HasAFixedWorkspaceAtMost) {
+TEST(SquareSum, HasABoundedWorkspace) {
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
   const device::ArenaGuard guard(at::kMeta, arena);
@@ -283,7 +283,7 @@ TEST(SquareSum, HasAFixedWorkspaceAtMost) {
   EXPECT_EQ(arena->report().at_peak[workspace], 8192);
 }
 
-TEST(SquareSum, RefusesWhatIsNoRange) {
+TEST(SquareSum, RefusesInvalidRanges) {
   EXPECT_THROW(square_sum(at::zeros({2, 4})), InternalError);
   EXPECT_THROW(square_sum(at::zeros({4}, at::kDouble)), InternalError);
   EXPECT_THROW(square_sum(at::zeros({8}).slice(0, 0, 8, 2)), InternalError);
@@ -291,7 +291,7 @@ TEST(SquareSum, RefusesWhatIsNoRange) {
   EXPECT_THROW(SquareSum::accumulate(single, at::zeros({4})), InternalError);
 }
 
-TEST(Cast, RoundsAsAtenDoes) {
+TEST(Cast, RoundsLikeAten) {
   for (const at::ScalarType from : {at::kFloat, at::kBFloat16, at::kHalf}) {
     for (const at::ScalarType to : {at::kFloat, at::kBFloat16, at::kHalf}) {
       if (from == to) continue;
@@ -319,7 +319,7 @@ TEST(Cast, AddsInFp32AndRoundsOnce) {
   EXPECT_THROW(Cast::accumulate(other, other), InternalError);
 }
 
-TEST(Cast, RefusesWhatIsNoCast) {
+TEST(Cast, RefusesInvalidCasts) {
   EXPECT_THROW(Cast::to(at::zeros({4}), at::kFloat), InternalError);
   EXPECT_THROW(Cast::to(at::zeros({4}), at::kDouble), InternalError);
   EXPECT_THROW(Cast::to(at::zeros({4}, at::kInt), at::kHalf), InternalError);

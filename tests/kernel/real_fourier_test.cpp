@@ -76,7 +76,7 @@ double largest_of(const Values& values) {
 
 class RealFourierTest : public ::testing::TestWithParam<int64_t> {};
 
-TEST_P(RealFourierTest, IsTheDefinition) {
+TEST_P(RealFourierTest, MatchesTheDefinition) {
   const int64_t points = GetParam();
   const RealFourier fourier(points);
   const std::vector<float> signals =
@@ -116,8 +116,8 @@ std::vector<int64_t> sizes() {
 INSTANTIATE_TEST_SUITE_P(Sizes, RealFourierTest, ::testing::ValuesIn(sizes()),
                          ::testing::PrintToStringParamName());
 
-// A signal gets the same bits in every lane, whatever is in the others.
-TEST(RealFourier, LanesDoNotMeet) {
+// A signal has the same bits in every lane, whatever the others contain.
+TEST(RealFourier, LanesAreIndependent) {
   const RealFourier fourier(400);
   constexpr auto kLanes = static_cast<size_t>(kSignalsAtOnce);
   const std::vector<float> signal = random_numbers(400, 1);
@@ -138,7 +138,7 @@ TEST(RealFourier, RefusesOddSizes) {
   EXPECT_THROW(RealFourier(0), InternalError);
 }
 
-TEST(LaneTranspose, BringsRowsIntoLanesAndBack) {
+TEST(LaneTranspose, MovesRowsIntoLanesAndBack) {
   constexpr int64_t kWidth = 11;
   const std::vector<float> from = random_numbers(kSignalsAtOnce * kWidth, 3);
   const float* rows[kSignalsAtOnce];
@@ -163,7 +163,7 @@ TEST(LaneTranspose, BringsRowsIntoLanesAndBack) {
   }
 }
 
-TEST(SimdMath, LogarithmIsThatOfDoublePrecision) {
+TEST(SimdMath, LogarithmMatchesDoublePrecision) {
   const auto log_of = [](float value) {
     float results[simd::kLanes];
     simd::store(results, simd::log(value), simd::Full{});

@@ -18,7 +18,7 @@ Matrix matrix_of(at::Tensor& tensor) {
 
 class TileProducts : public ::testing::TestWithParam<const TileProduct*> {};
 
-TEST_P(TileProducts, AreRightForEverySize) {
+TEST_P(TileProducts, AreCorrectForEverySize) {
   at::manual_seed(1);
   at::Tensor a = at::randn({kStride, kStride});
   at::Tensor b = at::randn({kStride, kStride});

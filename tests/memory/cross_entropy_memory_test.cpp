@@ -73,7 +73,7 @@ class OnSixteenCores {
   int before_ = at::get_num_threads();
 };
 
-TEST(CrossEntropyMemory, StaysBelow64MiBWhateverTheRows) {
+TEST(CrossEntropyMemory, StaysBelow64MiBForAnyNumberOfRows) {
   const OnSixteenCores cores;
   for (const device::Processor processor : {device::Processor::kCpu, device::Processor::kCuda}) {
     const device::TargetScope target({.processor = processor, .capability = 90, .num_sms = 132});
@@ -94,7 +94,7 @@ TEST(CrossEntropyMemory, StaysBelow64MiBWhateverTheRows) {
   }
 }
 
-TEST(CrossEntropyMemory, WholeHoldsAllLogits) {
+TEST(CrossEntropyMemory, WholeVariantHoldsAllLogits) {
   const Loss loss{4'096, 1'024, 50'000};
   const CrossEntropy::Options whole{.variant = CrossEntropy::Variant::kWhole};
   const int64_t logits_bytes = int64_t{4'096} * 50'000 * 2;
@@ -102,7 +102,7 @@ TEST(CrossEntropyMemory, WholeHoldsAllLogits) {
   EXPECT_GT(observe(loss, whole, options, true).own_bytes, logits_bytes);
 }
 
-TEST(CrossEntropyMemory, AChunkHasAsManyRowsAsFit) {
+TEST(CrossEntropyMemory, ChunkHasAsManyRowsAsFit) {
   const device::TargetScope target({.processor = device::Processor::kCuda, .capability = 90});
   const auto options = at::device(at::kMeta).dtype(at::kBFloat16);
   // Of 1,000 entries in 16 bits. Beside the logits evaluation takes but some bytes a row.

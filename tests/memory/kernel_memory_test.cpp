@@ -66,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(Table, KernelMemory,
                                                               at::kHalf)),
                          name_of_case);
 
-// CTC of a long utterance holds neither its probabilities nor all of its states.
-TEST(CtcMemory, WorkspaceGrowsWithTheRootOfTheFrames) {
+// CTC of a long utterance stores neither its probabilities nor all of its states.
+TEST(CtcMemory, WorkspaceGrowsWithTheSquareRootOfTheFrames) {
   const int64_t frames = 3'000, labels = 500, vocabulary = 4'000;
   const auto workspace_bytes = [&](bool with_gradient) {
     const auto arena =
@@ -89,7 +89,7 @@ TEST(CtcMemory, WorkspaceGrowsWithTheRootOfTheFrames) {
   EXPECT_LT(workspace_bytes(false), all_states_bytes / 100);
 }
 
-// The product's bound at the shapes of real models, every transposition, first call and second.
+// The bound of products at the shapes of real models, every transposition, first and second call.
 TEST(GemmMemory, LibraryStaysWithinItsBoundAtRealShapes) {
   struct Product {
     int64_t m, n, k;

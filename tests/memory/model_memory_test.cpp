@@ -28,7 +28,7 @@ TEST_P(ModelMemory, IsExactAtEveryTier) {
   }
 }
 
-TEST_P(ModelMemory, IsExactInSixteenBits) {
+TEST_P(ModelMemory, IsExactIn16Bits) {
   const TinyModel& tiny = GetParam();
   train::RunConfig config = tiny.config;
   config.precision.small_below = 1;
@@ -43,7 +43,7 @@ TEST_P(ModelMemory, IsExactInSixteenBits) {
 INSTANTIATE_TEST_SUITE_P(All, ModelMemory, ::testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Wav2Vec2Memory, IsExactWithFrozenPartsAndLayersLeftOut) {
+TEST(Wav2Vec2Memory, IsExactWithFrozenPartsAndLayerDrop) {
   for (const bool is_stable : {false, true}) {
     train::RunConfig config = tiny_wav2vec2(is_stable);
     config.model.as<models::Wav2Vec2Options>().layer_drop = 0.5;
@@ -65,7 +65,7 @@ int64_t at_peak(const device::MemoryReport& report, device::Category category) {
   return report.at_peak[static_cast<size_t>(category)];
 }
 
-TEST(Wav2Vec2Memory, FrozenPartsTakeNothingButTheirWeights) {
+TEST(Wav2Vec2Memory, FrozenPartsTakeOnlyTheirWeights) {
   train::RunConfig config = tiny_wav2vec2(true);
   const std::vector<data::Example> examples = wave_examples(6, 1);
   const device::MemoryReport all = report_of(config, examples, nn::Tier::kNone);
@@ -104,8 +104,8 @@ std::vector<data::Example> rows_of_documents() {
 // So many entries that the peak is where the loss is.
 constexpr models::DataShape kManyEntries{.vocabulary = 2000};
 
-// Limits are sought with a step that has nothing but sizes.
-TEST(LanguageModelMemory, OfTheLargestStepIsAtLeastThatOfAnyStep) {
+// The search for limits uses a step that consists only of sizes.
+TEST(LanguageModelMemory, LargestStepTakesAtLeastAsMuchAsAnyStep) {
   train::DryRun dry(tiny_lm(true), kManyEntries, train::DryRun::Purpose::kTraining);
   const std::vector<data::Example> rows = rows_of_documents();
   const data::ExampleList source(rows, std::vector<float>(rows.size(), float{kRowTokens}));
@@ -122,7 +122,7 @@ TEST(LanguageModelMemory, OfTheLargestStepIsAtLeastThatOfAnyStep) {
   }
 }
 
-TEST(LanguageModelMemory, OfAnEvaluationFitsWhateverItsRows) {
+TEST(LanguageModelMemory, EvaluationFitsForAnyNumberOfRows) {
   train::DryRun dry(tiny_lm(true), kManyEntries, train::DryRun::Purpose::kRecognition);
   const std::vector<data::Example> rows = rows_of_documents();
   const data::ExampleList source(rows);
@@ -136,8 +136,8 @@ TEST(LanguageModelMemory, OfAnEvaluationFitsWhateverItsRows) {
   }
 }
 
-// Both moments of a value, with their scales; norms and biases are fp32.
-TEST(Wav2Vec2Memory, Of8BitMomentsIsTwoBytesAParameter) {
+// Both moments of a parameter with their scales; norms and biases are in fp32.
+TEST(Wav2Vec2Memory, EightBitMomentsTakeTwoBytesPerParameter) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
   config.precision.moments = optim::Moments::k8Bit;
@@ -156,8 +156,8 @@ TEST(Wav2Vec2Memory, Of8BitMomentsIsTwoBytesAParameter) {
   EXPECT_LE(bytes_of() / parameters, 3.05) << "with 8 bits of remainder";
 }
 
-// How long a dry run of the largest common network takes is a property of the test's XML.
-TEST(Wav2Vec2Memory, OfXlsR1bIsKnownWithoutItsWeights) {
+// The XML report of this test contains the duration of a dry run of the largest common network.
+TEST(Wav2Vec2Memory, OfXlsR1bIsPredictedWithoutItsWeights) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("xls-r-1b");
   config.numerics = train::Numerics::kBf16Exact;
@@ -186,8 +186,8 @@ TEST(Wav2Vec2Memory, OfXlsR1bIsKnownWithoutItsWeights) {
             whole);
 }
 
-// What lies between the waveform and the pack does not grow with the utterance.
-TEST(Wav2Vec2Memory, OfTheWaveEncoderDoesNotGrowWithTheUtterance) {
+// Memory between the waveform and the pack does not grow with the utterance.
+TEST(Wav2Vec2Memory, WaveEncoderDoesNotGrowWithTheUtterance) {
   train::RunConfig config = tiny_wav2vec2(true);
   config.model.as<models::Wav2Vec2Options>().piece_frames = 16;
   train::DryRun dry(config, kWaveShape, train::DryRun::Purpose::kRecognition);

@@ -7,8 +7,8 @@
 namespace sotto::test {
 namespace {
 
-// `make test-slow` has 200, and large ones.
-TEST(RandomPlans, TakeWhatTheySay) {
+// `make test-slow` runs 200, and large ones.
+TEST(RandomPlans, UseThePlannedMemory) {
   PlanProofs all;
   for (uint64_t number = 0; number < 40; ++number)
     expect_holds(prove_random_plan(number, /*is_large=*/false), all);

@@ -56,13 +56,13 @@ std::string bytes_text(const MemoryComparison& comparison, Category category) {
                      comparison.planned.live_by_category[index]);
 }
 
-TEST(Settings, ThatTookEffectAreSilent) {
+TEST(Settings, ThatTookEffectPassSilently) {
   const MemoryComparison comparison = compare(lean_config(), lean_config());
   EXPECT_TRUE(comparison.is_equal);
   check_settings_took_effect(comparison, lean_config());
 }
 
-TEST(Settings, MomentsThatAreNot8Bit) {
+TEST(Settings, DetectMomentsThatAreNot8Bit) {
   RunConfig built = lean_config();
   built.precision.moments = optim::Moments::kFp32;
   expect_error(built, "optimizer", "precision.moments: 8bit");
@@ -73,25 +73,25 @@ TEST(Settings, MomentsThatAreNot8Bit) {
                bytes_text(comparison, Category::kOptimizer));
 }
 
-TEST(Settings, ARemainderThatHasMoreBits) {
+TEST(Settings, DetectLongerRemainder) {
   RunConfig built = lean_config();
   built.precision.remainder_bits = 16;
   expect_error(built, "optimizer", "precision.remainder_bits: 8");
 }
 
-TEST(Settings, GradientsThatAreNotBf16) {
+TEST(Settings, DetectGradientsThatAreNotBf16) {
   RunConfig built = lean_config();
   built.precision.gradients = at::kFloat;
   expect_error(built, "gradients", "precision.gradients: bf16");
 }
 
-TEST(Settings, WeightsThatAreNotBf16) {
+TEST(Settings, DetectWeightsThatAreNotBf16) {
   RunConfig built = test::tiny_config();
   built.tier = nn::Tier::kBlock;
   expect_error(built, "weights", "precision.compute: bf16");
 }
 
-TEST(Settings, ATierThatKeepsMore) {
+TEST(Settings, DetectTierThatKeepsMore) {
   for (const nn::Tier tier : {nn::Tier::kNone, nn::Tier::kNorms, nn::Tier::kFfn, nn::Tier::kQkv}) {
     RunConfig built = lean_config();
     built.tier = tier;
@@ -99,7 +99,7 @@ TEST(Settings, ATierThatKeepsMore) {
   }
 }
 
-TEST(Settings, LessOnTheHostThanPlanned) {
+TEST(Settings, DetectLessOnTheHostThanPlanned) {
   RunConfig asked = lean_config();
   asked.optimizer.state = optim::StateLocation::kHost;
   MemoryComparison comparison = compare(asked, asked);
@@ -112,8 +112,8 @@ TEST(Settings, LessOnTheHostThanPlanned) {
                "optimizer.state: host");
 }
 
-// What is less than planned did not take effect either.
-TEST(Settings, MomentsThatAre8BitWhereTheyShouldNot) {
+// Less memory than planned also means that a setting did not take effect.
+TEST(Settings, DetectUnwanted8BitMoments) {
   RunConfig asked = lean_config();
   asked.precision.moments = optim::Moments::kFp32;
   const MemoryComparison comparison = compare(asked, lean_config());
@@ -123,8 +123,8 @@ TEST(Settings, MomentsThatAre8BitWhereTheyShouldNot) {
                "precision.moments: fp32");
 }
 
-// Of a whole run, whose optimizer is put in the place of the one that was asked for.
-TEST(Settings, ARunWhoseMomentsAreNot8BitEndsAfterItsFirstStep) {
+// A whole run with another optimizer than the requested one.
+TEST(Settings, RunWithoutPlanned8BitMomentsEndsAfterItsFirstStep) {
   const test::TempFolder folder;
   RunConfig config = lean_config();
   config.data.train = test::write_tiny_corpus(folder.path(), "train", 48, 1);

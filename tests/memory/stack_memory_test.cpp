@@ -16,7 +16,7 @@ using device::Arena;
 using device::ArenaGuard;
 using device::RegionKind;
 
-TEST(MemoryProof, HoldsForEveryTypeAndWhateverIsKept) {
+TEST(MemoryProof, HoldsForEveryTypeAndTier) {
   const MemoryProofOptions options{.stacks = {"1x16x40", "3x48x200", "2x33x77"}};
   for (const MemoryProofCase& step : cases_of(options)) {
     const MemoryProof proof = prove_memory(step, int64_t{1} << 30);
@@ -38,7 +38,7 @@ TEST(MemoryProof, EachTierTakesLessThanTheOneBefore) {
   }
 }
 
-TEST(MemoryProof, RefusesWhatDoesNotFitBeforeItRuns) {
+TEST(MemoryProof, RefusesWhatDoesNotFitBeforeRunning) {
   const MemoryProofCase step = cases_of({.stacks = {"2x32x100"}}).front();
   const int64_t needed = predict_memory(step).high_water;
   EXPECT_THROW(prove_memory(step, needed - 1), OutOfMemory);
@@ -63,9 +63,9 @@ TransformerBlockOptions small_blocks() {
 
 class StepAtTier : public ::testing::TestWithParam<Tier> {};
 
-// Out of memory injected at every reservation of a step: always our error, never a block left
-// behind, and afterwards the step gives the same bits as in an undisturbed run.
-TEST_P(StepAtTier, SurvivesAFailureAtEveryReservation) {
+// Out of memory is injected at every reservation of a step: it always throws our error, leaves no
+// block behind, and afterwards the step gives the same bits as in an undisturbed run.
+TEST_P(StepAtTier, SurvivesFailureOfEveryReservation) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 16 << 20);
   const ArenaGuard guard(at::kCPU, arena);
   test::BlockFixture fixture(small_blocks());
@@ -92,8 +92,9 @@ INSTANTIATE_TEST_SUITE_P(Tiers, StepAtTier,
                                            Tier::kBlock),
                          [](const auto& test) { return std::string(name_of(test.param, kTiers)); });
 
-// Placement waste, on 400 packs of about 120 s out of real LibriSpeech lengths, one after the other
-// in one arena: the high-water mark stays within 2 % of the most bytes alive, and does not creep.
+// Fragmentation on 400 packs of about 120 s with real LibriSpeech lengths, one after the other in
+// one arena: the high-water mark stays within 2 % of the largest number of live bytes and does not
+// grow over time.
 TEST(Placement, WastesLittleOnRealLengths) {
   const std::vector<float> durations = test::librispeech_seconds();
   if (durations.empty())

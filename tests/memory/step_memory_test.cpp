@@ -37,8 +37,8 @@ TEST(StepMemory, IsExactAtEveryTier) {
   }
 }
 
-// Each layer that keeps less takes less.
-TEST(StepMemory, IsExactWithTiersByLayer) {
+// Each layer that keeps fewer activations takes less memory.
+TEST(StepMemory, IsExactWithPerLayerTiers) {
   RunConfig config = test::tiny_config();
   config.model.as<models::TransformerCtcOptions>().layers = 3;
   int64_t before = 0;
@@ -54,7 +54,7 @@ TEST(StepMemory, IsExactWithTiersByLayer) {
   EXPECT_THROW(DryRun(config, test::kTinyShape, DryRun::Purpose::kTraining), ConfigError);
 }
 
-// The device has windows in the place of moments, the host the moments.
+// The device holds windows instead of the moments, which are on the host.
 TEST(StepMemory, IsExactWithStateOnTheHost) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean}) {
     RunConfig config = test::tiny_config();

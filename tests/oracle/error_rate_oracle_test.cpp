@@ -20,7 +20,7 @@ ErrorCounts counts(const json& row) {
           .reference_length = row.at("reference_length")};
 }
 
-TEST(ErrorRateOracle, CountsAsJiwerDoes) {
+TEST(ErrorRateOracle, CountsLikeJiwer) {
   const json fixture = read_fixture("error_rate");
   ASSERT_GE(fixture.at("pairs").size(), 60u);
   ErrorCounts words, characters;

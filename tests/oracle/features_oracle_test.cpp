@@ -41,7 +41,7 @@ class FeaturesOracle : public ::testing::TestWithParam<const char*> {
   std::vector<int64_t> frames_;
 };
 
-TEST_P(FeaturesOracle, AgreesWithThePublicImplementation) {
+TEST_P(FeaturesOracle, AgreesWithTheReferenceImplementation) {
   const Packing samples(samples_, at::kCPU);
   const at::Tensor ours =
       LogMel::forward(fixture_.packed("samples"), samples, LogMel::Tables(options_, at::kCPU));
@@ -56,7 +56,7 @@ TEST_P(FeaturesOracle, AgreesWithThePublicImplementation) {
 }
 
 // The shortest in the fixture is the shortest that there can be: one sample less is refused.
-TEST_P(FeaturesOracle, HasItsShortestUtterance) {
+TEST_P(FeaturesOracle, AcceptsTheShortestUtterance) {
   const int64_t shortest = LogMel::min_samples(options_);
   const LogMel::Tables tables(options_, at::kCPU);
   if (options_.sample_rate == 16'000) {
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, FeaturesOracle,
                          [](const auto& test) { return std::string(test.param); });
 
 // What is usual for a kind is what its fixture has.
-TEST(Features, DefaultsOfAKindAreThoseOfItsModels) {
+TEST(Features, DefaultsMatchThePublishedModels) {
   for (const auto& [name, kind] : kernels::kLogMelKinds) {
     if (kind == LogMelKind::kTorchaudio) continue;
     const ModelFixture fixture("features/" + std::string(name));
@@ -86,7 +86,7 @@ TEST(Features, DefaultsOfAKindAreThoseOfItsModels) {
 }
 
 // The deviation of silence is 0; transformers divides a rounding error by 1e-5 there.
-TEST(Features, OfNemoAreZeroForSilence) {
+TEST(Features, NemoFeaturesAreZeroForSilence) {
   const LogMel::Tables tables(LogMelOptions::of_kind(LogMelKind::kNemo), at::kCPU);
   const at::Tensor features =
       LogMel::forward(at::zeros({4'000}), Packing({4'000}, at::kCPU), tables);

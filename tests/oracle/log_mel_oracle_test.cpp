@@ -57,7 +57,7 @@ TEST(LogMelOracle, DefaultsAreTheUsualFeatures) {
 }
 
 // An utterance gives the same features alone and behind others.
-TEST(LogMelOracle, AnUtteranceIsWorkedOnByItself) {
+TEST(LogMelOracle, UtterancesAreIndependent) {
   const json fixture = read_fixture("log_mel");
   const json& row = fixture.at("cases").at(0);
   const LogMel::Tables tables(options_of(row), at::kCPU);
@@ -73,7 +73,7 @@ TEST(LogMelOracle, AnUtteranceIsWorkedOnByItself) {
   }
 }
 
-TEST(LogMel, RefusesWhatCannotBeReflected) {
+TEST(LogMel, RefusesUtterancesTooShortToReflect) {
   const LogMel::Tables tables({}, at::kCPU);
   EXPECT_EQ(LogMel::min_samples({}), 201);
   EXPECT_EQ(LogMel::forward(at::zeros({201}), Packing({201}, at::kCPU), tables).size(0), 2);
@@ -85,7 +85,7 @@ TEST(LogMel, RefusesWhatCannotBeReflected) {
       "shorter utterances.");
 }
 
-TEST(LogMel, RefusesOptionsThatDoNotAgree) {
+TEST(LogMel, RefusesInconsistentOptions) {
   const auto refusal = [](const LogMelOptions& options) {
     return message_of<ConfigError>([&] { LogMel::Tables(options, at::kCPU); });
   };

@@ -26,7 +26,7 @@ TEST(NpyOracle, ReadsWhatNumpyWrote) {
   }
 }
 
-TEST(NpyOracle, RefusesTheOtherArraysOfNumpy) {
+TEST(NpyOracle, RefusesOtherNumpyArrays) {
   const nlohmann::json fixture = read_fixture("npy");
   EXPECT_EQ(fixture.at("refused").size(), 10u);
   const TempFolder folder;

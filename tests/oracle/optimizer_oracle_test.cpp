@@ -33,7 +33,7 @@ AdamW::Coefficients coefficients(const json& settings, int64_t step) {
           .gradient_scale = settings.at("gradient_scale")};
 }
 
-TEST(AdamWOracle, TakesTheStepsOfPyTorch) {
+TEST(AdamWOracle, MatchesPyTorch) {
   const json fixture = read_fixture("optimizer");
   ASSERT_GE(fixture.at("adamw").size(), 3u);
   for (const json& row : fixture.at("adamw")) {
@@ -63,7 +63,7 @@ TEST(AdamWOracle, TakesTheStepsOfPyTorch) {
 }
 
 // Layers that a step left out, and steps whose gradients overflowed, count as in torch: not at all.
-TEST(AdamWOracle, CountsTheStepsThatPyTorchCounts) {
+TEST(AdamWOracle, CountsStepsLikePyTorch) {
   const json row = read_fixture("optimizer").at("adamw_skipping");
   const json& settings = row.at("settings");
   const at::Tensor weights = fixture_tensor(row.at("weights")).to(at::kFloat);
@@ -113,7 +113,7 @@ void expect_map(const json& row, const kernels::MomentMap& map, Code code_of) {
 }
 
 // But for what is above 0 and has no code of its own without a sign: with us it has the smallest.
-TEST(AdamW8BitOracle, HasTheMapsOfBitsandbytes) {
+TEST(AdamW8BitOracle, MapsMatchBitsandbytes) {
   const json fixture = read_fixture("optimizer");
   const json& maps = fixture.at("moment_maps");
   expect_map(maps.at("signed"), kernels::kSignedMoments, [](float share) {
@@ -128,7 +128,7 @@ TEST(AdamW8BitOracle, HasTheMapsOfBitsandbytes) {
 
 // Codes at the border of two may fall to either side, as both round on the way there; the steps of
 // such a value then differ by some percent.
-TEST(AdamW8BitOracle, TakesTheStepsOfBitsandbytes) {
+TEST(AdamW8BitOracle, StepsMatchBitsandbytes) {
   const json fixture = read_fixture("optimizer");
   const json& row = fixture.at("adamw_8bit");
   const at::Tensor gradients = fixture_tensor(row.at("gradients")).to(at::kFloat);
@@ -155,7 +155,7 @@ TEST(AdamW8BitOracle, TakesTheStepsOfBitsandbytes) {
   }
 }
 
-TEST(ScheduleOracle, GivesTheirRates) {
+TEST(ScheduleOracle, RatesMatchTheReferences) {
   const json fixture = read_fixture("optimizer");
   ASSERT_GE(fixture.at("schedules").size(), 18u);
   for (const json& row : fixture.at("schedules")) {
@@ -176,7 +176,7 @@ TEST(ScheduleOracle, GivesTheirRates) {
   }
 }
 
-TEST(ScheduleOracle, CutsTheRateDownAsPyTorchDoes) {
+TEST(ScheduleOracle, ReducesTheRateLikePyTorch) {
   const json fixture = read_fixture("optimizer");
   ASSERT_GE(fixture.at("plateaus").size(), 3u);
   for (const json& row : fixture.at("plateaus")) {

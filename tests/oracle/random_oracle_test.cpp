@@ -36,7 +36,7 @@ class StreamOracle : public ::testing::Test {
   }
 };
 
-TEST_F(StreamOracle, FoldsKeysAlike) {
+TEST_F(StreamOracle, FoldsKeysEqually) {
   for_each_stream([](const RandomStream&, const json& row) {
     EXPECT_EQ(fold(random_key(row.at("key"))), row.at("folded_key").get<PhiloxKey>());
     EXPECT_EQ(fold(utterance_key(row.at("utterance"))), row.at("folded_utterance").get<uint64_t>());

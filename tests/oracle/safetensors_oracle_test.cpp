@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(SafetensorsOracle, WeReadWhatPythonWrote) {
+TEST(SafetensorsOracle, ReadsWhatPythonWrote) {
   const TempFolder folder;
   const json fixture = read_fixture("safetensors");
   ASSERT_GE(fixture.at("files").size(), 3u);
@@ -26,7 +26,7 @@ TEST(SafetensorsOracle, WeReadWhatPythonWrote) {
   }
 }
 
-TEST(SafetensorsOracle, WeWriteTheBytesThatPythonWrites) {
+TEST(SafetensorsOracle, WritesTheSameBytesAsPython) {
   const TempFolder folder;
   const auto path = folder.path() / "ours.safetensors";
   const json fixture = read_fixture("safetensors");

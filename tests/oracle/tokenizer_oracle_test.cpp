@@ -46,7 +46,7 @@ void expect_cases(const json& cases, const Tokenizer& tokenizer) {
   }
 }
 
-TEST(TokenizerOracle, PiecesAreThoseOfThePythonPackage) {
+TEST(TokenizerOracle, PiecesMatchThePythonPackage) {
   if (build_info().text.find("no SentencePiece") != std::string::npos)
     GTEST_SKIP() << "this build has no SentencePiece";
   const json fixture = read_fixture("tokenizers");
@@ -62,7 +62,7 @@ TEST(TokenizerOracle, PiecesAreThoseOfThePythonPackage) {
   }
 }
 
-TEST(TokenizerOracle, CharactersAreThoseOfTransformers) {
+TEST(TokenizerOracle, CharactersMatchTransformers) {
   const json fixture = read_fixture("tokenizers").at("characters");
   const TempFolder folder;
   expect_cases(fixture.at("cases"),
@@ -96,7 +96,7 @@ void expect_vocabulary(const json& expected, const data::Vocabulary& vocabulary)
 
 // Digraphs, added tokens, special tokens, delimiters, gaps, languages: every file that transformers
 // reads for a vocabulary, and random vocabularies whose tokens overlap. What is written comes back.
-TEST(TokenizerOracle, FoldersAreReadAsTransformersReadsThem) {
+TEST(TokenizerOracle, FoldersAreReadLikeTransformers) {
   if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
   const json folders = read_fixture("tokenizers").at("folders");
   ASSERT_GE(folders.size(), 40u);
@@ -118,7 +118,7 @@ TEST(TokenizerOracle, FoldersAreReadAsTransformersReadsThem) {
   EXPECT_GT(num_cases, 300u);
 }
 
-TEST(TokenizerOracle, LetterCasesAreThoseOfPython) {
+TEST(TokenizerOracle, LetterCaseMatchesPython) {
   if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
   for (const json& one : read_fixture("tokenizers").at("letter_cases")) {
     const auto text = one.at("text").get<std::string>();
@@ -129,7 +129,7 @@ TEST(TokenizerOracle, LetterCasesAreThoseOfPython) {
   }
 }
 
-TEST(TokenizerOracle, FormsOfUnicodeAreThoseOfPython) {
+TEST(TokenizerOracle, UnicodeFormsMatchPython) {
   if (!data::Unicode::is_available()) GTEST_SKIP() << "this build has no utf8proc";
   const json fixture = read_fixture("tokenizers");
   for (const json& form : fixture.at("forms")) {

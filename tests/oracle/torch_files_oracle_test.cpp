@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(TorchFilesOracle, WeReadWhatTorchSaved) {
+TEST(TorchFilesOracle, ReadsWhatTorchSaved) {
   const TempFolder folder;
   const json fixture = read_fixture("torch_files");
   ASSERT_GE(fixture.at("files").size(), 10u);
@@ -26,7 +26,7 @@ TEST(TorchFilesOracle, WeReadWhatTorchSaved) {
   }
 }
 
-TEST(TorchFilesOracle, WeReadFoldersOfShards) {
+TEST(TorchFilesOracle, ReadsShardedFolders) {
   const TempFolder folder;
   const json shards = read_fixture("torch_files").at("shards");
   ASSERT_GE(shards.at("files").size(), 4u);
@@ -37,7 +37,7 @@ TEST(TorchFilesOracle, WeReadFoldersOfShards) {
   expect_equal(weights, TensorSamples(shards.at("tensors")));
 }
 
-TEST(TorchFilesOracle, WeWriteTheShardsThatPythonWrites) {
+TEST(TorchFilesOracle, WritesTheSameShardsAsPython) {
   const TempFolder folder;
   const json shards = read_fixture("torch_files").at("shards");
   const TensorSamples samples(shards.at("tensors"));

@@ -77,7 +77,7 @@ TEST(Twin, EndsInTheSameWeights) {
   expect_twin(twin, {.tier = nn::Tier::kNone});
 }
 
-TEST(Twin, EndsInTheSameWeightsHoweverTheStepIsSplitAndKept) {
+TEST(Twin, EndsInTheSameWeightsWithSplitAndRecompute) {
   const nlohmann::json twin = read_fixture("twin");
   expect_twin(twin, {.tier = nn::Tier::kBlock, .limits = {.max_frames = 20}});
 }

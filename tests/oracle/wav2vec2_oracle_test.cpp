@@ -124,7 +124,7 @@ TEST(Wav2Vec2Pretraining, BecomesACtcModel) {
 
 // 8 kHz and no normalisation from processor_config.json, the blank, digraphs and the size of the
 // head from the tokenizer's files: as the processor of transformers and its network have it.
-TEST(Wav2Vec2Processor, IsComputedAsItsFilesSay) {
+TEST(Wav2Vec2Processor, FollowsItsFiles) {
   const Wav2Vec2Fixture fixture("processor");
   const train::RunConfig config = fixture.config();
   EXPECT_EQ(config.model.sample_rate(), 8'000);

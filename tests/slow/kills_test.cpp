@@ -38,7 +38,7 @@ TEST_F(Kills, TwentyLeaveNoTrace) {
   EXPECT_EQ(weights("killed", kSteps), weights("whole", kSteps));
 }
 
-TEST_F(Kills, TwentyInSavesLeaveNoTrace) {
+TEST_F(Kills, TwentyDuringSavesLeaveNoTrace) {
   ASSERT_EQ(train("whole", kLonger).exit_code, 0);
   int64_t num_killed = 0;
   for (int64_t kill = 0; kill < kKills; ++kill)
@@ -51,7 +51,7 @@ TEST_F(Kills, TwentyInSavesLeaveNoTrace) {
 
 // Every other time the disk is full: checkpoints fail, and the kill goes back to the last that did
 // not.
-TEST_F(Kills, TwentyOnADiskThatIsFullAtTimesLeaveNoTrace) {
+TEST_F(Kills, TwentyOnASometimesFullDiskLeaveNoTrace) {
   const SmallDisk disk(folder_.path() / "disk", int64_t{4} << 20);
   if (!disk.is_mounted()) GTEST_SKIP() << SmallDisk::kSkipped;
   ASSERT_EQ(train("whole", kLonger).exit_code, 0);

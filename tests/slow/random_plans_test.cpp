@@ -9,7 +9,7 @@
 namespace sotto::test {
 namespace {
 
-TEST(TwoHundredRandomPlans, TakeWhatTheySay) {
+TEST(TwoHundredRandomPlans, UseThePlannedMemory) {
   PlanProofs all;
   for (uint64_t number = 0; number < 180; ++number)
     expect_holds(prove_random_plan(number, /*is_large=*/false), all);
@@ -23,7 +23,7 @@ TEST(TwoHundredRandomPlans, TakeWhatTheySay) {
 // Times are printed, not held: other work on the machine shows in them.
 class TwentyLargePlans : public ::testing::TestWithParam<uint64_t> {};
 
-TEST_P(TwentyLargePlans, TakeWhatTheySay) {
+TEST_P(TwentyLargePlans, UseThePlannedMemory) {
   PlanProofs all;
   const PlanProof proof = prove_random_plan(GetParam(), /*is_large=*/true);
   EXPECT_GT(proof.num_parameters, 90'000'000) << proof.name;

@@ -59,7 +59,7 @@ std::vector<data::Example> random_examples(Draws& draws, bool is_audio) {
   return examples;
 }
 
-TEST(RandomSteps, TakeWhatTheDryRunSaidAndGiveTheSameLoss) {
+TEST(RandomSteps, UseThePredictedMemoryAndGiveTheSameLoss) {
   for (uint64_t number = 0; number < 200; ++number) {
     SCOPED_TRACE("case " + std::to_string(number));
     Draws draws(200, number);

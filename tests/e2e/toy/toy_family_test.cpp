@@ -62,7 +62,7 @@ TEST_F(ToyFamily, LearnsAndIsEvaluated) {
   EXPECT_LT(losses.back(), 0.2 * losses.front());
 }
 
-TEST_F(ToyFamily, ResumesToTheBit) {
+TEST_F(ToyFamily, ResumesBitExactly) {
   ASSERT_EQ(train_toy("whole", {"--max-steps", "8"}).exit_code, 0);
   ASSERT_EQ(train_toy("half", {"--max-steps", "8", "--set", "early_stopping=0"}).exit_code, 0);
   std::filesystem::remove_all(run("half") / "checkpoints/step-8");
@@ -72,7 +72,7 @@ TEST_F(ToyFamily, ResumesToTheBit) {
   EXPECT_EQ(weights("half", 8), weights("whole", 8));
 }
 
-TEST_F(ToyFamily, HasTheSameResultInTheLeastBudget) {
+TEST_F(ToyFamily, GivesTheSameResultInTheSmallestBudget) {
   ASSERT_EQ(train_toy("wide", {"--max-steps", "4"}).exit_code, 0);
   // The refusal of no memory at all names the least that would do.
   const CommandResult refused = train_toy("none", {"--max-steps", "4", "--memory", "64KiB"});
@@ -102,8 +102,8 @@ TEST_F(ToyFamily, IsPlannedForAGpu) {
   EXPECT_GT(nlohmann::json::parse(plan.out)["best"]["speed"], 0.0) << plan.out;
 }
 
-// Both stacks compute again what their tiers let go; what a run takes is what was planned.
-TEST_F(ToyFamily, IsTheSameAtEveryTier) {
+// Both stacks recompute what their tiers discard; a run takes exactly the planned memory.
+TEST_F(ToyFamily, GivesTheSameResultAtEveryTier) {
   std::string expected;
   for (const char* tier : {"none", "norms", "ffn", "qkv", "block", "3 block, norms"}) {
     const CommandResult result =
@@ -115,7 +115,7 @@ TEST_F(ToyFamily, IsTheSameAtEveryTier) {
   }
 }
 
-TEST_F(ToyFamily, RefusesABeamOverFramesThatItHasNot) {
+TEST_F(ToyFamily, RefusesBeamSearchOverFrames) {
   ASSERT_EQ(train_toy("run", {"--max-steps", "1"}).exit_code, 0);
   const CommandResult eval =
       run_sotto({"eval", "--model", path("run"), "--data", path("dev.jsonl"), "--beam", "4"});
@@ -123,7 +123,7 @@ TEST_F(ToyFamily, RefusesABeamOverFramesThatItHasNot) {
   EXPECT_PRED2(contains, eval.err, "a network that is asked token by token");
 }
 
-TEST_F(ToyFamily, ItsOwnSettingsAreRead) {
+TEST_F(ToyFamily, ReadsItsOwnSettings) {
   const CommandResult wrong = train_toy("run", {"--set", "model.ctc_weight=2"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_PRED2(contains, wrong.err, "model.ctc_weight");
@@ -151,9 +151,9 @@ plan::PlanRequest unlike_stacks() {
           .rates = [rates](train::Compute) { return rates; }};
 }
 
-// The planner walks one row of tiers over all layers. It is held against every pair of tiers of the
-// two stacks.
-TEST(UnlikeStacks, ARowOfTiersIsAsGoodAsAnyPairOfThem) {
+// The planner tries one sequence of tiers over all layers. It is compared with every pair of tiers
+// for the two stacks.
+TEST(UnlikeStacks, OneTierSequenceIsAsGoodAsAnyPair) {
   std::vector<data::Example> examples;
   std::vector<float> lengths;
   for (int64_t i = 0; i < 64; ++i) {

@@ -17,15 +17,15 @@ class Cgroup : public testing::Test {
   test::TempFolder tree_;
 };
 
-TEST_F(Cgroup, WithoutGroupsNothingIsLimited) {
+TEST_F(Cgroup, NoGroupsMeanNoLimits) {
   const CgroupLimits limits = read();
   EXPECT_FALSE(limits.memory_limit_bytes.has_value());
   EXPECT_FALSE(limits.memory_free_bytes.has_value());
   EXPECT_FALSE(limits.cpu_quota_cores.has_value());
 }
 
-// The group itself has no limit, the one above it is full to 1 GiB, the one above that has the
-// lowest limit: limit and free memory come from different levels.
+// The group itself has no limit, its parent is full up to 1 GiB of file cache, and the level above
+// has the lowest limit: limit and free memory come from different levels.
 TEST_F(Cgroup, Version2TakesTheTightestLevel) {
   tree_.write("proc/self/cgroup", "0::/kube/pod/box\n");
   tree_.write("sys/fs/cgroup/kube/pod/box/memory.max", "max\n");
@@ -48,9 +48,9 @@ TEST_F(Cgroup, Version2ReadsTheQuota) {
   EXPECT_EQ(read().cpu_quota_cores, 1.5);
 }
 
-// Inside a container with its own view the path is "/"; seen from a group outside it begins with
-// "..".
-TEST_F(Cgroup, TheMountPointIsReadWhateverThePath) {
+// Inside a container with its own namespace the path is "/"; seen from outside its group it starts
+// with "..".
+TEST_F(Cgroup, MountPointIsReadForAnyPath) {
   tree_.write("sys/fs/cgroup/memory.max", "4294967296\n");
   for (const char* group : {"0::/\n", "0::/../../other\n", "0::/system.slice/docker-1.scope\n"}) {
     tree_.write("proc/self/cgroup", group);
@@ -78,21 +78,21 @@ TEST_F(Cgroup, Version1ReadsItsOwnNames) {
   EXPECT_EQ(limits.cpu_quota_cores, 2.5);
 }
 
-TEST_F(Cgroup, BothVersionsMountedCountTogether) {
+TEST_F(Cgroup, LimitsOfBothVersionsAreCombined) {
   tree_.write("proc/self/cgroup", "4:memory:/a\n0::/b\n");
   tree_.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4294967296\n");
   tree_.write("sys/fs/cgroup/unified/b/memory.max", "2147483648\n");
   EXPECT_EQ(read().memory_limit_bytes, 2 * kGiB);
 }
 
-TEST_F(Cgroup, MoreThanTheLimitInUseLeavesNothing) {
+TEST_F(Cgroup, UsageAboveTheLimitLeavesNothing) {
   tree_.write("proc/self/cgroup", "0::/\n");
   tree_.write("sys/fs/cgroup/memory.max", "1000\n");
   tree_.write("sys/fs/cgroup/memory.current", "1500\n");
   EXPECT_EQ(read().memory_free_bytes, 0);
 }
 
-TEST_F(Cgroup, BrokenFilesAreAsAbsent) {
+TEST_F(Cgroup, BrokenFilesAreIgnored) {
   tree_.write("proc/self/cgroup", "nonsense\n\n0:\n0::/a\n");
   tree_.write("sys/fs/cgroup/a/memory.max", "12x\n");
   tree_.write("sys/fs/cgroup/a/cpu.max", "0 0\n");

@@ -5,7 +5,7 @@
 namespace sotto {
 namespace {
 
-TEST(Error, MessageHasItsFourParts) {
+TEST(Error, MessageHasFourParts) {
   const ConfigError error({.attempted = "reading a.yaml",
                            .found = "unknown key 'lyers'",
                            .expected = "one of layers, width",
@@ -15,17 +15,17 @@ TEST(Error, MessageHasItsFourParts) {
       "reading a.yaml: unknown key 'lyers'. Expected one of layers, width. Did you mean 'layers'?");
 }
 
-TEST(Error, EmptyPartsAreLeftOut) {
+TEST(Error, EmptyPartsAreOmitted) {
   EXPECT_STREQ(DataError({.attempted = "opening x", .found = "no such file"}).what(),
                "opening x: no such file.");
 }
 
-TEST(Error, AZeroByteDoesNotEndTheMessage) {
+TEST(Error, ZeroByteDoesNotEndTheMessage) {
   EXPECT_STREQ(DataError({.attempted = "opening x", .found = std::string("'a\0b'", 5)}).what(),
                "opening x: 'a\\0b'.");
 }
 
-TEST(Error, AssertionNamesConditionPlaceAndMessage) {
+TEST(Error, AssertionNamesConditionLocationAndMessage) {
   try {
     SOTTO_ASSERT(1 + 1 == 3, "sum is {}", 2);
     FAIL() << "nothing was thrown";

@@ -7,7 +7,7 @@
 namespace sotto {
 namespace {
 
-TEST(FrozenValues, PurposesOfRandomDraws) {
+TEST(FrozenValues, RandomPurposes) {
   EXPECT_EQ(static_cast<uint32_t>(Purpose::kInitialisation), 0u);
   EXPECT_EQ(static_cast<uint32_t>(Purpose::kShuffle), 1u);
   EXPECT_EQ(static_cast<uint32_t>(Purpose::kDropout), 2u);
@@ -16,8 +16,8 @@ TEST(FrozenValues, PurposesOfRandomDraws) {
   EXPECT_EQ(static_cast<uint32_t>(Purpose::kRounding), 5u);
 }
 
-// Of manifests, orders and vocabularies, in checkpoints.
-TEST(FrozenValues, HashesOfFingerprints) {
+// Fingerprints of manifests, orders and vocabularies in checkpoints.
+TEST(FrozenValues, FingerprintHashes) {
   EXPECT_EQ(hash_combine(1, 2), 15755400376392359260u);
   EXPECT_EQ(hash_bytes("sotto voce"), 11248961592987033605u);
 }

@@ -100,7 +100,7 @@ TEST(Fuzz, TorchFiles) {
       test::check_tensor_file<TorchFile>);
 }
 
-// In memory of just their size, where a sanitizer sees a byte too many.
+// In memory of exactly their size, where a sanitizer detects one byte too many.
 TEST(Fuzz, PicklesAndArchives) {
   const std::string pickle = test::pickle_sample(/*is_old=*/false);
   const std::array archives = {test::torch_zip(pickle, {}),
@@ -115,7 +115,7 @@ TEST(Fuzz, PicklesAndArchives) {
   run_rounds(read, "name");
 }
 
-// With the sums of headers made right again in every second round, so that the rest is reached.
+// The header checksums are corrected in every second round, so that the rest is reached.
 TEST(Fuzz, TarArchives) {
   const std::string good = test::tar_sample();
   const auto read = [&](Mutator& mutator) {

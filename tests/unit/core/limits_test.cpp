@@ -11,12 +11,12 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(MicroBatchLimits, AreUnlimitedUnlessSaid) {
+TEST(MicroBatchLimits, AreUnlimitedByDefault) {
   EXPECT_EQ(MicroBatchLimits{}.max_frames, MicroBatchLimits::kUnlimited);
   EXPECT_NE(MicroBatchLimits{}, MicroBatchLimits{.max_labels = 3});
 }
 
-TEST(MicroBatchLimits, ComeBackFromJson) {
+TEST(MicroBatchLimits, RoundTripThroughJson) {
   for (const MicroBatchLimits& limits :
        {MicroBatchLimits{}, MicroBatchLimits{.max_frames = 12'000, .max_utterances = 8},
         MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_utterances = 1},
@@ -29,7 +29,7 @@ TEST(MicroBatchLimits, ComeBackFromJson) {
   EXPECT_EQ(limits_from_json(nlohmann::json::object()), MicroBatchLimits{});
 }
 
-TEST(MicroBatchLimits, AreRaisedToTheLargestItemAlone) {
+TEST(MicroBatchLimits, AreRaisedOnlyToTheLargestItem) {
   const LargestItem item{.frames = 100, .labels = 20};
   const MicroBatchLimits low{.max_frames = 60, .max_labels = 10, .max_utterances = 3};
   EXPECT_EQ(raised_to(low, item),
@@ -38,20 +38,20 @@ TEST(MicroBatchLimits, AreRaisedToTheLargestItemAlone) {
   EXPECT_EQ(raised_to(high, item), high);
 }
 
-TEST(MicroBatchLimits, AreDescribedByWhatLimits) {
+TEST(MicroBatchLimits, DescriptionNamesActiveLimits) {
   EXPECT_EQ(describe(MicroBatchLimits{}), "the whole step");
   EXPECT_EQ(describe({.max_frames = 9}), "9 frames");
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2}), "9 frames and 2 utterances");
   EXPECT_EQ(describe({.max_frames = 9, .max_utterances = 2, .is_adaptive = false}), "2 utterances");
 }
 
-// As checkpoints have them that were trained without any label.
-TEST(MicroBatchLimits, NoLabelsAreALimitOfOne) {
+// As in checkpoints that were trained without any labels.
+TEST(MicroBatchLimits, ZeroLabelsBecomeALimitOfOne) {
   EXPECT_EQ(limits_from_json(nlohmann::json::parse(R"({"max_frames": 9, "max_labels": 0})")),
             (MicroBatchLimits{.max_frames = 9, .max_labels = 1}));
 }
 
-TEST(MicroBatchLimits, RefuseOtherJson) {
+TEST(MicroBatchLimits, RefuseInvalidJson) {
   const auto refusal = [](const char* text) {
     return message_of<DataError>([&] { limits_from_json(nlohmann::json::parse(text)); });
   };

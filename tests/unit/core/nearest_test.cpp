@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::string> kCommands = {"profile", "plan", "prove", "train", "transcribe"};
 
-TEST(Nearest, FindsTheWordMeant) {
+TEST(Nearest, FindsTheIntendedWord) {
   EXPECT_EQ(nearest("profil", kCommands), "profile");
   EXPECT_EQ(nearest("porfile", kCommands), "profile");
   EXPECT_EQ(nearest("plan", kCommands), "plan");
@@ -18,13 +18,13 @@ TEST(Nearest, FindsTheWordMeant) {
   EXPECT_EQ(nearest("trancribe", kCommands), "transcribe");
 }
 
-TEST(Nearest, SaysNothingAboutAnotherWord) {
+TEST(Nearest, ReturnsNothingForDissimilarWord) {
   EXPECT_EQ(nearest("xyzzy", kCommands), std::nullopt);
   EXPECT_EQ(nearest("", kCommands), std::nullopt);
   EXPECT_EQ(nearest("plan", {}), std::nullopt);
 }
 
-// A swap is one edit, and the first of two equals wins.
+// A swap is one edit, and the first of two equal candidates wins.
 TEST(Nearest, CountsASwapOnce) {
   const std::vector<std::string> known = {"abxy", "ba"};
   EXPECT_EQ(nearest("ab", known), "ba");

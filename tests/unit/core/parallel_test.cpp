@@ -9,7 +9,7 @@
 namespace sotto {
 namespace {
 
-TEST(ParallelFor, DoesEachPieceOnce) {
+TEST(ParallelFor, RunsEachPieceOnce) {
   for (const int64_t threads : {0, 1, 3, 8}) {
     for (const int64_t count : {0, 1, 2, 1'000}) {
       std::vector<std::atomic<int>> done(static_cast<size_t>(count));
@@ -19,7 +19,7 @@ TEST(ParallelFor, DoesEachPieceOnce) {
   }
 }
 
-TEST(ParallelFor, ThrowsTheFailureOfTheLowestNumber) {
+TEST(ParallelFor, ThrowsTheFailureOfTheLowestIndex) {
   for (const int64_t threads : {1, 4}) {
     try {
       parallel_for(

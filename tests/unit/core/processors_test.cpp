@@ -13,7 +13,7 @@
 namespace sotto {
 namespace {
 
-TEST(Processors, AreThoseThatTheControlGroupPaysFor) {
+TEST(Processors, AreLimitedByTheControlGroup) {
   EXPECT_EQ(usable_cores(64, std::nullopt), 64);
   EXPECT_EQ(usable_cores(64, 2.0), 2);
   EXPECT_EQ(usable_cores(64, 2.5), 3);
@@ -21,13 +21,13 @@ TEST(Processors, AreThoseThatTheControlGroupPaysFor) {
   EXPECT_EQ(usable_cores(2, 8.0), 2);
 }
 
-TEST(Processors, AreNoMoreThanTheSchedulerHas) {
+TEST(Processors, AreAtMostTheScheduledCores) {
   EXPECT_GE(num_threads(), 1);
   EXPECT_LE(num_threads(), count_scheduled_cores());
 }
 
-// Each piece waits until as many threads have begun as there should be.
-TEST(Processors, AreTheThreadsOfAParallelLoop) {
+// Each piece waits until the expected number of threads has started.
+TEST(Processors, AreAllUsedByAParallelLoop) {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::thread::id> threads;

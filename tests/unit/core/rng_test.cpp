@@ -10,7 +10,7 @@
 namespace sotto {
 namespace {
 
-// The known answers that the authors of Philox publish with Random123 (philox4x32, 10 rounds).
+// The known answers published by the authors of Philox with Random123 (philox4x32, 10 rounds).
 TEST(Philox, GivesThePublishedKnownAnswers) {
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
             (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -24,7 +24,7 @@ TEST(Philox, IsAConstantExpression) {
   static_assert(philox({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5);
 }
 
-TEST(RandomStream, EveryFieldOfTheKeyCounts) {
+TEST(RandomStream, EveryKeyFieldMatters) {
   const RandomKey key{.seed = 1, .purpose = Purpose::kDropout, .step = 2, .layer = 3};
   std::vector<RandomStream> streams = {
       RandomStream(key, {.utterance = 4}),
@@ -49,7 +49,7 @@ TEST(RandomStream, EveryFieldOfTheKeyCounts) {
   EXPECT_EQ(RandomStream(key, {.utterance = 4}).bits(77), streams[0].bits(77));
 }
 
-TEST(RandomStream, UniformHasItsMomentsAndRange) {
+TEST(RandomStream, UniformHasItsMeanVarianceAndRange) {
   const RandomStream stream({.seed = 5});
   double sum = 0;
   double squares = 0;
@@ -65,7 +65,7 @@ TEST(RandomStream, UniformHasItsMomentsAndRange) {
   EXPECT_NEAR(squares / kCount, 1.0 / 3, 0.005);
 }
 
-TEST(RandomStream, NormalHasItsMomentsAndTails) {
+TEST(RandomStream, NormalHasItsStatisticsAndTails) {
   const RandomStream stream({.seed = 6});
   double moments[5] = {};
   constexpr int kCount = 100'000;
@@ -83,14 +83,14 @@ TEST(RandomStream, NormalHasItsMomentsAndTails) {
   EXPECT_NEAR(product, 0, 0.02) << "the two of a pair must be independent";
 }
 
-TEST(RandomStream, FillingGivesTheSameNumbers) {
+TEST(RandomStream, FillMatchesSingleDraws) {
   const RandomStream stream({.seed = 6});
   std::vector<float> values(23);
   stream.fill_normal(values, 8);
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], stream.normal(8 + i));
 }
 
-TEST(RandomStream, BernoulliKeepsItsProbability) {
+TEST(RandomStream, BernoulliHasItsProbability) {
   const RandomStream stream({.seed = 7});
   int count = 0;
   for (uint64_t n = 0; n < 100'000; ++n) {
@@ -101,7 +101,7 @@ TEST(RandomStream, BernoulliKeepsItsProbability) {
   EXPECT_NEAR(count / 1e5, 0.1, 0.004);
 }
 
-TEST(RandomStream, PermutationHasEveryElementOnceAndAllOrders) {
+TEST(RandomStream, PermutationHasEveryElementOnceInAnyOrder) {
   std::vector<int64_t> order = RandomStream({.seed = 8}).permutation(1'000);
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());

@@ -7,7 +7,7 @@
 namespace sotto {
 namespace {
 
-TEST(ParseBytes, TellsBinaryFromDecimalUnits) {
+TEST(ParseBytes, DistinguishesBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_bytes("8GiB"), int64_t{8} << 30);
   EXPECT_EQ(parse_bytes("12GB"), 12'000'000'000);
   EXPECT_EQ(parse_bytes(" 750 MiB "), int64_t{750} << 20);
@@ -15,7 +15,7 @@ TEST(ParseBytes, TellsBinaryFromDecimalUnits) {
   EXPECT_EQ(parse_bytes("0B"), 0);
 }
 
-TEST(ParseBytes, RefusesWhatIsNoSize) {
+TEST(ParseBytes, RefusesInvalidSizes) {
   for (const char* text : {"", "8", "GiB", "8gib", "8 GiB GiB", "8G", "-1GiB", "nanGiB", "infB",
                            "1e30GiB", "9999999999TiB", "8GiB4MiB"}) {
     EXPECT_THROW(parse_bytes(text), ConfigError) << text;
@@ -51,7 +51,7 @@ TEST(FormatDuration, ReadsNaturally) {
   EXPECT_EQ(format_duration(3 * 86400 + 4 * 3600), "3 d 4 h");
 }
 
-TEST(FormatDigits, ShowsTwoOfThemBelowOne) {
+TEST(FormatDigits, ShowsAtLeastTwoSignificantDigits) {
   for (const auto& [number, text] : {std::pair{0.0, "0"},
                                      {0.0314, "0.031"},
                                      {0.95, "0.95"},
@@ -78,7 +78,7 @@ TEST(MemorySize, EveryWholePercentageSurvivesWriting) {
   }
 }
 
-TEST(MemorySize, RefusesZeroAndMoreThanAll) {
+TEST(MemorySize, RefusesZeroAndMoreThan100Percent) {
   for (const char* text : {"0GiB", "0%", "101%", "-5%", "%", "8", "automatic", "all"}) {
     EXPECT_THROW(MemorySize::parse(text), ConfigError) << text;
   }

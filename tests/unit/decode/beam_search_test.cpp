@@ -81,7 +81,8 @@ TEST(BeamSearch, SumsAllPathsOfALabelling) {
   }
 }
 
-// Two frames of 0.6 blank and 0.4 a: the likeliest path says nothing (0.36), but "a" has 0.64.
+// Two frames with 0.6 for blank and 0.4 for a: the likeliest path is empty (0.36), but "a" has
+// 0.64.
 TEST(BeamSearch, FindsWhatTheLikeliestPathMisses) {
   const auto small = static_cast<float>(std::log(1e-9));
   const auto a = static_cast<float>(std::log(0.4));
@@ -94,7 +95,7 @@ TEST(BeamSearch, FindsWhatTheLikeliestPathMisses) {
   EXPECT_EQ(make_transcript(logits, 1.0, tokenizer(), &search).text, "a");
 }
 
-TEST(BeamSearch, ANarrowBeamFindsTheBestMostly) {
+TEST(BeamSearch, NarrowBeamUsuallyFindsTheBest) {
   const BeamSearch wide(tokenizer(), kWide);
   const BeamSearch narrow(tokenizer(), {.width = 8, .depth = 6.0});
   int num_equal = 0;
@@ -124,7 +125,7 @@ double given_for(const std::vector<int32_t>& labels, const NgramModel& model,
   return given + options.lm_weight * model.finish(state);
 }
 
-TEST(BeamSearch, CountsEachWordWhenItEnds) {
+TEST(BeamSearch, ScoresEachWordWhenItEnds) {
   const auto model = language_model();
   BeamOptions options = kWide;
   options.lm_weight = 0.7;
@@ -146,9 +147,9 @@ TEST(BeamSearch, CountsEachWordWhenItEnds) {
   }
 }
 
-// What cannot be reached again is dropped, and nothing changes by it; where that is not enough the
-// search ends before it takes more.
-TEST(BeamSearch, TakesNoMoreThanItMay) {
+// Unreachable prefixes are dropped, which changes nothing; if that is not enough, the search stops
+// before it takes more.
+TEST(BeamSearch, RespectsItsMemoryLimit) {
   const std::vector<float> logits = draw_logits(3'000, 5);
   constexpr int64_t kEnough = 4 << 20;
   const BeamSearch any(tokenizer(), {.width = 16});
@@ -167,7 +168,7 @@ TEST(BeamSearch, TakesNoMoreThanItMay) {
 }
 
 // "a" leaves the beam and is reached again from the empty prefix, while "ab" is still in it.
-TEST(BeamSearch, KeepsTheTimesOfWhatASurvivorGrewFrom) {
+TEST(BeamSearch, KeepsTheTimesOfSurvivingPrefixes) {
   const BeamSearch search(tokenizer(), {.width = 3});
   const std::vector<std::array<double, kEntries>> frames = {
       {0.55, 0.0, 0.45, 0.0}, {0.4, 0.0, 0.0, 0.6}, {0.9, 0.0, 0.1, 0.0}};
@@ -184,7 +185,7 @@ TEST(BeamSearch, KeepsTheTimesOfWhatASurvivorGrewFrom) {
   EXPECT_EQ(found[1].labels[1].frame, 1);
 }
 
-TEST(BeamSearch, GivesLabelsInTheOrderOfTheirTimes) {
+TEST(BeamSearch, ReturnsLabelsInOrderOfTime) {
   for (const int64_t width : {1, 2, 3, 5, 8}) {
     const BeamSearch search(tokenizer(), {.width = width});
     for (uint64_t seed = 1; seed <= 50; ++seed) {
@@ -196,7 +197,7 @@ TEST(BeamSearch, GivesLabelsInTheOrderOfTheirTimes) {
   }
 }
 
-TEST(BeamSearch, TakesAFrameThatIsNotFiniteForBlank) {
+TEST(BeamSearch, TreatsNonFiniteFrameAsBlank) {
   std::vector<float> logits = draw_logits(3, 1);
   for (int i = 4; i < 8; ++i)
     logits[static_cast<size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
@@ -217,7 +218,7 @@ std::vector<float> spelled(const std::string& text) {
   return logits;
 }
 
-TEST(Transcript, HasTheTimesOfWords) {
+TEST(Transcript, HasWordTimes) {
   const Transcript transcript =
       make_transcript(spelled("__ab_ __b__a b"), 7.0, tokenizer(), nullptr);
   EXPECT_EQ(transcript.text, "ab ba b");
@@ -233,7 +234,7 @@ TEST(Transcript, HasTheTimesOfWords) {
             "2\n00:00:04,000 --> 00:00:07,000\nba b\n\n");
 }
 
-TEST(Transcript, OfSilenceHasNoWords) {
+TEST(Transcript, IsEmptyForSilence) {
   const Transcript transcript = make_transcript(spelled("____"), 2.0, tokenizer(), nullptr);
   EXPECT_EQ(transcript.text, "");
   EXPECT_TRUE(transcript.words.empty());

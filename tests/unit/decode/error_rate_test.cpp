@@ -26,20 +26,20 @@ TEST(WordErrors, AreCountedByKind) {
   EXPECT_EQ(word_errors("one word", "oneword"), counts(0, 1, 1, 2));
 }
 
-TEST(WordErrors, SeeWordsAndNotTheSpaceAroundThem) {
+TEST(WordErrors, IgnoreSpaceAroundWords) {
   EXPECT_EQ(word_errors(" a  b\tc\n", "a\vb\fc\r"), counts(0, 0, 0, 3));
   EXPECT_EQ(word_errors("A.", "a"), counts(0, 0, 1, 1)) << "nothing is normalised";
   EXPECT_EQ(word_errors("\xC3\xA9t\xC3\xA9", "ete"), counts(0, 0, 1, 1));
 }
 
-TEST(WordErrors, OfNothing) {
+TEST(WordErrors, OfEmptyText) {
   EXPECT_EQ(word_errors("", ""), counts(0, 0, 0, 0));
   EXPECT_EQ(word_errors("", " \n"), counts(0, 0, 0, 0));
   EXPECT_EQ(word_errors("", "a b"), counts(2, 0, 0, 0));
   EXPECT_EQ(word_errors("a b", ""), counts(0, 2, 0, 2));
 }
 
-TEST(CharacterErrors, CountCodePointsAndTheSpacesBetweenWords) {
+TEST(CharacterErrors, CountCodePointsAndSpacesBetweenWords) {
   EXPECT_EQ(character_errors("\xC3\xA9t\xC3\xA9", "ete"), counts(0, 0, 2, 3));
   EXPECT_EQ(character_errors("\xE2\x82\xAC\xF0\x9F\x98\x80", "\xE2\x82\xAC"), counts(0, 1, 0, 2));
   EXPECT_EQ(character_errors("a b", "ab"), counts(0, 1, 0, 3));
@@ -48,13 +48,13 @@ TEST(CharacterErrors, CountCodePointsAndTheSpacesBetweenWords) {
   EXPECT_EQ(character_errors("  ", "  "), counts(0, 0, 0, 0));
 }
 
-TEST(CharacterErrors, TakeABrokenByteAsACharacter) {
+TEST(CharacterErrors, CountABrokenByteAsACharacter) {
   EXPECT_EQ(character_errors("a\xFF", "a\xFF"), counts(0, 0, 0, 2));
   EXPECT_EQ(character_errors("a\xFF", "a\xFE"), counts(0, 0, 1, 2));
   EXPECT_EQ(character_errors("\xE2\x82", "\xE2\x82\xAC"), counts(0, 1, 1, 2)) << "cut short";
 }
 
-TEST(ErrorCounts, AddUpToTheRateOfTheCorpus) {
+TEST(ErrorCounts, AddUpToTheCorpusRate) {
   ErrorCounts total;
   total += word_errors("a b c", "a b");
   total += word_errors("d", "d e");
@@ -63,7 +63,7 @@ TEST(ErrorCounts, AddUpToTheRateOfTheCorpus) {
   EXPECT_EQ(total.rate(), 0.5);
 }
 
-TEST(ErrorCounts, HaveARateForAnEmptyReferenceToo) {
+TEST(ErrorCounts, HaveARateForAnEmptyReference) {
   EXPECT_EQ(ErrorCounts{}.rate(), 0.0);
   EXPECT_EQ(word_errors("", "a b").rate(), 2.0);
   EXPECT_EQ(word_errors("a", "a b c").rate(), 2.0) << "above 1 where much is inserted";

@@ -32,7 +32,7 @@ double log10_of(const NgramModel& model, const std::vector<std::string>& words, 
   return score / std::log(10.0);
 }
 
-TEST(NgramModel, TakesTheLongestNgram) {
+TEST(NgramModel, UsesTheLongestNgram) {
   const NgramModel model = model_of(kModel);
   EXPECT_EQ(model.order(), 3);
   EXPECT_EQ(model.size(), 9);
@@ -60,7 +60,7 @@ TEST(NgramModel, HasAFloorWithoutUnk) {
   EXPECT_NEAR(log10_of(model, {"z"}, false), -10.0, 1e-6);
 }
 
-TEST(NgramModel, SaysWhatIsWrong) {
+TEST(NgramModel, ReportsErrors) {
   const auto refusal = [](std::string text, const std::string& from, const std::string& to) {
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;

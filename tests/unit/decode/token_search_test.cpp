@@ -95,7 +95,7 @@ TokenHypothesis best_of_all(int64_t utterance, int64_t max_tokens) {
   return best;
 }
 
-TEST(TokenSearch, FindsTheBestOfAllWithAWideBeam) {
+TEST(TokenSearch, FindsTheBestWithAWideBeam) {
   constexpr int64_t kUtterances = 20, kMaxTokens = 5;
   DrawnScorer scorer(kUtterances, kMaxTokens);
   // As wide as there are sequences: nothing is cut.
@@ -130,7 +130,7 @@ TEST(TokenSearch, IsGreedyWithWidthOne) {
   EXPECT_GT(num_cut, 0) << "no utterance reached the longest";
 }
 
-TEST(TokenSearch, IsNeverWorseForBeingWider) {
+TEST(TokenSearch, FindsBetterHypothesesWithAWiderBeam) {
   double narrow = 0.0, wide = 0.0;
   for (const int64_t width : {1, 8}) {
     DrawnScorer scorer(40, 4);
@@ -162,7 +162,7 @@ class DryScorer : public models::Scorer {
   }
 };
 
-TEST(TokenSearch, TakesEveryStepInADryRun) {
+TEST(TokenSearch, RunsEveryStepInADryRun) {
   DryScorer scorer(7);
   EXPECT_EQ(find_tokens(scorer, {.width = 5}).size(), 3u);
   EXPECT_EQ(scorer.num_steps, 6);

@@ -17,7 +17,7 @@ int64_t bytes_of(const CategoryBytes& bytes, Category category) {
   return bytes[static_cast<size_t>(category)];
 }
 
-TEST(Arena, CountsByCategoryAndKnowsTheMomentOfItsPeak) {
+TEST(Arena, CountsByCategoryAndRecordsItsPeak) {
   Arena arena(RegionKind::kNothing, Arena::kUnlimited);
   {
     const CategoryScope category(Category::kWeights);
@@ -45,7 +45,7 @@ TEST(Arena, CountsByCategoryAndKnowsTheMomentOfItsPeak) {
   EXPECT_EQ(report.num_reservations, 4);
 }
 
-TEST(Arena, TheLimitIsHardAndTheErrorSaysWhatItKnows) {
+TEST(Arena, LimitIsHardAndItsErrorIsDetailed) {
   Arena arena(RegionKind::kHost, 8 * kKiB);
   void* first = arena.allocate(5 * kKiB);
   try {
@@ -79,13 +79,13 @@ TEST(Arena, InjectedFailureStrikesOnceAtTheNthReservation) {
   arena.end_library_call();
 }
 
-TEST(Arena, ForgetsAnAddressOfSomebodyElse) {
+TEST(Arena, DoesNotFreeForeignAddresses) {
   Arena arena(RegionKind::kHost, kKiB);
   int elsewhere = 0;
   EXPECT_FALSE(arena.free(&elsewhere));
 }
 
-TEST(Arena, LibraryCallLivesWithinItsReservation) {
+TEST(Arena, LibraryCallStaysWithinItsReservation) {
   Arena arena(RegionKind::kHost, 8 * kKiB);
   arena.begin_library_call("product", 4 * kKiB);
   EXPECT_EQ(arena.report().live, 4 * kKiB);
@@ -122,7 +122,7 @@ TEST(Arena, LibraryCallBeyondItsBoundIsServedAndReported) {
   EXPECT_EQ(report.live, 0);
 }
 
-TEST(Arena, WhatALibraryCallLeavesAliveKeepsItsReservation) {
+TEST(Arena, LibraryCallKeepsItsReservationWhileItsBlocksLive) {
   Arena arena(RegionKind::kHost, 4 * kKiB);
   arena.begin_library_call("cache", 2 * kKiB);
   void* kept = arena.allocate(512);
@@ -134,7 +134,7 @@ TEST(Arena, WhatALibraryCallLeavesAliveKeepsItsReservation) {
   EXPECT_EQ(arena.report().live, 0);
 }
 
-TEST(Arena, LibraryCallKeepsTheCallNearestToItsBound) {
+TEST(Arena, LibraryCallReportsTheLargestUse) {
   Arena arena(RegionKind::kNothing, Arena::kUnlimited);
   for (const int64_t used : {1, 3, 2}) {
     arena.begin_library_call("product", 4 * kKiB);
@@ -146,9 +146,9 @@ TEST(Arena, LibraryCallKeepsTheCallNearestToItsBound) {
   EXPECT_EQ(use.measured_bytes, 3 * kKiB);
 }
 
-// The property the prediction stands on: a history takes the same places in any region that can
-// hold it, and a region as long as its high-water mark can.
-TEST(Arena, DryAndRealRunsPlaceAlikeAtEveryCapacity) {
+// The prediction relies on this: a history is placed equally at every sufficient capacity, and its
+// high-water mark is a sufficient capacity.
+TEST(Arena, DryAndRealRunsPlaceEqually) {
   const auto run = [](Arena& arena) {
     std::mt19937 random(3);
     std::vector<void*> alive;
@@ -176,9 +176,9 @@ TEST(Arena, DryAndRealRunsPlaceAlikeAtEveryCapacity) {
   EXPECT_THROW(run(too_short), OutOfMemory);
 }
 
-// What a library call returns is a block like any other, placed before the bound: as where it is
-// allocated by us, which is what the dry run does.
-TEST(Arena, ResultsOfALibraryCallArePlacedBeforeIt) {
+// The result of a library call is a block like any other, placed before its reservation, just as if
+// we had allocated it, which is what the dry run does.
+TEST(Arena, LibraryResultsArePlacedBeforeTheirCall) {
   Arena ours(RegionKind::kNothing, Arena::kUnlimited);
   void* y = ours.allocate(3000);
   void* statistics = ours.allocate(700);
@@ -207,7 +207,7 @@ TEST(Arena, ResultsOfALibraryCallArePlacedBeforeIt) {
   EXPECT_EQ(theirs.report().live, 0);
 }
 
-TEST(Arena, AResultThatIsNotAskedForIsABreach) {
+TEST(Arena, UnclaimedLibraryResultIsABreach) {
   Arena arena(RegionKind::kNothing, Arena::kUnlimited);
   const std::vector<int64_t> results = {3000};
   arena.begin_library_call("attention", 0, results);
@@ -216,7 +216,7 @@ TEST(Arena, AResultThatIsNotAskedForIsABreach) {
   EXPECT_EQ(arena.report().live, 0);
 }
 
-TEST(Arena, ALibraryCallThatDoesNotFitLeavesNothingBehind) {
+TEST(Arena, LibraryCallThatDoesNotFitLeavesNothingBehind) {
   const std::vector<int64_t> results = {2 * kKiB, 4 * kKiB};
   for (const int64_t capacity : {kKiB, 4 * kKiB, 8 * kKiB}) {
     Arena arena(RegionKind::kHost, capacity);
@@ -227,7 +227,7 @@ TEST(Arena, ALibraryCallThatDoesNotFitLeavesNothingBehind) {
   }
 }
 
-TEST(Arena, ResetBeginsANewHistory) {
+TEST(Arena, ResetStartsANewHistory) {
   Arena arena(RegionKind::kNothing, Arena::kUnlimited);
   void* early = arena.allocate(64 * kKiB);
   void* kept = arena.allocate(kKiB);
@@ -240,7 +240,7 @@ TEST(Arena, ResetBeginsANewHistory) {
   EXPECT_EQ(arena.report().high_water, 0);
 }
 
-TEST(Arena, ThreadsShareIt) {
+TEST(Arena, CanBeSharedByThreads) {
   Arena arena(RegionKind::kHost, 4 << 20);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

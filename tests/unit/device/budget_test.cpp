@@ -12,17 +12,17 @@ namespace {
 using test::kGiB;
 constexpr MemoryAvailable kSome{.total_bytes = 16 * kGiB, .free_bytes = 10 * kGiB};
 
-TEST(Budget, BytesAreTakenWhole) {
+TEST(Budget, BytesAreUsedAsGiven) {
   EXPECT_EQ(resolve_budget(MemorySize::parse("10GiB"), kSome, "cpu"), 10 * kGiB);
   EXPECT_EQ(resolve_budget(MemorySize::parse("1B"), kSome, "cpu"), 1);
 }
 
-TEST(Budget, SharesAreOfWhatIsFree) {
+TEST(Budget, PercentagesAreOfFreeMemory) {
   EXPECT_EQ(resolve_budget(MemorySize::parse("50%"), kSome, "cpu"), 5 * kGiB);
   EXPECT_EQ(resolve_budget({}, kSome, "cpu"), static_cast<int64_t>(0.85 * 10 * kGiB));
 }
 
-TEST(Budget, MoreThanIsFreeSaysWhatIsAndWhatToType) {
+TEST(Budget, MoreThanFreeIsRefusedWithAdvice) {
   const std::string message = test::message_of<ConfigError>(
       [] { resolve_budget(MemorySize::parse("11GiB"), kSome, "cpu"); });
   for (const char* part : {"11.0 GiB", "10.0 GiB", "16.0 GiB", "--memory 10240MiB", "cpu"}) {

@@ -8,7 +8,7 @@
 namespace sotto::device {
 namespace {
 
-TEST(CpuFeaturesTest, AreReadFromTheFlagsOfEitherArchitecture) {
+TEST(CpuFeaturesTest, AreReadFromTheFlagsOfBothArchitectures) {
   EXPECT_EQ(find_cpu_features({"fp", "asimd"}, ""), CpuFeatures{});  // Neoverse-N1
   EXPECT_EQ(find_cpu_features({"fp", "asimd", "bf16"}, ""), CpuFeatures{.bf16 = true});
   EXPECT_EQ(find_cpu_features({"avx2", "fma"}, ""), CpuFeatures{});

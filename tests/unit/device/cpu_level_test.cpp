@@ -7,11 +7,11 @@
 namespace sotto::device {
 namespace {
 
-TEST(CpuLevel, PassesACpuThatHasAll) {
+TEST(CpuLevel, AcceptsCpuWithAllFeatures) {
   EXPECT_NO_THROW(check_cpu_level("x86-64-v3", {"sse", "bmi2", "avx2", "f16c", "fma", "avx512f"}));
 }
 
-TEST(CpuLevel, NamesWhatIsMissing) {
+TEST(CpuLevel, NamesMissingFeatures) {
   try {
     check_cpu_level("x86-64-v3", {"sse", "avx", "f16c", "avx2_x", "bmi1"});
     FAIL() << "nothing was thrown";
@@ -21,7 +21,7 @@ TEST(CpuLevel, NamesWhatIsMissing) {
   }
 }
 
-TEST(CpuLevel, EachFeatureIsNeeded) {
+TEST(CpuLevel, EachFeatureIsRequired) {
   const std::vector<std::string> all = {"avx2", "fma", "f16c", "bmi2"};
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<std::string> features = all;
@@ -30,7 +30,7 @@ TEST(CpuLevel, EachFeatureIsNeeded) {
   }
 }
 
-TEST(CpuLevel, AsksNothingOfTheBaselineOrAnUnknownCpu) {
+TEST(CpuLevel, RequiresNothingOfTheBaselineOrAnUnknownCpu) {
   EXPECT_NO_THROW(check_cpu_level("baseline", {"asimd"}));
   EXPECT_NO_THROW(check_cpu_level("x86-64-v3", {}));
 }

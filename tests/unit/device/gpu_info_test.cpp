@@ -12,7 +12,7 @@ namespace {
 
 using test::kGiB;
 
-TEST(Gpus, AreReadWithTheirAbilities) {
+TEST(Gpus, AreReadWithTheirCapabilities) {
   const GpuProfile profile = read_gpus({.library = SOTTO_FAKE_NVML});
   EXPECT_EQ(profile.driver_version, "580.95.05");
   EXPECT_EQ(profile.cuda_version, "13.1");
@@ -51,7 +51,7 @@ TEST(Gpus, ProcessesThatHoldMemoryAreNamed) {
   EXPECT_FALSE(processes[2].used_bytes.has_value());
 }
 
-TEST(Gpus, AFailingFunctionIsANoteAndCostsItsFieldAlone) {
+TEST(Gpus, FailingFunctionIsNotedAndLosesOnlyItsField) {
   const GpuProfile profile = read_gpus({.library = SOTTO_FAKE_NVML});
   ASSERT_EQ(profile.notes.size(), 1u);
   EXPECT_EQ(profile.notes[0], "GPU 1, compute processes: Unknown Error (NVML status 999)");
@@ -59,7 +59,7 @@ TEST(Gpus, AFailingFunctionIsANoteAndCostsItsFieldAlone) {
   EXPECT_TRUE(profile.gpus.at(1).memory.has_value());
 }
 
-TEST(Gpus, AnOldLibraryLeavesFieldsAbsentWithoutANote) {
+TEST(Gpus, OldLibraryLeavesFieldsEmptyWithoutNote) {
   const GpuProfile profile = read_gpus({.library = SOTTO_FAKE_NVML_OLD});
   EXPECT_TRUE(profile.notes.empty());
   EXPECT_EQ(profile.driver_version, "");
@@ -73,7 +73,7 @@ TEST(Gpus, AnOldLibraryLeavesFieldsAbsentWithoutANote) {
   EXPECT_TRUE(profile.gpus[0].processes.empty());
 }
 
-TEST(Gpus, ADriverThatDoesNotMatchIsANote) {
+TEST(Gpus, DriverMismatchIsNoted) {
   setenv("FAKE_NVML_INIT", "18", 1);
   const GpuProfile profile = read_gpus({.library = SOTTO_FAKE_NVML});
   unsetenv("FAKE_NVML_INIT");
@@ -84,21 +84,21 @@ TEST(Gpus, ADriverThatDoesNotMatchIsANote) {
       << profile.notes[0];
 }
 
-TEST(Gpus, AMissingLibraryIsANote) {
+TEST(Gpus, MissingLibraryIsNoted) {
   const GpuProfile profile = read_gpus({.library = "libnot-there.so.1"});
   EXPECT_TRUE(profile.gpus.empty());
   ASSERT_EQ(profile.notes.size(), 1u);
   EXPECT_NE(profile.notes[0].find("libnot-there.so.1"), std::string::npos) << profile.notes[0];
 }
 
-TEST(Gpus, ALibraryWithoutTheFunctionsIsANote) {
+TEST(Gpus, LibraryWithoutFunctionsIsNoted) {
   const GpuProfile profile = read_gpus({.library = "libm.so.6"});
   EXPECT_TRUE(profile.gpus.empty());
   ASSERT_EQ(profile.notes.size(), 1u);
   EXPECT_EQ(profile.notes[0], "libm.so.6 lacks the functions to find GPUs");
 }
 
-TEST(CoresPerSm, AreKnownForTheCardsWeSupport) {
+TEST(CoresPerSm, AreKnownForSupportedCards) {
   EXPECT_EQ(cores_per_sm({7, 0}), 64);
   EXPECT_EQ(cores_per_sm({7, 5}), 64);
   EXPECT_EQ(cores_per_sm({8, 0}), 64);

@@ -10,7 +10,7 @@ namespace {
 
 using test::kGiB;
 
-TEST(GpuMemoryWatch, ReadsTheOneOfTheUuidAgainAndAgain) {
+TEST(GpuMemoryWatch, ReadsTheGpuWithTheUuidRepeatedly) {
   const GpuMemoryWatch watch("GPU-22222222", SOTTO_FAKE_NVML);
   for (int i = 0; i < 2; ++i) {
     const std::optional<GpuMemory> memory = watch.read();
@@ -21,12 +21,12 @@ TEST(GpuMemoryWatch, ReadsTheOneOfTheUuidAgainAndAgain) {
   EXPECT_EQ(GpuMemoryWatch("GPU-11111111", SOTTO_FAKE_NVML).read()->used_bytes, 5 * kGiB);
 }
 
-TEST(GpuMemoryWatch, HasNothingToTellOfWhatIsNotThere) {
+TEST(GpuMemoryWatch, ReturnsNothingForMissingGpuOrLibrary) {
   EXPECT_FALSE(GpuMemoryWatch("GPU-33333333", SOTTO_FAKE_NVML).read().has_value());
   EXPECT_FALSE(GpuMemoryWatch("GPU-11111111", "libnothing.so").read().has_value());
 }
 
-TEST(WatchMemory, OfTheCpuIsTheHostsRam) {
+TEST(WatchMemory, OnTheCpuIsHostRam) {
   const MemoryReading read = watch_memory({});
   const std::optional<MemoryAvailable> memory = read();
   ASSERT_TRUE(memory.has_value());

@@ -39,7 +39,7 @@ TEST(Hardware, JsonHasBytesAsWholeNumbers) {
   EXPECT_EQ(json.at("notes").size(), 1u);
 }
 
-TEST(Hardware, JsonOfWhatIsNotKnownIsNull) {
+TEST(Hardware, UnknownValuesAreNullInJson) {
   const auto json = to_json(read_hardware({}, {.library = SOTTO_FAKE_NVML_OLD}));
   EXPECT_TRUE(json.at("driver_version").is_null());
   for (const char* key : {"uuid", "capability", "sms", "memory_total_bytes", "memory_free_bytes"})

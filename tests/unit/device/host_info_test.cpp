@@ -58,7 +58,7 @@ TEST_F(Host, NamesAnArmCpuByItsNumbers) {
   EXPECT_EQ(host.cpu_features, (std::vector<std::string>{"fp", "asimd", "bf16"}));
 }
 
-TEST_F(Host, AnUnknownArmCpuKeepsItsNumbers) {
+TEST_F(Host, UnknownArmCpuKeepsItsNumbers) {
   tree_.write("proc/meminfo", k32GiB);
   tree_.write("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xfff\n");
   EXPECT_EQ(read("aarch64").cpu_model, "Arm part 0xfff");
@@ -70,7 +70,7 @@ TEST_F(Host, AnUnknownArmCpuKeepsItsNumbers) {
   EXPECT_EQ(read("aarch64").cpu_model, "aarch64");
 }
 
-TEST_F(Host, AContainerLimitsRamAndCores) {
+TEST_F(Host, ContainerLimitsRamAndCores) {
   tree_.write("proc/meminfo", k32GiB);
   tree_.write("proc/self/cgroup", "0::/box\n");
   tree_.write("sys/fs/cgroup/box/memory.max", "8589934592\n");
@@ -85,7 +85,7 @@ TEST_F(Host, AContainerLimitsRamAndCores) {
   EXPECT_EQ(host.num_cores, 3);
 }
 
-// The machine may be fuller than the container.
+// The machine may have less free memory than the container.
 TEST_F(Host, FreeIsTheLesserOfMachineAndContainer) {
   tree_.write("proc/meminfo", "MemTotal:       33554432 kB\nMemAvailable:   1048576 kB\n");
   tree_.write("proc/self/cgroup", "0::/\n");
@@ -93,7 +93,7 @@ TEST_F(Host, FreeIsTheLesserOfMachineAndContainer) {
   EXPECT_EQ(read().free_bytes, 1 * kGiB);
 }
 
-TEST_F(Host, ALimitAboveTheMachineIsNone) {
+TEST_F(Host, LimitAboveTheMachineIsIgnored) {
   tree_.write("proc/meminfo", k32GiB);
   tree_.write("proc/self/cgroup", "4:memory:/\n3:cpu:/\n");
   tree_.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -108,7 +108,7 @@ TEST_F(Host, ALimitAboveTheMachineIsNone) {
   EXPECT_EQ(host.num_cores, 8);
 }
 
-TEST_F(Host, ItsMemoryAloneIsTheSame) {
+TEST_F(Host, MemoryCanBeReadSeparately) {
   tree_.write("proc/meminfo", k32GiB);
   tree_.write("proc/self/cgroup", "0::/a\n");
   tree_.write("sys/fs/cgroup/a/memory.max", std::to_string(8 * kGiB) + "\n");
@@ -123,7 +123,7 @@ TEST_F(Host, OldKernelsHaveNoMemAvailable) {
   EXPECT_EQ(read().free_bytes, 1 << 20);
 }
 
-TEST_F(Host, WithoutProcItSaysSo) {
+TEST_F(Host, ReportsMissingProc) {
   EXPECT_THROW(read(), DataError);
   EXPECT_TRUE(read_cpu_features(tree_.path()).empty());
 }

@@ -11,7 +11,7 @@
 namespace sotto::device {
 namespace {
 
-TEST(Placement, RoundsUpAndCountsWhatIsTaken) {
+TEST(Placement, RoundsUpAndCountsUsedBytes) {
   Placement placement(4096);
   EXPECT_EQ(placement.allocate(1), 0);
   EXPECT_EQ(placement.allocate(513), 512);
@@ -47,7 +47,7 @@ TEST(Placement, JoinsGapsOnBothSides) {
   EXPECT_EQ(placement.allocate(1536), 0);
 }
 
-TEST(Placement, GapsGoBeforeTheSpaceAboveEvenWhereThatIsTighter) {
+TEST(Placement, PrefersGapsToTheSpaceAbove) {
   Placement placement(4096);
   const int64_t wide = *placement.allocate(2048);
   placement.allocate(512);
@@ -55,13 +55,13 @@ TEST(Placement, GapsGoBeforeTheSpaceAboveEvenWhereThatIsTighter) {
   EXPECT_EQ(placement.allocate(1536), 0) << "the space above is exactly 1536 bytes, and is kept";
 }
 
-TEST(Placement, FreeingWhatIsNotThereIsOurFault) {
+TEST(Placement, FreeingAnUnknownBlockIsAnInternalError) {
   Placement placement(1024);
   EXPECT_THROW(placement.free(0), InternalError);
 }
 
-// Random work against a plain list of blocks: never overlapping, never outside, all space regained
-// at the end.
+// Random operations compared with a plain list of blocks: never overlapping, never outside, all
+// space free at the end.
 TEST(Placement, NeverOverlapsAndLosesNothing) {
   constexpr int64_t kCapacity = int64_t{1} << 20;
   Placement placement(kCapacity);

@@ -17,7 +17,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(RunDevice, TheCpuIsThere) {
+TEST(RunDevice, CpuIsAvailable) {
   const RunDevice device = open_device("cpu");
   EXPECT_TRUE(device.torch.is_cpu());
   EXPECT_FALSE(device.target.is_cuda());
@@ -25,7 +25,7 @@ TEST(RunDevice, TheCpuIsThere) {
   EXPECT_LE(device.memory.free_bytes, device.memory.total_bytes);
 }
 
-TEST(RunDevice, WhatCannotBeIsRefusedByName) {
+TEST(RunDevice, InvalidDevicesAreRefusedByName) {
   for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", ""}) {
     const std::string text = message_of<ConfigError>([&] { open_device(name); });
     EXPECT_PRED2(contains, text, "cpu, cuda or cuda:N") << name;
@@ -36,7 +36,7 @@ TEST(RunDevice, WhatCannotBeIsRefusedByName) {
   EXPECT_PRED2(contains, message_of<ConfigError>([] { open_device("cuda"); }), "SOTTO_CUDA=ON");
 }
 
-TEST(HostBudget, IsForGpusAndWhatIsKeptThere) {
+TEST(HostBudget, NeedsAGpuOrDataKeptOnTheHost) {
   const std::string text = message_of<ConfigError>(
       [] { resolve_host_budget(MemorySize::parse("1GiB"), {}, /*keeps=*/false); });
   EXPECT_PRED2(contains, text, "a run on the CPU");
@@ -49,8 +49,8 @@ TEST(HostBudget, IsForGpusAndWhatIsKeptThere) {
   EXPECT_PRED2(contains, too_much, "--host-memory auto");
 }
 
-// Other programs take and give back memory meanwhile.
-TEST(HostBudget, AutoIsThreeQuartersOfTheFreeRamWhateverForAndWhereTheRunIs) {
+// Other programs allocate and free memory meanwhile.
+TEST(HostBudget, AutoIsThreeQuartersOfFreeRam) {
   const auto free = static_cast<double>(read_host().free_bytes);
   for (const Target& target : {Target{}, Target{.processor = Processor::kCuda, .capability = 90}}) {
     for (const bool keeps : {false, true}) {
@@ -60,7 +60,7 @@ TEST(HostBudget, AutoIsThreeQuartersOfTheFreeRamWhateverForAndWhereTheRunIs) {
   }
 }
 
-TEST(DeviceTable, KnowsWhatCardsCanDo) {
+TEST(DeviceTable, KnowsCardCapabilities) {
   EXPECT_FALSE(find_device("t4").target().has_bf16());
   EXPECT_FALSE(find_device("t4").target().has_flash_attention());
   EXPECT_TRUE(find_device("rtx3060").target().has_flash_attention());
@@ -89,7 +89,7 @@ TEST(Target, ScopesNest) {
   EXPECT_TRUE(current_target().has_bf16()) << "the CPU's kernels have every type";
 }
 
-TEST(StagingBuffer, HasABudgetOfItsOwn) {
+TEST(StagingBuffer, HasItsOwnBudget) {
   HostMemory host(c10::kCUDA, int64_t{8} << 20);
   StagingBuffer staging(host);
   const std::string text = message_of<OutOfMemory>([&] { staging.take(int64_t{9} << 20); });

@@ -7,7 +7,7 @@
 namespace sotto::device {
 namespace {
 
-TEST(SanitizerDeathTest, AWritePastATensorsEndIsCaught) {
+TEST(SanitizerDeathTest, WritePastTheEndOfATensorIsCaught) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 1 << 20);
   const ArenaGuard guard(c10::kCPU, arena);
   const at::Tensor x = at::empty({100});

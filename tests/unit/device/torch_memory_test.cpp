@@ -13,7 +13,7 @@ namespace {
 
 using test::kMiB;
 
-TEST(ArenaGuard, TensorsOfItsDeviceLieInTheArena) {
+TEST(ArenaGuard, PutsTensorsOfItsDeviceIntoTheArena) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 8 * kMiB);
   at::Tensor before = at::ones({1000});
   {
@@ -29,7 +29,7 @@ TEST(ArenaGuard, TensorsOfItsDeviceLieInTheArena) {
   EXPECT_EQ(arena->report().live, 0);
 }
 
-TEST(ArenaGuard, MetaTensorsTakePlacesButNoMemory) {
+TEST(ArenaGuard, MetaTensorsArePlacedWithoutMemory) {
   const auto arena = std::make_shared<Arena>(RegionKind::kNothing, Arena::kUnlimited);
   const ArenaGuard guard(c10::kMeta, arena);
   const at::Tensor x = at::empty({int64_t{1} << 20, 1024}, at::TensorOptions().device(at::kMeta));
@@ -51,7 +51,7 @@ TEST(ArenaGuard, GuardsNest) {
   EXPECT_EQ(outer->num_blocks(), 1);
 }
 
-TEST(ArenaGuard, ATensorMayOutliveItsGuardAndItsArenasOwner) {
+TEST(ArenaGuard, TensorMayOutliveItsGuardAndArenaOwner) {
   at::Tensor survivor;
   {
     const auto arena = std::make_shared<Arena>(RegionKind::kHost, kMiB);
@@ -62,7 +62,7 @@ TEST(ArenaGuard, ATensorMayOutliveItsGuardAndItsArenasOwner) {
   survivor = at::Tensor();
 }
 
-TEST(ArenaGuard, TheBudgetHoldsAndTheProcessGoesOn) {
+TEST(ArenaGuard, BudgetHoldsAndTheProcessContinues) {
   const auto arena = std::make_shared<Arena>(RegionKind::kHost, 2 * kMiB);
   const ArenaGuard guard(c10::kCPU, arena);
   EXPECT_THROW(at::empty({kMiB}), OutOfMemory);
@@ -71,9 +71,9 @@ TEST(ArenaGuard, TheBudgetHoldsAndTheProcessGoesOn) {
   EXPECT_EQ(x.sum().item<float>(), 1000);
 }
 
-// ATen must not have switched anything off: the same product before and after an out-of-memory
-// error, to the bit, in the types that go through oneDNN too.
-TEST(ArenaGuard, ArithmeticAfterOutOfMemoryIsWhatItWasBefore) {
+// ATen must not have disabled anything: products are bit-identical before and after an
+// out-of-memory error, also in the types that use oneDNN.
+TEST(ArenaGuard, ResultsAreUnchangedAfterOutOfMemory) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const auto arena = std::make_shared<Arena>(RegionKind::kHost, 16 * kMiB);
     const ArenaGuard guard(c10::kCPU, arena);
@@ -95,7 +95,7 @@ TEST(ArenaGuard, ArithmeticAfterOutOfMemoryIsWhatItWasBefore) {
   }
 }
 
-TEST(LibraryCall, WithoutAnArenaItIsFree) {
+TEST(LibraryCall, HasNoEffectWithoutAnArena) {
   const LibraryCall call("product", c10::kCPU, kMiB);
   EXPECT_EQ(at::ones({10}).sum().item<float>(), 10);
 }

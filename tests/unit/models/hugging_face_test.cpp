@@ -22,7 +22,7 @@ nlohmann::json good_config() {
           {"conv_bias", true},        {"feat_extract_norm", "layer"}};
 }
 
-TEST(HuggingFace, TakesTheSettingsOfAConfig) {
+TEST(HuggingFace, ReadsSettingsFromConfig) {
   const test::TempFolder folder;
   folder.write("config.json", good_config().dump());
   folder.write("preprocessor_config.json", R"({"do_normalize": false, "sampling_rate": 8000})");
@@ -43,7 +43,7 @@ TEST(HuggingFace, TakesTheSettingsOfAConfig) {
   EXPECT_PRED2(contains, model.notes[3], "reduction=sum, from ctc_loss_reduction sum");
 }
 
-TEST(HuggingFace, TakesTheLossOfAConfig) {
+TEST(HuggingFace, ReadsLossFromConfig) {
   const test::TempFolder folder;
   nlohmann::json config = good_config();
   folder.write("config.json", config.dump());
@@ -57,8 +57,8 @@ TEST(HuggingFace, TakesTheLossOfAConfig) {
   EXPECT_EQ(model.notes.size(), 2u);
 }
 
-// As transformers finds them: inside of processor_config.json first.
-TEST(HuggingFace, TakesTheFeatureExtractorOfEveryForm) {
+// Looked up as in transformers: first inside processor_config.json.
+TEST(HuggingFace, ReadsFeatureExtractorInEveryForm) {
   const test::TempFolder folder;
   folder.write("config.json", good_config().dump());
   const auto options = [&] {
@@ -88,8 +88,8 @@ TEST(HuggingFace, TakesTheFeatureExtractorOfEveryForm) {
   EXPECT_PRED2(contains, refusal_of(3), "a JSON object of settings");
 }
 
-// Masks that are off have settings in every config.json.
-TEST(HuggingFace, ForgetsSettingsOfMasksThatAreOff) {
+// Every config.json has settings of disabled masks.
+TEST(HuggingFace, IgnoresSettingsOfDisabledMasks) {
   const test::TempFolder folder;
   nlohmann::json config = good_config();
   config["mask_feature_length"] = 64;
@@ -107,7 +107,7 @@ TEST(HuggingFace, ForgetsSettingsOfMasksThatAreOff) {
   EXPECT_NO_THROW(off.check_effects({}));
 }
 
-TEST(HuggingFace, WritesWhatItWasTrainedWithAndKeepsTheRest) {
+TEST(HuggingFace, WritesTrainingSettingsAndKeepsTheRest) {
   const test::TempFolder folder;
   ModelOptions options = ModelOptions::of_preset("wav2vec2-base");
   options.as<models::Wav2Vec2Options>().dropout = 0.25;
@@ -172,7 +172,7 @@ TEST(HuggingFace, RefusesWhatItCannotBuild) {
   EXPECT_PRED2(contains, refusal_of("num_hidden_layers", -3), "config.json");
 }
 
-TEST(HuggingFace, ABrokenFolderIsADataError) {
+TEST(HuggingFace, BrokenFolderIsADataError) {
   const test::TempFolder folder;
   const auto refusal = [&] {
     return test::message_of<DataError>([&] { read_hugging_face(folder.path()); });
@@ -184,7 +184,7 @@ TEST(HuggingFace, ABrokenFolderIsADataError) {
   EXPECT_PRED2(contains, refusal(), "JSON object");
 }
 
-TEST(HuggingFace, AFolderThatIsNotThereIsADataErrorWithTheLineToType) {
+TEST(HuggingFace, MissingFolderIsADataError) {
   EXPECT_PRED2(contains,
                test::message_of<DataError>([] { find_model_folder("no-such/model-at-all"); }),
                "no-such/model-at-all");
@@ -202,7 +202,7 @@ TEST(ModelProfile, CountsTheParametersOfKnownModels) {
   EXPECT_EQ(parameters_of("xls-r-2b"), 2'159'321'120);
 }
 
-TEST(ModelProfile, FrozenPartsDoNotTrain) {
+TEST(ModelProfile, FrozenPartsAreNotTrainable) {
   ModelOptions options = ModelOptions::of_preset("xls-r-1b");
   options.as<models::Wav2Vec2Options>().freeze_feature_encoder = true;
   const ModelProfile profile = profile_model(options, {.vocabulary = 32});

@@ -22,7 +22,7 @@ std::vector<NamedTensor> tensors() {
           {"weight.remainder", at::randint(-32768, 32768, {3, 5}, at::kShort)}};
 }
 
-TEST(TensorFile, LoadsWhatWasWrittenToTheBit) {
+TEST(TensorFile, RoundTripsBitExactly) {
   const test::TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
   const std::vector<NamedTensor> written = tensors();
@@ -33,7 +33,7 @@ TEST(TensorFile, LoadsWhatWasWrittenToTheBit) {
     EXPECT_TRUE(at::equal(loaded[i].tensor, written[i].tensor)) << written[i].name;
 }
 
-TEST(TensorFile, RefusesOtherTensorsAndChangesNothing) {
+TEST(TensorFile, RefusesOtherTensorsWithoutChanges) {
   const test::TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
   write_tensors(path, tensors());
@@ -57,14 +57,14 @@ TEST(TensorFile, RefusesOtherTensorsAndChangesNothing) {
   EXPECT_PRED2(test::contains, refusal_of(others), "other [3, 5] is not in it");
 }
 
-TEST(TensorFile, RefusesTypesThatNoCheckpointHas) {
+TEST(TensorFile, RefusesTypesNotUsedInCheckpoints) {
   const test::TempFolder folder;
   EXPECT_THROW(write_tensors(folder.path() / "a.safetensors", {{"a", at::zeros({2}, at::kDouble)}}),
                InternalError);
 }
 
-// A convolution's weight [2, 3 taps, 4 inputs] lies in files as [2, 4, 3].
-TEST(TensorFile, TurnsTheTapsOfConvolutions) {
+// The convolution weight [2, 3 taps, 4 inputs] is stored in files as [2, 4, 3].
+TEST(TensorFile, TransposesConvolutionTaps) {
   const test::TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
   const at::Tensor weight = at::arange(24, at::kFloat).view({2, 12});
@@ -96,7 +96,7 @@ class Import : public ::testing::Test {
   const at::Tensor values_ = at::randn({3, 5});
 };
 
-TEST_F(Import, KnowsOtherNamesAndTypes) {
+TEST_F(Import, AcceptsAliasesAndOtherTypes) {
   const at::Tensor in_bf16 = at::zeros({3, 5}, at::kBFloat16);
   const std::vector<NamedTensor> named = {
       {.name = "net.weight", .tensor = in_bf16, .aliases = {"net.old_name"}},
@@ -110,7 +110,7 @@ TEST_F(Import, KnowsOtherNamesAndTypes) {
   EXPECT_TRUE(at::equal(named[2].tensor, at::full({4}, 7.0)));
 }
 
-TEST_F(Import, KeepsWhatBf16LeavesOut) {
+TEST_F(Import, KeepsTheBf16Remainder) {
   const at::Tensor high = at::zeros({3, 5}, at::kBFloat16), low = at::zeros({3, 5}, at::kShort);
   import_tensors(open(), {{.name = "net.old_name", .tensor = high, .remainder = low}},
                  {.may_leave = {"extra.", "net.other"}});
@@ -121,8 +121,8 @@ TEST_F(Import, KeepsWhatBf16LeavesOut) {
   }
 }
 
-// As much as 8 bits hold of it.
-TEST_F(Import, KeepsTheNearestOfWhatBf16LeavesOut) {
+// The remainder has only 8 bits.
+TEST_F(Import, RoundsTheBf16RemainderTo8Bits) {
   const at::Tensor high = at::zeros({3, 5}, at::kBFloat16), low = at::zeros({3, 5}, at::kByte);
   import_tensors(open(), {{.name = "net.old_name", .tensor = high, .remainder = low}},
                  {.may_leave = {"extra.", "net.other"}});

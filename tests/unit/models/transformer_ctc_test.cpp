@@ -25,7 +25,7 @@ std::string refusal_of(const std::vector<std::string>& overrides,
       [&] { read_overrides<ModelOptions>(overrides).make(shape, {.device = at::kMeta}); });
 }
 
-TEST(TransformerCtcFeatures, HaveWhatIsUsualForTheirKind) {
+TEST(TransformerCtcFeatures, HaveTheDefaultsOfTheirKind) {
   EXPECT_EQ(features_of({}), LogMelOptions{});
   EXPECT_EQ(features_of({"features.kind=kaldi"}), LogMelOptions::of_kind(LogMelKind::kKaldi));
   EXPECT_EQ(features_of({"features.kind=kaldi"}).f_min, 20.0);
@@ -50,7 +50,7 @@ TEST(TransformerCtcFeatures, AreReadAsTheyWereWritten) {
   EXPECT_EQ(read.as<models::TransformerCtcOptions>().spec_augment.time_masks, 2);
 }
 
-TEST(TransformerCtcFeatures, TellTheShortestUtterance) {
+TEST(TransformerCtcFeatures, DetermineTheShortestUtterance) {
   const auto min_rows = [](const std::string& kind) {
     return read_overrides<ModelOptions>({"features.kind=" + kind}).min_rows(0);
   };
@@ -60,7 +60,7 @@ TEST(TransformerCtcFeatures, TellTheShortestUtterance) {
   EXPECT_EQ(min_rows("kaldi"), 400);
 }
 
-TEST(TransformerCtcFeatures, RefuseWhatCannotTakeEffect) {
+TEST(TransformerCtcFeatures, RefuseSettingsWithoutEffect) {
   EXPECT_PRED2(contains, refusal_of({"features.kind=htk"}),
                "one of torchaudio, whisper, nemo, kaldi");
   for (const char* kind : {"torchaudio", "whisper", "nemo"}) {
@@ -74,7 +74,7 @@ TEST(TransformerCtcFeatures, RefuseWhatCannotTakeEffect) {
                "features of the waveform, but the data has stored ones");
 }
 
-TEST(TransformerCtcFeatures, AreNotMaskedWhole) {
+TEST(TransformerCtcFeatures, AreNeverMaskedEntirely) {
   EXPECT_PRED2(contains, refusal_of({"spec_augment.frequency_masks=1", "features.num_mels=27"}),
                "spec_augment.frequency_width 27. Expected fewer than the 27 features of a frame");
   EXPECT_PRED2(contains,

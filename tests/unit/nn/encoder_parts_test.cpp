@@ -96,7 +96,7 @@ void expect_subsampling(const SubsamplingOptions& options, Tier tier) {
   expect_same_gradients(store, leaves);
 }
 
-TEST(Subsampling, IsAutogradsAtEveryTier) {
+TEST(Subsampling, MatchesAutogradAtEveryTier) {
   at::manual_seed(4);
   for (const auto& [name, tier] : kTiers) {
     for (const int64_t factor : {2, 4})
@@ -106,7 +106,7 @@ TEST(Subsampling, IsAutogradsAtEveryTier) {
   }
 }
 
-TEST(Positions, LearnedOnesHaveAutogradsGradient) {
+TEST(Positions, LearnedGradientMatchesAutograd) {
   ParameterStore store;
   const Positions positions(store, "positions",
                             {.kind = PositionKind::kLearned, .width = 6, .max_frames = 12});
@@ -130,7 +130,7 @@ TEST(Positions, LearnedOnesHaveAutogradsGradient) {
   EXPECT_THROW(positions.add(too_long, longer), DataError);
 }
 
-TEST(CtcHead, IsAutogradsAtEveryTier) {
+TEST(CtcHead, MatchesAutogradAtEveryTier) {
   at::manual_seed(5);
   const Packing packing({9, 6, 2}, at::kCPU);
   const std::vector<std::vector<int32_t>> labels = {

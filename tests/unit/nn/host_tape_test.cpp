@@ -12,7 +12,7 @@ namespace {
 
 using device::HostMemory;
 
-TEST(HostTape, GivesBackWhatLeft) {
+TEST(HostTape, RestoresWhatWasOffloaded) {
   HostMemory memory(at::kCPU);
   HostTape tape(memory);
   for (const int64_t rows : {3, 700, 5}) {  // micro-batch after micro-batch
@@ -35,8 +35,8 @@ TEST(HostTape, GivesBackWhatLeft) {
   EXPECT_EQ(memory.used_bytes(), 0);
 }
 
-// One input is on the device while it leaves, one while it is used, one while it comes.
-TEST(HostTape, LeavesTheDevice) {
+// Three inputs are on the device: one being copied out, one in use, one being copied in.
+TEST(HostTape, FreesTheDevice) {
   constexpr int64_t kBytes = 64 << 10;
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 64 * kBytes);
   const device::ArenaGuard guard(at::kCPU, arena);
@@ -56,8 +56,8 @@ TEST(HostTape, LeavesTheDevice) {
   EXPECT_EQ(arena->report().live, 0);
 }
 
-// After a step that failed half way nothing of it is left on the device.
-TEST(HostTape, IsClearedWhateverBecameOfTheMicroBatch) {
+// After a step failed halfway, nothing of it is left on the device.
+TEST(HostTape, IsClearedAfterAFailedMicroBatch) {
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, 1 << 20);
   const device::ArenaGuard guard(at::kCPU, arena);
   HostMemory memory(at::kCPU);

@@ -10,7 +10,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(LayerTiers, AreOneForAllLayers) {
+TEST(LayerTiers, CanBeTheSameForAllLayers) {
   const LayerTiers tiers = LayerTiers::parse("ffn");
   EXPECT_EQ(tiers, Tier::kFfn);
   EXPECT_EQ(tiers.of(0), Tier::kFfn);
@@ -18,7 +18,7 @@ TEST(LayerTiers, AreOneForAllLayers) {
   EXPECT_EQ(tiers.to_string(), "ffn");
 }
 
-TEST(LayerTiers, AreGroupsFromTheFirstLayerOn) {
+TEST(LayerTiers, CanBeGroupsFromTheFirstLayer) {
   const LayerTiers tiers = LayerTiers::parse("2 block, 1 qkv , none");
   EXPECT_EQ(tiers.first(5),
             (std::vector{Tier::kBlock, Tier::kBlock, Tier::kQkv, Tier::kNone, Tier::kNone}));
@@ -27,14 +27,14 @@ TEST(LayerTiers, AreGroupsFromTheFirstLayerOn) {
   EXPECT_FALSE(tiers.has(Tier::kHost));
 }
 
-// One text for each meaning, so that equal plans have equal files.
-TEST(LayerTiers, HaveOneText) {
+// Equal tiers have the same text, so that equal plans have equal files.
+TEST(LayerTiers, HaveACanonicalText) {
   EXPECT_EQ(LayerTiers::parse("2 block, 3 block, 1 none, none").to_string(), "5 block, none");
   EXPECT_EQ(LayerTiers::parse("4 block").to_string(), "block");
   EXPECT_EQ(LayerTiers({{.num_layers = 0, .tier = Tier::kHost}}, Tier::kNorms), Tier::kNorms);
 }
 
-TEST(LayerTiers, AreRefusedWhereTheyAreNone) {
+TEST(LayerTiers, AreRefusedIfInvalid) {
   EXPECT_PRED2(contains, message_of<ConfigError>([] { LayerTiers::parse("nroms"); }),
                "Did you mean 'norms'?");
   EXPECT_PRED2(contains, message_of<ConfigError>([] { LayerTiers::parse("block, norms"); }),
@@ -45,7 +45,7 @@ TEST(LayerTiers, AreRefusedWhereTheyAreNone) {
   }
 }
 
-TEST(LayerTiers, MustBeThoseOfTheNetwork) {
+TEST(LayerTiers, MustMatchTheNetwork) {
   const LayerTiers tiers = LayerTiers::parse("3 block, norms");
   EXPECT_NO_THROW(tiers.check(3));
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { tiers.check(2); }), "a network of 2 layers");

@@ -37,7 +37,7 @@ TEST(ParameterStore, CutsFlatRangesIntoViews) {
   EXPECT_EQ(store.find("c"), nullptr);
 }
 
-TEST(ParameterStore, HasGradientsOfLargeMatricesInBf16) {
+TEST(ParameterStore, KeepsGradientsOfLargeMatricesInBf16) {
   ParameterStore store;
   declare_all(store);
   store.allocate({.weights = at::kBFloat16, .gradients = at::kBFloat16});
@@ -50,7 +50,7 @@ TEST(ParameterStore, HasGradientsOfLargeMatricesInBf16) {
   EXPECT_THROW(other.allocate({.gradients = at::kBFloat16}), InternalError);
 }
 
-TEST(GradientSum, IsTheGradientOrIsAddedToItOnce) {
+TEST(GradientSum, IsTheGradientOrAddedToItOnce) {
   ParameterStore store;
   declare_all(store);
   store.allocate({.weights = at::kBFloat16, .gradients = at::kBFloat16});
@@ -66,7 +66,7 @@ TEST(GradientSum, IsTheGradientOrIsAddedToItOnce) {
   }
 }
 
-TEST(ParameterStore, DrawsBySeedAndNameAlone) {
+TEST(ParameterStore, InitialValuesDependOnlyOnSeedAndName) {
   ParameterStore store;
   declare_all(store);
   store.allocate({});
@@ -104,7 +104,7 @@ TEST(ParameterStore, HasNoGradientsWithoutTraining) {
   EXPECT_FALSE(store.find("a.bias")->gradient.defined());
 }
 
-TEST(ParameterStore, RefusesDoubleNamesAndLateOnes) {
+TEST(ParameterStore, RefusesDuplicateAndLateNames) {
   ParameterStore store;
   declare_all(store);
   EXPECT_THROW(store.declare({.name = "a.bias", .shape = {2}}), InternalError);

@@ -32,7 +32,7 @@ at::Tensor masked(const SpecAugmentOptions& options, int64_t length, uint64_t st
   return features;
 }
 
-TEST(SpecAugment, HidesBandsOfFramesOfEveryWidthAtEveryPlace) {
+TEST(SpecAugment, HidesFrameBandsOfEveryWidthAtEveryPosition) {
   std::set<int64_t> widths, hidden;
   for (uint64_t step = 0; step < 300; ++step) {
     const at::Tensor features = masked({.time_masks = 1, .time_width = 5}, 20, step);
@@ -49,7 +49,7 @@ TEST(SpecAugment, HidesBandsOfFramesOfEveryWidthAtEveryPlace) {
   EXPECT_EQ(hidden.size(), 20u);
 }
 
-TEST(SpecAugment, HidesBandsOfFeaturesOfEveryWidthAtEveryPlace) {
+TEST(SpecAugment, HidesFeatureBandsOfEveryWidthAtEveryPosition) {
   std::set<int64_t> widths, hidden;
   for (uint64_t step = 0; step < 300; ++step) {
     const at::Tensor features = masked({.frequency_masks = 1, .frequency_width = 4}, 6, step);
@@ -65,7 +65,7 @@ TEST(SpecAugment, HidesBandsOfFeaturesOfEveryWidthAtEveryPlace) {
   EXPECT_EQ(hidden.size(), 12u);
 }
 
-TEST(SpecAugment, HidesAsManyBandsAsItIsToldTo) {
+TEST(SpecAugment, HidesTheConfiguredNumberOfBands) {
   size_t most = 0;
   for (uint64_t step = 0; step < 300; ++step) {
     most = std::max(
@@ -74,7 +74,7 @@ TEST(SpecAugment, HidesAsManyBandsAsItIsToldTo) {
   EXPECT_EQ(most, 3u);
 }
 
-TEST(SpecAugment, KeepsToItsShareOfAnUtterance) {
+TEST(SpecAugment, MasksAtMostItsShareOfAnUtterance) {
   int64_t widest = 0;
   for (uint64_t step = 0; step < 300; ++step) {
     const at::Tensor seen =
@@ -91,7 +91,7 @@ TEST(SpecAugment, KeepsToItsShareOfAnUtterance) {
   EXPECT_EQ(widest, 4);
 }
 
-TEST(SpecAugment, IsThatOfTheUtteranceWhereverItLies) {
+TEST(SpecAugment, DependsOnTheUtteranceNotItsPosition) {
   const SpecAugmentOptions options{
       .frequency_masks = 2, .frequency_width = 4, .time_masks = 2, .time_width = 9};
   const Packing packing({15, 30, 9}, at::kCPU, {{.utterance = 1}, {.utterance = 7}, {}});

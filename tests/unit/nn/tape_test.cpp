@@ -57,14 +57,14 @@ Counts run(Tier tier) {
   return {.norms = layer.norms, .products = layer.products};
 }
 
-TEST(Tape, TierDecidesWhatIsComputedAgain) {
+TEST(Tape, TierDecidesWhatIsRecomputed) {
   EXPECT_EQ(run(Tier::kNone), (Counts{.norms = 1, .products = 1}));
   EXPECT_EQ(run(Tier::kNorms), (Counts{.norms = 2, .products = 1}));
   // In backward the norm is let go behind the product, and computed once more when asked for.
   EXPECT_EQ(run(Tier::kFfn), (Counts{.norms = 3, .products = 2}));
 }
 
-TEST(Tape, GuardsItsOrder) {
+TEST(Tape, EnforcesItsOrder) {
   Tape tape;
   EXPECT_THROW(tape.layer(0), InternalError);
   LayerTape& layer = tape.open(0, kSlots);
@@ -78,7 +78,7 @@ TEST(Tape, GuardsItsOrder) {
   EXPECT_EQ(tape.num_open(), 0);
 }
 
-TEST(Tape, TiersAreByLayer) {
+TEST(Tape, TiersArePerLayer) {
   Tape tape({Tier::kNone, Tier::kBlock});
   EXPECT_EQ(tape.open(0, kSlots).tier(), Tier::kNone);
   EXPECT_EQ(tape.open(1, kSlots).tier(), Tier::kBlock);

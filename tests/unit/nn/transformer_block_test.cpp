@@ -212,13 +212,13 @@ TransformerBlockOptions small() {
           .num_layers = 2};
 }
 
-TEST(TransformerBlock, IsAutogradsWithNormsBefore) {
+TEST(TransformerBlock, MatchesAutogradWithPreNorm) {
   at::manual_seed(1);
   expect_agreement(small(), at::kFloat);
   expect_agreement(small(), at::kBFloat16);
 }
 
-TEST(TransformerBlock, IsAutogradsWithNormsBehind) {
+TEST(TransformerBlock, MatchesAutogradWithPostNorm) {
   at::manual_seed(2);
   TransformerBlockOptions options = small();
   options.norm_first = false;
@@ -226,7 +226,7 @@ TEST(TransformerBlock, IsAutogradsWithNormsBehind) {
   expect_agreement(options, at::kBFloat16);
 }
 
-TEST(TransformerBlock, IsAutogradsWithOtherParts) {
+TEST(TransformerBlock, MatchesAutogradWithOtherParts) {
   at::manual_seed(3);
   TransformerBlockOptions options = small();
   options.norm = NormKind::kRms;
@@ -242,14 +242,14 @@ TEST(TransformerBlock, IsAutogradsWithOtherParts) {
   expect_agreement(options, at::kFloat);
 }
 
-TEST(TransformerBlock, IsAutogradsWithCrossAttention) {
+TEST(TransformerBlock, MatchesAutogradWithCrossAttention) {
   at::manual_seed(4);
   for (const Tier tier : {Tier::kNone, Tier::kNorms, Tier::kFfn, Tier::kQkv, Tier::kBlock})
     expect_agreement_over({7, 3, 40, 1}, at::kFloat, tier);
   expect_agreement_over({7, 3, 40, 1}, at::kBFloat16, Tier::kNorms);
 }
 
-TEST(TransformerBlock, GradientsAddUp) {
+TEST(TransformerBlock, GradientsAccumulate) {
   BlockFixture fixture(small());
   const kernels::Packing packing({4}, at::kCPU);
   const Context context{.step = {}, .packing = packing};

@@ -37,7 +37,7 @@ struct Network {
   nn::ParameterStore store;
 };
 
-TEST(OptimizerOptions, RefuseAnEpsilonThatHasNoEffect) {
+TEST(OptimizerOptions, RefuseEpsilonWithoutEffect) {
   const auto read = [](const std::string& setting) {
     return read_options<OptimizerOptions>(load_overrides({setting})).epsilon;
   };
@@ -45,7 +45,7 @@ TEST(OptimizerOptions, RefuseAnEpsilonThatHasNoEffect) {
   EXPECT_THROW(read("epsilon=1e-20"), ConfigError);
 }
 
-TEST(Optimizer, TakesTheNormOfAllGradients) {
+TEST(Optimizer, ComputesTheNormOfAllGradients) {
   Network network(at::kFloat);
   Optimizer optimizer(network.store, kOptions);
   network.set_gradients(-0.5);
@@ -56,7 +56,7 @@ TEST(Optimizer, TakesTheNormOfAllGradients) {
   EXPECT_NEAR(optimizer.gradient_norm(), norm, 1e-12 * norm) << "measured anew";
 }
 
-// The limit is one of the gradients as they count, whatever the loss was scaled by.
+// The limit applies to the gradients after unscaling, whatever the loss scale.
 TEST(Optimizer, ClipsScaledGradients) {
   for (const double loss_scale : {1.0, 1024.0}) {
     Network network(at::kFloat);
@@ -70,7 +70,7 @@ TEST(Optimizer, ClipsScaledGradients) {
   }
 }
 
-TEST(Optimizer, ChangesNothingWhereTheNormIsNotFinite) {
+TEST(Optimizer, ChangesNothingIfTheNormIsNotFinite) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     Network network(type);
     Optimizer optimizer(network.store, kOptions);
@@ -97,8 +97,8 @@ void take_step(Network& network, Optimizer& optimizer, double gradient,
   optimizer.step(update);
 }
 
-// torch counts the steps that it took: the moments' bias correction goes by them.
-TEST(Optimizer, CorrectsTheBiasByTheStepsThatChangedSomething) {
+// torch counts only the steps it took, and the bias correction of the moments uses this count.
+TEST(Optimizer, BiasCorrectionIgnoresSkippedSteps) {
   Network plain(at::kFloat), skipping(at::kFloat);
   Optimizer of_plain(plain.store, kOptions), of_skipping(skipping.store, kOptions);
   take_step(plain, of_plain, 1e-3, {.step = 1});
@@ -112,7 +112,7 @@ TEST(Optimizer, CorrectsTheBiasByTheStepsThatChangedSomething) {
     EXPECT_TRUE(at::equal(plain.store.ranges()[i].values, skipping.store.ranges()[i].values)) << i;
 }
 
-TEST(Optimizer, CountsTheStepsOfLayersThatAreLeftOutApart) {
+TEST(Optimizer, CountsSkippedStepsPerLayer) {
   Network all(at::kFloat), part(at::kFloat);
   Optimizer of_all(all.store, kOptions), of_part(part.store, kOptions);
   take_step(all, of_all, 1e-3, {.step = 1});
@@ -145,7 +145,7 @@ TEST(Optimizer, CountsTheStepsOfLayersThatAreLeftOutApart) {
 }
 
 // Steps too small for bf16 are not lost.
-TEST(Optimizer, KeepsWhatBfloat16LeavesOut) {
+TEST(Optimizer, KeepsTheBf16Remainder) {
   Network whole(at::kFloat);
   Network split(at::kBFloat16);
   for (size_t i = 0; i < whole.store.ranges().size(); ++i)
@@ -166,7 +166,7 @@ TEST(Optimizer, KeepsWhatBfloat16LeavesOut) {
   EXPECT_TRUE(at::allclose(rounded, whole.store.find("a.weight")->value, 0x1.01p-8, 1e-6));
 }
 
-TEST(Optimizer, HasARemainderForBfloat16Alone) {
+TEST(Optimizer, HasARemainderOnlyForBf16) {
   Network whole(at::kFloat);
   for (const Optimizer::State& state : Optimizer(whole.store, kOptions).states())
     EXPECT_FALSE(state.arrays.remainder.defined());
@@ -184,7 +184,7 @@ TEST(Optimizer, HasARemainderForBfloat16Alone) {
   EXPECT_FALSE(states[1].arrays.remainder.defined()) << "a vector is fp32";
 }
 
-TEST(Optimizer, AllocatesNoMoreThanItSays) {
+TEST(Optimizer, AllocatesNoMoreThanReported) {
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
   const device::ArenaGuard guard(at::kMeta, arena);
@@ -203,8 +203,8 @@ TEST(Optimizer, AllocatesNoMoreThanItSays) {
   EXPECT_EQ(arena->report().live_by_category[category], of_state);
 }
 
-// Large matrices have a byte a value, and four for each 256; the bias is fp32.
-TEST(Optimizer, Has8BitMomentsOfLargeMatrices) {
+// Large matrices have one byte per value and four per 256 values; the bias is in fp32.
+TEST(Optimizer, Keeps8BitMomentsOfLargeMatrices) {
   const auto arena =
       std::make_shared<device::Arena>(device::RegionKind::kNothing, device::Arena::kUnlimited);
   const device::ArenaGuard guard(at::kMeta, arena);
@@ -260,9 +260,9 @@ bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
       a, b, [](const at::Tensor& x, const at::Tensor& y) { return at::equal(x, y); });
 }
 
-// What is left out cuts ranges at parameters, which no block of moments reaches across, and random
-// bits belong to places: the others go where they go in a whole update.
-TEST(Optimizer, LeavesParametersOutInEveryForm) {
+// Skipped parameters split ranges at parameter boundaries, which no block of moments crosses, and
+// random bits depend on the position: all other parameters change as in a whole update.
+TEST(Optimizer, SkipsParametersInEveryForm) {
   for (const StateForm& form : state_forms()) {
     Network whole(at::kBFloat16), part(at::kBFloat16);
     Optimizer of_whole(whole.store, kOptions, form), of_part(part.store, kOptions, form);
@@ -276,8 +276,9 @@ TEST(Optimizer, LeavesParametersOutInEveryForm) {
   }
 }
 
-// The views of a parameter's state are all of it: what they are given back goes on to the bit.
-TEST(Optimizer, GoesOnFromItsStates) {
+// The views contain the whole state of a parameter: restored from them, training continues
+// bit-exactly.
+TEST(Optimizer, ResumesFromItsStates) {
   for (const StateForm& form : state_forms()) {
     Network first(at::kBFloat16), second(at::kBFloat16);
     Optimizer of_first(first.store, kOptions, form), of_second(second.store, kOptions, form);
@@ -300,7 +301,7 @@ TEST(Optimizer, GoesOnFromItsStates) {
   }
 }
 
-TEST(Optimizer, TakesGradientsInBf16) {
+TEST(Optimizer, AcceptsBf16Gradients) {
   Network whole(at::kBFloat16), half(at::kBFloat16, at::kCPU, at::kBFloat16);
   EXPECT_EQ(half.store.find("a.weight")->gradient.scalar_type(), at::kBFloat16);
   EXPECT_EQ(half.store.find("a.bias")->gradient.scalar_type(), at::kFloat);
@@ -314,8 +315,8 @@ TEST(Optimizer, TakesGradientsInBf16) {
   EXPECT_TRUE(are_equal(all_of(whole, of_whole, "a.weight"), all_of(half, of_half, "a.weight")));
 }
 
-// Steps are as large as the rates, and the longest name decides.
-TEST(Optimizer, HasRatesOfItsOwnForParts) {
+// Steps are as large as the rates, and the longest matching name applies.
+TEST(Optimizer, SupportsSeparateRatesForParts) {
   OptimizerOptions options = kOptions;
   options.weight_decay = 0.0;
   options.rate_factors = {"a.=10", "a.bias=0.5"};
@@ -335,7 +336,7 @@ TEST(Optimizer, HasRatesOfItsOwnForParts) {
   }
 }
 
-TEST(Optimizer, RefusesRatesOfNothing) {
+TEST(Optimizer, RefusesInvalidRateFactors) {
   Network network(at::kFloat);
   for (const char* text : {"c.=2", "a", "a.=", "a.=x", "a.=0", "a.=-1", "=3", "a.=2x"}) {
     OptimizerOptions options = kOptions;

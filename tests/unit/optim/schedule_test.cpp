@@ -13,7 +13,7 @@ constexpr std::array kKinds = {ScheduleKind::kConstant, ScheduleKind::kLinear,
                                ScheduleKind::kCosine,   ScheduleKind::kInverseSqrt,
                                ScheduleKind::kTriStage, ScheduleKind::kPlateau};
 
-TEST(Schedule, WarmsUpInAStraightLineFromZero) {
+TEST(Schedule, WarmsUpLinearlyFromZero) {
   for (const ScheduleKind kind : kKinds) {
     const ScheduleOptions options{.kind = kind, .rate = 2.0, .warmup_steps = 4};
     EXPECT_EQ(rate_at(options, 1, 20), 0.0);
@@ -23,7 +23,7 @@ TEST(Schedule, WarmsUpInAStraightLineFromZero) {
   }
 }
 
-TEST(Schedule, WithoutWarmUpBeginsAtThePeak) {
+TEST(Schedule, StartsAtThePeakWithoutWarmUp) {
   for (const ScheduleKind kind : kKinds) {
     EXPECT_EQ(rate_at({.kind = kind, .rate = 3.0}, 1, 10), 3.0);
   }
@@ -40,7 +40,7 @@ TEST(Schedule, EndsAtTheFinalRateAndStaysThere) {
   }
 }
 
-TEST(Schedule, InverseSqrtFallsWithTheRootOfTheStepDownToItsFloor) {
+TEST(Schedule, InverseSqrtFallsToItsFloor) {
   const ScheduleOptions options{
       .kind = ScheduleKind::kInverseSqrt, .rate = 1.0, .warmup_steps = 100, .final_ratio = 0.1};
   EXPECT_DOUBLE_EQ(rate_at(options, 401, 10), 0.5);
@@ -54,8 +54,8 @@ TEST(Schedule, ConstantStaysAtThePeak) {
   EXPECT_EQ(rate_at(options, 1'000'000, 10), 2.0);
 }
 
-// A run cut short by a limit of steps is in its warm-up to the end, and nothing is divided by zero.
-TEST(Schedule, AWarmUpMayBeLongerThanTheRun) {
+// A run shortened by max_steps may end during warm-up, without a division by zero.
+TEST(Schedule, WarmUpMayBeLongerThanTheRun) {
   for (const ScheduleKind kind : kKinds) {
     const ScheduleOptions options{.kind = kind, .rate = 1.0, .warmup_steps = 10};
     EXPECT_EQ(rate_at(options, 6, 5), 0.5);
@@ -66,7 +66,7 @@ TEST(Schedule, AWarmUpMayBeLongerThanTheRun) {
   }
 }
 
-TEST(Schedule, TriStageHoldsThePeakAndThenFallsByAFactor) {
+TEST(Schedule, TriStageHoldsThePeakThenFallsByAFactor) {
   const ScheduleOptions options{.kind = ScheduleKind::kTriStage,
                                 .rate = 2.0,
                                 .warmup_share = 0.1,
@@ -90,7 +90,7 @@ TEST(Schedule, WarmsUpForAShareOfAnySchedule) {
   }
 }
 
-TEST(Plateau, CutsTheRateDownWhenPatienceIsAtItsEnd) {
+TEST(Plateau, ReducesTheRateWhenPatienceRunsOut) {
   const ScheduleOptions options{.kind = ScheduleKind::kPlateau,
                                 .final_ratio = 0.2,
                                 .plateau_factor = 0.5,
@@ -116,13 +116,13 @@ TEST(Plateau, CutsTheRateDownWhenPatienceIsAtItsEnd) {
   EXPECT_EQ(resumed.num_worse, 0);
 }
 
-TEST(Plateau, IsNothingToOtherSchedules) {
+TEST(Plateau, DoesNotAffectOtherSchedules) {
   Plateau plateau;
   for (int i = 0; i < 10; ++i) plateau.update({}, 1.0);
   EXPECT_EQ(plateau.factor, 1.0);
 }
 
-TEST(Schedule, RefusesWhatCannotTakeEffect) {
+TEST(Schedule, RefusesSettingsWithoutEffect) {
   const auto refused = [](std::vector<std::string> overrides) {
     EXPECT_THROW(read_overrides<ScheduleOptions>(overrides), ConfigError) << overrides.back();
   };

@@ -35,7 +35,7 @@ class HostChoicesTest : public ::testing::Test {
       .num_cores = 6, .total_bytes = int64_t{64} << 30, .free_bytes = int64_t{60} << 30};
 };
 
-TEST_F(HostChoicesTest, LeaveACoreToTheStep) {
+TEST_F(HostChoicesTest, LeaveACoreForTheStep) {
   choose(1.0);
   EXPECT_EQ(candidate_.config.data.loader_threads, 5);
   host_.num_cores = 64;
@@ -50,8 +50,8 @@ TEST_F(HostChoicesTest, LeaveACoreToTheStep) {
   EXPECT_EQ(candidate_.config.data.loader_threads, 1);
 }
 
-// An hour takes 230 MB decoded.
-TEST_F(HostChoicesTest, KeepDecodedAudioWhereThereIsRoom) {
+// An hour of decoded audio takes 230 MB.
+TEST_F(HostChoicesTest, CacheDecodedAudioIfThereIsRoom) {
   EXPECT_EQ(choose(60.0).memory.audio_cache, 60LL * 3600 * 16'000 * 4);
   EXPECT_EQ(candidate_.config.data.cache, data::CacheKind::kMemory);
   EXPECT_PRED2(contains, reason_of(choose(60.0), "data.cache").why, "which fits into RAM");
@@ -65,15 +65,15 @@ TEST_F(HostChoicesTest, KeepDecodedAudioWhereThereIsRoom) {
   EXPECT_EQ(candidate_.config.data.cache, data::CacheKind::kNone);
 }
 
-// On a CPU the budget is of the same memory.
-TEST_F(HostChoicesTest, CountTheBudgetOfACpu) {
+// On a CPU, the budget is part of the same memory.
+TEST_F(HostChoicesTest, CountTheBudgetOnACpu) {
   request_.target = {};
   request_.budget.bytes = int64_t{59} << 30;
   choose(60.0);
   EXPECT_EQ(candidate_.config.data.cache, data::CacheKind::kNone);
 }
 
-TEST_F(HostChoicesTest, WriteCheckpointsSoThatTheyTakeLittleTime) {
+TEST_F(HostChoicesTest, LimitTheTimeSpentOnCheckpoints) {
   choose(1.0);
   EXPECT_EQ(candidate_.config.checkpoint_seconds, 600.0);
   candidate_.fit.worst.at_peak[static_cast<size_t>(device::Category::kOptimizer)] = 10'000'000'000;
@@ -81,7 +81,7 @@ TEST_F(HostChoicesTest, WriteCheckpointsSoThatTheyTakeLittleTime) {
   EXPECT_EQ(candidate_.config.checkpoint_seconds, 2'520.0);  // 50 times 50 s, in whole minutes
 }
 
-TEST_F(HostChoicesTest, LeaveWhatIsFixed) {
+TEST_F(HostChoicesTest, LeaveFixedSettingsAlone) {
   request_.open = {.loader_threads = false, .cache = false, .checkpoint_seconds = false};
   candidate_.config.data.loader_threads = 3;
   candidate_.config.checkpoint_seconds = 5.0;

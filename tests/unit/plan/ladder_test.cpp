@@ -18,8 +18,8 @@ using train::Numerics;
 
 class LadderTest : public PlannerTest {};
 
-// On a card without bf16 there is fp16; on a host with little memory nothing is laid there.
-TEST_F(LadderTest, LaddersAreOfWhatTheDeviceHas) {
+// A card without bf16 uses fp16; on a host with little memory nothing is offloaded.
+TEST_F(LadderTest, LaddersUseOnlyWhatTheDeviceHas) {
   const auto changes = [&] {
     std::string all;
     request_.config.numerics = Numerics::kFp32;
@@ -39,8 +39,8 @@ TEST_F(LadderTest, LaddersAreOfWhatTheDeviceHas) {
   EXPECT_FALSE(contains(changes(), "bf16"));
 }
 
-// Half of a row may still be longer than the user lets a micro-batch be.
-TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
+// Half of a row may still exceed the user's max_frames.
+TEST_F(LadderTest, LaddersRespectTheUsersMaxFrames) {
   request_.config = test::tiny_lm(true);
   request_.config.model.as<models::DecoderLmOptions>().max_tokens = 512;
   request_.config.max_frames = 64;
@@ -57,8 +57,8 @@ TEST_F(LadderTest, LaddersKeepToTheUsersMaxFrames) {
   EXPECT_EQ(ladder_of(request_, rows).back().value, "32");
 }
 
-// No rung is hidden that another stands on: what is fixed has to be changed by the user.
-TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
+// No required rung is omitted: the user has to change fixed settings.
+TEST_F(LadderTest, RefusalsStartFromTheSmallestCandidate) {
   request_.open.tier = request_.open.state = false;
   request_.config.tier = Tier::kNone;
   request_.config.model.as<models::TransformerCtcOptions>().width = 256;
@@ -66,8 +66,8 @@ TEST_F(LadderTest, RefusalsClimbFromTheWayThatNeedsLeast) {
                "each in addition to those before it: --set tier=block (");
 }
 
-// Of steps in no more parts than gradients in bf16 may be summed over.
-TEST_F(LadderTest, RungsAreWhatPlansNeed) {
+// Steps have at most as many parts as may be summed in bf16 gradients.
+TEST_F(LadderTest, RungsMatchWhatPlansNeed) {
   request_.open.numerics = request_.open.tier = request_.open.state = false;
   request_.config.numerics = Numerics::kBf16Lean;
   request_.config.effective_batch.utterances = 48;

@@ -7,7 +7,7 @@
 namespace sotto::plan {
 namespace {
 
-// By hand: 95 of 100 utterances have at most 16.09 s, 804 frames.
+// Computed by hand: 95 of 100 utterances have at most 16.09 s, 804 frames.
 TEST(PaperEstimate, IsAlphaTimesLengthWidthAndLayers) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
@@ -23,7 +23,7 @@ TEST(PaperEstimate, IsAlphaTimesLengthWidthAndLayers) {
   EXPECT_DOUBLE_EQ(estimate.miss(estimate.total() / 2), 1.0);
 }
 
-TEST(PaperEstimate, CountsCopiesOfWeightsIn16Bits) {
+TEST(PaperEstimate, Counts16BitCopiesOfWeights) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
   const models::DataShape shape = usual_shape(config);

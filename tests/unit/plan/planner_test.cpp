@@ -21,7 +21,7 @@ using test::contains;
 using test::message_of;
 using train::Numerics;
 
-TEST_F(PlannerTest, KeepsEverythingWhereThereIsRoom) {
+TEST_F(PlannerTest, KeepsEverythingIfThereIsRoom) {
   const Plan plan = this->plan();
   EXPECT_EQ(plan.best.config.tier, Tier::kNone);
   EXPECT_EQ(plan.best.config.optimizer.state, optim::StateLocation::kDevice);
@@ -29,12 +29,12 @@ TEST_F(PlannerTest, KeepsEverythingWhereThereIsRoom) {
   EXPECT_EQ(plan.best.micro_batches, 1);
 }
 
-// fp32 is far slower on such a card, bf16-lean hardly faster than bf16-exact.
-TEST_F(PlannerTest, TakesTheMostExactArithmeticThatIsNotMuchSlower) {
+// On this card fp32 is far slower, and bf16-lean is hardly faster than bf16-exact.
+TEST_F(PlannerTest, PicksTheMostExactNumericsThatAreNotMuchSlower) {
   EXPECT_EQ(plan().best.config.numerics, Numerics::kBf16Exact);
 }
 
-TEST_F(PlannerTest, StaysInsideTheBudget) {
+TEST_F(PlannerTest, StaysWithinTheBudget) {
   const int64_t all = plan().best.fit.worst.high_water;
   for (const int64_t percent : {90, 70, 50, 40, 30}) {
     const int64_t budget = all * percent / 100;
@@ -57,7 +57,7 @@ TEST_F(PlannerTest, MoreMemoryIsNeverSlower) {
   }
 }
 
-TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
+TEST_F(PlannerTest, FixedChoiceIsNeverFaster) {
   request_.config.numerics = Numerics::kBf16Exact;
   int64_t num_fitting = 0;
   for (const int64_t times : {1, 2, 4}) {
@@ -82,9 +82,9 @@ TEST_F(PlannerTest, AFixedChoiceIsNeverFaster) {
   EXPECT_GT(num_fitting, std::ssize(nn::kTiers) * std::ssize(optim::kStateLocations));
 }
 
-// Not next to the least budget: in so small a network some mixes just fit there that lie between
-// those that are tried.
-TEST_F(PlannerTest, AFixedSplitOrMixOfTiersIsNeverFaster) {
+// Not near the smallest budget: in a network this small, some untried mixes of tiers just fit
+// there.
+TEST_F(PlannerTest, FixedSplitOrTierMixIsNeverFaster) {
   request_.config.numerics = Numerics::kBf16Exact;
   for (const int64_t percent : {200, 400}) {
     request_.open = {.numerics = false};
@@ -113,9 +113,8 @@ TEST_F(PlannerTest, AFixedSplitOrMixOfTiersIsNeverFaster) {
   }
 }
 
-// Gradients in bf16 may not be summed over as many micro-batches as are asked for; in fp32 they
-// may.
-TEST_F(PlannerTest, LeavesOutArithmeticsThatTheSplitForbids) {
+// bf16 gradients may not be summed over the requested number of micro-batches; fp32 gradients may.
+TEST_F(PlannerTest, SkipsNumericsThatTheSplitForbids) {
   request_.config.effective_batch.utterances = 32;
   const auto expect_not_lean = [&] {
     const Plan plan = this->plan();
@@ -137,8 +136,8 @@ TEST_F(PlannerTest, LeavesOutArithmeticsThatTheSplitForbids) {
   expect_not_lean();
 }
 
-// As many as there are utterances is the most that there can be.
-TEST_F(PlannerTest, AllowsWhatMayBeSummed) {
+// There cannot be more micro-batches than utterances.
+TEST_F(PlannerTest, AllowsAsManyMicroBatchesAsUtterances) {
   request_.open = {.numerics = false, .max_frames = false, .micro_batch = false};
   request_.config.numerics = Numerics::kBf16Lean;
   request_.config.micro_batch = 1;
@@ -146,7 +145,7 @@ TEST_F(PlannerTest, AllowsWhatMayBeSummed) {
   EXPECT_EQ(plan().best.micro_batches, request_.config.effective_batch.utterances);
 }
 
-// What no estimate foresaw is seen in the epoch: pairs of utterances that do not fit together.
+// Only the real epoch shows pairs of utterances that do not fit together.
 TEST_F(PlannerTest, CountsTheMicroBatchesOfTheEpoch) {
   request_.open = {.numerics = false, .max_frames = false};
   request_.config.numerics = Numerics::kBf16Lean;
@@ -166,8 +165,9 @@ TEST_F(PlannerTest, RefusesDataWithoutUtterances) {
                "has no utterances");
 }
 
-// There products in bf16 are no faster than in fp32: they are neither chosen nor measured.
-TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
+// On a CPU without bf16 instructions, bf16 products are no faster than fp32: they are neither
+// chosen nor measured.
+TEST_F(PlannerTest, NeverPicksBf16OnACpuWithoutIt) {
   request_.target = {.cpu = {.bf16 = true}};
   // So large that weights decide, and not what a library's product takes.
   request_.config.model.as<models::TransformerCtcOptions>().width = 256;
@@ -194,9 +194,9 @@ TEST_F(PlannerTest, NeverTakeBf16OnAProcessorWithoutIt) {
   EXPECT_TRUE(planner.best_in(int64_t{1} << 30));
 }
 
-// There coarser arithmetics are not searched, and there is one memory; with a tier that is fixed
-// nothing more could be kept.
-TEST_F(PlannerTest, SaysWhatDecidesOnACpu) {
+// On a CPU, less exact numerics are not tried, and host and device share one memory; with a fixed
+// tier no more could be kept.
+TEST_F(PlannerTest, ExplainsDecisionsOnACpu) {
   request_.target = {};
   request_.open.tier = false;
   request_.config.tier = Tier::kNorms;
@@ -217,7 +217,7 @@ TEST_F(PlannerTest, EqualInputsGiveEqualPlans) {
   EXPECT_EQ(format_yaml(write_plan(a, request_)), format_yaml(write_plan(b, request_)));
 }
 
-TEST_F(PlannerTest, RespectsWhatIsFixed) {
+TEST_F(PlannerTest, RespectsFixedSettings) {
   request_.open = {
       .numerics = false, .state = false, .tier = false, .max_frames = false, .micro_batch = false};
   request_.config.numerics = Numerics::kFp32;
@@ -249,7 +249,7 @@ int64_t named_budget(const std::string& refusal) {
   return std::stoll(refusal.substr(refusal.find(before) + before.size()));
 }
 
-TEST_F(PlannerTest, AMiBLessThanWhatWouldDoIsRefused) {
+TEST_F(PlannerTest, OneMiBLessThanSuggestedIsRefused) {
   request_.config.model.as<models::TransformerCtcOptions>().width = 384;
   request_.config.model.as<models::TransformerCtcOptions>().hidden = 1536;
   constexpr int64_t kMiB = int64_t{1} << 20;
@@ -259,8 +259,9 @@ TEST_F(PlannerTest, AMiBLessThanWhatWouldDoIsRefused) {
                fmt::format("--memory {}MiB would do", enough / kMiB));
 }
 
-// What a plan says that it takes is enough for it, and a byte less is not enough for the same.
-TEST_F(PlannerTest, ItsOwnPeakIsEnough) {
+// The predicted peak is a sufficient budget for the same plan; with one byte less no plan is
+// faster.
+TEST_F(PlannerTest, PlanFitsInItsOwnPeak) {
   request_.open.numerics = false;
   const Candidate first = plan_in(2 * least()).best;
   const Candidate again = plan_in(first.fit.worst.high_water).best;
@@ -269,7 +270,7 @@ TEST_F(PlannerTest, ItsOwnPeakIsEnough) {
   EXPECT_GE(plan_in(first.fit.worst.high_water - 1).best.time.total_s(), first.time.total_s());
 }
 
-TEST_F(PlannerTest, RefusalsNameWhatIsFixed) {
+TEST_F(PlannerTest, RefusalsNameFixedSettings) {
   const int64_t enough = least();
   request_.open.tier = false;
   request_.config.tier = Tier::kNone;
@@ -302,7 +303,7 @@ TEST_F(PlannerTest, ShowsMemoryOverAStep) {
   EXPECT_GT(most, best.fit.worst.peak / 2);
 }
 
-TEST_F(PlannerTest, RefusesAFixedArithmeticThatTheDeviceHasNot) {
+TEST_F(PlannerTest, RefusesFixedNumericsTheDeviceLacks) {
   request_.target.capability = 75;
   request_.open.numerics = false;
   request_.config.numerics = Numerics::kBf16Exact;
@@ -310,7 +311,7 @@ TEST_F(PlannerTest, RefusesAFixedArithmeticThatTheDeviceHasNot) {
                "bf16 on a GPU of capability 7.5");
 }
 
-TEST_F(PlannerTest, SaysWhatWouldDoWhereNothingFits) {
+TEST_F(PlannerTest, SuggestsWhatWouldFitIfNothingDoes) {
   const int64_t enough = least();
   EXPECT_NO_THROW(plan_in(enough));
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { plan_in(enough - 512); }), "bf16-lean");
@@ -328,8 +329,8 @@ TEST_F(PlannerTest, GivesAReasonForEachDecision) {
   EXPECT_PRED2(contains, yaml, "Decided:");
 }
 
-// What is written is a configuration, and the one that was decided.
-TEST_F(PlannerTest, WritesAConfigurationThatIsReadBack) {
+// The written file is a configuration with the chosen settings.
+TEST_F(PlannerTest, WritesAConfigThatCanBeReadBack) {
   const Plan plan = plan_in(this->plan().best.fit.worst.high_water / 2);
   const auto read = read_options<train::RunConfig>(
       parse_yaml(format_yaml(write_plan(plan, request_)), "plan.yaml"));
@@ -338,7 +339,7 @@ TEST_F(PlannerTest, WritesAConfigurationThatIsReadBack) {
   EXPECT_EQ(read.numerics, plan.best.config.numerics);
 }
 
-// What takes least depends on the processor: all that a plan has room for is kept whole.
+// The smallest candidate depends on the CPU. Nothing is cut if the longest utterance fits.
 TEST_F(PlannerTest, CutsNothingThatFits) {
   const auto longest = double{std::ranges::max(lengths(64))};
   for (const device::Target& target :

@@ -17,8 +17,8 @@ models::ModelOptions model_named(const std::string& name) {
   return models::ModelOptions::of_preset(name);
 }
 
-// What bench/hf_memory.py measured on an H200: allocated at the peak, one micro-batch an update.
-TEST(TransformersEstimate, IsWithin15PercentOfWhatWasMeasured) {
+// Measured with bench/hf_memory.py on an H200: peak allocation, one micro-batch per update.
+TEST(TransformersEstimate, IsWithin15PercentOfOurMeasurements) {
   const nlohmann::json measured = test::read_fixture("plan/hf_memory");
   ASSERT_GE(measured["rows"].size(), 30);
   for (const nlohmann::json& row : measured["rows"]) {
@@ -34,11 +34,10 @@ TEST(TransformersEstimate, IsWithin15PercentOfWhatWasMeasured) {
   }
 }
 
-// Rows of other measurements, of updates of four micro-batches of 8 utterances, where shapes had
-// come before and where each was new. Their longest padded lengths were not written down: 28 s and
-// 24 s are taken for all. Left out are two rows of new shapes that must have been shorter: 4.7 GiB
-// (wav2vec2-base, fp16) and 14.0 (wav2vec2-large, bf16), where the other type of 16 bits took 5.9
-// and 15.1.
+// Other measurements: updates of four micro-batches of 8 utterances, with repeated and with new
+// shapes. Their longest padded lengths were not recorded: 28 s and 24 s are assumed. Two rows with
+// new shapes are omitted, because they must have been shorter: 4.7 GiB (wav2vec2-base, fp16) and
+// 14.0 GiB (wav2vec2-large, bf16), where the other 16-bit type took 5.9 and 15.1 GiB.
 TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
   struct Row {
     const char* model;
@@ -79,14 +78,14 @@ TEST(TransformersEstimate, IsWithin15PercentOfOtherMeasurements) {
   }
 }
 
-TEST(TransformersEstimate, IsOfNetworksThatItHas) {
+TEST(TransformersEstimate, RefusesUnsupportedNetworks) {
   EXPECT_PRED2(test::contains, test::message_of<ConfigError>([] {
                  estimate_transformers(model_named("decoder-lm"), {.seconds = 10.0});
                }),
                "wav2vec2 or XLS-R");
 }
 
-TEST(TransformersChoice, TakesWhatFits) {
+TEST(TransformersChoice, ChoosesWhatFits) {
   const models::ModelOptions model = model_named("wav2vec2-large-lv60");
   const TransformersRequest request{.budget_bytes = int64_t{80} << 30, .longest_s = 24.5};
   const auto large = choose_transformers(model, request);
@@ -103,7 +102,7 @@ TEST(TransformersChoice, TakesWhatFits) {
   EXPECT_FALSE(choose_transformers(model, small));
 }
 
-TEST(TrainingArguments, SayWhatTheRunSays) {
+TEST(TrainingArguments, MatchTheRun) {
   train::RunConfig config;
   config.model = model_named("wav2vec2-base");
   config.numerics = train::Numerics::kFp16;

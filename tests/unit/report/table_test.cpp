@@ -23,7 +23,7 @@ TEST(Table, AlignsTextLeftAndNumbersRight) {
             "head        3456\n");
 }
 
-TEST(Table, WithoutTitlesHasNoHeader) {
+TEST(Table, HasNoHeaderWithoutTitles) {
   Table table({{}, {}});
   table.add_row({"CPU", "fast"});
   table.add_row({"cores", "2"});
@@ -32,7 +32,7 @@ TEST(Table, WithoutTitlesHasNoHeader) {
             "cores  2\n");
 }
 
-TEST(Table, RulesStandBetweenSectionsAlone) {
+TEST(Table, RulesAreOnlyBetweenSections) {
   Table table({{"a"}, {"b"}});
   table.add_rule();
   table.add_row({"1", "2"});
@@ -48,7 +48,7 @@ TEST(Table, RulesStandBetweenSectionsAlone) {
             "3  4\n");
 }
 
-TEST(Table, CountsPlacesOnTheScreen) {
+TEST(Table, CountsScreenColumns) {
   Table table({{"name"}, {"n", Align::kRight}});
   table.add_row({"Zürich", "1"});
   table.add_row({"東京", "2"});
@@ -59,7 +59,7 @@ TEST(Table, CountsPlacesOnTheScreen) {
             "東京    2\n");
 }
 
-TEST(Table, CutsTheWidestTextColumnToTheWidthGiven) {
+TEST(Table, CutsTheWidestTextColumnToFit) {
   Table table({{"short"}, {"long"}, {"bytes", Align::kRight}});
   table.add_row({"ab", "0123456789abcdef", "123456789"});
   EXPECT_EQ(table.to_string(26),
@@ -79,8 +79,8 @@ TEST(Table, CutsTheWidestTextColumnToTheWidthGiven) {
             "aaa…  bbb…  12345678\n");
 }
 
-// A file, as it is for a pipe: whoever reads it needs all of it.
-TEST(Table, IsNotCutWhereThereIsNoTerminal) {
+// A file or a pipe: readers need the whole text.
+TEST(Table, IsNotCutWithoutATerminal) {
   const int standard_output = dup(STDOUT_FILENO);
   FILE* file = std::tmpfile();
   ASSERT_EQ(dup2(fileno(file), STDOUT_FILENO), STDOUT_FILENO);
@@ -93,7 +93,7 @@ TEST(Table, IsNotCutWhereThereIsNoTerminal) {
   EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 3'007);  // the line end too
 }
 
-TEST(Table, KeepsToTheWidthOfATerminal) {
+TEST(Table, FitsTheTerminal) {
   int terminal = -1;
   int end = -1;
   winsize size = {.ws_row = 24, .ws_col = 72, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -109,13 +109,13 @@ TEST(Table, KeepsToTheWidthOfATerminal) {
   EXPECT_EQ(display_width(text.substr(text.rfind("key"))), 73);  // the line end too
 }
 
-TEST(Table, LineEndsInACellDoNotBreakIt) {
+TEST(Table, LineBreaksInACellAreHarmless) {
   Table table({{}, {}});
   table.add_row({"a\nb", "c\x1b[31m"});
   EXPECT_EQ(table.to_string(), "a b  c [31m\n");
 }
 
-TEST(Table, ARowOfAnotherLengthIsOurFault) {
+TEST(Table, RowOfAnotherLengthIsAnInternalError) {
   Table table({{"a"}, {"b"}});
   EXPECT_THROW(table.add_row({"1"}), InternalError);
 }
@@ -131,7 +131,7 @@ TEST(DisplayWidth, DecodesUtf8) {
   EXPECT_EQ(display_width("\xc3x"), 2);
 }
 
-TEST(Shorten, NeverCutsInsideALetter) {
+TEST(Shorten, NeverCutsInsideACharacter) {
   EXPECT_EQ(shorten("äöü", 3), "äöü");
   EXPECT_EQ(shorten("äöüß", 3), "äö…");
   EXPECT_EQ(shorten("日本語", 4), "日…");

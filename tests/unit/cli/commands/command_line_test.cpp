@@ -47,14 +47,14 @@ class CommandLine : public testing::Test {
   int num_runs_ = 0;
 };
 
-TEST_F(CommandLine, RunsACommandInsideACommand) {
+TEST_F(CommandLine, RunsSubcommands) {
   run({"prove", "memory", "--layers", "3", "--verbose"});
   EXPECT_EQ(num_runs_, 1);
   EXPECT_EQ(layers_, 3);
   EXPECT_TRUE(verbose_);
 }
 
-TEST_F(CommandLine, TheInnerCommandIsMissed) {
+TEST_F(CommandLine, MissingSubcommandPrintsHelp) {
   testing::internal::CaptureStderr();
   const std::string refusal = refusal_of({"prove"});
   const std::string help = testing::internal::GetCapturedStderr();
@@ -62,13 +62,13 @@ TEST_F(CommandLine, TheInnerCommandIsMissed) {
   EXPECT_NE(help.find("Usage: sotto prove"), std::string::npos) << help;
 }
 
-TEST_F(CommandLine, AnInnerCommandMistypedNamesTheNearest) {
+TEST_F(CommandLine, MistypedSubcommandSuggestsNearest) {
   EXPECT_EQ(refusal_of({"prove", "memroy"}),
             "reading the command line: sotto prove has no command 'memroy'. Expected one of "
             "memory. Did you mean 'memory'?");
 }
 
-TEST_F(CommandLine, AMistypedOptionIsLookedForInAllCommandsOfTheLine) {
+TEST_F(CommandLine, MistypedOptionSuggestsOptionsOfAllCommands) {
   EXPECT_EQ(refusal_of({"prove", "memory", "--layer=3"}),
             "reading the command line: sotto prove memory has no option '--layer'. Did you mean "
             "'--layers'?");
@@ -78,8 +78,8 @@ TEST_F(CommandLine, AMistypedOptionIsLookedForInAllCommandsOfTheLine) {
   EXPECT_EQ(num_runs_, 0);
 }
 
-// As people type them for other tools.
-TEST_F(CommandLine, OptionsThatAreSettingsAreAnsweredWithTheLineToType) {
+// Options as people type them for other tools.
+TEST_F(CommandLine, SettingsGivenAsOptionsSuggestSet) {
   std::vector<std::string> settings;
   CLI::App* train = app_.add_subcommand("train", "Train");
   train->add_option("--set", settings)->allow_extra_args(false);
@@ -99,7 +99,7 @@ TEST_F(CommandLine, OptionsThatAreSettingsAreAnsweredWithTheLineToType) {
   EXPECT_EQ(refusal_of({"prove", "memory", "--epochs", "3"}).find("--set"), std::string::npos);
 }
 
-TEST_F(CommandLine, AValueThatDoesNotFitIsRefusedByName) {
+TEST_F(CommandLine, InvalidValueNamesItsOption) {
   const std::string refusal = refusal_of({"prove", "memory", "--layers", "many"});
   EXPECT_NE(refusal.find("--layers"), std::string::npos) << refusal;
   EXPECT_NE(refusal.find("'sotto prove memory --help'"), std::string::npos) << refusal;

@@ -32,7 +32,7 @@ TEST(Failure, EachErrorHasItsExitCode) {
   EXPECT_EQ(failure_of(7).exit_code, 70);
 }
 
-TEST(Failure, WantOfHostMemoryIsOutOfMemoryWhereverItIsMet) {
+TEST(Failure, FailedHostAllocationIsOutOfMemory) {
   const Failure failure = failure_of(std::bad_alloc());
   EXPECT_EQ(failure.exit_code, 3);
   EXPECT_EQ(failure.message, "out of memory: the host has no more memory");
@@ -42,7 +42,7 @@ TEST(Failure, WantOfHostMemoryIsOutOfMemoryWhereverItIsMet) {
   EXPECT_EQ(failure_of(torch).exit_code, 3);
 }
 
-TEST(Failure, APathThatCannotBeUsedIsBadInput) {
+TEST(Failure, UnusablePathIsBadInput) {
   std::string message;
   try {
     std::filesystem::create_directories(std::filesystem::path("/tmp") / std::string(300, 'n'));
@@ -57,12 +57,12 @@ TEST(Failure, APathThatCannotBeUsedIsBadInput) {
       << message;
 }
 
-TEST(Failure, TheMessageIsOneLine) {
+TEST(Failure, MessageIsOneLine) {
   EXPECT_EQ(failure_of(DataError(kProblem)).message, "doing it: it is broken.");
   EXPECT_EQ(failure_of(std::runtime_error("a\nb\n")).message, "a b");
 }
 
-TEST(Failure, LibTorchsErrorsComeWithoutTheirBacktrace) {
+TEST(Failure, LibTorchErrorsHaveNoBacktrace) {
   const c10::Error error({"function", "file.cpp", 1}, "shapes differ");
   const Failure failure = failure_of(error);
   EXPECT_EQ(failure.exit_code, 70);

@@ -24,7 +24,7 @@ int in_child(const std::vector<int>& closed, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(Console, MissingStreamsAreFilled) {
+TEST(Console, MissingStreamsAreOpened) {
   for (const std::vector<int>& closed :
        std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {1, 2}, {0, 2}, {0, 1, 2}}) {
     EXPECT_EQ(in_child(closed,
@@ -38,7 +38,7 @@ TEST(Console, MissingStreamsAreFilled) {
   }
 }
 
-TEST(Console, TextThatCannotBeWrittenIsLost) {
+TEST(Console, UnwritableTextIsDropped) {
   const auto print = [] {
     print_error("some text\n");
     return 0;

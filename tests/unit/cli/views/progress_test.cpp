@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-TEST(ProgressLine, HasABarWhereThereIsRoom) {
+TEST(ProgressLine, HasABarIfThereIsRoom) {
   const ProgressState state{.what = "training", .done = 30, .total = 120, .about = "loss 1.2"};
   EXPECT_EQ(progress_line(state, 120), "training [#####...............] 30/120 loss 1.2");
   EXPECT_EQ(progress_line(state, 36), "training [##.......] 30/120 loss 1.2");
@@ -18,7 +18,7 @@ TEST(ProgressLine, HasABarWhereThereIsRoom) {
   EXPECT_EQ(progress_line(state, 20), "training 30/120 los…");
 }
 
-TEST(ProgressLine, FitsIntoEveryWidth) {
+TEST(ProgressLine, FitsEveryWidth) {
   const std::string about =
       describe(TrainProgress{.loss = 123.4567,
                              .rate = 1e-4,
@@ -34,14 +34,14 @@ TEST(ProgressLine, FitsIntoEveryWidth) {
   }
 }
 
-TEST(ProgressLine, IsFullAtTheEndAndHasNoFractionOfNothing) {
+TEST(ProgressLine, IsFullAtTheEndAndEmptyWithoutTotal) {
   EXPECT_EQ(progress_line({.what = "x", .done = 7, .total = 7, .about = ""}, 80),
             "x [####################] 7/7 ");
   EXPECT_EQ(progress_line({.what = "x", .done = 0, .total = 0, .about = ""}, 80),
             "x [....................] 0/0 ");
 }
 
-TEST(TrainProgress, SaysWhatTheRunIsDoing) {
+TEST(TrainProgress, ShowsWhatTheRunIsDoing) {
   TrainProgress progress{.loss = 0.41234,
                          .rate = 1.9e-3,
                          .amount = {.audio_seconds = 6120.0},

@@ -24,7 +24,7 @@ std::string file_refusal(const std::string& text, const std::vector<std::string>
   return message_of<ConfigError>([&] { read_file("a.yaml", text, overrides); });
 }
 
-TEST(ReadConfig, YamlAndJsonGiveTheSame) {
+TEST(ReadConfig, YamlAndJsonAreEquivalent) {
   SampleOptions expected;
   expected.name = "second";
   expected.memory = MemorySize::parse("8GiB");
@@ -41,7 +41,7 @@ TEST(ReadConfig, YamlAndJsonGiveTheSame) {
             expected);
 }
 
-TEST(ReadConfig, NothingSetGivesTheDefaults) {
+TEST(ReadConfig, EmptyConfigGivesDefaults) {
   EXPECT_EQ(read_file("a.yaml", "{}\n"), SampleOptions{});
   EXPECT_EQ(read_file("a.yaml", "model: {}\n"), SampleOptions{});
   EXPECT_EQ(read_overrides<SampleOptions>({}), SampleOptions{});
@@ -59,7 +59,7 @@ TEST(ReadConfig, ErrorsNameFileLineAndColumn) {
                "line 3, column 3: an item of 'bands' is the quoted text \"2\".");
 }
 
-TEST(ReadConfig, UnknownKeysGetTheNearestKnownOne) {
+TEST(ReadConfig, UnknownKeysSuggestTheNearest) {
   EXPECT_PRED2(contains, file_refusal("model:\n  lyers: 3\n"),
                "line 2, column 3: unknown key 'lyers' in 'model'. Did you mean 'layers'?");
   EXPECT_PRED2(contains, file_refusal("sede: 3\n"),
@@ -67,7 +67,7 @@ TEST(ReadConfig, UnknownKeysGetTheNearestKnownOne) {
   EXPECT_PRED2(contains, file_refusal("format_versoin: 1\n"), "Did you mean 'format_version'?");
 }
 
-TEST(ReadConfig, UnknownKeysFarFromAllGetTheList) {
+TEST(ReadConfig, DissimilarKeysListAllKnown) {
   EXPECT_PRED2(contains, file_refusal("model:\n  colour: red\n"),
                "unknown key 'colour' in 'model'. Expected one of layers, width, heads, dropout, "
                "activation.");
@@ -86,13 +86,13 @@ TEST(ReadConfig, GroupsMustBeMaps) {
   EXPECT_PRED2(contains, file_refusal("model: [1]\n"), "'model' is a list.");
 }
 
-TEST(ReadConfig, TheWholeMustBeAMap) {
+TEST(ReadConfig, TopLevelMustBeAMap) {
   EXPECT_PRED2(contains, file_refusal("[1, 2]\n"), "line 1, column 1: the top level is a list.");
   EXPECT_PRED2(contains, file_refusal("hello\n"), "the top level is 'hello'.");
   EXPECT_THROW(read_file("a.json", "12"), ConfigError);
 }
 
-TEST(ReadConfig, FilesThatAreNoTextAreDataErrors) {
+TEST(ReadConfig, NonTextFilesAreDataErrors) {
   const TempFolder folder;
   EXPECT_THROW(read_config<SampleOptions>(folder.path() / "missing.yaml"), DataError);
   EXPECT_THROW(read_config<SampleOptions>(folder.path()), DataError);
@@ -103,14 +103,14 @@ TEST(ReadConfig, FilesThatAreNoTextAreDataErrors) {
   EXPECT_THROW(read_file("a.yaml", "name: \xFF\n"), DataError);
 }
 
-TEST(ReadConfig, ValidationIsPlacedAtItsGroup) {
+TEST(ReadConfig, ValidationErrorsPointToTheirGroup) {
   const std::string message = file_refusal("seed: 1\nmodel:\n  heads: 5\n");
   EXPECT_PRED2(contains, message,
                "line 3, column 3: checking the model: width 64 is no multiple of heads 5.");
   EXPECT_FALSE(contains(message, "..")) << message;
 }
 
-TEST(ReadConfig, ValidationCoversGroupsThatAreNotNamed) {
+TEST(ReadConfig, ValidationCoversDefaultGroups) {
   struct Strict {
     int64_t a = 1;
     void visit(OptionVisitor& visitor) { visitor.value("a", a, "help"); }
@@ -129,7 +129,7 @@ TEST(ReadConfig, ValidationCoversGroupsThatAreNotNamed) {
   EXPECT_THROW(read_overrides<Strict>({}), ConfigError);
 }
 
-TEST(FormatVersion, IsTakenWhenKnownAndRefusedWhenNewer) {
+TEST(FormatVersion, IsAcceptedIfKnownAndRefusedIfNewer) {
   EXPECT_EQ(read_file("a.yaml", "format_version: 1\nseed: 9\n").seed, 9);
   const std::string message =
       message_of<DataError>([&] { read_file("a.yaml", "format_version: 2\nfuture: 9\n"); });
@@ -139,7 +139,7 @@ TEST(FormatVersion, IsTakenWhenKnownAndRefusedWhenNewer) {
   EXPECT_PRED2(contains, file_refusal("format_version: one\n"), "'format_version' is 'one'");
 }
 
-TEST(Overrides, LieOverTheFileInTheirOrder) {
+TEST(Overrides, OverrideTheFileInOrder) {
   const SampleOptions options =
       read_file("a.yaml", "seed: 1\nmodel: {layers: 3, heads: 2}\n",
                 {"model.layers=4", "model.layers=5", "bands=[7]", "name=\"a: b\""});
@@ -150,7 +150,7 @@ TEST(Overrides, LieOverTheFileInTheirOrder) {
   EXPECT_EQ(options.name, "a: b");
 }
 
-TEST(Overrides, AWholeGroupIsReplaced) {
+TEST(Overrides, WholeGroupIsReplaced) {
   const SampleOptions options =
       read_file("a.yaml", "model: {layers: 3}\n", {"model={heads: 2}", "model.width=8"});
   EXPECT_EQ(options.model.layers, SampleModel{}.layers);
@@ -158,7 +158,7 @@ TEST(Overrides, AWholeGroupIsReplaced) {
   EXPECT_EQ(options.model.width, 8);
 }
 
-TEST(Overrides, MakeGroupsThatTheFileDoesNotHave) {
+TEST(Overrides, CreateMissingGroups) {
   EXPECT_EQ(read_file("a.yaml", "seed: 1\n", {"model.layers=4"}).model.layers, 4);
   EXPECT_EQ(read_overrides<SampleOptions>({"model.layers=4"}).model.layers, 4);
 }

@@ -28,7 +28,7 @@ std::string json_refusal(const std::string& text) {
   return message_of<ConfigError>([&] { parse_json(text, "a.json"); });
 }
 
-TEST(ParseYaml, KeepsKindsAndPlaces) {
+TEST(ParseYaml, KeepsKindsAndLocations) {
   const ConfigNode root =
       parse_yaml("memory: 8GiB\nname: \"12\"\nmodel:\n  layers: 3\nsizes: [1, 2]\n", "a.yaml");
   ASSERT_EQ(root.children.size(), 4U);
@@ -42,19 +42,19 @@ TEST(ParseYaml, KeepsKindsAndPlaces) {
   EXPECT_EQ(root.find("layers"), nullptr);
 }
 
-TEST(ParseYaml, GivesAMissingValueThePlaceOfItsKey) {
+TEST(ParseYaml, MissingValueHasTheLocationOfItsKey) {
   const ConfigNode root = parse_yaml("a: 1\nb:\nc: ~\n", "a.yaml");
   EXPECT_EQ(root.find("b")->kind, Kind::kEmpty);
   EXPECT_EQ(location_of(*root.find("b")), "2:1 key 2:1");
   EXPECT_EQ(root.find("c")->kind, Kind::kEmpty);
 }
 
-TEST(ParseYaml, GivesNothingForNoDocument) {
+TEST(ParseYaml, IsEmptyWithoutADocument) {
   EXPECT_EQ(parse_yaml("", "a.yaml").kind, Kind::kEmpty);
   EXPECT_EQ(parse_yaml("# a comment\n\n", "a.yaml").kind, Kind::kEmpty);
 }
 
-TEST(ParseYaml, RefusesWhatWouldMeanSomethingElse) {
+TEST(ParseYaml, RefusesUnsupportedYaml) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a: 1\nb: 2\na: 3\n",
        "line 3, column 1: duplicate key 'a'; the first "
@@ -77,19 +77,19 @@ TEST(ParseYaml, RefusesWhatWouldMeanSomethingElse) {
   }
 }
 
-TEST(ParseYaml, TakesQuotesThatAreClosed) {
+TEST(ParseYaml, AcceptsClosedQuotes) {
   EXPECT_EQ(parse_yaml("a: 'it''s'\n", "a.yaml").find("a")->text, "it's");
   EXPECT_EQ(parse_yaml("a: \"x\\\"y\"\n", "a.yaml").find("a")->text, "x\"y");
   EXPECT_EQ(parse_yaml("a: |\n  it's\n  two\n", "a.yaml").find("a")->text, "it's\ntwo\n");
 }
 
-TEST(ParseYamlValue, GivesEverythingOnePlace) {
+TEST(ParseYamlValue, GivesAllNodesTheSameLocation) {
   const ConfigNode list = parse_yaml_value("[1, 2]", {.source = "--set a=[1, 2]"});
   EXPECT_EQ(list.children.at(1).location.source, "--set a=[1, 2]");
   EXPECT_EQ(list.children.at(1).location.line, 0);
 }
 
-TEST(ParseJson, KeepsKindsAndPlaces) {
+TEST(ParseJson, KeepsKindsAndLocations) {
   const ConfigNode root = parse_json(
       "{\n\t\"memory\": \"8GiB\",\n\t\"model\": {\"layers\": 3, \"on\":true},\n"
       "\t\"sizes\": [1,\n\t\t2e1],\r\n\t\"none\": null\n}\n",
@@ -111,14 +111,14 @@ TEST(ParseJson, ReadsEscapesWithSurrogatePairs) {
   EXPECT_EQ(root.find("b")->text, "x");
 }
 
-TEST(ParseJson, TakesEmptyMapsAndLists) {
+TEST(ParseJson, AcceptsEmptyMapsAndLists) {
   const ConfigNode root = parse_json(R"( { "a" : { } , "b" : [ ] } )", "a.json");
   EXPECT_EQ(root.find("a")->kind, Kind::kMap);
   EXPECT_EQ(root.find("b")->kind, Kind::kList);
   EXPECT_EQ(parse_json("12", "a.json").text, "12");
 }
 
-TEST(ParseJson, RefusesWhatIsNoJson) {
+TEST(ParseJson, RefusesInvalidJson) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\n  \"a\": 1,\n}\n", "reading a.json: line 3, column 1: syntax error"},
       {"{\"a\": 1} x", "line 1, column 10: syntax error"},

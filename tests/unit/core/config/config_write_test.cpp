@@ -174,7 +174,7 @@ TEST(WriteConfig, YamlNeedsFewQuotes) {
   }
 }
 
-TEST(WriteConfig, LongLinesAreBroken) {
+TEST(WriteConfig, LongLinesAreWrapped) {
   struct Wordy {
     std::vector<int64_t> sizes = std::vector<int64_t>(40, 1000);
     void visit(OptionVisitor& visitor) {
@@ -206,7 +206,7 @@ TEST(WriteConfig, JsonKeepsOrderAndTypes) {
   EXPECT_EQ(json["betas"], nlohmann::json::parse("[0.9, 0.98]"));
 }
 
-TEST(WriteConfig, RefusesWhatNoFileCanHold) {
+TEST(WriteConfig, RefusesUnwritableValues) {
   SampleOptions options;
   options.out = "runs/\xFF";
   EXPECT_THROW(write_options(options), ConfigError);

@@ -45,7 +45,7 @@ TEST(Options, IntegersArePlainDigits) {
                           "{a: 1}", "-", ".5"});
 }
 
-TEST(Options, IntegersKeepTheirRange) {
+TEST(Options, IntegersRespectTheirRange) {
   EXPECT_EQ(set("model.layers=1").model.layers, 1);
   EXPECT_EQ(set("model.layers=200").model.layers, 200);
   expect_refused("model.layers", {"0", "201", "-1"});
@@ -63,7 +63,7 @@ TEST(Options, NumbersMayHaveFractionAndExponent) {
                           "+1", "one", "1_0.0", ""});
 }
 
-TEST(Options, NumbersKeepOpenAndClosedEnds) {
+TEST(Options, NumbersRespectOpenAndClosedBounds) {
   EXPECT_EQ(set("model.dropout=0").model.dropout, 0.0);
   expect_refused("model.dropout", {"1", "-0.1", "1.0"});
   expect_refused("rate", {"0", "-1"});
@@ -95,7 +95,7 @@ TEST(Options, SizesAndDurationsNeedAUnit) {
   EXPECT_PRED2(contains, option_refusal("save_every=500ms"), "at least 1s.");
 }
 
-TEST(Options, ChoicesAreOfTheirNames) {
+TEST(Options, ChoicesAreTheirNames) {
   EXPECT_EQ(set("device=cuda").device, "cuda");
   EXPECT_EQ(set("model.activation=swish").model.activation, Activation::kSwish);
   expect_refused("device", {"gpu", "CPU", "", "[cpu]"});
@@ -118,13 +118,13 @@ TEST(Options, ListsReplaceTheDefaultAndCheckEachItem) {
                "'bands' is '1'. Expected a list such as [a, b]");
 }
 
-TEST(Options, NamesAndValuesOfAnEnum) {
+TEST(Options, EnumNamesAndValues) {
   EXPECT_EQ(name_of(Activation::kRelu, kActivations), "relu");
   EXPECT_EQ(value_of("relu", kActivations), Activation::kRelu);
   EXPECT_THROW(name_of(static_cast<Activation>(9), kActivations), InternalError);
 }
 
-TEST(Options, TwoFieldsOfOneNameAreOurFault) {
+TEST(Options, DuplicateFieldsAreInternalErrors) {
   struct Twice {
     bool a = false;
     void visit(OptionVisitor& visitor) {
@@ -135,7 +135,7 @@ TEST(Options, TwoFieldsOfOneNameAreOurFault) {
   EXPECT_THROW(read_overrides<Twice>({}), InternalError);
 }
 
-TEST(Options, AListOfThemHasDottedKeys) {
+TEST(Options, ListHasDottedKeys) {
   const std::vector<OptionInfo> list = list_options(SampleOptions{});
   ASSERT_EQ(list.size(), 18U);
   EXPECT_EQ(list[2].key, "device");

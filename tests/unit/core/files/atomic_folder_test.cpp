@@ -76,7 +76,7 @@ class Child {
   pid_t process_ = 0;
 };
 
-TEST(AtomicFolder, IsNotThereUntilItIsCommitted) {
+TEST(AtomicFolder, DoesNotExistUntilCommitted) {
   const TempFolder temp;
   const fs::path final_path = temp.path() / "step-1";
   AtomicFolder folder(final_path);
@@ -92,7 +92,7 @@ TEST(AtomicFolder, IsNotThereUntilItIsCommitted) {
   EXPECT_THROW(folder.commit(), InternalError);
 }
 
-TEST(AtomicFolder, LeavesNothingBehindWithoutACommit) {
+TEST(AtomicFolder, LeavesNothingBehindWithoutCommit) {
   const TempFolder temp;
   {
     const AtomicFolder folder(temp.path() / "step-1");
@@ -101,7 +101,7 @@ TEST(AtomicFolder, LeavesNothingBehindWithoutACommit) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{});
 }
 
-TEST(AtomicFolder, ReplacesOneThatIsThere) {
+TEST(AtomicFolder, ReplacesExistingFolder) {
   const TempFolder temp;
   write(temp.path() / "best/old", "old");
   {
@@ -114,7 +114,7 @@ TEST(AtomicFolder, ReplacesOneThatIsThere) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"best"});
 }
 
-TEST(AtomicFolder, ReplacesALinkAndNotWhatItPointsTo) {
+TEST(AtomicFolder, ReplacesLinkAndNotItsTarget) {
   const TempFolder temp;
   write(temp.path() / "step-1/a", "kept");
   fs::create_symlink("step-1", temp.path() / "best");
@@ -125,14 +125,14 @@ TEST(AtomicFolder, ReplacesALinkAndNotWhatItPointsTo) {
   EXPECT_EQ(content_of(temp.path() / "step-1/a"), "kept");
 }
 
-TEST(AtomicFolder, MakesTheFoldersAboveIt) {
+TEST(AtomicFolder, CreatesParentFolders) {
   const TempFolder temp;
   AtomicFolder folder(temp.path() / "runs/digits/step-1");
   folder.commit();
   EXPECT_TRUE(fs::is_directory(temp.path() / "runs/digits/step-1"));
 }
 
-TEST(AtomicFolder, FollowsALinkAboveIt) {
+TEST(AtomicFolder, FollowsLinkInParentPath) {
   const TempFolder temp;
   fs::create_directory(temp.path() / "disk");
   fs::create_symlink("disk", temp.path() / "runs");
@@ -140,7 +140,7 @@ TEST(AtomicFolder, FollowsALinkAboveIt) {
   EXPECT_TRUE(fs::is_directory(temp.path() / "disk/step-1"));
 }
 
-TEST(AtomicFolder, RefusesTheNameOfAFile) {
+TEST(AtomicFolder, RefusesNameOfExistingFile) {
   const TempFolder temp;
   const fs::path file = temp.write("best", "a file");
   EXPECT_PRED2(contains, message_of<DataError>([&] { const AtomicFolder folder(file); }),
@@ -149,7 +149,7 @@ TEST(AtomicFolder, RefusesTheNameOfAFile) {
   EXPECT_EQ(content_of(file), "a file");
 }
 
-TEST(AtomicFolder, IsWrittenOnceAtATime) {
+TEST(AtomicFolder, HasOneWriterAtATime) {
   const TempFolder temp;
   const AtomicFolder folder(temp.path() / "best");
   write(folder.path() / "a", "mine");
@@ -159,8 +159,8 @@ TEST(AtomicFolder, IsWrittenOnceAtATime) {
   EXPECT_EQ(content_of(folder.path() / "a"), "mine");
 }
 
-// As in a container that was started again.
-TEST(AtomicFolder, BeginsAnewWhereAProcessOfTheSameNumberStopped) {
+// As in a restarted container.
+TEST(AtomicFolder, StartsOverAfterCrashWithSamePid) {
   const TempFolder temp;
   const std::string leftover = ".best.partial-" + std::to_string(getpid());
   write(temp.path() / leftover / "half", "half");
@@ -168,7 +168,7 @@ TEST(AtomicFolder, BeginsAnewWhereAProcessOfTheSameNumberStopped) {
   EXPECT_TRUE(names_in(folder.path()).empty());
 }
 
-TEST(AtomicFolder, SaysWhatToTryWhereItMayNotWrite) {
+TEST(AtomicFolder, SuggestsFixWithoutWritePermission) {
   const TempFolder temp;
   fs::permissions(temp.path(), fs::perms::owner_read | fs::perms::owner_exec);
   const bool is_root = geteuid() == 0;
@@ -182,7 +182,7 @@ TEST(AtomicFolder, SaysWhatToTryWhereItMayNotWrite) {
   EXPECT_PRED2(contains, message, "Permission denied. Expected a place that this user may write");
 }
 
-TEST(AtomicFolder, AFailedCommitLeavesWhatWasThere) {
+TEST(AtomicFolder, FailedCommitKeepsOldFolder) {
   const TempFolder temp;
   write(temp.path() / "best/a", "old");
   {
@@ -195,7 +195,7 @@ TEST(AtomicFolder, AFailedCommitLeavesWhatWasThere) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"best"});
 }
 
-TEST(AtomicFolder, TwoRenamesDoWhereNamesCannotBeExchanged) {
+TEST(AtomicFolder, FallsBackToTwoRenames) {
   const TempFolder temp;
   write(temp.path() / "best/a", "old");
   write(temp.path() / "partial/a", "new");
@@ -230,7 +230,7 @@ class WeakDisk : public ::testing::Test {
   TempFolder temp_;
 };
 
-TEST_F(WeakDisk, KeepsTheOldFolderUntilTheNewOneWasReadBack) {
+TEST_F(WeakDisk, KeepsOldFolderUntilNewOneIsReadBack) {
   int num_read = 0;
   replace("first", [&] { ++num_read; });
   replace("second", [&] {
@@ -242,7 +242,7 @@ TEST_F(WeakDisk, KeepsTheOldFolderUntilTheNewOneWasReadBack) {
   EXPECT_EQ(names_in(temp_.path()), std::set<std::string>{"best"});
 }
 
-TEST_F(WeakDisk, TakesTheOldFolderBackWhereTheNewOneIsNotWhatWasWritten) {
+TEST_F(WeakDisk, RestoresOldFolderIfNewOneIsDamaged) {
   const auto damaged = [] { throw DataError({.attempted = "reading", .found = "damage"}); };
   EXPECT_THROW(replace("first", damaged), DataError);
   EXPECT_TRUE(names_in(temp_.path()).empty());
@@ -252,7 +252,7 @@ TEST_F(WeakDisk, TakesTheOldFolderBackWhereTheNewOneIsNotWhatWasWritten) {
   EXPECT_EQ(names_in(temp_.path()), std::set<std::string>{"best"});
 }
 
-TEST(AtomicFolder, IsNotReadBackWhereItIsRenamedAtOnce) {
+TEST(AtomicFolder, IsNotReadBackIfRenameIsAtomic) {
   const TempFolder temp;
   for (const char* text : {"first", "second"}) {
     AtomicFolder folder(temp.path() / "best", FileSystem{});
@@ -262,7 +262,7 @@ TEST(AtomicFolder, IsNotReadBackWhereItIsRenamedAtOnce) {
   }
 }
 
-TEST(Leftovers, AreRemovedWhenTheirProcessWasKilled) {
+TEST(Leftovers, AreRemovedIfTheirProcessWasKilled) {
   const TempFolder temp;
   write(temp.path() / "best/a", "old");
   Child child([&](Child& self) {
@@ -281,7 +281,7 @@ TEST(Leftovers, AreRemovedWhenTheirProcessWasKilled) {
   EXPECT_EQ(content_of(temp.path() / "best/a"), "old");
 }
 
-TEST(Leftovers, OfOurselvesAreKept) {
+TEST(Leftovers, OfThisProcessAreKept) {
   const TempFolder temp;
   const AtomicFolder folder(temp.path() / "best");
   EXPECT_EQ(remove_leftovers(temp.path()), 0);
@@ -296,7 +296,7 @@ std::string dead_process() {
   return number;
 }
 
-TEST(Leftovers, AFolderThatWasBeingReplacedComesBack) {
+TEST(Leftovers, InterruptedReplacementIsUndone) {
   const TempFolder temp;
   const std::string number = dead_process();
   write(temp.path() / (".best.replaced-" + number) / "a", "old");
@@ -308,8 +308,8 @@ TEST(Leftovers, AFolderThatWasBeingReplacedComesBack) {
   EXPECT_EQ(content_of(temp.path() / "other/a"), "new");
 }
 
-// Killed while it was renamed piece by piece: the new one is there in part.
-TEST(Leftovers, AFolderThatWasReplacedInPartComesBack) {
+// Killed during a rename that is not atomic: the new folder is incomplete.
+TEST(Leftovers, PartialReplacementIsUndone) {
   const TempFolder temp;
   const std::string number = dead_process();
   for (const char* name : {"best", "other"}) {
@@ -326,7 +326,7 @@ TEST(Leftovers, AFolderThatWasReplacedInPartComesBack) {
   EXPECT_EQ(content_of(temp.path() / "other/a"), "new");
 }
 
-TEST(Leftovers, FilesOfOthersAreNotTouched) {
+TEST(Leftovers, UnrelatedFilesAreNotTouched) {
   const TempFolder temp;
   const std::string number = dead_process();
   const std::set<std::string> names = {"best.partial-" + number,   ".partial-" + number,
@@ -338,8 +338,8 @@ TEST(Leftovers, FilesOfOthersAreNotTouched) {
   EXPECT_EQ(remove_leftovers(temp.path() / "no"), 0);
 }
 
-// Killed at any moment, the folder is the old or the new one, whole.
-TEST(AtomicFolder, IsWholeWheneverItsWriterIsKilled) {
+// Killed at any time, the folder is either the old or the new one, complete.
+TEST(AtomicFolder, IsCompleteWheneverItsWriterIsKilled) {
   const TempFolder temp;
   const fs::path final_path = temp.path() / "last";
   for (int round = 0; round < 20; ++round) {
@@ -362,8 +362,8 @@ TEST(AtomicFolder, IsWholeWheneverItsWriterIsKilled) {
   }
 }
 
-// While it is replaced again and again, somebody who looks always finds one.
-TEST(AtomicFolder, IsThereAtEveryMomentWhileItIsReplaced) {
+// While it is replaced repeatedly, a reader always finds one.
+TEST(AtomicFolder, AlwaysExistsWhileReplaced) {
   const TempFolder temp;
   const fs::path final_path = temp.path() / "last";
   Child child([&](Child& self) {
@@ -391,7 +391,7 @@ TEST(WriteFileSynced, ReplacesTheFile) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"limits.json"});
 }
 
-TEST(WriteFileSynced, AFullDiskLeavesTheFileAsItWas) {
+TEST(WriteFileSynced, FullDiskLeavesTheFileUnchanged) {
   const TempFolder temp;
   const fs::path path = temp.write("limits.json", "old");
   const FullDisk full(5);
@@ -410,8 +410,8 @@ TEST(WriteFileSynced, CannotReplaceAFolder) {
   EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"a"});
 }
 
-// As a user who is not root: in a child, where we are.
-TEST(CheckWritable, RefusesAFolderOfOthersAndNotAFullDisk) {
+// Runs as a user other than root: in a child process if we are root.
+TEST(CheckWritable, RefusesUnwritableFolderButNotFullDisk) {
   const TempFolder temp;
   const fs::path folder = temp.path() / "checkpoints";
   fs::create_directories(folder);

@@ -28,7 +28,7 @@ constexpr Known kKnown[] = {
     {33, 0x50A7CFC7BA588784},  {63, 0x5E3E54B431C7493C},  {64, 0x0EB64B3EF6EEB01F},
     {100, 0xA61F8D4C170FE531}, {222, 0x8488AA61FC67F7EB}, {1000, 0x5F235FA033F1A3FB}};
 
-TEST(Checksum, IsThatOfTheReferenceLibrary) {
+TEST(Checksum, MatchesTheReferenceLibrary) {
   for (const Known& known : kKnown) {
     Checksum checksum;
     checksum.add(sample(known.size));
@@ -37,7 +37,7 @@ TEST(Checksum, IsThatOfTheReferenceLibrary) {
   }
 }
 
-TEST(Checksum, DoesNotDependOnThePiecesThatBytesComeIn) {
+TEST(Checksum, DoesNotDependOnChunking) {
   for (const Known& known : kKnown) {
     const std::vector<std::byte> bytes = sample(known.size);
     for (const size_t piece : {1, 5, 31, 32, 33, 70}) {

@@ -12,7 +12,7 @@ uint32_t of_text(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-// RFC 3720, B.4, and the check value of the catalogues of checksums.
+// RFC 3720, B.4, and the check value in catalogues of CRCs.
 TEST(Crc32c, HasThePublishedValues) {
   std::array<std::byte, 32> bytes = {};
   EXPECT_EQ(crc32c(bytes), 0x8A9136AAu);
@@ -26,8 +26,7 @@ TEST(Crc32c, HasThePublishedValues) {
   EXPECT_EQ(of_text(""), 0u);
 }
 
-// The first twelve bytes of every event file that TensorFlow wrote: the length 24, and its
-// checksum.
+// The first twelve bytes of every event file written by TensorFlow: the length 24 and its checksum.
 TEST(Crc32c, IsMaskedAsInEventFiles) {
   constexpr std::array<std::byte, 8> kLength = {std::byte{24}};
   EXPECT_EQ(masked_crc32c(kLength), 0x224B7FA3u);

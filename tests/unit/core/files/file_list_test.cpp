@@ -48,7 +48,7 @@ TEST_F(FileLists, HaveSizeAndChecksumOfEachFile) {
   EXPECT_EQ(files.at("weights").num_bytes, std::ssize(kWeights));
 }
 
-TEST_F(FileLists, NoticeEveryBitThatIsFlipped) {
+TEST_F(FileLists, DetectEveryFlippedBit) {
   for (size_t at = 0; at < kWeights.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped(kWeights);
@@ -61,7 +61,7 @@ TEST_F(FileLists, NoticeEveryBitThatIsFlipped) {
   check_files(folder_.path());
 }
 
-TEST_F(FileLists, NoticeFilesThatAreCutLongerOrMissing) {
+TEST_F(FileLists, DetectShorterLongerAndMissingFiles) {
   fs::resize_file(file("weights"), 29);
   EXPECT_EQ(refusal(), "checking the files of " + folder_.path().string() +
                            ": weights is 29 bytes long. Expected 30, as it was written. Use "
@@ -74,7 +74,7 @@ TEST_F(FileLists, NoticeFilesThatAreCutLongerOrMissing) {
   EXPECT_PRED2(contains, refusal(), "it is a folder");
 }
 
-TEST_F(FileLists, LeaveOutWhatNobodyReads) {
+TEST_F(FileLists, CanSkipAFile) {
   fs::remove(file("moments"));
   EXPECT_PRED2(contains, refusal(), "moments is missing");
   check_files(folder_.path(), {.left_out = "moments"});
@@ -82,7 +82,7 @@ TEST_F(FileLists, LeaveOutWhatNobodyReads) {
   EXPECT_PRED2(contains, refusal({.left_out = "moments"}), "weights is 5 bytes long");
 }
 
-TEST_F(FileLists, ThatAreBrokenThemselvesAreRefused) {
+TEST_F(FileLists, AreRefusedIfBroken) {
   const std::string text = content_of(file(kFileListName));
   auto json = nlohmann::json::parse(text);
   json["format_version"] = 2;

@@ -7,7 +7,7 @@
 namespace sotto {
 namespace {
 
-TEST(FileSystem, IsKnownByItsNumber) {
+TEST(FileSystem, IsIdentifiedByMagicNumber) {
   for (const auto& [magic, name] : {std::pair<int64_t, const char*>{0x4d44, "vfat"},
                                     {0x65735546, "FUSE"},
                                     {0x01021997, "9p"},
@@ -22,7 +22,7 @@ TEST(FileSystem, IsKnownByItsNumber) {
     EXPECT_TRUE(file_system_of(magic).renames_at_once) << magic;
 }
 
-TEST(FileSystem, IsThatOfTheFirstFolderThatIsThere) {
+TEST(FileSystem, IsThatOfTheNearestExistingFolder) {
   const test::TempFolder folder;
   EXPECT_EQ(file_system_at(folder.path() / "not/there/yet").name,
             file_system_at(folder.path()).name);

@@ -17,7 +17,7 @@ using test::contains;
 using test::message_of;
 using test::TempFolder;
 
-TEST(FolderLock, IsHeldByOneAtATime) {
+TEST(FolderLock, HasOneHolderAtATime) {
   const TempFolder temp;
   const fs::path folder = temp.path() / "run";
   {
@@ -32,7 +32,7 @@ TEST(FolderLock, IsHeldByOneAtATime) {
   EXPECT_NO_THROW(FolderLock{folder});
 }
 
-TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
+TEST(FolderLock, LeavesNothingBehindInAFolderItCreated) {
   const TempFolder temp;
   {
     const FolderLock lock(temp.path() / "runs" / "digits");
@@ -51,14 +51,14 @@ TEST(FolderLock, LeavesNothingBehindInAFolderThatItCreated) {
   EXPECT_TRUE(fs::exists(temp.path() / "empty")) << "it was there before";
 }
 
-// What a killed process left is no lock.
-TEST(FolderLock, IsNotHeldByAFileAlone) {
+// The file left by a killed process is not a lock.
+TEST(FolderLock, IsNotHeldByALeftoverFile) {
   const TempFolder temp;
   temp.write("run/.lock", "process 1 on elsewhere");
   EXPECT_NO_THROW(FolderLock{temp.path() / "run"});
 }
 
-TEST(FolderLock, RefusesAPlaceThatIsNoFolder) {
+TEST(FolderLock, RefusesPathThatIsNotAFolder) {
   const TempFolder temp;
   temp.write("file", "x");
   EXPECT_THROW(FolderLock{temp.path() / "file"}, DataError);

@@ -60,7 +60,7 @@ std::filesystem::path download(const TempFolder& folder, const std::string& belo
 
 const std::string kId = "org/a.Name_1-b";
 
-TEST(HubCache, IsFoundWhereTheVariablesSay) {
+TEST(HubCache, IsFoundThroughEnvironmentVariables) {
   const TempFolder folder;
   const auto at = [&](const std::string& below) { return (folder.path() / below).string(); };
   const auto hub = download(folder, "a");
@@ -82,7 +82,7 @@ TEST(HubCache, IsFoundWhereTheVariablesSay) {
   EXPECT_EQ(test::content_of(find_hub_folder(kId) / "config.json"), "{}");
 }
 
-TEST(HubCache, ARevisionIsABranchATagOrACommit) {
+TEST(HubCache, RevisionIsABranchTagOrCommit) {
   const TempFolder folder;
   const auto main = download(folder, "");
   const std::filesystem::path model = "models--org--a.Name_1-b";
@@ -100,7 +100,7 @@ TEST(HubCache, ARevisionIsABranchATagOrACommit) {
                "Type: hf download org/a.Name_1-b --revision v2");
 }
 
-TEST(HubCache, AModelThatIsNotThereIsRefused) {
+TEST(HubCache, MissingModelIsRefused) {
   const TempFolder folder;
   const auto snapshot = download(folder, "");
   const Variables variables({{"HF_HUB_CACHE", folder.path().string()}});
@@ -122,7 +122,7 @@ TEST(HubCache, AModelThatIsNotThereIsRefused) {
   }
 }
 
-TEST(HubCache, AnIdIsTwoNamesAndNoPath) {
+TEST(HubCache, IdIsTwoNamesAndNotAPath) {
   for (const std::string id : {"facebook/wav2vec2-base", "a/b", "org/a.Name_1-b@refs/pr/3"})
     EXPECT_TRUE(is_hub_id(id)) << id;
   for (const std::string text : {"", "wav2vec2", "/a/b", "./b", "a/", "/b", "a/b/c", "a/b@", "~/b",
@@ -138,7 +138,7 @@ TEST(HubCache, AnIdIsTwoNamesAndNoPath) {
   std::filesystem::current_path(before);
 }
 
-TEST(HubCache, ARepositoryIsTwoNamesWhateverIsThere) {
+TEST(HubCache, RepositoryIsTwoNamesEvenIfThePathExists) {
   for (const std::string name : {"facebook/wav2vec2-base", "a/b", "org/a.Name_1-b"})
     EXPECT_TRUE(is_hub_repository(name)) << name;
   for (const std::string text : {"", "name", "a/b@main", "a/b@", "./b", "a/b/c", "-a/b", "a/b--c"})
@@ -151,7 +151,7 @@ TEST(HubCache, ARepositoryIsTwoNamesWhateverIsThere) {
   std::filesystem::current_path(before);
 }
 
-TEST(HubCache, KnowsTheIdOfAFolderOfItsOwn) {
+TEST(HubCache, RecoversTheIdFromItsFolder) {
   const TempFolder folder;
   const auto snapshot = download(folder, "");
   EXPECT_EQ(hub_id_of(snapshot), kId);

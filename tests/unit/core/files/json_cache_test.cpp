@@ -9,7 +9,7 @@
 namespace sotto {
 namespace {
 
-TEST(JsonCache, GivesBackWhatWasStoredUnderAKey) {
+TEST(JsonCache, ReturnsWhatWasStoredUnderAKey) {
   const test::TempFolder folder;
   const JsonCache cache(folder.path() / "below" / "constants.json");
   EXPECT_EQ(cache.find("card"), std::nullopt);
@@ -21,7 +21,7 @@ TEST(JsonCache, GivesBackWhatWasStoredUnderAKey) {
   EXPECT_EQ(cache.find("a third"), std::nullopt);
 }
 
-TEST(JsonCache, ABrokenFileIsAsIfItWereNotThere) {
+TEST(JsonCache, BrokenFileIsIgnored) {
   const test::TempFolder folder;
   const std::filesystem::path file = folder.path() / "constants.json";
   std::ofstream(file) << "{\"card\": \"many\", \"cut";
@@ -32,7 +32,7 @@ TEST(JsonCache, ABrokenFileIsAsIfItWereNotThere) {
   JsonCache("/proc/no/such/folder/constants.json").store("card", 5);
 }
 
-TEST(JsonCache, AFileThatIsNoObjectIsOfNoUse) {
+TEST(JsonCache, NonObjectFileIsIgnored) {
   const test::TempFolder folder;
   const std::filesystem::path file = folder.path() / "list.json";
   std::ofstream(file) << "[1, 2]";

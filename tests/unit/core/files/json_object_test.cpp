@@ -22,25 +22,25 @@ std::string object_refusal(const std::string& text) {
   return message_of<DataError>([&] { parse(text); });
 }
 
-TEST(JsonObject, IsReadAsTheParserReadsIt) {
+TEST(JsonObject, AgreesWithTheParser) {
   EXPECT_EQ(parse(R"({"a":[1,{"a":2}],"b":{"a":null}})"),
             nlohmann::json::parse(R"({"a":[1,{"a":2}],"b":{"a":null}})"));
 }
 
-TEST(JsonObject, OtherTextsAreRefused) {
+TEST(JsonObject, OtherTextIsRefused) {
   for (const std::string text : {"", "[]", "1", "{", "{} {}", R"({"a":1e999})", "{\"a\":\"\xFF\"}"})
     EXPECT_PRED2(contains, object_refusal(text),
                  "reading a.json: its head is not a JSON object. Expected a letter.");
 }
 
-TEST(JsonObject, ANameMayNotOccurTwice) {
+TEST(JsonObject, DuplicateNamesAreRefused) {
   EXPECT_PRED2(contains, object_refusal(R"({"a":1,"b":2,"a":3})"),
                "the name 'a' occurs twice in its head");
   EXPECT_PRED2(contains, object_refusal(R"({"c":[{"b":1,"b":1}]})"), "the name 'b' occurs twice");
 }
 
-// Four times as many tensors take about four times as long, not sixteen times. Of a few runs the
-// fastest counts: others use the machine too.
+// Four times as many tensors take about four times as long, not sixteen times. The fastest of a few
+// runs counts, because others use the machine too.
 TEST(JsonObject, IsReadInLinearTime) {
   const auto seconds_for = [](int64_t num_tensors) {
     std::string text = "{\"__metadata__\":{}";
@@ -68,7 +68,7 @@ TEST(JsonObject, NestingIsBounded) {
   EXPECT_PRED2(contains, object_refusal(nested(3'000'000)), "nested more than 32 levels deep");
 }
 
-TEST(JsonObject, LongValuesAreShownInPart) {
+TEST(JsonObject, LongValuesAreAbbreviated) {
   EXPECT_EQ(shown({1, 2}), "[1,2]");
   EXPECT_EQ(shown(std::string(200, 'x')), "\"" + std::string(79, 'x') + "...");
 }

@@ -25,7 +25,7 @@ class Log : public ::testing::Test {
   std::filesystem::path file_ = folder_.path() / "log.txt";
 };
 
-TEST_F(Log, IsKeptFromItsBeginning) {
+TEST_F(Log, IncludesLinesFromBeforeTheFile) {
   start_log(/*verbose=*/false);
   spdlog::warn("said before there was a folder");
   spdlog::debug("not said");
@@ -39,7 +39,7 @@ TEST_F(Log, IsKeptFromItsBeginning) {
   EXPECT_FALSE(contains(kept, "not said"));
 }
 
-TEST_F(Log, GoesOnAtTheEndOfItsFile) {
+TEST_F(Log, AppendsToAnExistingFile) {
   for (const char* text : {"the first process", "the second process"}) {
     start_log(/*verbose=*/true);
     keep_log(file_, "");
@@ -50,7 +50,7 @@ TEST_F(Log, GoesOnAtTheEndOfItsFile) {
   EXPECT_TRUE(kept.ends_with("debug: the second process\n")) << kept;
 }
 
-TEST_F(Log, AFullDiskCostsLinesAlone) {
+TEST_F(Log, FullDiskLosesOnlyLines) {
   start_log(/*verbose=*/false);
   keep_log(file_, "title\n");
   {
@@ -61,13 +61,13 @@ TEST_F(Log, AFullDiskCostsLinesAlone) {
   EXPECT_TRUE(content_of(file_).ends_with("info: fits\n"));
 }
 
-TEST_F(Log, RefusesAFileThatCannotBe) {
+TEST_F(Log, RefusesInvalidPath) {
   start_log(/*verbose=*/false);
   EXPECT_THROW(keep_log(folder_.path() / "none" / "log.txt", ""), DataError);
 }
 
-// A library in another program, whose log is not ours.
-TEST_F(Log, IsNotKeptWhereItWasNotStarted) {
+// As a library in another program, whose log is not ours.
+TEST_F(Log, IsNotKeptUnlessStarted) {
   keep_log(file_, "title\n");
   add_to_kept_log("text\n");
   EXPECT_FALSE(std::filesystem::exists(file_));

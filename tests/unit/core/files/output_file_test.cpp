@@ -20,7 +20,7 @@ using test::FullDisk;
 using test::message_of;
 using test::TempFolder;
 
-TEST(OutputFile, HoldsWhatWasWrittenAndNothingBefore) {
+TEST(OutputFile, HoldsOnlyWhatWasWritten) {
   const TempFolder folder;
   const auto path = folder.write("a", "something longer that was there");
   OutputFile file = OutputFile::create(path);
@@ -34,7 +34,7 @@ TEST(OutputFile, HoldsWhatWasWrittenAndNothingBefore) {
   EXPECT_THROW(moved.write(bytes_of("three")), InternalError);
 }
 
-TEST(OutputFile, KnowsTheChecksumOfWhatWasWritten) {
+TEST(OutputFile, ComputesTheChecksumOfWhatWasWritten) {
   const TempFolder folder;
   // More than is hashed at a time.
   std::string text(size_t{3} << 20, 'a');
@@ -50,7 +50,7 @@ TEST(OutputFile, KnowsTheChecksumOfWhatWasWritten) {
   EXPECT_EQ(write_file(folder.path() / "a", bytes_of(text)), expected.sum());
 }
 
-TEST(OutputFile, SaysWhatToTryWhenTheDiskIsFull) {
+TEST(OutputFile, SuggestsFixWhenTheDiskIsFull) {
   OutputFile file = OutputFile::create("/dev/full");
   EXPECT_EQ(
       message_of<DataError>([&] { file.write(bytes_of("x")); }),
@@ -58,7 +58,7 @@ TEST(OutputFile, SaysWhatToTryWhenTheDiskIsFull) {
       "space, or name a folder on another disk with --out.");
 }
 
-TEST(OutputFile, SaysWhatToTryWhenTheFileMayNotGrow) {
+TEST(OutputFile, SuggestsFixWhenFileSizeIsLimited) {
   const TempFolder folder;
   OutputFile file = OutputFile::create(folder.path() / "a");
   const FullDisk full(3);
@@ -66,7 +66,7 @@ TEST(OutputFile, SaysWhatToTryWhenTheFileMayNotGrow) {
   EXPECT_PRED2(contains, message, "File too large. Expected a file of that size to be allowed.");
 }
 
-TEST(OutputFile, CannotBeCreatedWhereThereIsNoPlaceForIt) {
+TEST(OutputFile, CannotBeCreatedAtInvalidPath) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { OutputFile::create(folder.path() / "no/a"); }),
                "/no/a: No such file or directory.");
@@ -74,7 +74,7 @@ TEST(OutputFile, CannotBeCreatedWhereThereIsNoPlaceForIt) {
                "Is a directory.");
 }
 
-TEST(OutputFile, ErrorsOfPermissionSayWhatToTry) {
+TEST(OutputFile, PermissionErrorsSuggestFix) {
   for (const int code : {EROFS, EACCES, EPERM}) {
     const std::string message = message_of<DataError>([&] {
       errno = code;

@@ -25,7 +25,7 @@ const std::string kHeader = "{\"format_version\":1,\"kind\":\"run_record\"}\n";
 static_assert(!std::is_copy_constructible_v<RunRecord>);
 static_assert(std::is_nothrow_move_constructible_v<RunRecord>);
 
-TEST(RunRecord, BeginsWithItsHeaderAndGrowsByLines) {
+TEST(RunRecord, StartsWithItsHeaderAndGrowsByLines) {
   const TempFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -36,7 +36,7 @@ TEST(RunRecord, BeginsWithItsHeaderAndGrowsByLines) {
   EXPECT_NO_THROW(record.sync());
 }
 
-TEST(RunRecord, ContinuesWhatIsThere) {
+TEST(RunRecord, ContinuesExistingFile) {
   const TempFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   RunRecord::open(file).append({{"step", 1}});
@@ -44,7 +44,7 @@ TEST(RunRecord, ContinuesWhatIsThere) {
   EXPECT_EQ(content_of(file), kHeader + "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(RunRecord, DropsALineThatACrashCutShort) {
+TEST(RunRecord, DropsLineTruncatedByCrash) {
   const TempFolder folder;
   // Longer than one block of the backward search, and just as long.
   for (const size_t length : {1U, 20U, 4095U, 4096U, 4097U, 10000U}) {
@@ -55,7 +55,7 @@ TEST(RunRecord, DropsALineThatACrashCutShort) {
   }
 }
 
-TEST(RunRecord, DropsAHeaderThatACrashCutShort) {
+TEST(RunRecord, DropsHeaderTruncatedByCrash) {
   const TempFolder folder;
   for (size_t length = 0; length < kHeader.size(); ++length) {
     const auto file = folder.write("a.jsonl", kHeader.substr(0, length));
@@ -68,7 +68,7 @@ TEST(RunRecord, DropsAHeaderThatACrashCutShort) {
   EXPECT_EQ(content_of(zeros), kHeader);
 }
 
-TEST(RunRecord, LeavesFilesOfOthersAlone) {
+TEST(RunRecord, LeavesUnrelatedFilesAlone) {
   const TempFolder folder;
   for (const std::string text : {"hello", "hello\n", "{\"step\":1}\n", "[1]\n", "12\nx",
                                  "{\"format_version\":1,\"kind\":\"other\"}\n",
@@ -80,7 +80,7 @@ TEST(RunRecord, LeavesFilesOfOthersAlone) {
   }
 }
 
-TEST(RunRecord, RefusesANewerFormat) {
+TEST(RunRecord, RefusesNewerFormat) {
   const TempFolder folder;
   const auto file = folder.write("a.jsonl", "{\"format_version\":2,\"kind\":\"run_record\"}\n");
   const std::string message = message_of<DataError>([&] { RunRecord::open(file); });
@@ -95,7 +95,7 @@ TEST(RunRecord, IsWrittenByOneProcessAtATime) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { RunRecord::open(file); }), "another process");
 }
 
-TEST(RunRecord, CannotBeOpenedWhereThereIsNoPlaceForIt) {
+TEST(RunRecord, CannotBeOpenedAtInvalidPath) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { RunRecord::open(folder.path() / "no/a"); }),
                "No such file or directory");
@@ -103,7 +103,7 @@ TEST(RunRecord, CannotBeOpenedWhereThereIsNoPlaceForIt) {
   EXPECT_THROW(RunRecord::open("/dev/full"), DataError);
 }
 
-TEST(RunRecord, AFullDiskLeavesNoPartOfALine) {
+TEST(RunRecord, FullDiskLeavesNoPartialLine) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -121,7 +121,7 @@ TEST(RunRecord, AFullDiskLeavesNoPartOfALine) {
   EXPECT_EQ(content_of(file), before + "{\"step\":3}\n");
 }
 
-TEST(RunRecord, ADiskWithoutAnyRoomLeavesTheRecordUsable) {
+TEST(RunRecord, DiskWithoutAnyRoomLeavesTheRecordUsable) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -134,7 +134,7 @@ TEST(RunRecord, ADiskWithoutAnyRoomLeavesTheRecordUsable) {
   EXPECT_EQ(content_of(file), kHeader + "{\"step\":2}\n");
 }
 
-TEST(RunRecord, AFullDiskAtTheHeaderLeavesAnEmptyFile) {
+TEST(RunRecord, FullDiskAtTheHeaderLeavesAnEmptyFile) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   {
@@ -146,7 +146,7 @@ TEST(RunRecord, AFullDiskAtTheHeaderLeavesAnEmptyFile) {
   EXPECT_EQ(content_of(file), kHeader);
 }
 
-TEST(RunRecord, IsCutBackAtTheFirstRecordThatIsNotKept) {
+TEST(RunRecord, IsTruncatedAtTheFirstRejectedRecord) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -165,8 +165,8 @@ TEST(RunRecord, IsCutBackAtTheFirstRecordThatIsNotKept) {
   EXPECT_EQ(content_of(file), kHeader);
 }
 
-// What cannot be read is not cut off.
-TEST(RunRecord, IsNotCutBackWhereItCannotBeRead) {
+// Lines that cannot be read are not cut off.
+TEST(RunRecord, IsNotTruncatedIfUnreadable) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -197,7 +197,7 @@ TEST(RunRecord, MovesWithItsFile) {
   EXPECT_THROW(second.append({{"step", 3}}), InternalError);
 }
 
-TEST(RunRecord, KeepsNumbersThatAreNotFinite) {
+TEST(RunRecord, KeepsNonFiniteNumbers) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   const double infinity = std::numeric_limits<double>::infinity();
@@ -214,7 +214,7 @@ TEST(RunRecord, KeepsNumbersThatAreNotFinite) {
   EXPECT_THROW(record_number(nullptr), DataError);
 }
 
-TEST(RunRecord, TakesObjectsOnlyAndAnyText) {
+TEST(RunRecord, AcceptsOnlyObjectsButAnyText) {
   const TempFolder folder;
   const auto file = folder.path() / "a.jsonl";
   RunRecord record = RunRecord::open(file);
@@ -223,7 +223,7 @@ TEST(RunRecord, TakesObjectsOnlyAndAnyText) {
   EXPECT_EQ(read_run_record(file).records.at(0)["text"], "a\xEF\xBF\xBD");
 }
 
-TEST(ReadRunRecord, GivesWholeRecordsAndTellsOfACutOne) {
+TEST(ReadRunRecord, ReturnsCompleteRecordsAndReportsATruncatedOne) {
   const TempFolder folder;
   const std::string whole = kHeader + "{\"step\":1}\n{\"step\":2}\n";
   const RunRecordContent all = read_run_record(folder.write("a.jsonl", whole));
@@ -247,14 +247,14 @@ TEST(ReadRunRecord, NamesTheBrokenLine) {
   }
 }
 
-TEST(ReadRunRecord, AnEmptyFileIsARecordCutAtItsHeader) {
+TEST(ReadRunRecord, EmptyFileIsTruncatedAtItsHeader) {
   const TempFolder folder;
   const RunRecordContent content = read_run_record(folder.write("a.jsonl", ""));
   EXPECT_TRUE(content.records.empty());
   EXPECT_TRUE(content.has_cut_tail);
 }
 
-TEST(ReadRunRecord, SaysWhatIsMissing) {
+TEST(ReadRunRecord, ReportsMissingFile) {
   const TempFolder folder;
   const auto missing = folder.path() / "no.jsonl";
   EXPECT_PRED2(contains, message_of<DataError>([&] { read_run_record(missing); }), "No such file");

@@ -17,7 +17,7 @@ std::string text_refusal(const std::filesystem::path& path) {
   return message_of<DataError>([&] { read_text_file(path); });
 }
 
-TEST(ReadTextFile, GivesTheContentWithoutByteOrderMark) {
+TEST(ReadTextFile, StripsTheByteOrderMark) {
   const TempFolder folder;
   EXPECT_EQ(read_text_file(folder.write("a.txt", "gr\xC3\xBC\xC3\x9F\n")), "gr\xC3\xBC\xC3\x9F\n");
   EXPECT_EQ(read_text_file(folder.write("b.txt",
@@ -26,7 +26,7 @@ TEST(ReadTextFile, GivesTheContentWithoutByteOrderMark) {
             "a: 1");
 }
 
-TEST(ReadTextFile, SaysWhyItCannot) {
+TEST(ReadTextFile, ReportsWhyItFails) {
   const TempFolder folder;
   EXPECT_PRED2(contains, text_refusal(folder.path() / "no.yaml"), "no.yaml: No such file");
   EXPECT_PRED2(contains, text_refusal(folder.path()), "it is a folder");
@@ -37,7 +37,7 @@ TEST(ReadTextFile, SaysWhyItCannot) {
   EXPECT_PRED2(contains, text_refusal(folder.write("large", large)), "larger than 16 MiB");
 }
 
-TEST(IsUtf8, TakesEveryLength) {
+TEST(IsUtf8, AcceptsSequencesOfEveryLength) {
   for (const char* text :
        {"", "a", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
         "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
@@ -45,7 +45,7 @@ TEST(IsUtf8, TakesEveryLength) {
   }
 }
 
-TEST(IsUtf8, RefusesWhatIsMalformed) {
+TEST(IsUtf8, RefusesMalformedText) {
   for (const char* text :
        {"\x80", "\xBF", "\xC0\xAF", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x80\xAF", "\xE2\x82",
         "\xED\xA0\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {

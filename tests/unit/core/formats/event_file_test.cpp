@@ -60,7 +60,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-TEST(EventFile, HoldsItsVersionAndThenTheScalars) {
+TEST(EventFile, HoldsItsVersionThenTheScalars) {
   const TempFolder folder;
   EventFile file = EventFile::begin(folder.path(), 1);
   const std::vector<Scalar> first = {{.tag = "train/loss", .value = 2.5},
@@ -86,7 +86,7 @@ TEST(EventFile, HoldsItsVersionAndThenTheScalars) {
   EXPECT_EQ(read[3].summary().value(0).simple_value(), 0.25f);
 }
 
-TEST(EventFile, KeepsNumbersThatAreNotFinite) {
+TEST(EventFile, KeepsNonFiniteNumbers) {
   const TempFolder folder;
   EventFile file = EventFile::begin(folder.path(), 1);
   file.add(1, std::vector<Scalar>{{.tag = "a", .value = std::nan("")},
@@ -96,8 +96,9 @@ TEST(EventFile, KeepsNumbersThatAreNotFinite) {
   EXPECT_EQ(read.back().summary().value(1).simple_value(), -std::numeric_limits<float>::infinity());
 }
 
-// A run that goes on begins another, which stands behind the first and says from where it counts.
-TEST(EventFile, EachIsBegunBehindTheOthers) {
+// A resumed run starts another file, which sorts after the first and records the step it starts
+// from.
+TEST(EventFile, EachSortsAfterThePrevious) {
   const TempFolder folder;
   const fs::path first = EventFile::begin(folder.path(), 1).path();
   const fs::path second = EventFile::begin(folder.path(), 31).path();
@@ -109,8 +110,8 @@ TEST(EventFile, EachIsBegunBehindTheOthers) {
   EXPECT_EQ(read[1].session_log().status(), events::SessionLog::START);
 }
 
-// Each record goes to the system in one piece: a crash can only cut the last one.
-TEST(EventFile, CutAnywhereItHoldsAllRecordsBefore) {
+// Each record is written with one call: a crash can only truncate the last one.
+TEST(EventFile, TruncatedFileKeepsEarlierRecords) {
   const TempFolder folder;
   EventFile file = EventFile::begin(folder.path(), 1);
   std::vector<size_t> ends = {content_of(file.path()).size()};
@@ -125,7 +126,7 @@ TEST(EventFile, CutAnywhereItHoldsAllRecordsBefore) {
   }
 }
 
-TEST(EventFile, AFullDiskCostsTheRecordAlone) {
+TEST(EventFile, FullDiskLosesOnlyTheRecord) {
   const TempFolder folder;
   EventFile file = EventFile::begin(folder.path(), 1);
   const std::string before = content_of(file.path());
@@ -140,7 +141,7 @@ TEST(EventFile, AFullDiskCostsTheRecordAlone) {
   EXPECT_EQ(read[2].step(), 2);
 }
 
-TEST(EventFile, RefusesAFolderThatIsNotThere) {
+TEST(EventFile, RefusesMissingFolder) {
   const TempFolder folder;
   EXPECT_THROW(EventFile::begin(folder.path() / "none", 1), DataError);
 }

@@ -55,8 +55,8 @@ TEST(Npy, IsReadInEveryVersionAndType) {
   }
 }
 
-// As other writers of the format do.
-TEST(Npy, HasItsHeaderInAnyOrderAndSpacing) {
+// As written by other programs.
+TEST(Npy, HeaderMayHaveAnyOrderAndSpacing) {
   const TempFolder folder;
   for (const char* header :
        {"{\"shape\":(2,3),\"descr\":\"<f4\",\"fortran_order\":False}",
@@ -68,7 +68,7 @@ TEST(Npy, HasItsHeaderInAnyOrderAndSpacing) {
   EXPECT_TRUE(NpyFile::open(path).read(0, 0).empty());
 }
 
-TEST(Npy, RefusesOtherArrays) {
+TEST(Npy, RefusesUnsupportedArrays) {
   EXPECT_PRED2(contains, refusal_of_header(header_of(">f4", "(2, 3)")),
                "values of type '>f4'. Expected <f2, <f4 or <f8. Write it with numpy.save");
   for (const char* type : {"<i4", "|u1", "<f16", "<c8", "f4", "<f4 ", ""}) {
@@ -87,7 +87,7 @@ TEST(Npy, RefusesOtherArrays) {
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "(1, 2, 3)")), "of 3 dimensions");
 }
 
-TEST(Npy, RefusesAShapeThatIsNotThatOfTheValues) {
+TEST(Npy, RefusesShapeThatDoesNotMatchTheValues) {
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "(2, 4)")),
                "24 bytes of values. Expected 2 x 4 of 4 bytes, as its header says");
   EXPECT_PRED2(contains, refusal_of_header(header_of("<f4", "(2, 2)")), "24 bytes of values");
@@ -102,7 +102,7 @@ TEST(Npy, RefusesAShapeThatIsNotThatOfTheValues) {
   }
 }
 
-TEST(Npy, RefusesABrokenHeader) {
+TEST(Npy, RefusesBrokenHeader) {
   for (const char* header :
        {"", "{", "{'descr'", "{'descr': ", "{'descr': '<f4", "[]", "{}",
         "{'descr': '<f4', 'fortran_order': False}", "{'descr': '<f4' 'shape': (2, 3)}",
@@ -117,7 +117,7 @@ TEST(Npy, RefusesABrokenHeader) {
   }
 }
 
-TEST(Npy, RefusesWhatIsNoSuchFile) {
+TEST(Npy, RefusesOtherFiles) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { NpyFile::open(folder.path() / "no.npy"); }),
                "No such file or directory. Expected an array written by numpy.save");
@@ -133,8 +133,8 @@ TEST(Npy, RefusesWhatIsNoSuchFile) {
   EXPECT_PRED2(contains, npy_refusal(later), "Expected 4294967295 bytes starting at byte 12");
 }
 
-// A mapped file would end the process by a signal.
-TEST(Npy, ThatIsCutWhileItIsReadIsAnError) {
+// With a mapped file, the process would be killed by a signal.
+TEST(Npy, TruncationWhileReadingIsAnError) {
   const TempFolder folder;
   const auto path =
       folder.write("a.npy", npy_bytes(header_of("<f4", "(2, 3)"), std::string(24, 'v')));

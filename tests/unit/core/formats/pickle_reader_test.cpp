@@ -86,7 +86,7 @@ TEST(PickleReader, ReadsProtocolFour) {
   EXPECT_EQ(pickle.item(dict, 3).text, "xy");
 }
 
-TEST(PickleReader, CallsAreValuesAndNothingElse) {
+TEST(PickleReader, CallsAreReadAsValues) {
   const std::string bytes = pickled::whole(pickled::call(
       pickled::global("torch", "make"),
       {pickled::text("a") + "Q", pickled::global("torch", "FloatStorage"), pickled::number(7)}));
@@ -102,7 +102,7 @@ TEST(PickleReader, CallsAreValuesAndNothingElse) {
   EXPECT_EQ(pickle.item(arguments, 1).text, "torch.FloatStorage");
 }
 
-TEST(PickleReader, AnOrderedDictIsADictWhateverIsSetOnIt) {
+TEST(PickleReader, OrderedDictIsADictEvenWithAttributes) {
   const std::string bytes = pickled::whole(pickled::ordered_dict() + pickled::text("a") + "K\x01s" +
                                            pickled::dict({{"_metadata", "K\x02"}}) + "b");
   const Pickle pickle = read_body(bytes);
@@ -111,7 +111,7 @@ TEST(PickleReader, AnOrderedDictIsADictWhateverIsSetOnIt) {
   EXPECT_EQ(pickle.item(pickle.root(), 1).number, 1);
 }
 
-TEST(PickleReader, RefusesEveryGlobalThatIsNotListed) {
+TEST(PickleReader, RefusesEveryUnlistedGlobal) {
   const std::string refusal = pickle_refusal(
       pickled::call(pickled::global("os", "system"), {pickled::text("touch /tmp/x")}));
   EXPECT_PRED2(contains, refusal, "the global 'os.system' (byte 2 of its pickle)");
@@ -129,7 +129,7 @@ TEST(PickleReader, RefusesEveryGlobalThatIsNotListed) {
   EXPECT_PRED2(contains, pickle_refusal("K\x01K\x02\x93"), "a global whose name is not a string");
 }
 
-TEST(PickleReader, RefusesEveryOpcodeThatMakesOtherObjects) {
+TEST(PickleReader, RefusesEveryOpcodeThatCreatesOtherObjects) {
   const std::string os = pickled::global("torch", "make");
   EXPECT_PRED2(contains, pickle_refusal("(" + pickled::text("id") + "ios\nsystem\n"),
                "the opcode INST (0x69)");
@@ -147,7 +147,7 @@ TEST(PickleReader, RefusesEveryOpcodeThatMakesOtherObjects) {
                "the opcode 0x43");
 }
 
-TEST(PickleReader, RefusesCallsOfWhatIsNoGlobal) {
+TEST(PickleReader, RefusesCallsOfNonGlobals) {
   EXPECT_PRED2(contains, pickle_refusal(pickled::text("os.system") + ")R"), "a call of a string");
   EXPECT_PRED2(contains, pickle_refusal(pickled::global("torch", "make") + "NR"),
                "a call without a tuple of arguments");
@@ -183,7 +183,7 @@ TEST(PickleReader, RefusesBrokenPrograms) {
   EXPECT_PRED2(contains, pickle_refusal("\x8b\xff\xff\xff\xff"), "Expected 4294967295 bytes");
 }
 
-TEST(PickleReader, IsCutShortAtEveryByte) {
+TEST(PickleReader, RefusesTruncationAtEveryByte) {
   const std::string good = pickled::whole(pickled::dict(
       {{"a", pickled::call(pickled::global("torch", "make"), {pickled::number(3)})}}));
   EXPECT_EQ(read_body(good).root().kind, PickleKind::kDict);

@@ -89,7 +89,7 @@ TEST(Safetensors, HeaderIsSortedAndPadded) {
   EXPECT_EQ(content_of(path), file_of(header, "000012"));
 }
 
-TEST(Safetensors, AFileWithoutTensorsIsOne) {
+TEST(Safetensors, FileWithoutTensorsIsValid) {
   const TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
   write_safetensors(path, {});
@@ -97,7 +97,7 @@ TEST(Safetensors, AFileWithoutTensorsIsOne) {
   EXPECT_TRUE(SafetensorsFile::open(path).metadata().empty());
 }
 
-TEST(Safetensors, AFileMayBeMoved) {
+TEST(Safetensors, FileObjectMayBeMoved) {
   const TempFolder folder;
   const auto path = folder.path() / "a.safetensors";
   const SafetensorsEntry entry{
@@ -110,7 +110,7 @@ TEST(Safetensors, AFileMayBeMoved) {
   EXPECT_EQ(text_of(view->bytes), "xy");
 }
 
-TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
+TEST(Safetensors, InvalidEntriesLeaveTheFileUntouched) {
   const TempFolder folder;
   const auto path = folder.write("a.safetensors", "before");
   const SafetensorsEntry good{
@@ -133,7 +133,7 @@ TEST(Safetensors, OurOwnMistakesAreFoundBeforeTheFileIsTouched) {
   EXPECT_EQ(content_of(path), "before");
 }
 
-TEST(Safetensors, AFullDiskIsADataError) {
+TEST(Safetensors, FullDiskIsADataError) {
   const TempFolder folder;
   const std::string many(1000, 'x');
   const SafetensorsEntry entry{
@@ -148,7 +148,7 @@ TEST(Safetensors, AFullDiskIsADataError) {
                "Expected a begin and an end within the");
 }
 
-TEST(Safetensors, AFileThatIsNoneIsRefused) {
+TEST(Safetensors, OtherFilesAreRefused) {
   const TempFolder folder;
   EXPECT_PRED2(contains,
                message_of<DataError>([&] { SafetensorsFile::open(folder.path() / "no"); }),
@@ -169,7 +169,7 @@ TEST(Safetensors, AFileThatIsNoneIsRefused) {
                "its header is not a JSON object");
 }
 
-TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
+TEST(Safetensors, HeaderBeyondTheFileIsRefused) {
   EXPECT_PRED2(contains, safetensors_refusal(file_of("{}      ").substr(0, 15)),
                "a header of 8 bytes in a file of 15. Expected a header inside the file. If it was "
                "copied or downloaded, copy or download it again.");
@@ -185,7 +185,7 @@ TEST(Safetensors, AHeaderBeyondTheFileIsRefused) {
                "a header of 100000001 bytes in a file of 200000000");
 }
 
-TEST(Safetensors, AHeaderNestedWithoutEndIsRefused) {
+TEST(Safetensors, DeeplyNestedHeaderIsRefused) {
   const std::string deep(5'000'000, '[');
   EXPECT_PRED2(contains, safetensors_refusal(file_of(R"({"a":{"dtype":)" + deep)),
                "its header is nested more than 32 levels deep");
@@ -199,7 +199,7 @@ std::string refusal_of_entry(const std::string& fields) {
   return safetensors_refusal(file_of(R"({"a":{)" + fields + "}}", "01234567"));
 }
 
-TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
+TEST(Safetensors, TensorThatDoesNotMatchItsBytesIsRefused) {
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
                "the tensor 'a' has 8 bytes. Expected as many as shape [3] in F32 needs.");
   EXPECT_PRED2(contains, refusal_of_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,12])"),
@@ -214,7 +214,7 @@ TEST(Safetensors, ATensorThatDoesNotFitItsBytesIsRefused) {
                "the tensor 'a' has 8 bytes");
 }
 
-TEST(Safetensors, FieldsOfAnotherKindAreRefused) {
+TEST(Safetensors, FieldsOfAnotherTypeAreRefused) {
   EXPECT_PRED2(
       contains, refusal_of_entry(R"("dtype":"U64","shape":[1],"data_offsets":[0,8])"),
       "the tensor 'a' has dtype \"U64\". Expected one of I64, F64, F32, I32, BF16, F16, I16, U8, "
@@ -257,7 +257,7 @@ TEST(Safetensors, TensorsThatDoNotFillTheDataAreRefused) {
   EXPECT_PRED2(contains, refusal(R"("a":{"dtype":"U8","dtype":"I8"})"), "'dtype' occurs twice");
 }
 
-TEST(Safetensors, EmptyTensorsMayStandAnywhereInTheData) {
+TEST(Safetensors, EmptyTensorsMayBeAnywhereInTheData) {
   const TempFolder folder;
   const auto path = folder.write(
       "a", file_of("{" + entry("a", 0, 8) + "," + entry("b", 8, 8) + "," + entry("c", 0, 0) + "}",
@@ -275,7 +275,7 @@ bool is_read(const std::filesystem::path& path) {
   }
 }
 
-TEST(Safetensors, ABrokenByteIsNeverMoreThanADataError) {
+TEST(Safetensors, BrokenByteIsAtMostADataError) {
   const TempFolder folder;
   const std::string good =
       file_of("{" + entry("a", 0, 4) + "," + entry("b", 4, 8) + "}", "01234567");

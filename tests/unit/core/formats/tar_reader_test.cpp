@@ -86,7 +86,7 @@ TEST(TarReader, ReadsSizesInBinary) {
                "an implausible file size");
 }
 
-TEST(TarReader, RefusesLies) {
+TEST(TarReader, RefusesInconsistentArchives) {
   const std::string good = tar_file({.name = "a"}, "content");
   EXPECT_PRED2(
       contains, tar_refusal(good.substr(0, 300)),
@@ -124,8 +124,8 @@ TEST(TarFile, FindsByName) {
   EXPECT_FALSE(tar.find(""));
 }
 
-// A mapped file would end the process by a signal.
-TEST(TarFile, ThatIsCutWhileItIsUsedIsAnError) {
+// With a mapped file, the process would be killed by a signal.
+TEST(TarFile, TruncationDuringUseIsAnError) {
   const TempFolder folder;
   const auto path = folder.write("a.tar", tar_file({.name = "a"}, std::string(2'000, 'a')) +
                                               tar_file({.name = "b"}, std::string(2'000, 'b')));
@@ -136,7 +136,7 @@ TEST(TarFile, ThatIsCutWhileItIsUsedIsAnError) {
                "It was truncated or replaced while in use.");
 }
 
-TEST(TarFile, RefusesWhatIsNone) {
+TEST(TarFile, RefusesOtherFiles) {
   const TempFolder folder;
   const auto refusal = [&](const std::string& content) {
     const auto path = folder.write("a.tar", content);

@@ -54,7 +54,7 @@ std::string refusal_of_object(const std::string& object) {
   return torch_refusal(torch_zip(pickled::whole(object), {counting("0", 6)}));
 }
 
-TEST(TorchFile, BothFormsAreReadWhereTheyLie) {
+TEST(TorchFile, BothFormatsAreReadInPlace) {
   const TempFolder folder;
   for (const bool is_old : {false, true}) {
     const pickled::Storage first = {.is_old = is_old};
@@ -91,7 +91,7 @@ TEST(TorchFile, BothFormsAreReadWhereTheyLie) {
   }
 }
 
-TEST(TorchFile, OtherOrdersOfValuesAreCopied) {
+TEST(TorchFile, StridedTensorsAreCopied) {
   const TempFolder folder;
   const std::string pickle = pickled::whole(pickled::dict(
       {{"transposed", pickled::tensor({.shape = {3, 2}, .stride = {1, 3}})},
@@ -111,7 +111,7 @@ TEST(TorchFile, OtherOrdersOfValuesAreCopied) {
   EXPECT_EQ(floats_of(file.find("one_column")), (std::vector<float>{1, 3, 5}));
 }
 
-TEST(TorchFile, TheStateDictMayLieBelowAKey) {
+TEST(TorchFile, StateDictMayBeUnderAKey) {
   const TempFolder folder;
   const std::string state = pickled::ordered_dict() + "(" + pickled::text("a") +
                             pickled::tensor({}) + "u" +
@@ -126,7 +126,7 @@ TEST(TorchFile, TheStateDictMayLieBelowAKey) {
   EXPECT_TRUE(TorchFile::open(empty).names().empty());
 }
 
-TEST(TorchFile, AParameterIsATensor) {
+TEST(TorchFile, ParameterIsATensor) {
   const TempFolder folder;
   const std::string pickle = pickled::whole(
       pickled::dict({{"a", pickled::call(pickled::global("torch._utils", "_rebuild_parameter"),
@@ -162,7 +162,7 @@ TEST(TorchFile, EveryTypeHasItsSize) {
                "the tensor 'a' has values of a torch.CharStorage");
 }
 
-TEST(TorchFile, AnyTopFolderWillDo) {
+TEST(TorchFile, TopFolderMayHaveAnyName) {
   const TempFolder folder;
   const std::string pickle = of_tensor({});
   const StoredValues values = counting("0", 6);
@@ -177,7 +177,7 @@ TEST(TorchFile, AnyTopFolderWillDo) {
   EXPECT_PRED2(contains, torch_refusal(test::zip_of({{"a/b/data.pkl", pickle}})), "with 0 pickles");
 }
 
-TEST(TorchFile, AFileThatIsNoneIsRefused) {
+TEST(TorchFile, OtherFilesAreRefused) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { TorchFile::open(folder.path() / "no"); }),
                "/no: No such file or directory. Expected a file written by torch.save.");
@@ -198,7 +198,7 @@ TEST(TorchFile, OtherByteOrdersAndVersionsAreRefused) {
   EXPECT_PRED2(contains, torch_refusal(test::old_head(1002)), "another version of the format");
 }
 
-TEST(TorchFile, IsCutShortAtEveryByte) {
+TEST(TorchFile, TruncationAtEveryByteIsRefused) {
   const TempFolder folder;
   for (const bool is_old : {false, true}) {
     const std::string pickle = of_tensor({.of = {.is_old = is_old}});
@@ -212,7 +212,7 @@ TEST(TorchFile, IsCutShortAtEveryByte) {
   }
 }
 
-TEST(TorchFile, NothingInItIsRun) {
+TEST(TorchFile, NothingIsExecuted) {
   const TempFolder folder;
   const std::string mark = (folder.path() / "ran").string();
   const std::string evil =
@@ -232,7 +232,7 @@ TEST(TorchFile, NothingInItIsRun) {
   EXPECT_FALSE(std::filesystem::exists(mark));
 }
 
-TEST(TorchFile, ObjectsThatAreNoTensorsAreRefused) {
+TEST(TorchFile, NonTensorsAreRefused) {
   EXPECT_PRED2(contains, refusal_of_object(pickled::list({})),
                "a list. Expected a dict of tensors");
   EXPECT_PRED2(contains, refusal_of_object(pickled::tensor({})),
@@ -255,14 +255,14 @@ TEST(TorchFile, ObjectsThatAreNoTensorsAreRefused) {
                "'a' is None");
 }
 
-TEST(TorchFile, TwoTensorsOfOneNameAreRefused) {
+TEST(TorchFile, DuplicateTensorNamesAreRefused) {
   EXPECT_PRED2(
       contains,
       refusal_of_object(pickled::dict({{"a", pickled::tensor({})}, {"a", pickled::tensor({})}})),
       "two tensors 'a'. Expected each name once.");
 }
 
-TEST(TorchFile, ATensorWithOtherPartsIsRefused) {
+TEST(TorchFile, TensorWithUnexpectedPartsIsRefused) {
   const auto refusal = [](const std::vector<std::string>& parts) {
     const std::string tensor =
         pickled::call(pickled::global("torch._utils", "_rebuild_tensor_v2"), parts);
@@ -285,7 +285,7 @@ TEST(TorchFile, ATensorWithOtherPartsIsRefused) {
                numbers);
 }
 
-TEST(TorchFile, PlacesOutsideOfTheStorageAreRefused) {
+TEST(TorchFile, OffsetsOutsideTheStorageAreRefused) {
   EXPECT_PRED2(contains, refusal_of_tensor({.offset = 1}),
                "the tensor 'a' has offset 1, shape [2, 3], stride [3, 1]. Expected a range within "
                "the 6 values of its storage.");
@@ -338,7 +338,7 @@ TEST(TorchFile, LongTuplesAndKeysAreRefused) {
                "a storage with an unknown description");
 }
 
-TEST(TorchFile, StoragesThatAreNotThereAreRefused) {
+TEST(TorchFile, MissingStoragesAreRefused) {
   EXPECT_PRED2(contains, torch_refusal(torch_zip(of_tensor({}), {})),
                "the values of 'a' (storage '0') are not in it");
   EXPECT_PRED2(contains, torch_refusal(torch_zip(of_tensor({}), {counting("0", 5)})),

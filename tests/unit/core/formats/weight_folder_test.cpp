@@ -67,7 +67,7 @@ void write_shards(const TempFolder& folder, const std::string& end) {
   folder.write(index + ".index.json", index_of({{"a", first}, {"b", second}}));
 }
 
-TEST(WeightFolder, FilesAreTakenInTheirOrder) {
+TEST(WeightFolder, FilesAreChosenByPriority) {
   const TempFolder folder;
   write_shards(folder, ".bin");
   const auto opened = [&] { return WeightFolder::open(folder.path()); };
@@ -89,7 +89,7 @@ TEST(WeightFolder, FilesAreTakenInTheirOrder) {
   EXPECT_EQ(opened().files().size(), 1u);
 }
 
-TEST(WeightFolder, TensorsLastWhenItIsMoved) {
+TEST(WeightFolder, TensorsSurviveAMove) {
   for (const std::string end : {".bin", ".safetensors"}) {
     const TempFolder folder;
     write_shards(folder, end);
@@ -104,7 +104,7 @@ TEST(WeightFolder, TensorsLastWhenItIsMoved) {
   }
 }
 
-TEST(WeightFolder, AFolderWithoutWeightsIsRefused) {
+TEST(WeightFolder, FolderWithoutWeightsIsRefused) {
   const TempFolder folder;
   EXPECT_PRED2(contains, message_of<DataError>([&] { WeightFolder::open(folder.path() / "no"); }),
                "/no: No such file or directory. Expected one of model.safetensors, "
@@ -122,7 +122,7 @@ TEST(WeightFolder, AFolderWithoutWeightsIsRefused) {
   EXPECT_PRED2(contains, folder_refusal(folder), "model.safetensors: No such file or directory");
 }
 
-TEST(WeightFolder, AMissingShardIsRefused) {
+TEST(WeightFolder, MissingShardIsRefused) {
   const TempFolder folder;
   write_shards(folder, ".safetensors");
   std::filesystem::remove(folder.path() / "weights-2.safetensors");
@@ -131,7 +131,7 @@ TEST(WeightFolder, AMissingShardIsRefused) {
                "Expected all 2 shards in the same folder.");
 }
 
-TEST(WeightFolder, AnIndexThatIsWrongIsRefused) {
+TEST(WeightFolder, WrongIndexIsRefused) {
   const TempFolder folder;
   write_shards(folder, ".safetensors");
   const std::string first = "weights-1.safetensors";
@@ -157,7 +157,7 @@ TEST(WeightFolder, AnIndexThatIsWrongIsRefused) {
   }
 }
 
-TEST(WeightFolder, ATensorInTwoShardsIsRefused) {
+TEST(WeightFolder, TensorInTwoShardsIsRefused) {
   const TempFolder folder;
   write_shards(folder, ".safetensors");
   const std::vector<SafetensorsEntry> both = {entry("a", "in a"), entry("b", "in b")};
@@ -167,7 +167,7 @@ TEST(WeightFolder, ATensorInTwoShardsIsRefused) {
                "Expected each tensor in one shard.");
 }
 
-TEST(WeightFolder, OneFileIsWrittenWhereAllFits) {
+TEST(WeightFolder, OneFileIsWrittenIfAllFits) {
   const TempFolder folder;
   const std::vector<SafetensorsEntry> entries = {entry("a", "1234"), entry("b", "56")};
   write_weight_folder(folder.path(), entries, {.max_shard_bytes = 6});
@@ -219,7 +219,7 @@ TEST(WeightFolder, ShardsAreWrittenWithTheirIndex) {
     EXPECT_EQ(SafetensorsFile::open(file).metadata(), (SafetensorsMetadata{{"note", "x"}}));
 }
 
-TEST(WeightFolder, AFullDiskIsADataError) {
+TEST(WeightFolder, FullDiskIsADataError) {
   const TempFolder folder;
   const std::string many(2000, 'x');
   const std::vector<SafetensorsEntry> entries = {entry("a", many), entry("b", many)};
@@ -229,7 +229,7 @@ TEST(WeightFolder, AFullDiskIsADataError) {
   EXPECT_THROW(write_weight_folder(folder.path() / "no", entries), DataError);
 }
 
-TEST(WeightFolder, OurOwnMistakesAreFound) {
+TEST(WeightFolder, DuplicateNamesAreInternalErrors) {
   const TempFolder folder;
   const std::vector<SafetensorsEntry> entries = {entry("a", "1234"), entry("a", "1234")};
   EXPECT_THROW(write_weight_folder(folder.path(), entries, {.max_shard_bytes = 4}), InternalError);

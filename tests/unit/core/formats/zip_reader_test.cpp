@@ -28,7 +28,7 @@ std::string zip_refusal(const std::string& archive) {
 
 const std::vector<ZipFile> kFiles = {{"top/a", "first"}, {"top/b/c", ""}, {"d", "last"}};
 
-TEST(ZipReader, ReadsFilesWhereTheyLie) {
+TEST(ZipReader, ReadsFilesInPlace) {
   for (const test::ZipForm& form :
        {test::ZipForm{}, test::ZipForm{.is_64 = true}, test::ZipForm{.comment = "with words"},
         test::ZipForm{.is_64 = true, .comment = "PK\x05\x06"}}) {
@@ -42,7 +42,7 @@ TEST(ZipReader, ReadsFilesWhereTheyLie) {
   EXPECT_TRUE(read_archive(zip_of({})).empty());
 }
 
-TEST(ZipReader, RefusesWhatIsNotStoredAsItIs) {
+TEST(ZipReader, RefusesCompressedOrEncryptedFiles) {
   EXPECT_PRED2(contains, zip_refusal(zip_of({{"a", "xyz", /*method=*/8}})),
                "its file 'a' is compressed or encrypted");
   std::string archive = zip_of({{"a", "xyz"}});
@@ -53,11 +53,11 @@ TEST(ZipReader, RefusesWhatIsNotStoredAsItIs) {
   EXPECT_PRED2(contains, zip_refusal(archive), "compressed or encrypted");
 }
 
-TEST(ZipReader, RefusesTwoFilesOfOneName) {
+TEST(ZipReader, RefusesDuplicateNames) {
   EXPECT_PRED2(contains, zip_refusal(zip_of({{"a", "1"}, {"a", "2"}})), "two files 'a' in it");
 }
 
-TEST(ZipReader, IsCutShortAtEveryByte) {
+TEST(ZipReader, RefusesTruncationAtEveryByte) {
   for (const bool is_64 : {false, true}) {
     const std::string good = zip_of(kFiles, {.is_64 = is_64});
     for (size_t size = 0; size < good.size(); ++size)
@@ -65,7 +65,7 @@ TEST(ZipReader, IsCutShortAtEveryByte) {
   }
 }
 
-TEST(ZipReader, RefusesPlacesOutsideOfTheArchive) {
+TEST(ZipReader, RefusesOffsetsOutsideTheArchive) {
   const auto broken = [](const std::string& record, size_t at, const std::string& bytes,
                          bool is_64 = false) {
     std::string archive = zip_of({{"a", "xyz"}}, {.is_64 = is_64});

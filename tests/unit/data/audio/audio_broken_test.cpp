@@ -24,7 +24,7 @@ std::string refusal_of(const std::filesystem::path& path, double duration_s = 1.
   return refusal_of(AudioSegment{.path = path, .duration_s = duration_s});
 }
 
-TEST(BrokenAudio, NoFile) {
+TEST(BrokenAudio, MissingFile) {
   const TempFolder folder;
   EXPECT_PRED2(contains, refusal_of(folder.path() / "no.wav"),
                "no.wav: No such file or directory. Expected audio in WAV, FLAC, OGG or MP3");
@@ -32,7 +32,7 @@ TEST(BrokenAudio, NoFile) {
   EXPECT_PRED2(contains, refusal_of(folder.write("empty.wav", "")), "the file is empty");
 }
 
-TEST(BrokenAudio, NoAudio) {
+TEST(BrokenAudio, NotAudio) {
   const TempFolder folder;
   EXPECT_PRED2(contains, refusal_of(folder.write("a.wav", "this is a text, not audio\n")),
                "a.wav: libsndfile says \"Format not recognised\". Expected audio in");
@@ -40,14 +40,14 @@ TEST(BrokenAudio, NoAudio) {
   EXPECT_PRED2(contains, refusal_of(folder.write("c.mp3", std::string(5'000, '\0'))), "c.mp3: ");
 }
 
-TEST(BrokenAudio, WithoutSamples) {
+TEST(BrokenAudio, NoSamples) {
   const TempFolder folder;
   write_sound(folder.path() / "a.wav", tone(0.0));
   EXPECT_PRED2(contains, refusal_of(folder.path() / "a.wav"), "a.wav: no samples. Expected audio");
 }
 
-// Of a length that the manifest would allow, so that only the header shows it.
-TEST(BrokenAudio, FlacCutInHalf) {
+// The length would be accepted for the manifest, so that only the header shows the truncation.
+TEST(BrokenAudio, TruncatedFlac) {
   const TempFolder folder;
   const std::filesystem::path whole = folder.path() / "whole.flac";
   write_sound(whole, tone(2.0));
@@ -71,7 +71,7 @@ TEST(BrokenAudio, FlacCutInHalf) {
   }
 }
 
-TEST(BrokenAudio, OthersCutInHalf) {
+TEST(BrokenAudio, OtherTruncatedFormats) {
   const TempFolder folder;
   for (const char* name : {"a.wav", "a.ogg", "a.mp3"}) {
     const std::filesystem::path path = folder.path() / name;
@@ -112,7 +112,7 @@ TEST(BrokenAudio, NanOrInfinity) {
   EXPECT_PRED2(contains, refusal_of(path), "sample 600 is -inf");
 }
 
-TEST(BrokenAudio, SegmentBehindTheEnd) {
+TEST(BrokenAudio, SegmentPastTheEnd) {
   const TempFolder folder;
   const std::filesystem::path path = folder.path() / "a.wav";
   write_sound(path, tone(1.0));
@@ -124,7 +124,7 @@ TEST(BrokenAudio, SegmentBehindTheEnd) {
                "it ends at 1.000 s");
 }
 
-TEST(BrokenAudio, NotAsLongAsTheManifestSays) {
+TEST(BrokenAudio, DurationDiffersFromTheManifest) {
   const TempFolder folder;
   const std::filesystem::path path = folder.path() / "a.wav";
   write_sound(path, tone(1.0));

@@ -26,7 +26,7 @@ class AudioCacheTest : public ::testing::TestWithParam<CacheKind> {
   TempFolder folder_;
 };
 
-TEST_P(AudioCacheTest, GivesBackWhatItTookIn) {
+TEST_P(AudioCacheTest, ReturnsWhatWasAdded) {
   AudioCache cache(GetParam(), 1 << 20, folder_.path());
   EXPECT_FALSE(cache.find(1).has_value());
   parallel_for(200, [&](int64_t u) { cache.add(u, samples_of(u)); }, 4);
@@ -35,7 +35,7 @@ TEST_P(AudioCacheTest, GivesBackWhatItTookIn) {
   EXPECT_EQ(cache.find(3), samples_of(3));
 }
 
-TEST_P(AudioCacheTest, KeepsItsLimit) {
+TEST_P(AudioCacheTest, RespectsItsLimit) {
   AudioCache cache(GetParam(), 1'000, folder_.path());
   cache.add(0, samples_of(0));
   cache.add(1, samples_of(1));
@@ -48,7 +48,7 @@ TEST_P(AudioCacheTest, KeepsItsLimit) {
   EXPECT_LE(cache.used_bytes(), 1'000);
 }
 
-TEST_P(AudioCacheTest, ForgetsWhatItReleasesAndTakesInAgain) {
+TEST_P(AudioCacheTest, CanBeFilledAgainAfterRelease) {
   AudioCache cache(GetParam(), 1'000, folder_.path());
   cache.add(0, samples_of(0));
   cache.add(1, samples_of(1));
@@ -63,7 +63,7 @@ TEST_P(AudioCacheTest, ForgetsWhatItReleasesAndTakesInAgain) {
   EXPECT_EQ(cache.used_bytes(), 816);
 }
 
-TEST_P(AudioCacheTest, StaysEmptyWhereItIsToldTo) {
+TEST_P(AudioCacheTest, StaysEmptyIfToldTo) {
   AudioCache cache(GetParam(), 1'000, folder_.path());
   cache.add(0, samples_of(0));
   EXPECT_EQ(cache.release(AudioCache::Afterwards::kStaysEmpty), 400);
@@ -74,8 +74,8 @@ TEST_P(AudioCacheTest, StaysEmptyWhereItIsToldTo) {
   EXPECT_EQ(cache.used_bytes(), 0);
 }
 
-// Whatever threads are doing when it is released, no utterance is given the samples of another.
-TEST_P(AudioCacheTest, IsReleasedWhileItIsUsed) {
+// Whatever threads are doing during a release, no utterance gets the samples of another.
+TEST_P(AudioCacheTest, CanBeReleasedWhileInUse) {
   AudioCache cache(GetParam(), 1 << 20, folder_.path());
   parallel_for(
       4'000,
@@ -102,7 +102,7 @@ TEST(AudioCache, LeavesNoFileBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(AudioCache, AFullDiskEndsTheTakingInAlone) {
+TEST(AudioCache, FullDiskOnlyEndsCaching) {
   const TempFolder folder;
   AudioCache cache(CacheKind::kDisk, 1 << 20, folder.path());
   cache.add(0, samples_of(0));
@@ -116,7 +116,7 @@ TEST(AudioCache, AFullDiskEndsTheTakingInAlone) {
   EXPECT_FALSE(cache.find(2).has_value());
 }
 
-TEST(AudioCache, RefusesAFolderThatCannotBe) {
+TEST(AudioCache, RefusesInvalidFolder) {
   const TempFolder folder;
   folder.write("file", "x");
   EXPECT_THROW(AudioCache(CacheKind::kDisk, 100, folder.path() / "file/sub"), DataError);

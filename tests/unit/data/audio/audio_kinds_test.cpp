@@ -52,7 +52,7 @@ Sound noise(double seconds, int channels, int sample_rate) {
   return sound;
 }
 
-TEST(AudioInfo, SaysWhatTheHeaderSays) {
+TEST(AudioInfo, MatchesTheHeader) {
   const TempFolder folder;
   for (const std::string& name : kinds()) {
     const bool is_opus = name == "a.opus";  // knows 48 kHz and its like alone
@@ -81,7 +81,7 @@ TEST(AudioInfo, DecodesNothing) {
   EXPECT_THROW(read_audio({.path = half}, 16'000), DataError);
 }
 
-TEST(AudioInfo, RefusesWhatIsNoAudio) {
+TEST(AudioInfo, RefusesNonAudio) {
   const TempFolder folder;
   const auto refusal = [&](const std::filesystem::path& path) {
     return message_of<DataError>([&] { audio_info(path); });
@@ -96,7 +96,7 @@ TEST(AudioInfo, RefusesWhatIsNoAudio) {
   EXPECT_PRED2(contains, refusal(folder.path() / "my talk.m4a"), "/my talk.flac'");
 }
 
-TEST(ReadAudio, ReadsEveryWidth) {
+TEST(ReadAudio, ReadsEverySampleWidth) {
   const TempFolder folder;
   const Sound sound = noise(0.5, 1, 16'000);
   const std::array steps = {1.0 / 32'768, 1.0 / 128, 1.0 / 8'388'608, 1e-7, 0.0, 0.0, 1.0 / 32'768};
@@ -113,7 +113,7 @@ TEST(ReadAudio, ReadsEveryWidth) {
   }
 }
 
-TEST(ReadAudio, EightChannelsAt96Kilohertz) {
+TEST(ReadAudio, ReadsEightChannelsAt96Kilohertz) {
   const TempFolder folder;
   for (const char* name : {"a.wav", "a.flac"}) {
     write_sound(folder.path() / name, tone(1.0, 8, 96'000));
@@ -125,8 +125,8 @@ TEST(ReadAudio, EightChannelsAt96Kilohertz) {
   }
 }
 
-// A segment is, to the sample, the part of the whole that it says it is.
-TEST(ReadAudio, EntersEveryKindAtTheSample) {
+// A segment has exactly the samples of its part of the whole file.
+TEST(ReadAudio, SeeksToTheExactSampleInEveryFormat) {
   const TempFolder folder;
   for (const std::string& name : kinds()) {
     const int rate = name == "a.opus" ? 48'000 : 16'000;
@@ -152,7 +152,7 @@ TEST(ReadAudio, EntersEveryKindAtTheSample) {
   }
 }
 
-TEST(ReadAudio, ReadsInsideOfAnArchive) {
+TEST(ReadAudio, ReadsFromAnArchive) {
   const TempFolder folder;
   std::string archive;
   for (const std::string& name : kinds()) {
@@ -187,7 +187,7 @@ void set_wav_size(std::string& bytes, uint32_t size) {
   std::memcpy(bytes.data() + 40, &size, sizeof(size));
 }
 
-TEST(ReadAudio, WavHeaderThatPromisesMore) {
+TEST(ReadAudio, WavHeaderClaimsTooMuch) {
   const TempFolder folder;
   write_sound(folder.path() / "a.wav", noise(2.0, 1, 16'000));
   const std::string bytes = content_of(folder.path() / "a.wav");
@@ -210,7 +210,7 @@ TEST(ReadAudio, WavHeaderThatPromisesMore) {
   EXPECT_DOUBLE_EQ(audio_info(folder.write("piped.wav", piped)).seconds(), 2.0);
 }
 
-TEST(ReadAudio, WavHeaderThatPromisesLess) {
+TEST(ReadAudio, WavHeaderClaimsTooLittle) {
   const TempFolder folder;
   write_sound(folder.path() / "a.wav", noise(2.0, 1, 16'000));
   std::string bytes = content_of(folder.path() / "a.wav");
@@ -226,8 +226,8 @@ TEST(ReadAudio, WavHeaderThatPromisesLess) {
   EXPECT_EQ(audio_info(folder.write("none.wav", bytes)).frames, 0);
 }
 
-// Reasons of failures are kept in a variable that all threads share.
-TEST(ReadAudio, FailsForItsOwnReasonOnManyThreads) {
+// The library keeps its last error in a variable shared by all threads.
+TEST(ReadAudio, ReportsTheRightErrorOnManyThreads) {
   const TempFolder folder;
   write_sound(folder.path() / "good.flac", noise(0.1, 1, 16'000));
   const auto text = folder.write("text.wav", "this is a text, not audio\n");
@@ -249,9 +249,9 @@ TEST(ReadAudio, FailsForItsOwnReasonOnManyThreads) {
   EXPECT_EQ(wrong, (std::array<int, 4>{}));
 }
 
-// Under the policy of broken utterances, as any file that cannot be read: a mapped archive would
-// end the run by a signal.
-TEST(AudioInTar, ThatIsCutInARunIsAnUtteranceLess) {
+// Handled by the policy for broken utterances, like any unreadable file: with a mapped archive, the
+// run would be killed by a signal.
+TEST(AudioInTar, TruncationDuringARunSkipsTheUtterance) {
   const TempFolder folder;
   std::string archive;
   std::string lines;

@@ -29,7 +29,7 @@ std::string refusal_of_kind(const std::filesystem::path& path) {
   return message;
 }
 
-TEST(AudioWithoutLibraries, NamesOtherFormatsAndThePackagesForThem) {
+TEST(AudioWithoutLibraries, NamesUnsupportedFormatsAndTheirPackages) {
   const TempFolder folder;
   EXPECT_EQ(refusal_of_kind(folder.write("a.ogg", "OggS and so on")),
             "reading " + (folder.path() / "a.ogg").string() +
@@ -48,7 +48,7 @@ TEST(AudioWithoutLibraries, NamesOtherFormatsAndThePackagesForThem) {
                "WAV of 32-bit floating point.");
 }
 
-TEST(AudioWithoutLibraries, NamesFlacOfOtherForms) {
+TEST(AudioWithoutLibraries, NamesUnsupportedFlac) {
   const TempFolder folder;
   EXPECT_PRED2(contains,
                refusal_of_kind(folder.write("a.flac", test::flac_stream({}, {.samples = 0}))),
@@ -62,7 +62,7 @@ TEST(AudioWithoutLibraries, NamesFlacOfOtherForms) {
                "a truncated or broken FLAC header");
 }
 
-TEST(AudioWithoutLibraries, WhatIsNoAudioAtAllIsADataError) {
+TEST(AudioWithoutLibraries, NonAudioIsADataError) {
   const TempFolder folder;
   const std::string message =
       message_of<DataError>([&] { audio_info(folder.write("a.wav", "a text")); });
@@ -70,7 +70,7 @@ TEST(AudioWithoutLibraries, WhatIsNoAudioAtAllIsADataError) {
   EXPECT_PRED2(contains, message, kPackages);
 }
 
-TEST(AudioWithoutLibraries, EntersNoBrokenFlac) {
+TEST(AudioWithoutLibraries, DoesNotSeekInBrokenFlac) {
   const TempFolder folder;
   const std::string bytes = test::flac_file(test::noise_samples(20'000));
   const auto path = folder.write("a.flac", bytes.substr(0, bytes.size() / 2));
@@ -80,7 +80,7 @@ TEST(AudioWithoutLibraries, EntersNoBrokenFlac) {
                "it could not be decoded up to 1.000 s. Expected 1.250 s as its header says.");
 }
 
-TEST(AudioWithoutLibraries, IsNotResampled) {
+TEST(AudioWithoutLibraries, CannotBeResampled) {
   const TempFolder folder;
   const auto path =
       folder.write("a.wav", test::wav_file(test::noise_samples(8'000), {.rate = 8'000}));
@@ -95,8 +95,8 @@ TEST(AudioWithoutLibraries, IsNotResampled) {
   EXPECT_EQ(resample({1.0f}, 16'000.0, 16'000.0), std::vector{1.0f});
 }
 
-// Before the first step; and not as one broken utterance of many, which could be skipped.
-TEST(AudioWithoutLibraries, ACorpusOfAnotherRateIsRefusedAtOnce) {
+// Before the first step, and not as a broken utterance that could be skipped.
+TEST(AudioWithoutLibraries, CorpusOfAnotherRateIsRefusedAtOnce) {
   const TempFolder folder;
   folder.write("a.wav", test::wav_file(test::noise_samples(8'000), {.rate = 8'000}));
   const Manifest manifest = Manifest::read(
@@ -108,7 +108,7 @@ TEST(AudioWithoutLibraries, ACorpusOfAnotherRateIsRefusedAtOnce) {
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { skipping.load(0, 0); }), kPackages);
 }
 
-TEST(AudioWithoutLibraries, KeepsItsSpeed) {
+TEST(AudioWithoutLibraries, SpeedCannotBeChanged) {
   const std::string message =
       message_of<ConfigError>([] { Augmentation({.speeds = {1.0, 0.9}}, 1, 16'000); });
   EXPECT_PRED2(contains, message, "applying data.augment.speeds, 0.9: 14400 samples per second.");
@@ -118,12 +118,12 @@ TEST(AudioWithoutLibraries, KeepsItsSpeed) {
   EXPECT_EQ(samples, std::vector{0.5f});
 }
 
-TEST(AudioWithoutLibraries, IsNotWritten) {
+TEST(AudioWithoutLibraries, CannotBeWritten) {
   EXPECT_PRED2(contains, message_of<ConfigError>([] { write_flac("a.flac", {}, 16'000); }),
                kPackages);
 }
 
-TEST(Import, NeedsDecodingOnlyWhereDurationsAreNotKnown) {
+TEST(Import, NeedsDecodingOnlyForUnknownDurations) {
   const TempFolder folder;
   folder.write("a.ogg", "OggS, not looked into");
   folder.write("b.wav", test::wav_bytes(8'000, 0.1));

@@ -14,7 +14,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(AudioPath, LeadsIntoAnArchive) {
+TEST(AudioPath, MayPointIntoAnArchive) {
   EXPECT_FALSE(tar_member("a/b.flac"));
   EXPECT_FALSE(tar_member("a.tar"));
   const TarMember member = tar_member("a/b.tar:c/d.tar:e.flac").value();
@@ -24,7 +24,7 @@ TEST(AudioPath, LeadsIntoAnArchive) {
   EXPECT_EQ(file_on_disk("a/b.flac"), "a/b.flac");
 }
 
-TEST(AudioPath, KnowsNames) {
+TEST(AudioPath, RecognisesAudioNames) {
   for (const char* name : {"a.wav", "a.FLAC", "x/a.b.Ogg", "a.mp3", "a.opus", "a.tar:b.flac"})
     EXPECT_TRUE(has_audio_name(name) && !needs_ffmpeg(name)) << name;
   for (const char* name : {"a.m4a", "a.MP4", "a.webm", "a.mkv"})

@@ -107,7 +107,7 @@ TEST_F(PlainAudio, ChannelsAreAveraged) {
   }
 }
 
-TEST_F(PlainAudio, ThatIsCutIsRefused) {
+TEST_F(PlainAudio, TruncatedFileIsRefused) {
   const std::string cut =
       "s could be decoded. Expected 1.250 s as its header says. The file is truncated";
   for (const std::filesystem::path& path : cut_files(0.5)) {
@@ -127,7 +127,7 @@ TEST_F(PlainAudio, ThatIsCutIsRefused) {
                "cut_a.flac: ");
 }
 
-TEST_F(PlainAudio, IsHeldToItsManifest) {
+TEST_F(PlainAudio, IsCheckedAgainstTheManifest) {
   for (const std::filesystem::path& path : paths_) {
     EXPECT_PRED2(contains, plain_refusal({.path = path, .duration_s = 1.0}),
                  "1.250 s of audio. Expected 1 s as in the manifest");
@@ -150,7 +150,7 @@ AudioError::Kind kind_of_refusal(const std::filesystem::path& path) {
   return {};
 }
 
-TEST_F(PlainAudio, NoFileAndNoSamplesAreTheirOwnKinds) {
+TEST_F(PlainAudio, UnreadableAndEmptyFilesAreDistinguished) {
   EXPECT_PRED2(contains, plain_refusal({.path = folder_.path() / "no.wav"}), "No such file");
   EXPECT_EQ(kind_of_refusal(folder_.path() / "no.wav"), AudioError::Kind::kUnreadable);
   EXPECT_EQ(kind_of_refusal(folder_.path()), AudioError::Kind::kUnreadable);

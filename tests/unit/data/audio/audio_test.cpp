@@ -55,8 +55,8 @@ TEST(ReadAudio, ReadsEveryFormat) {
   }
 }
 
-// Manifests round durations. What is planned with is the longest file that is accepted for one.
-TEST(ReadAudio, GivesNoMoreThanIsPlannedForARoundedDuration) {
+// Manifests round durations. Plans use the longest file that is accepted for a duration.
+TEST(ReadAudio, ReturnsNoMoreThanPlannedForARoundedDuration) {
   const TempFolder folder;
   for (const int rate : {8'000, 16'000, 22'050, 44'100}) {
     for (const double duration_s : {0.2, 1.0, 2.345678}) {
@@ -147,7 +147,7 @@ TEST(ReadAudio, ReadsOnSeveralThreads) {
               5.0 * static_cast<double>(paths.size()));
 }
 
-TEST(Dataset, TooFewSamplesOnceDecodedAreTooShort) {
+TEST(Dataset, TooFewDecodedSamplesAreTooShort) {
   const TempFolder folder;
   write_sound(folder.path() / "a.wav", tone(0.01));
   const Manifest manifest = Manifest::read(

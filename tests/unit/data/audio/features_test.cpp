@@ -20,7 +20,7 @@ std::string refusal_of(const FeatureRows& rows) {
   return message_of<DataError>([&] { read_features(rows); });
 }
 
-TEST(ReadFeatures, GivesTheRowsAskedFor) {
+TEST(ReadFeatures, ReturnsTheRequestedRows) {
   const TempFolder folder;
   const std::filesystem::path path =
       folder.write("x.f16", half_bytes({0.5f, -1, 2, 65504, 6e-8f, 5, 6, 7, 8}));
@@ -33,7 +33,7 @@ TEST(ReadFeatures, GivesTheRowsAskedFor) {
   EXPECT_EQ(rows(1, 2), (std::vector<float>{65504, 0x1p-24f, 5, 6, 7, 8}));
 }
 
-TEST(ReadFeatures, KeepsToTheFile) {
+TEST(ReadFeatures, StaysWithinTheFile) {
   const TempFolder folder;
   const std::filesystem::path path = folder.write("x.f16", half_bytes({0, 1, 2, 3, 4, 5}));
   EXPECT_PRED2(
@@ -63,7 +63,7 @@ TEST(ReadFeatures, KeepsToTheFile) {
       "0 bytes");
 }
 
-TEST(ReadFeatures, RefusesWhatIsNoFileOfFeatures) {
+TEST(ReadFeatures, RefusesInvalidFeatureFiles) {
   const TempFolder folder;
   EXPECT_PRED2(contains,
                refusal_of({.path = folder.path() / "no", .num_frames = 1, .feature_dim = 1}),
@@ -98,7 +98,7 @@ std::string header_of(const std::string& type, int64_t rows, int64_t columns) {
                      columns);
 }
 
-TEST(ReadFeatures, GivesTheRowsOfAnArray) {
+TEST(ReadFeatures, ReturnsTheRowsOfAnArray) {
   const TempFolder folder;
   const std::vector<float> values = {0.5f, -1, 2, 65504, 0x1p-24f, 5, 6, 7, 8};
   const std::vector<double> wide(values.begin(), values.end());
@@ -116,7 +116,7 @@ TEST(ReadFeatures, GivesTheRowsOfAnArray) {
   }
 }
 
-TEST(ReadFeatures, KeepsToTheArray) {
+TEST(ReadFeatures, StaysWithinTheArray) {
   const TempFolder folder;
   const std::filesystem::path path = folder.write(
       "x.npy", test::npy_bytes(header_of("<f4", 2, 3), bytes_of<float>({0, 1, 2, 3, 4, 5})));
@@ -132,8 +132,8 @@ TEST(ReadFeatures, KeepsToTheArray) {
                "x.npy: rows of 3 values. Expected 2, the manifest's feature_dim");
 }
 
-// A double may be larger than any fp32.
-TEST(ReadFeatures, RefusesNanAndInfinityOfAnArray) {
+// A double may exceed the range of fp32.
+TEST(ReadFeatures, RefusesNanAndInfinityInAnArray) {
   const TempFolder folder;
   const std::filesystem::path path = folder.write(
       "x.npy", test::npy_bytes(header_of("<f8", 2, 2), bytes_of<double>({0, 1, 2, 1e300})));

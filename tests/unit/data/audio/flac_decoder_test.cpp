@@ -97,7 +97,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-TEST(DecodeFlac, GivesTheSamplesOfLibsndfile) {
+TEST(DecodeFlac, MatchesLibsndfile) {
   const TempFolder folder;
   for (const Signal signal : kSignals) {
     for (const int format : {SF_FORMAT_PCM_S8, SF_FORMAT_PCM_16, SF_FORMAT_PCM_24}) {
@@ -117,7 +117,7 @@ TEST(DecodeFlac, GivesTheSamplesOfLibsndfile) {
   }
 }
 
-TEST(DecodeFlac, OfAnyLength) {
+TEST(DecodeFlac, DecodesAnyLength) {
   const TempFolder folder;
   for (const int64_t frames : {1, 2, 15, 16, 17, 31, 4'095, 4'096, 4'097, 20'000}) {
     const std::string bytes =
@@ -134,7 +134,7 @@ TEST(DecodeFlac, OfAnyLength) {
   }
 }
 
-TEST(DecodeFlac, GivesAnyPart) {
+TEST(DecodeFlac, DecodesAnyPart) {
   const TempFolder folder;
   const std::string bytes =
       write_flac_bytes(folder, make_signal(Signal::kSpeechLike, 20'000, 2), {.channels = 2});
@@ -177,9 +177,9 @@ TEST(DecodeFlac, ReadsTheHeader) {
   }
 }
 
-// A reader of whole files takes this way: where the decoder gave up the samples would be the same,
-// so that only its own answer shows it.
-TEST(DecodeFlac, KnowsTheFilesThatWeWrite) {
+// Reading whole files uses this decoder: if it gave up, the fallback would give the same samples,
+// so its result is checked directly.
+TEST(DecodeFlac, DecodesOurOwnFiles) {
   const TempFolder folder;
   const auto path = folder.path() / "a.flac";
   write_flac(path, make_signal(Signal::kSpeechLike, 16'000, 1), 16'000);
@@ -198,7 +198,7 @@ size_t metadata_size(const std::string& bytes) {
   }
 }
 
-TEST(DecodeFlac, GivesUpOnEveryBrokenBitAndEveryCut) {
+TEST(DecodeFlac, GivesUpOnEveryBrokenBitAndTruncation) {
   const TempFolder folder;
   const std::string bytes =
       write_flac_bytes(folder, make_signal(Signal::kSpeechLike, 5'000, 1), {});
@@ -213,7 +213,7 @@ TEST(DecodeFlac, GivesUpOnEveryBrokenBitAndEveryCut) {
     ASSERT_FALSE(decode_flac(bytes_of(bytes.substr(0, size)), kEverything).has_value()) << size;
 }
 
-TEST(DecodeFlac, GivesUpOnWhatIsUnusual) {
+TEST(DecodeFlac, GivesUpOnUnusualStreams) {
   const TempFolder folder;
   const std::string bytes = write_flac_bytes(folder, make_signal(Signal::kNoise, 5'000, 1), {});
   EXPECT_FALSE(decode_flac(bytes_of("ID3" + bytes), kEverything).has_value());
@@ -236,7 +236,7 @@ std::string whole_stream(const std::string& subframe) {
   return test::flac_stream(test::flac_frame(subframe));
 }
 
-TEST(DecodeFlac, ReadsNumbersWithoutRiceCode) {
+TEST(DecodeFlac, ReadsResidualsWithoutRiceCode) {
   const std::string stream = whole_stream(test::flac_subframe_without_rice());
   const TempFolder folder;
   folder.write("a.flac", stream);
@@ -257,8 +257,8 @@ TEST(DecodeFlac, ReadsALinearPredictor) {
   EXPECT_EQ(*ours, by_libsndfile(folder.path() / "a.flac"));
 }
 
-// A header may say what it likes: memory is taken as frames come.
-TEST(DecodeFlac, TakesNoMemoryForAPromise) {
+// A header may claim anything: memory is allocated as frames are decoded.
+TEST(DecodeFlac, DoesNotAllocateForAClaimedLength) {
   const auto most_kib = [] {
     struct rusage usage = {};
     getrusage(RUSAGE_SELF, &usage);
@@ -271,7 +271,7 @@ TEST(DecodeFlac, TakesNoMemoryForAPromise) {
   EXPECT_LT(most_kib() - before, 64 << 10);
 }
 
-TEST(FlacBits, TakesNumbersOverTheEnd) {
+TEST(FlacBits, DetectsReadsPastTheEnd) {
   const std::string bytes = "\x01\x80";
   flac::BitReader bits(bytes_of(bytes));
   EXPECT_EQ(bits.take_unary(), 7);
@@ -283,7 +283,7 @@ TEST(FlacBits, TakesNumbersOverTheEnd) {
   EXPECT_TRUE(bits.is_past_end());
 }
 
-// Whatever comes, it is an answer: samples or none.
+// Any input gives a result: samples or none.
 TEST(DecodeFlac, BrokenBytesNeverCrashIt) {
   const TempFolder folder;
   std::vector<std::string> files = {whole_stream(test::flac_subframe_without_rice())};

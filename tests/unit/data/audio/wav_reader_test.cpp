@@ -51,7 +51,7 @@ void expect_as_libsndfile(const std::string& bytes, const std::string& what) {
       << what;
 }
 
-TEST(ReadWav, GivesTheSamplesOfLibsndfile) {
+TEST(ReadWav, MatchesLibsndfile) {
   for (const uint32_t channels : {1U, 2U, 3U, 8U}) {
     for (const int64_t frames : {1, 2, 100, 32'767, 32'768, 32'769, 70'001}) {
       expect_as_libsndfile(wav_file(noise_samples(frames * channels), {.channels = channels}),
@@ -61,7 +61,7 @@ TEST(ReadWav, GivesTheSamplesOfLibsndfile) {
   expect_as_libsndfile(wav_file(noise_samples(500), {.rate = 44'100}), "44.1 kHz");
 }
 
-TEST(ReadWav, GivesAnyPart) {
+TEST(ReadWav, ReadsAnyPart) {
   const std::string bytes = wav_file(noise_samples(80'000), {.channels = 2});
   const WavHeader header = header_in(bytes);
   const auto part = [&](int64_t first, int64_t most) {
@@ -75,7 +75,7 @@ TEST(ReadWav, GivesAnyPart) {
   EXPECT_TRUE(part(50'000, 5).empty());
 }
 
-TEST(ReadWav, TakesTheFormsThatLibsndfileTakes) {
+TEST(ReadWav, AcceptsTheFormsThatLibsndfileAccepts) {
   const std::string list =
       riff_chunk("LIST", "INFOISFT" + test::little_endian(5, 4) + std::string("Lavf\0", 5));
   const std::string odd = riff_chunk("note", "odd");
@@ -104,7 +104,7 @@ TEST(ReadWav, TakesTheFormsThatLibsndfileTakes) {
     expect_as_libsndfile(whole.substr(0, size), fmt::format("the first {} bytes", size));
 }
 
-TEST(ReadWav, NamesOtherKinds) {
+TEST(ReadWav, NamesUnsupportedKinds) {
   const std::map<std::string, WavForm> forms = {
       {"WAV of 8-bit PCM", {.bits = 8}},
       {"WAV of 24-bit PCM", {.bits = 24, .is_extensible = true}},
@@ -119,7 +119,7 @@ TEST(ReadWav, NamesOtherKinds) {
   }
 }
 
-TEST(ReadWav, RefusesWhatIsBroken) {
+TEST(ReadWav, RefusesBrokenFiles) {
   const std::string bytes = wav_file(noise_samples(100));
   for (size_t size = 0; size < 44; ++size)
     EXPECT_FALSE(fault_in(bytes.substr(0, size)).is_other_kind) << size;
@@ -136,8 +136,8 @@ TEST(ReadWav, RefusesWhatIsBroken) {
             "10000 chunks before any samples");
 }
 
-// A file that is cut while it is read.
-TEST(ReadWav, StopsWhereTheBytesEnd) {
+// The file is truncated while it is read.
+TEST(ReadWav, StopsAtTheLastByte) {
   const std::string bytes = wav_file(noise_samples(70'000));
   const WavHeader header = header_in(bytes);
   const std::string cut = bytes.substr(0, 44 + 100'001);

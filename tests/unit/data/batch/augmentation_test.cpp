@@ -37,7 +37,7 @@ double pitch_of(const std::vector<float>& samples) {
   return static_cast<double>(crossings) * 16'000.0 / static_cast<double>(samples.size());
 }
 
-TEST(Augmentation, SpeedChangesLengthAndPitchAsItSays) {
+TEST(Augmentation, SpeedChangesLengthAndPitchAsConfigured) {
   const Augmentation augmentation({.speeds = {0.9, 1.0, 1.1}}, 7, 16'000);
   EXPECT_EQ(augmentation.slowest(), 0.9);
   const std::vector<float> original = tone(2.0).samples;
@@ -56,7 +56,7 @@ TEST(Augmentation, SpeedChangesLengthAndPitchAsItSays) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
-TEST(Augmentation, FollowsFromSeedUtteranceAndEpoch) {
+TEST(Augmentation, DependsOnSeedUtteranceAndEpoch) {
   const AugmentationOptions options{.speeds = {0.9, 0.95, 1.0, 1.05, 1.1}};
   const Augmentation augmentation(options, 7, 16'000);
   int64_t num_other_epoch = 0, num_other_seed = 0;
@@ -90,8 +90,8 @@ class Noise : public ::testing::Test {
   TempFolder folder_;
 };
 
-// Shorter than the speech: it begins again.
-TEST_F(Noise, IsAsLoudAsItsRatioSays) {
+// Noise shorter than the speech is repeated.
+TEST_F(Noise, HasTheConfiguredSignalToNoiseRatio) {
   const std::vector<float> speech = tone(2.0).samples;
   for (const double snr_db : {0.0, 10.0, 20.0}) {
     const Augmentation augmentation(options(1.0, snr_db), 1, 16'000);
@@ -104,7 +104,7 @@ TEST_F(Noise, IsAsLoudAsItsRatioSays) {
   }
 }
 
-TEST_F(Noise, IsAddedToTheShareOfUtterancesThatItSays) {
+TEST_F(Noise, IsAddedToTheConfiguredShareOfUtterances) {
   const Augmentation augmentation(options(0.3, 10.0), 1, 16'000);
   int64_t num_noisy = 0;
   const std::vector<float> speech = tone(0.05).samples;
@@ -116,8 +116,8 @@ TEST_F(Noise, IsAddedToTheShareOfUtterancesThatItSays) {
   EXPECT_NEAR(static_cast<double>(num_noisy), 90.0, 25.0);
 }
 
-// Whatever the number of threads, an utterance of an epoch is the same.
-TEST_F(Noise, IsTheSameWhateverTheThreads) {
+// With any number of threads, an utterance is the same in an epoch.
+TEST_F(Noise, IsTheSameOnAnyNumberOfThreads) {
   ManifestWriter writer(folder_.path() / "m.jsonl");
   for (int i = 0; i < 12; ++i) {
     const std::string name = fmt::format("{}.wav", i);
@@ -147,7 +147,7 @@ TEST_F(Noise, IsTheSameWhateverTheThreads) {
   }
 }
 
-TEST(AugmentationOptions, RefusesWhatCannotTakeEffect) {
+TEST(AugmentationOptions, RefuseSettingsWithoutEffect) {
   const auto refusal = [](const std::vector<std::string>& settings) {
     return message_of<ConfigError>([&] { read_overrides<AugmentationOptions>(settings); });
   };

@@ -60,7 +60,7 @@ TEST(Dataset, TakesWhatTheOptionsAllow) {
             "tokenizer");
 }
 
-TEST(Dataset, BoundsAreAllowedValues) {
+TEST(Dataset, BoundsAreInclusive) {
   const FeatureCorpus corpus(utterances());
   DatasetOptions options = skipping();
   options.min_seconds = 0.1;
@@ -86,7 +86,7 @@ TEST(Dataset, RefusesTooShort) {
                "data.too_short=skip");
 }
 
-TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
+TEST(Dataset, RequiresTheRowsTheModelNeeds) {
   DatasetOptions options = skipping();
   options.min_rows = 15;
   const FeatureCorpus corpus(utterances());
@@ -99,7 +99,7 @@ TEST(Dataset, HasAsManyRowsAsTheModelNeeds) {
 }
 
 // More than a pack can count: 2^31 frames, or 55 hours at 16 kHz.
-TEST(Dataset, RefusesWhatNoPackCanHold) {
+TEST(Dataset, RefusesUtterancesNoPackCanHold) {
   const test::TempFolder folder;
   const auto refusal = [&](const std::string& line) {
     const Manifest manifest = Manifest::read(folder.write("m.jsonl", line + "\n"));
@@ -153,7 +153,7 @@ TEST(Dataset, LoadsFeaturesAndLabels) {
 }
 
 // With do_lower_case hypotheses are in lower case: capitals of a reference would count as errors.
-TEST(Dataset, ReferencesAreWrittenAsHypothesesAre) {
+TEST(Dataset, ReferencesAreNormalisedLikeHypotheses) {
   const test::TempFolder folder;
   folder.write("vocab.json", R"({"<pad>": 0, "|": 1, "A": 2, "B": 3})");
   folder.write("tokenizer_config.json", R"({"pad_token": "<pad>", "do_lower_case": true})");
@@ -198,7 +198,7 @@ DatasetOptions chunking(double max_seconds) {
   return {.max_seconds = max_seconds, .too_long = Policy::kChunk};
 }
 
-TEST(Dataset, CutsWhatIsTooLongAtItsSegments) {
+TEST(Dataset, CutsLongUtterancesAtSegments) {
   const FeatureCorpus corpus(on_one_line(with_segments()));
   const Dataset dataset = dataset_of(corpus, chunking(1.5));
   EXPECT_EQ(dataset.utterances(), (std::vector<uint32_t>{0, 2}));
@@ -225,12 +225,12 @@ TEST(Dataset, CutsWhatIsTooLongAtItsSegments) {
   }
 }
 
-TEST(Dataset, LeavesWhatIsNotTooLongWhole) {
+TEST(Dataset, KeepsShorterUtterancesWhole) {
   const FeatureCorpus corpus(on_one_line(with_segments()));
   EXPECT_EQ(dataset_of(corpus, chunking(3.0)).utterances(), (std::vector<uint32_t>{0, 1, 2}));
 }
 
-TEST(Dataset, RefusesToCutWhereItCannot) {
+TEST(Dataset, RefusesToCutWithoutUsableSegments) {
   EXPECT_PRED2(
       contains,
       refusal_of({.max_seconds = 2.5, .too_long = Policy::kChunk, .unknown_text = Policy::kSkip}),
@@ -260,7 +260,7 @@ TEST(Dataset, PiecesWithoutTextFollowThePolicy) {
                "an empty text in the piece from 0 s");
 }
 
-// The text of the line is well, that of a segment is not.
+// The text of the line is valid, that of a segment is not.
 TEST(Dataset, PiecesWithUnknownCharactersFollowThePolicy) {
   std::vector<TestUtterance> utterances = on_one_line(with_segments());
   utterances[1].segments = R"([{"offset": 0, "duration": 1, "text": "ab"},)"
@@ -297,7 +297,7 @@ TEST(DatasetOptions, AreReadByName) {
                "min_seconds 3 and max_seconds 2");
 }
 
-TEST(Dataset, LoadsTheWholeAn4) {
+TEST(Dataset, LoadsAllOfAn4) {
   const char* data = std::getenv("SOTTO_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "SOTTO_TEST_DATA names no folder with an4_mfcc";
   const std::filesystem::path folder = std::filesystem::path(data) / "an4_mfcc";

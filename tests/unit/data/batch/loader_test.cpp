@@ -72,8 +72,8 @@ TEST(Loader, GivesTheSamplersStepsInOrder) {
   }
 }
 
-// However little it may take, the next step comes.
-TEST(Loader, GivesTheSameWhateverItsMemory) {
+// However little memory it may use, the next step arrives.
+TEST(Loader, GivesTheSameStepsWithAnyMemory) {
   const SampledCorpus source(many_utterances(40));
   Loader loader(source.dataset, source.sampler, {});
   const std::vector<std::string> steps = take(loader, 15);
@@ -84,7 +84,7 @@ TEST(Loader, GivesTheSameWhateverItsMemory) {
   }
 }
 
-TEST(Loader, GivesTheSameWhateverTheThreads) {
+TEST(Loader, GivesTheSameStepsOnAnyNumberOfThreads) {
   std::vector<TestUtterance> utterances = many_utterances(40);
   utterances[5].file = "gone.f16";
   utterances[23].file = "gone.f16";
@@ -100,7 +100,7 @@ TEST(Loader, GivesTheSameWhateverTheThreads) {
   }
 }
 
-TEST(Loader, StartsAnywhere) {
+TEST(Loader, CanStartAnywhere) {
   const SampledCorpus source(many_utterances(18));
   Loader from_start(source.dataset, source.sampler, {});
   const std::vector<std::string> all = take(from_start, 15);  // three epochs of five
@@ -115,7 +115,7 @@ TEST(Loader, StartsAnywhere) {
   EXPECT_EQ(summary_of(at_end.next()), all[5]);
 }
 
-TEST(Loader, RefusesAStartThatIsNotThere) {
+TEST(Loader, RefusesStartBeyondTheEpoch) {
   const SampledCorpus source(many_utterances(18));
   const std::string message = message_of<DataError>(
       [&] { Loader(source.dataset, source.sampler, {.start = {.epoch = 2, .step = 6}}); });
@@ -136,15 +136,16 @@ TEST(Loader, ListsWhatItSkips) {
   EXPECT_PRED2(contains, step.skipped[0].reason, "gone.f16: No such file");
 }
 
-TEST(Loader, AStepMayHaveNothingLeft) {
+TEST(Loader, StepMayBecomeEmpty) {
   const SampledCorpus source({{.file = "gone.f16"}}, {.broken = Policy::kSkip});
   Loader loader(source.dataset, source.sampler, {});
   EXPECT_EQ(summary_of(loader.next()), "0.0: -0");
   EXPECT_EQ(summary_of(loader.next()), "1.0: -0");
 }
 
-// Thrown at its step, not earlier, though it was found long before; the others are as ever.
-TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
+// Thrown at its step and not earlier, although it was found long before; other steps are not
+// affected.
+TEST(Loader, ThrowsErrorAtItsStepAndContinues) {
   std::vector<TestUtterance> utterances = many_utterances(12);
   utterances[6].file = "gone.f16";
   utterances[7].file = "lost.f16";
@@ -164,7 +165,7 @@ TEST(Loader, ThrowsAnErrorAtItsStepAndGoesOn) {
   }
 }
 
-TEST(Loader, EndsAtAnyTime) {
+TEST(Loader, CanBeDestroyedAtAnyTime) {
   const SampledCorpus source(many_utterances(2'000), {}, "500");
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 60; ++i) {
@@ -176,8 +177,8 @@ TEST(Loader, EndsAtAnyTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-// No more than the steps asked for are held ahead, so that memory is bounded: a file that appears
-// late is there in time for its step.
+// At most the requested number of steps is loaded ahead, so that memory is bounded: a file that is
+// created late still exists in time for its step.
 TEST(Loader, ReadsNoFurtherAheadThanAllowed) {
   std::vector<TestUtterance> utterances = many_utterances(8);
   for (const size_t last : {6, 7}) utterances[last].file = "late.f16";

@@ -60,7 +60,7 @@ std::vector<SamplerOptions> all_samplers() {
   return all;
 }
 
-TEST(Sampler, TakesEveryUtteranceOnceAnEpoch) {
+TEST(Sampler, TakesEveryUtteranceOncePerEpoch) {
   for (const SamplerOptions& options : all_samplers()) {
     for (const int64_t count : {1, 2, 7, 8, 9, 100, 1'001}) {
       const Sampler sampler(options, durations_of(count));
@@ -79,14 +79,14 @@ TEST(Sampler, TakesEveryUtteranceOnceAnEpoch) {
   }
 }
 
-TEST(Sampler, StepsHaveTheBatchOfUtterancesAndTheLastTheRest) {
+TEST(Sampler, StepsHaveABatchOfUtterancesAndTheLastTheRest) {
   const Steps steps = steps_of(Sampler(both_kinds()[0], durations_of(100)), 0);
   ASSERT_EQ(steps.size(), 13u);
   for (size_t i = 0; i + 1 < steps.size(); ++i) EXPECT_EQ(steps[i].size(), 8u);
   EXPECT_EQ(steps.back().size(), 4u);
 }
 
-TEST(Sampler, StepsHaveTheBatchOfSecondsAsNearlyAsUtterancesAllow) {
+TEST(Sampler, StepsHaveAboutABatchOfSeconds) {
   const std::vector<float> durations = durations_of(2'000);
   const Steps steps = steps_of(Sampler(both_kinds()[1], durations), 0);
   double sum = 0.0;
@@ -98,13 +98,13 @@ TEST(Sampler, StepsHaveTheBatchOfSecondsAsNearlyAsUtterancesAllow) {
   EXPECT_NEAR(sum / static_cast<double>(steps.size() - 1), 90.0, 1.0);
 }
 
-TEST(Sampler, AnUtteranceLongerThanTheBatchIsAStep) {
+TEST(Sampler, UtteranceLongerThanTheBatchIsAStep) {
   const Sampler sampler({.batch = EffectiveBatch::parse("10s"), .curriculum = Curriculum::kListed},
                         {40.0, 4.0, 5.0, 40.0, 3.0});
   EXPECT_EQ(steps_of(sampler, 0), (Steps{{0}, {1, 2}, {3}, {4}}));
 }
 
-TEST(Sampler, OrderFollowsFromSeedAndEpochAlone) {
+TEST(Sampler, OrderDependsOnlyOnSeedAndEpoch) {
   for (const SamplerOptions& options : all_samplers()) {
     const Sampler sampler(options, durations_of(60));
     const Steps steps = steps_of(sampler, 5);
@@ -121,8 +121,8 @@ TEST(Sampler, OrderFollowsFromSeedAndEpochAlone) {
   }
 }
 
-// A changed shuffle would silently change every run: the values are those of the first version.
-TEST(Sampler, DrawsTheOrderOfThePurposeShuffle) {
+// A changed shuffle would silently change every run: the order must be that of the first version.
+TEST(Sampler, OrderIsDrawnWithTheShufflePurpose) {
   const Sampler sampler({.seed = 1, .batch = EffectiveBatch::parse("4")}, durations_of(10));
   const std::vector<int64_t> order =
       RandomStream({.seed = 1, .purpose = Purpose::kShuffle, .step = 3}).permutation(10);
@@ -132,19 +132,19 @@ TEST(Sampler, DrawsTheOrderOfThePurposeShuffle) {
                           {order.begin() + 8, order.end()}}));
 }
 
-TEST(Sampler, WithoutShuffleKeepsTheOrder) {
+TEST(Sampler, KeepsTheOrderWithoutShuffle) {
   const Sampler sampler({.batch = EffectiveBatch::parse("2"), .curriculum = Curriculum::kListed},
                         {1, 1, 1});
   for (const int64_t epoch : {0, 1}) EXPECT_EQ(steps_of(sampler, epoch), (Steps{{0, 1}, {2}}));
 }
 
-TEST(Sampler, SortedBeginsWithTheShortest) {
+TEST(Sampler, SortedStartsWithTheShortest) {
   const Sampler sampler({.batch = EffectiveBatch::parse("2"), .curriculum = Curriculum::kSorted},
                         {3, 1, 2, 1});
   EXPECT_EQ(steps_of(sampler, 7), (Steps{{1, 3}, {2, 0}}));
 }
 
-TEST(Sampler, BucketedStepsHaveOneLengthAndComeInAnyOrder) {
+TEST(Sampler, BucketedStepsHaveSimilarLengthsInRandomOrder) {
   const std::vector<float> durations = durations_of(4'000);
   const Sampler sampler(
       {.seed = 2, .batch = EffectiveBatch::parse("8"), .curriculum = Curriculum::kBucketed},
@@ -167,7 +167,7 @@ TEST(Sampler, BucketedStepsHaveOneLengthAndComeInAnyOrder) {
   EXPECT_NE(steps_of(sampler, 1), steps);
 }
 
-TEST(Sampler, PartsOfRanksAreTheStepAndAboutEquallyLong) {
+TEST(Sampler, RanksShareTheStepAboutEqually) {
   for (const SamplerOptions& options : all_samplers()) {
     const std::vector<float> durations = durations_of(333);
     const Sampler sampler(options, durations);
@@ -193,8 +193,8 @@ TEST(Sampler, PartsOfRanksAreTheStepAndAboutEquallyLong) {
   }
 }
 
-// Nothing but the position is needed to go on.
-TEST(Sampler, GoesToAnyStepAtOnce) {
+// Only the position is needed to resume.
+TEST(Sampler, CanSeekToAnyStep) {
   for (const SamplerOptions& options : all_samplers()) {
     const Steps steps = steps_of(Sampler(options, durations_of(200)), 4);
     const EpochOrder order = Sampler(options, durations_of(200)).epoch(4);
@@ -204,7 +204,7 @@ TEST(Sampler, GoesToAnyStepAtOnce) {
   }
 }
 
-TEST(Sampler, RefusesAStepThatIsNotThere) {
+TEST(Sampler, RefusesStepOutOfRange) {
   const EpochOrder order = Sampler({}, {1.0}).epoch(0);
   EXPECT_EQ(order.num_steps(), 1);
   EXPECT_THROW(order.utterances(1), InternalError);
@@ -212,7 +212,7 @@ TEST(Sampler, RefusesAStepThatIsNotThere) {
   EXPECT_THROW(Sampler({}, {}), InternalError);
 }
 
-TEST(EffectiveBatch, ComesBackFromItsText) {
+TEST(EffectiveBatch, RoundTripsThroughText) {
   for (const char* text : {"1", "32", "120s", "0.25s", "90000s"})
     EXPECT_EQ(EffectiveBatch::parse(text).to_string(), text);
   EXPECT_EQ(EffectiveBatch::parse("2min").to_string(), "120s");
@@ -224,7 +224,7 @@ TEST(EffectiveBatch, ComesBackFromItsText) {
   EXPECT_EQ(EffectiveBatch{}.to_string(), "32");
 }
 
-TEST(EffectiveBatch, RefusesOtherText) {
+TEST(EffectiveBatch, RefusesInvalidText) {
   const auto refusal = [](const char* text) {
     return message_of<ConfigError>([&] { EffectiveBatch::parse(text); });
   };

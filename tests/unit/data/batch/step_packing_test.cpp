@@ -38,7 +38,7 @@ double padded(const std::vector<double>& seconds) {
   return sum;
 }
 
-TEST(PackStep, WithoutLimitsIsOneMicroBatch) {
+TEST(PackStep, IsOneMicroBatchWithoutLimits) {
   const StepPacking packing = pack_step(random_sizes(1, 20), {});
   ASSERT_EQ(packing.micro_batches.size(), 1u);
   EXPECT_TRUE(std::ranges::is_sorted(packing.micro_batches[0]));
@@ -47,7 +47,7 @@ TEST(PackStep, WithoutLimitsIsOneMicroBatch) {
   EXPECT_TRUE(pack_step({}, {}).micro_batches.empty());
 }
 
-TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
+TEST(PackStep, RespectsEveryLimitAndKeepsEveryUtterance) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const std::vector<ItemSize> sizes = random_sizes(seed, 1 + static_cast<int64_t>(seed) * 3);
     const MicroBatchLimits limits{.max_frames = 1'500 + 100 * static_cast<int64_t>(seed),
@@ -78,7 +78,7 @@ TEST(PackStep, KeepsEveryLimitAndEveryUtterance) {
   }
 }
 
-// In the order of the step these would take four.
+// In the original order these would need four.
 TEST(PackStep, FindsFewMicroBatches) {
   const std::vector<ItemSize> sizes = {{.frames = 3}, {.frames = 6}, {.frames = 7},
                                        {.frames = 4}, {.frames = 4}, {.frames = 6}};
@@ -100,7 +100,7 @@ TEST(PackStep, MicroBatchesAreAboutEquallyLong) {
   EXPECT_LT(most - least, 400);
 }
 
-TEST(PackStep, WithFixedCountsTakesThemAsTheyCome) {
+TEST(PackStep, FixedCountsKeepTheOrder) {
   const std::vector<ItemSize> sizes = {
       {.frames = 2}, {.frames = 9}, {.frames = 5}, {.frames = 1}, {.frames = 30}};
   const StepPacking packing =
@@ -146,7 +146,7 @@ TEST(PackStep, IsNearlyFullOnLibriSpeech) {
   }
 }
 
-TEST(PackStep, IsNearTheFewestPossibleForManyUtterances) {
+TEST(PackStep, IsNearlyMinimalForManyUtterances) {
   const std::vector<ItemSize> sizes = random_sizes(7, 400);
   int64_t frames = 0;
   for (const ItemSize& size : sizes) frames += size.frames;
@@ -154,8 +154,8 @@ TEST(PackStep, IsNearTheFewestPossibleForManyUtterances) {
   EXPECT_LE(static_cast<int64_t>(packing.micro_batches.size()), frames / 8'000 + 2);
 }
 
-// By frames: 5 and 4 together leave no room for a second pair by labels.
-TEST(PackStep, GoesByLabelsWhereThatIsBetter) {
+// Sorted by frames, the first pair would leave no room for a second pair by labels.
+TEST(PackStep, PacksByLabelsIfThatIsBetter) {
   const std::vector<ItemSize> sizes = {{.frames = 4, .labels = 3},
                                        {.frames = 3, .labels = 6},
                                        {.frames = 2, .labels = 7},

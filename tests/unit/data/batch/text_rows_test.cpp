@@ -56,7 +56,7 @@ class Tokens : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Tokens, HaveTheEndBehindEachDocument) {
+TEST_F(Tokens, HaveAnEndMarkAfterEachDocument) {
   const TokenFile tokens = TokenFile::open(source("ab\n\nc a\n"), tokenizer());
   EXPECT_EQ(entries_of(tokens), (Entries{5, 6, 2, 7, 4, 5, 2}));
   EXPECT_EQ(tokens.num_documents(), 2);
@@ -65,7 +65,7 @@ TEST_F(Tokens, HaveTheEndBehindEachDocument) {
   EXPECT_EQ(fs::file_size(folder_.path() / "a.txt.tokens"), 7u * 2u + 80u);
 }
 
-TEST_F(Tokens, WithoutAnEndMarkTheLastOfTheDocument) {
+TEST_F(Tokens, LastOfADocumentIsKnownWithoutEndMark) {
   const Tokenizer characters(Vocabulary::from_texts({"ab"}), {});
   const TokenFile tokens = TokenFile::open(source("ab\na\n"), characters);
   EXPECT_EQ(entries_of(tokens), (Entries{2, 3, 2}));
@@ -100,7 +100,7 @@ TEST_F(Tokens, AreKeptUntilTextTokenizerOrRulesChange) {
   EXPECT_NE(TokenFile::open(text, tokenizer()).fingerprint(), fingerprint);
 }
 
-TEST_F(Tokens, AreMadeAnewWhereTheFileIsBroken) {
+TEST_F(Tokens, AreRecreatedIfTheFileIsBroken) {
   const TextSource text = source("ab\nc\n");
   const auto kept = TokenFile::path_for(text);
   num_made(text, tokenizer());
@@ -113,7 +113,7 @@ TEST_F(Tokens, AreMadeAnewWhereTheFileIsBroken) {
   }
 }
 
-TEST_F(Tokens, OfALargeVocabularyTakeFourBytes) {
+TEST_F(Tokens, TakeFourBytesForALargeVocabulary) {
   std::string json = R"({"<pad>": 0, "|": 1, "a": 2)";
   for (int i = 3; i < 40'000; ++i)
     json += ", \"<" + std::to_string(i) + ">\": " + std::to_string(i);
@@ -125,7 +125,7 @@ TEST_F(Tokens, OfALargeVocabularyTakeFourBytes) {
   EXPECT_EQ(fs::file_size(folder_.path() / "a.txt.tokens"), 2u * 4u + 80u);
 }
 
-TEST_F(Tokens, GoToACacheFolder) {
+TEST_F(Tokens, CanGoToACacheFolder) {
   TextSource text = source("ab\n");
   text.cache = folder_.path() / "cache/deep";
   EXPECT_EQ(num_made(text, tokenizer()), 1);
@@ -134,7 +134,7 @@ TEST_F(Tokens, GoToACacheFolder) {
   EXPECT_EQ(num_made(text, tokenizer()), 0);
 }
 
-TEST_F(Tokens, SayWhatIsWrong) {
+TEST_F(Tokens, ReportErrors) {
   const Tokenizer by = tokenizer();
   TextSource text = source("ab\n");
   const auto refused = [&] { return message_of<DataError>([&] { TokenFile::open(text, by); }); };
@@ -153,7 +153,7 @@ TEST_F(Tokens, SayWhatIsWrong) {
   EXPECT_PRED2(contains, refused(), "No such file");
 }
 
-// Every token is once the input, in its order; rows are full but for the last.
+// Every token is an input once, in order; all rows but the last are full.
 TEST_F(Tokens, AreCutIntoRows) {
   std::string text;
   for (int i = 0; i < 50; ++i)
@@ -190,7 +190,7 @@ TEST_F(Tokens, AreCutIntoRows) {
   }
 }
 
-TEST_F(Tokens, OfARowBecomeThePacksSegments) {
+TEST_F(Tokens, BecomeSegmentsOfThePack) {
   const TextRows rows("text", TokenFile::open(source("ab\nc\nabc\n"), tokenizer()), 7);
   const std::vector<Example> examples = {rows.row(0), rows.row(1)};
   EXPECT_EQ(examples[0].segments, (std::vector<int64_t>{3, 2, 2}));
@@ -209,8 +209,8 @@ TEST_F(Tokens, OfARowBecomeThePacksSegments) {
   EXPECT_EQ(Entries(labels.begin(), labels.end()), (Entries{6, 2, kNone}));
 }
 
-// A mapped file would end the process by a signal.
-TEST_F(Tokens, ThatAreCutWhileTheyAreUsedAreAnError) {
+// With a mapped file, the process would be killed by a signal.
+TEST_F(Tokens, TruncationDuringUseIsAnError) {
   const TextSource text = source("abcdefghij\nabcdefghij\n");
   const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);
   std::filesystem::resize_file(TokenFile::path_for(text), 10);

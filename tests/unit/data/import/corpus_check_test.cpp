@@ -93,8 +93,7 @@ TEST_F(CorpusCheckTest, FindsEveryFault) {
   EXPECT_EQ(check.count(Fault::kSilent), 1);
 }
 
-// Sixteen labels, eight of them doubled: 24 frames.
-// The index keeps what is wrong with the first 1000.
+// All broken lines are counted, although the index keeps the reasons of only the first 1000.
 TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
   for (int i = 0; i < 1499; ++i) lines_ += "{broken\n";
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
@@ -105,7 +104,8 @@ TEST_F(CorpusCheckTest, CountsAllBrokenLines) {
   EXPECT_EQ(check.count(Fault::kSilent), 1);
 }
 
-TEST_F(CorpusCheckTest, CountsTheBlanksBetweenEqualLabels) {
+// Sixteen labels, eight of them doubled, need 24 frames.
+TEST_F(CorpusCheckTest, CountsBlanksBetweenEqualLabels) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   for (const int64_t frames : {23, 24}) {
     const CorpusCheck check = check_corpus(
@@ -114,7 +114,7 @@ TEST_F(CorpusCheckTest, CountsTheBlanksBetweenEqualLabels) {
   }
 }
 
-TEST_F(CorpusCheckTest, LooksAtWhatItIsGiven) {
+TEST_F(CorpusCheckTest, SkipsChecksWithoutATokenizer) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   const CorpusCheck check = check_corpus(manifest, {});
   EXPECT_EQ(check.count(Fault::kUnknownText), 0);
@@ -122,7 +122,7 @@ TEST_F(CorpusCheckTest, LooksAtWhatItIsGiven) {
   EXPECT_EQ(check.count(Fault::kEmptyText), 1);
 }
 
-TEST_F(CorpusCheckTest, WritesWhatIsClean) {
+TEST_F(CorpusCheckTest, WritesCleanUtterances) {
   const Manifest manifest = Manifest::read(folder_.write("m.jsonl", lines_));
   const CorpusCheck check = check_corpus(manifest, {.tokenizer = &tokenizer_});
   const std::filesystem::path path = folder_.path() / "sub/clean.jsonl";
@@ -133,8 +133,8 @@ TEST_F(CorpusCheckTest, WritesWhatIsClean) {
   EXPECT_TRUE(check_corpus(clean, {.tokenizer = &tokenizer_}).findings.empty());
 }
 
-// Thirty people of about one rate, and one transcript of another recording.
-TEST(CorpusCheck, FindsOddRates) {
+// Thirty utterances of about the same rate, and one with the transcript of another recording.
+TEST(CorpusCheck, FindsUnusualSpeakingRates) {
   const TempFolder folder;
   std::string lines;
   for (int i = 0; i < 31; ++i) {
@@ -157,7 +157,7 @@ TEST(CorpusCheck, FindsOddRates) {
   }
 }
 
-// Of so few utterances there is no usual rate.
+// With so few utterances there is no typical rate.
 TEST(CorpusCheck, FindsAClipThatIsMuchTooLongForItsText) {
   const TempFolder folder;
   std::string lines;
@@ -190,8 +190,8 @@ TEST(CorpusCheck, FindsACopyUnderAnotherName) {
   EXPECT_EQ(check.findings[0].detail, "the same audio as in line 1");
 }
 
-// Wherever it was cut, and whether the manifest has the length of the whole or of the rest.
-TEST(CorpusCheck, FindsAStumpOfFlac) {
+// Wherever it was truncated, and whether the manifest has the original or the remaining length.
+TEST(CorpusCheck, FindsTruncatedFlac) {
   const TempFolder folder;
   const std::filesystem::path whole = folder.path() / "whole.flac";
   write_sound(whole, tone(4.0));
@@ -223,8 +223,8 @@ TEST(CorpusCheck, FindsAStumpOfFlac) {
   }
 }
 
-// A file of 240 kB that would take 7 GiB at 16 kHz, and one whose header is sound.
-TEST(CorpusCheck, DecodesNothingThatTakesTooMuchMemory) {
+// A file of 240 kB that would take 7 GiB at 16 kHz, and one with a valid header.
+TEST(CorpusCheck, DoesNotDecodeFilesThatTakeTooMuchMemory) {
   const TempFolder folder;
   std::string slow = test::wav_bytes(120'000, 0.1);
   slow[24] = 1;  // Hz

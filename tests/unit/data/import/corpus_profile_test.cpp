@@ -11,7 +11,7 @@ namespace {
 
 using test::TempFolder;
 
-// As numpy.percentile gives them for the same numbers.
+// Matches numpy.percentile for the same numbers.
 TEST(Distribution, InterpolatesBetweenValues) {
   const Distribution of = Distribution::of(std::vector<float>{4.0f, 1.0f, 3.0f, 2.0f});
   EXPECT_EQ(of.mean, 2.5);
@@ -41,7 +41,7 @@ TEST(Histogram, HasRoundBinsThatHoldEveryValue) {
   EXPECT_EQ(Histogram::of(std::array{3.0f, 3.0f}, 16).counts, (std::vector<int64_t>{2}));
 }
 
-TEST(CorpusProfile, DescribesAllByTheIndexAndFilesByASample) {
+TEST(CorpusProfile, DescribesTheCorpusFromItsIndexAndASample) {
   const TempFolder folder;
   std::string lines;
   for (int i = 0; i < 30; ++i) {

@@ -116,7 +116,7 @@ TEST_F(Import, TableWithNamedColumns) {
             "list.csv line 4: t/wavs/gone.wav: No such file or directory\n");
 }
 
-// Nothing is decoded, and nothing but the file's presence asked for.
+// Nothing is decoded; only the existence of the file is checked.
 TEST_F(Import, TableWithDurations) {
   folder_.write("audio/a.wav", "is not looked into");
   folder_.write("list.tsv",
@@ -137,7 +137,7 @@ TEST_F(Import, TableWithDurations) {
   EXPECT_EQ(result_.num_read, 0);
 }
 
-TEST_F(Import, TableWithoutItsColumns) {
+TEST_F(Import, TableWithMissingColumns) {
   const auto refusal = [&](const std::string& header, const TableColumns& columns = {}) {
     folder_.write("t.csv", header + "\n1,2\n");
     return message_of<ConfigError>([&] { import("t.csv", {.columns = columns}); });
@@ -258,8 +258,8 @@ TEST_F(Import, KaldiSegments) {
             "text line 4: k/long.wav: it ends at 2.000 s, but the segment starts at 5 s\n");
 }
 
-// The same start is not the same audio; the same start and end are.
-TEST_F(Import, KaldiSegmentsThatBeginTogether) {
+// Segments with the same start may differ; with the same start and end they are the same audio.
+TEST_F(Import, KaldiSegmentsWithTheSameStart) {
   sound("k/long.wav", 2.0);
   folder_.write("k/wav.scp", "rec long.wav\n");
   folder_.write("k/segments", "u1 rec 0.25 0.75\nu2 rec 0.25 1.25\nu3 rec 0.25 0.75\n");
@@ -271,8 +271,8 @@ TEST_F(Import, KaldiSegmentsThatBeginTogether) {
   EXPECT_EQ(problems(), "text line 3: the same audio as text line 1: k/long.wav\n");
 }
 
-// The fifth field of a line of segments.
-TEST_F(Import, KaldiSegmentsOfAChannel) {
+// The fifth field of a line in segments.
+TEST_F(Import, KaldiSegmentsWithAChannel) {
   sound("k/mono.wav", 1.0);
   write_sound(folder_.path() / "k/stereo.wav", tone(1.0, 2));
   folder_.write("k/wav.scp", "m mono.wav\ns stereo.wav\ng gone.wav\n");
@@ -313,7 +313,7 @@ class ImportTarred : public Import {
   }
 };
 
-TEST_F(ImportTarred, NamesFilesInsideOfArchives) {
+TEST_F(ImportTarred, NamesFilesInsideArchives) {
   manifest(
       R"({"audio_filepath": "x_0.wav", "duration": 1.0, "text": "one", "shard_id": 0, "speaker": "s"})"
       "\n"
@@ -356,7 +356,7 @@ TEST_F(ImportTarred, NamesFilesInsideOfArchives) {
       read_audio({.path = folder_.path() / "a.wav", .offset_s = 0.25, .duration_s = 0.5}, 16'000));
 }
 
-TEST_F(ImportTarred, TakesPatternsAsNemoDoes) {
+TEST_F(ImportTarred, AcceptsNemoPatterns) {
   manifest(R"({"audio_filepath": "x_1.wav", "duration": 1.0, "text": "one", "shard_id": 1})"
            "\n");
   for (const char* pattern : {"audio_{0..1}.tar", "audio__OP_0..1_CL_.tar", "audio_(0..7).tar",
@@ -373,7 +373,7 @@ TEST_F(ImportTarred, TakesPatternsAsNemoDoes) {
   }
 }
 
-TEST_F(Import, SaysWhatItIsNot) {
+TEST_F(Import, ExplainsRefusedSources) {
   const auto refusal = [&](const fs::path& source) {
     return message_of<DataError>([&] { import(source); });
   };
@@ -388,7 +388,7 @@ TEST_F(Import, SaysWhatItIsNot) {
   EXPECT_PRED2(contains, refusal("cv"), "neither validated.tsv nor train.tsv");
 }
 
-TEST_F(Import, AnOptionOfAnotherSourceIsAnError) {
+TEST_F(Import, OptionOfAnotherSourceIsAnError) {
   sound("f/a.wav");
   folder_.write("f/a.txt", "a");
   const auto refusal = [&](const ImportOptions& options) {
@@ -400,7 +400,7 @@ TEST_F(Import, AnOptionOfAnotherSourceIsAnError) {
   EXPECT_PRED2(contains, refusal({.tar = "x"}), "--tar");
 }
 
-TEST_F(Import, BrokenFilesStopItWhereThatIsWanted) {
+TEST_F(Import, BrokenFilesStopItIfRequested) {
   sound("f/a.wav");
   folder_.write("f/a.txt", "a");
   folder_.write("f/b.wav", "no audio");
@@ -429,8 +429,8 @@ TEST_F(Import, WritesAFile) {
   EXPECT_FALSE(fs::exists(folder_.path() / ".all.jsonl.partial-999999999"));
 }
 
-// The durations of an import that did not end are taken as long as the files are the same.
-TEST_F(Import, GoesOnWhereItWas) {
+// Durations from an unfinished import are reused if the files are unchanged.
+TEST_F(Import, ResumesWhereItStopped) {
   for (int i = 0; i < 20; ++i) {
     sound(fmt::format("f/{:02}.wav", i), 0.25);
     folder_.write(fmt::format("f/{:02}.txt", i), "t");

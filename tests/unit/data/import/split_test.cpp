@@ -95,7 +95,7 @@ TEST(Split, EveryUtteranceIsInOnePart) {
   }
 }
 
-TEST(Split, PartsAreAsLargeAsWanted) {
+TEST(Split, PartsHaveTheRequestedSizes) {
   const TempFolder folder;
   const fs::path manifest = write_manifest(folder, 1'000, 60);
   const auto split = [&](const char* dev, const char* test, SplitBy by) {
@@ -122,7 +122,7 @@ TEST(Split, PartsAreAsLargeAsWanted) {
   EXPECT_EQ(split("0.001%", "1", SplitBy::kSpeaker).parts[1].num_speakers, 1);
 }
 
-TEST(Split, TheSameForTheSameSeed) {
+TEST(Split, IsTheSameForTheSameSeed) {
   const TempFolder folder;
   const fs::path manifest = write_manifest(folder, 200, 12);
   for (const SplitBy by : {SplitBy::kSpeaker, SplitBy::kRandom}) {
@@ -137,7 +137,7 @@ TEST(Split, TheSameForTheSameSeed) {
   }
 }
 
-TEST(Split, ByItselfAsItCan) {
+TEST(Split, IsBySpeakerIfPossible) {
   const TempFolder folder;
   const auto by = [&](int64_t num_speakers) {
     return split_manifest(write_manifest(folder, 60, num_speakers), {.out = next_out(folder)}).by;
@@ -147,7 +147,7 @@ TEST(Split, ByItselfAsItCan) {
   EXPECT_EQ(by(0), SplitBy::kRandom);
 }
 
-TEST(Split, RefusesTheImpossible) {
+TEST(Split, RefusesImpossibleSplits) {
   const TempFolder folder;
   const auto refusal = [&](const fs::path& manifest, const SplitOptions& options) {
     return message_of<ConfigError>([&] { split_manifest(manifest, options); });
@@ -175,7 +175,7 @@ TEST(Split, RefusesTheImpossible) {
   EXPECT_FALSE(fs::exists(folder.path() / "out" / "train.jsonl"));
 }
 
-// An old test.jsonl beside a new train.jsonl would be heard in training.
+// Utterances of an old test.jsonl could be in a new train.jsonl.
 TEST(Split, IsNotMixedWithAnOlderOne) {
   const TempFolder folder;
   const fs::path manifest = write_manifest(folder, 100, 0);
@@ -196,7 +196,7 @@ TEST(Split, IsNotMixedWithAnOlderOne) {
   EXPECT_FALSE(fs::exists(out / "train.jsonl"));
 }
 
-TEST(Split, PathsStayRightInAnotherFolder) {
+TEST(Split, PathsStayValidInAnotherFolder) {
   const TempFolder folder;
   const auto manifest = folder.write(
       "in/all.jsonl",
@@ -222,7 +222,7 @@ TEST(Split, PathsStayRightInAnotherFolder) {
           R"({"audio_filepath": "../../c.tar:d.wav","duration":3,"text":"c", "extra": ["audio_filepath"]})"}));
 }
 
-TEST(Split, LeavesNothingHalf) {
+TEST(Split, LeavesNoPartialFiles) {
   const TempFolder folder;
   const fs::path manifest = write_manifest(folder, 2'000, 9);
   {
@@ -232,11 +232,11 @@ TEST(Split, LeavesNothingHalf) {
   EXPECT_TRUE(fs::is_empty(folder.path() / "out"));
 }
 
-TEST(ManifestPaths, WithoutAFolderAreOfTheCurrentOne) {
+TEST(ManifestPaths, AreRelativeToTheCurrentFolderByDefault) {
   EXPECT_EQ(ManifestPaths("").name_of("x/a.wav"), "x/a.wav");
 }
 
-TEST(ManifestPaths, AreRelativeWhereTheyCanBe) {
+TEST(ManifestPaths, AreRelativeIfPossible) {
   const TempFolder folder;
   fs::create_directories(folder.path() / "a/b");
   fs::create_directories(folder.path() / "c");
@@ -259,7 +259,7 @@ TEST(ManifestPaths, AreRelativeWhereTheyCanBe) {
             "../../c/x.wav");
 }
 
-TEST(ManifestPaths, ChangeTheFileThatTheParserTakes) {
+TEST(ManifestPaths, ReplaceTheFileThatTheParserReads) {
   const auto moved = [](const std::string& line) { return with_file(line, "audio_filepath", "b"); };
   EXPECT_EQ(moved(R"({"text": "audio_filepath", "audio_filepath" : "a"})"),
             R"({"text": "audio_filepath", "audio_filepath" : "b"})");

@@ -50,7 +50,7 @@ class ManifestIndexTest : public ::testing::Test {
   TempFolder folder_;
 };
 
-// Of several megabytes, so that lines lie across the pieces that threads take.
+// Several megabytes, so that lines cross the boundaries between the chunks of threads.
 TEST_F(ManifestIndexTest, HasEveryLineOfALargeManifest) {
   constexpr int64_t kCount = 200'000;
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(kCount));
@@ -71,14 +71,14 @@ TEST_F(ManifestIndexTest, HasEveryLineOfALargeManifest) {
   }
 }
 
-TEST_F(ManifestIndexTest, TakesThirtyTwoBytesAnUtterance) {
+TEST_F(ManifestIndexTest, Takes32BytesPerUtterance) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(10'000));
   const ManifestIndex index = ManifestIndex::open(path, kStored);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(beside()));
   EXPECT_LE(bytes, 32 * 10'000 + 1'000);
 }
 
-TEST_F(ManifestIndexTest, IsStoredBesideTheManifestAndUsedAgain) {
+TEST_F(ManifestIndexTest, IsStoredNextToTheManifestAndReused) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   int64_t num_calls = 0;
   IndexOptions options = kStored;
@@ -94,7 +94,7 @@ TEST_F(ManifestIndexTest, IsStoredBesideTheManifestAndUsedAgain) {
   EXPECT_EQ(Manifest::read(path, kStored).at(99).text, "line 99");
 }
 
-TEST_F(ManifestIndexTest, IsMadeAnewWhenTheManifestChanges) {
+TEST_F(ManifestIndexTest, IsRebuiltWhenTheManifestChanges) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   const uint64_t before = ManifestIndex::open(path, kStored).fingerprint();
   folder_.write("data/m.jsonl", lines_of(101));
@@ -103,7 +103,7 @@ TEST_F(ManifestIndexTest, IsMadeAnewWhenTheManifestChanges) {
   EXPECT_NE(after.fingerprint(), before);
 }
 
-TEST_F(ManifestIndexTest, AnotherFileUnderItsNameIsNoIndex) {
+TEST_F(ManifestIndexTest, OtherFileUnderItsNameIsIgnored) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   ManifestIndex::open(path, kStored);
   const std::string whole = test::content_of(beside());
@@ -123,7 +123,7 @@ TEST_F(ManifestIndexTest, AnotherFileUnderItsNameIsNoIndex) {
   }
 }
 
-TEST_F(ManifestIndexTest, LiesInTheCacheWhereTheFolderCannotBeWritten) {
+TEST_F(ManifestIndexTest, IsInTheCacheIfTheFolderIsReadOnly) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   // A folder of the index's name: nothing can be renamed onto it, also not by root.
   std::filesystem::create_directories(beside() / "in the way");
@@ -133,7 +133,7 @@ TEST_F(ManifestIndexTest, LiesInTheCacheWhereTheFolderCannotBeWritten) {
   EXPECT_EQ(ManifestIndex::open(path, kStored).size(), 100);
 }
 
-TEST_F(ManifestIndexTest, IsKeptInMemoryWhereNothingCanBeWritten) {
+TEST_F(ManifestIndexTest, IsKeptInMemoryIfNothingIsWritable) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   const test::FullDisk full(100);
   const ManifestIndex index = ManifestIndex::open(path, kStored);
@@ -146,7 +146,7 @@ TEST_F(ManifestIndexTest, IsKeptInMemoryWhereNothingCanBeWritten) {
   }
 }
 
-TEST_F(ManifestIndexTest, SeveralMayMakeItAtOnce) {
+TEST_F(ManifestIndexTest, CanBeBuiltConcurrently) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(5'000));
   parallel_for(
       16,
@@ -158,7 +158,7 @@ TEST_F(ManifestIndexTest, SeveralMayMakeItAtOnce) {
       8);
 }
 
-TEST_F(ManifestIndexTest, NumbersBrokenLinesAndGoesOnBehindThem) {
+TEST_F(ManifestIndexTest, NumbersBrokenLinesAndContinuesAfterThem) {
   std::string lines = lines_of(40'000);
   lines += "{broken\n\n" + line_of(7) + "\n" + R"({"audio_filepath": "a", "duration": 1})" + "\n";
   const Manifest manifest = Manifest::read(folder_.write("data/m.jsonl", lines));
@@ -172,7 +172,7 @@ TEST_F(ManifestIndexTest, NumbersBrokenLinesAndGoesOnBehindThem) {
                "m.jsonl: line 40001: not JSON: {broken");
 }
 
-TEST_F(ManifestIndexTest, KeepsTheReasonsOfSomeBrokenLinesOnly) {
+TEST_F(ManifestIndexTest, KeepsReasonsOfOnlySomeBrokenLines) {
   std::string lines = lines_of(1);
   for (int i = 0; i < 5'000; ++i) lines += "x\n";
   const ManifestIndex index = ManifestIndex::open(folder_.write("data/m.jsonl", lines), kStored);
@@ -180,14 +180,14 @@ TEST_F(ManifestIndexTest, KeepsTheReasonsOfSomeBrokenLinesOnly) {
   EXPECT_EQ(index.bad_lines().size(), 1'000u);
 }
 
-TEST_F(ManifestIndexTest, ALineWithoutEndIsNoManifest) {
+TEST_F(ManifestIndexTest, TooLongLineIsRefused) {
   const std::filesystem::path path =
       folder_.write("data/m.jsonl", std::string(size_t{20} << 20, 'x'));
   EXPECT_PRED2(contains, message_of<DataError>([&] { Manifest::read(path); }),
                "a line of more than 16 MiB");
 }
 
-TEST_F(ManifestIndexTest, AChangeOfAnOpenManifestIsNoticed) {
+TEST_F(ManifestIndexTest, ChangeOfAnOpenManifestIsDetected) {
   const std::filesystem::path path = folder_.write("data/m.jsonl", lines_of(100));
   const Manifest manifest = Manifest::read(path);
   std::string other = lines_of(100);
@@ -200,8 +200,8 @@ TEST_F(ManifestIndexTest, AChangeOfAnOpenManifestIsNoticed) {
   EXPECT_PRED2(contains, message_of<DataError>([&] { manifest.at(99); }), "line 100 has changed");
 }
 
-// Its header alone has a checksum.
-TEST_F(ManifestIndexTest, AStoredIndexWithOtherPlacesIsNoticed) {
+// Only the header has a checksum.
+TEST_F(ManifestIndexTest, StoredIndexWithWrongOffsetsIsDetected) {
   constexpr size_t kHeaderBytes = 56;
   const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");
   ManifestIndex::open(path, kStored);
@@ -228,8 +228,8 @@ TEST_F(ManifestIndexTest, AStoredIndexWithOtherPlacesIsNoticed) {
   EXPECT_PRED2(contains, message_with(0, 0, static_cast<uint32_t>(hash_bytes(""))), expected);
 }
 
-// 2^59 utterances of 32 bytes each are 2^64, which is 0: as many bytes as there are.
-TEST_F(ManifestIndexTest, ACraftedIndexThatOverflowsIsNone) {
+// 2^59 utterances of 32 bytes each are 2^64 bytes, which overflows to 0: the size of this file.
+TEST_F(ManifestIndexTest, CraftedIndexThatOverflowsIsIgnored) {
   constexpr size_t kHeaderBytes = 56, kCountAt = 32, kChecksumAt = 48;
   const std::filesystem::path path = folder_.write("data/m.jsonl", line_of(1) + "\n");
   ManifestIndex::open(path, kStored);

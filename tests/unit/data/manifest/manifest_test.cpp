@@ -69,7 +69,7 @@ TEST(Manifest, ReadsFeatures) {
   EXPECT_EQ(utterance.num_frames, 9);
 }
 
-TEST(Manifest, FingerprintIsThatOfTheContent) {
+TEST(Manifest, FingerprintDependsOnTheContent) {
   const TempFolder folder;
   const std::string line = std::string(kGood) + "\n";
   const uint64_t once = Manifest::read(folder.write("a.jsonl", line)).fingerprint();
@@ -80,7 +80,7 @@ TEST(Manifest, FingerprintIsThatOfTheContent) {
   EXPECT_NE(Manifest::read(folder.write("d.jsonl", other)).fingerprint(), once);
 }
 
-TEST(Manifest, RefusesFilesThatAreNone) {
+TEST(Manifest, RefusesInvalidFiles) {
   const TempFolder folder;
   const auto refusal = [](const std::filesystem::path& path) {
     return message_of<DataError>([&] { Manifest::read(path); });
@@ -92,7 +92,7 @@ TEST(Manifest, RefusesFilesThatAreNone) {
   EXPECT_PRED2(contains, refusal_of("\n  \n"), "no utterance");
 }
 
-TEST(Manifest, RefusesLinesThatAreNoObject) {
+TEST(Manifest, RefusesLinesThatAreNotObjects) {
   EXPECT_PRED2(contains, refusal_of_line(R"({"audio_filepath": "a.wav",)"),
                "not JSON: {\"audio_filepath\": \"a.wav\",. Expected a JSON object on each line");
   EXPECT_PRED2(contains, refusal_of_line("[1, 2]"), "array, not an object: [1, 2]");
@@ -165,7 +165,7 @@ TEST(Manifest, ReadsSegments) {
   EXPECT_EQ(again.segments[1].duration_s, 1.0);
 }
 
-TEST(Manifest, RefusesSegmentsThatAreNone) {
+TEST(Manifest, RefusesInvalidSegments) {
   const auto with = [](const std::string& segments) {
     const auto parsed = parse_manifest_line(
         R"({"audio_filepath": "a.flac", "duration": 3, "text": "a", "segments": )" + segments +
@@ -198,7 +198,7 @@ TEST(Manifest, RefusesCountsBeyond32Bits) {
   }
 }
 
-TEST(Manifest, RefusesAZeroByteInAName) {
+TEST(Manifest, RefusesZeroByteInAName) {
   EXPECT_PRED2(
       contains,
       refusal_of_line(R"({"audio_filepath": "a.wav\u0000.txt", "duration": 1, "text": "a"})"),

@@ -23,7 +23,7 @@ Utterance utterance(const std::string& file, double duration_s, const std::strin
   return result;
 }
 
-TEST(ManifestWriter, WritesKeysInOneOrder) {
+TEST(ManifestWriter, WritesKeysInAFixedOrder) {
   Utterance audio = utterance("a b.flac", 2.25, "say \"żółw\"\n");
   EXPECT_EQ(manifest_line(audio),
             R"({"audio_filepath": "a b.flac", "duration": 2.25, "text": "say \"żółw\"\n"})");
@@ -41,8 +41,8 @@ TEST(ManifestWriter, WritesKeysInOneOrder) {
             R"("feature_dim": 13, "duration": 1.49, "text": ""})");
 }
 
-// At every rate the nearest sample is the one that was meant.
-TEST(ManifestWriter, DurationsReadBack) {
+// At every sample rate, rounding gives the original sample.
+TEST(ManifestWriter, DurationsRoundTrip) {
   const TempFolder folder;
   const auto path = folder.path() / "deep" / "m.jsonl";
   std::vector<double> durations = {1e-9, 1.0, 12345.678901, 86'400.0};
@@ -60,14 +60,14 @@ TEST(ManifestWriter, DurationsReadBack) {
   EXPECT_PRED2(contains, content_of(path), R"("duration": 1.0,)");
 }
 
-TEST(ManifestWriter, RefusesWhatIsNotUtf8) {
+TEST(ManifestWriter, RefusesInvalidUtf8) {
   EXPECT_PRED2(contains, message_of<DataError>([] { manifest_line(utterance("a", 1, "\xff")); }),
                "text is not UTF-8");
   EXPECT_PRED2(contains, message_of<DataError>([] { manifest_line(utterance("\xff", 1, "a")); }),
                "audio_filepath is not UTF-8");
 }
 
-TEST(ManifestWriter, LeavesNothingHalf) {
+TEST(ManifestWriter, LeavesNoPartialFile) {
   const TempFolder folder;
   const auto path = folder.write("m.jsonl", "{what was there");
   {

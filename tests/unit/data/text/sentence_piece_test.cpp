@@ -77,14 +77,14 @@ TEST_P(SentencePiece, IsTheSameForTheSameTexts) {
   EXPECT_NE(train_sentence_piece(fewer, training), model);
 }
 
-TEST_P(SentencePiece, ListsWhatItDoesNotKnow) {
+TEST_P(SentencePiece, ListsUnknownCharacters) {
   const Tokenizer tokenizer = make(GetParam(), 60);
   const Tokenizer::Encoded encoded = tokenizer.encode("jeden Ω трzy Ω");
   EXPECT_EQ(encoded.unknown, (std::vector<std::string>{"Ω", "тр"}));
   EXPECT_EQ(std::ranges::count(encoded.labels, 1), 3);
 }
 
-TEST_P(SentencePiece, RefusesASizeThatTheTextsDoNotGive) {
+TEST_P(SentencePiece, RefusesSizeTooLargeForTheTexts) {
   const auto train = [](int64_t size) {
     return message_of<DataError>(
         [&] { train_sentence_piece({"a b a b"}, {.kind = GetParam(), .size = size}); });
@@ -95,8 +95,8 @@ TEST_P(SentencePiece, RefusesASizeThatTheTextsDoNotGive) {
                "SentencePiece says");
 }
 
-// Scripts from right to left and without spaces are pieces like any other.
-TEST_P(SentencePiece, TakesAnyScript) {
+// Right-to-left scripts and scripts without spaces work like any other.
+TEST_P(SentencePiece, SupportsAnyScript) {
   const std::vector<std::string> texts = {"مرحبا بالعالم", "שלום עולם", "你好世界", "𐌰𐌱𐌲 𐌰𐌱"};
   const Tokenizer tokenizer(
       SentencePieceModel::parse(
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SentencePiece, testing::Values(Kind::kBpe, Kind:
                            return given.param == Kind::kBpe ? "Bpe" : "Unigram";
                          });
 
-TEST(SentencePieceFile, ComesBackFromAFolder) {
+TEST(SentencePieceFile, RoundTripsThroughAFolder) {
   const TempFolder folder;
   const Tokenizer written = make(Kind::kBpe, 60);
   written.write(folder.path());
@@ -126,7 +126,7 @@ TEST(SentencePieceFile, ComesBackFromAFolder) {
   EXPECT_EQ(Tokenizer::find(folder.path()), folder.path() / "tokenizer.model");
 }
 
-TEST(SentencePieceFile, IsRefusedWhereItIsBroken) {
+TEST(SentencePieceFile, IsRefusedIfBroken) {
   const TempFolder folder;
   const std::string whole = train_sentence_piece(syllable_texts(), {.size = 60});
   const auto message = [&](std::string_view bytes) {
@@ -141,8 +141,8 @@ TEST(SentencePieceFile, IsRefusedWhereItIsBroken) {
                "no.model");
 }
 
-// As NeMo's models are: without <pad>, the blank stands behind the last piece.
-TEST(SentencePieceFile, WithoutPaddingHasABlankOfItsOwn) {
+// As in NeMo models: without <pad>, the blank follows the last piece.
+TEST(SentencePieceFile, HasItsOwnBlankWithoutPadding) {
   const TempFolder folder;
   std::string model = train_sentence_piece(syllable_texts(), {.size = 60});
   // Its name is all that makes a piece the padding.
@@ -159,7 +159,7 @@ TEST(SentencePieceFile, WithoutPaddingHasABlankOfItsOwn) {
   EXPECT_EQ(tokenizer.decode(labels), "osiem");
 }
 
-TEST(SentencePieceFile, MayBeUsedFromSeveralThreads) {
+TEST(SentencePieceFile, CanBeUsedFromSeveralThreads) {
   const Tokenizer tokenizer = make(Kind::kUnigram, 60);
   const std::vector<std::string> texts = syllable_texts();
   std::vector<std::vector<Labels>> found(4);

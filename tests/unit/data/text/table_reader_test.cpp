@@ -47,7 +47,7 @@ TEST(TableReader, FindsTheDelimiter) {
   EXPECT_EQ(read("a\n1\n").rows, (std::vector<Cells>{{"1"}}));
 }
 
-TEST(TableReader, ByteOrderMarkCarriageReturnsAndBlankLines) {
+TEST(TableReader, SkipsByteOrderMarkCarriageReturnsAndBlankLines) {
   const Content content = read("\xEF\xBB\xBF path ,text\r\n\r\na.wav,ö\r\n\nb.wav,\r\nc.wav,x");
   EXPECT_EQ(content.columns, (Cells{"path", "text"}));
   EXPECT_EQ(content.rows, (std::vector<Cells>{{"a.wav", "ö"}, {"b.wav", ""}, {"c.wav", "x"}}));
@@ -65,8 +65,8 @@ TEST(TableReader, QuotedFields) {
   EXPECT_TRUE(content.faults.empty());
 }
 
-// What Common Voice writes: quotes that mean nothing, and quotes around all of a field.
-TEST(TableReader, QuotesInATableOfTabs) {
+// As written by Common Voice: literal quotes, and quotes around a whole field.
+TEST(TableReader, QuotesInATabSeparatedTable) {
   const Content content = read(
       "a\tb\n\"Stop\" he said\tx\n\"\"\"Stop\"\" he said\"\ty\n\"Stop\" and \"go\"\tz\n\"\tw\n",
       "a.tsv");
@@ -76,7 +76,7 @@ TEST(TableReader, QuotesInATableOfTabs) {
                                               {"\"", "w"}}));
 }
 
-TEST(TableReader, BrokenRowsAreLeftBehind) {
+TEST(TableReader, SkipsBrokenRows) {
   const Content content = read("a,b\n1\n1,2,3\n\"1\"x,2\n\"5\n\n5\",6\n7\n8,9\n");
   EXPECT_EQ(content.rows, (std::vector<Cells>{{"5\n\n5", "6"}, {"8", "9"}}));
   EXPECT_EQ(content.faults,
@@ -89,7 +89,7 @@ TEST(TableReader, BrokenRowsAreLeftBehind) {
   EXPECT_EQ(read("a,b\n\xff,2\n3,4\n").faults, (Cells{"2: not UTF-8"}));
 }
 
-TEST(TableReader, RefusesWhatIsNoTable) {
+TEST(TableReader, RefusesNonTables) {
   EXPECT_PRED2(contains, message_of<DataError>([] { read(""); }), "a.csv: no rows");
   EXPECT_PRED2(contains, message_of<DataError>([] { read("\n\n"); }), "a.csv: no rows");
   EXPECT_PRED2(contains, message_of<DataError>([] { read("a,\"b\n"); }),
@@ -97,7 +97,8 @@ TEST(TableReader, RefusesWhatIsNoTable) {
   EXPECT_PRED2(contains, message_of<DataError>([] { TableReader("no.csv"); }), "No such file");
 }
 
-// Broken at random, the same in every run: every row has its cells or a fault, and lines only grow.
+// Random damage with a fixed seed: every row has its cells or a fault, and line numbers only
+// increase.
 TEST(TableReader, SurvivesAnything) {
   const TempFolder folder;
   const std::string good = "a,b,c\n1,\"two, \"\"x\"\"\",3\r\n\"4\n4\",,\"\"\n\xC3\xB6,7,8\n";

@@ -30,7 +30,7 @@ std::vector<std::string> texts_of(const fs::path& path, Documents documents) {
 
 using Texts = std::vector<std::string>;
 
-TEST(DocumentReader, TakesLinesAndParagraphs) {
+TEST(DocumentReader, ReadsLinesAndParagraphs) {
   const TempFolder folder;
   const auto path =
       folder.write("a.txt", "\xEF\xBB\xBF\n\none\r\ntwo\n\n  \n\nthree\n\t\nfour\nfive");
@@ -40,7 +40,7 @@ TEST(DocumentReader, TakesLinesAndParagraphs) {
   EXPECT_TRUE(texts_of(folder.write("blank.txt", "\n \n"), Documents::kParagraph).empty());
 }
 
-TEST(DocumentReader, TakesTheTextsOfJsonLines) {
+TEST(DocumentReader, ReadsTheTextOfJsonLines) {
   const TempFolder folder;
   const auto path = folder.write("a.jsonl",
                                  "{\"text\": \"one\\n\\ntwo\", \"id\": 1}\n\n{\"text\": \" \"}\n"
@@ -56,7 +56,7 @@ TEST(DocumentReader, TakesTheTextsOfJsonLines) {
   EXPECT_PRED2(contains, refused("[\"text\"]"), "line 2: no text");
 }
 
-TEST(DocumentReader, SaysWhatIsWrong) {
+TEST(DocumentReader, ReportsErrors) {
   const TempFolder folder;
   const auto refused = [](const fs::path& path) {
     return message_of<DataError>([&] { texts_of(path, Documents::kLine); });
@@ -67,8 +67,8 @@ TEST(DocumentReader, SaysWhatIsWrong) {
   EXPECT_PRED2(contains, refused(folder.path()), "it is a folder");
 }
 
-// Lines that end just where a piece of the file does, and longer ones.
-TEST(DocumentReader, TakesLongLines) {
+// Lines that end exactly at the end of a chunk of the file, and longer ones.
+TEST(DocumentReader, ReadsLongLines) {
   const TempFolder folder;
   const std::string longest(3 << 20, 'x');
   const std::string exact((1 << 20) - 1, 'y');
@@ -118,7 +118,7 @@ TEST_F(SplitText, KeepsEveryDocumentWholeAndOnce) {
   EXPECT_NEAR(static_cast<double>(parts["test"].size()), 180.0, 52.0);
 }
 
-TEST_F(SplitText, FollowsFromSeedAndTextAlone) {
+TEST_F(SplitText, DependsOnlyOnSeedAndText) {
   const auto first = split(make_text(1000), "a", {});
   EXPECT_EQ(split(make_text(1000), "b", {}), first);
   EXPECT_NE(split(make_text(1000), "c", {.seed = 2}), first);
@@ -127,7 +127,7 @@ TEST_F(SplitText, FollowsFromSeedAndTextAlone) {
   }
 }
 
-TEST_F(SplitText, TakesOtherShares) {
+TEST_F(SplitText, AcceptsOtherShares) {
   const auto parts = split(make_text(300), "out", {.dev = 0.5, .test = 0.0});
   EXPECT_FALSE(parts.contains("test"));
   EXPECT_FALSE(fs::exists(folder_.path() / "out/test.txt"));
@@ -157,7 +157,7 @@ TEST_F(SplitText, LeavesJsonLinesAsTheyAre) {
                "JSON lines alone, or plain text alone");
 }
 
-TEST_F(SplitText, LeavesNothingWhereItFails) {
+TEST_F(SplitText, LeavesNothingBehindOnFailure) {
   const auto refused = [&](const std::string& text) {
     return message_of<DataError>([&] { split(text, "out", {}); });
   };
@@ -169,7 +169,7 @@ TEST_F(SplitText, LeavesNothingWhereItFails) {
   EXPECT_EQ(content_of(folder_.path() / "out/mine.txt"), "a");
 }
 
-TEST_F(SplitText, NamesAFullDisk) {
+TEST_F(SplitText, ReportsFullDisk) {
   const std::string text = make_text(20'000);
   const auto input = folder_.write("a.txt", text);
   const auto out = folder_.path() / "out";

@@ -13,7 +13,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(TextRules, LeaveWordsOfLettersAsTheyAre) {
+TEST(TextRules, LeavePlainWordsUnchanged) {
   const TextRules rules;
   for (const char* text : {"", "a", "enter seven", "Rubout G M E F three nine", "it's 4 o'clock!"})
     EXPECT_EQ(rules.apply(text), text);
@@ -43,7 +43,7 @@ TEST(TextRules, RemovePunctuation) {
   EXPECT_EQ(keeping.apply("Well, don't -- two-thirds!"), "Well don't -- two-thirds");
 }
 
-TEST(TextRules, AreReadFromAConfiguration) {
+TEST(TextRules, AreReadFromConfig) {
   const test::TempFolder folder;
   const auto read = [&](const std::string& text) {
     return read_config<TextRules>(folder.write("rules.yaml", "format_version: 1\n" + text));
@@ -61,7 +61,7 @@ TEST(TextRules, AreReadFromAConfiguration) {
                "keep_characters with punctuation: keep");
 }
 
-TEST(TextRules, RefuseTextThatIsNotUtf8) {
+TEST(TextRules, RefuseInvalidUtf8) {
   EXPECT_PRED2(contains, message_of<DataError>([] { TextRules{}.apply("gr\xFC"); }),
                "bytes that are not UTF-8");
 }

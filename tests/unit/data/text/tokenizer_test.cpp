@@ -18,7 +18,7 @@ using Labels = std::vector<int32_t>;
 
 const TextRules kLower{.letter_case = LetterCase::kLower, .punctuation = Punctuation::kRemove};
 
-TEST(Tokenizer, AppliesItsRulesBeforeItEncodes) {
+TEST(Tokenizer, AppliesItsRulesBeforeEncoding) {
   const Tokenizer tokenizer(Vocabulary::from_texts({"abc"}), kLower);
   const Tokenizer::Encoded encoded = tokenizer.encode(" A, b!  C");
   EXPECT_EQ(encoded.text, "a b c");
@@ -31,7 +31,7 @@ TEST(Tokenizer, AppliesItsRulesBeforeItEncodes) {
   EXPECT_EQ(tokenizer.end(), std::nullopt);
 }
 
-TEST(Tokenizer, ComesBackFromAFolder) {
+TEST(Tokenizer, RoundTripsThroughAFolder) {
   const TempFolder folder;
   const Tokenizer written(Vocabulary::from_texts({"abc"}), kLower);
   EXPECT_EQ(Tokenizer::find(folder.path()), std::nullopt);
@@ -46,7 +46,7 @@ TEST(Tokenizer, ComesBackFromAFolder) {
   }
 }
 
-TEST(Tokenizer, AnotherOneHasAnotherFingerprint) {
+TEST(Tokenizer, DifferentOnesHaveDifferentFingerprints) {
   const Vocabulary vocabulary = Vocabulary::from_texts({"abc"});
   const uint64_t fingerprint = Tokenizer(vocabulary, {}).fingerprint();
   EXPECT_EQ(Tokenizer(vocabulary, {}).fingerprint(), fingerprint);
@@ -57,7 +57,7 @@ TEST(Tokenizer, AnotherOneHasAnotherFingerprint) {
   EXPECT_NE(Tokenizer(Vocabulary::from_texts({"abd"}), {}).fingerprint(), fingerprint);
 }
 
-TEST(Tokenizer, OfAPublishedVocabularyHasItsUnknownAndItsEnd) {
+TEST(Tokenizer, HasUnknownAndEndOfAPublishedVocabulary) {
   const TempFolder folder;
   const Tokenizer tokenizer = Tokenizer::read(
       folder.write("vocab.json", R"({"<pad>": 0, "</s>": 1, "<unk>": 2, "|": 3, "a": 4})"),

@@ -11,7 +11,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(UnicodeNone, TakesAscii) {
+TEST(UnicodeNone, AcceptsAscii) {
   const TextRules rules{.letter_case = LetterCase::kLower, .punctuation = Punctuation::kRemove};
   EXPECT_EQ(rules.apply("It's  FIVE, then."), "its five then");
   EXPECT_EQ(TextRules{.unicode = UnicodeForm::kNone}.apply("żółty"), "żółty");

@@ -34,8 +34,8 @@ TEST(Unicode, RemovesPunctuation) {
   EXPECT_EQ(kNoMarks.apply("你好，世界。"), "你好 世界");
 }
 
-// Scripts without case, from right to left, and characters that no version of Unicode has named.
-TEST(Unicode, TakesAnyScript) {
+// Scripts without case, right-to-left scripts, and unassigned characters.
+TEST(Unicode, SupportsAnyScript) {
   const std::string arabic = "مرحبا بالعالم";
   const std::string hebrew = "שָׁלוֹם עולם";
   const std::string unassigned = "\U000E0FFF \U000F0000";
@@ -48,7 +48,7 @@ TEST(Unicode, TakesAnyScript) {
   EXPECT_EQ(kNoMarks.apply("مرحبا، بالعالم؟"), arabic);
 }
 
-TEST(Unicode, ASecondTimeChangesNothing) {
+TEST(Unicode, IsIdempotent) {
   for (const char* text :
        {"a!\u0301 b", "\u00A8 x", "İstanbul ǅ", "Ａ．Ｂ", "½ ﷺ", "e\u0301\u0327"}) {
     for (const TextRules& rules : {TextRules{}, kLowered, kUpper, kNoMarks, kAll}) {

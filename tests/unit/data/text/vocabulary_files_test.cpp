@@ -43,7 +43,7 @@ Vocabulary read_files(const Files& files) {
   return Vocabulary::read(folder.path() / "vocab.json");
 }
 
-TEST(VocabularyFiles, TheBlankIsThatOfTheTokenizerOrElseOfTheModel) {
+TEST(VocabularyFiles, BlankComesFromTheTokenizerOrElseTheModel) {
   EXPECT_EQ(read_files({{"vocab.json", kEntries}}).blank(), 0);
   EXPECT_EQ(
       read_files({{"vocab.json", kEntries}, {"tokenizer_config.json", {{"pad_token", "[PAD]"}}}})
@@ -67,7 +67,7 @@ TEST(VocabularyFiles, TheBlankIsThatOfTheTokenizerOrElseOfTheModel) {
             0);
 }
 
-TEST(VocabularyFiles, AHeadThatIsLargerThanTheVocabularyIsKept) {
+TEST(VocabularyFiles, HeadLargerThanTheVocabularyIsKept) {
   const Vocabulary vocabulary =
       read_files({{"vocab.json", kEntries}, {"config.json", with(kHead, "vocab_size", 9)}});
   EXPECT_EQ(vocabulary.size(), 9);
@@ -86,7 +86,7 @@ TEST(VocabularyFiles, AHeadThatIsLargerThanTheVocabularyIsKept) {
   EXPECT_EQ(read_files({{"vocab.json", kEntries}, {"added_tokens.json", added}}).size(), 9);
 }
 
-TEST(VocabularyFiles, ComeBackFromACheckpoint) {
+TEST(VocabularyFiles, RoundTripThroughACheckpoint) {
   const TempFolder folder;
   write_files(folder,
               {{"vocab.json", kEntries},
@@ -107,9 +107,9 @@ TEST(VocabularyFiles, ComeBackFromACheckpoint) {
   EXPECT_EQ(read.fingerprint(), tokenizer.fingerprint());
 }
 
-// Exports name the blank as unk_token where the vocabulary has no entry for the unknown: a blank is
-// no label.
-TEST(VocabularyFiles, ABlankIsNoEntryForTheUnknown) {
+// Exports name the blank as unk_token if the vocabulary has no unknown entry, but a blank is not a
+// label.
+TEST(VocabularyFiles, BlankIsNotTheUnknownEntry) {
   const json entries = {{"<pad>", 0}, {"|", 1}, {"a", 2}, {"b", 3}};
   const TempFolder folder;
   write_files(folder,
@@ -128,8 +128,8 @@ TEST(VocabularyFiles, ABlankIsNoEntryForTheUnknown) {
   EXPECT_EQ(Tokenizer::read(checkpoint.path(), {}).unknown(), std::nullopt);
 }
 
-// do_lower_case: labels are of the upper case, decoded texts in lower case.
-TEST(VocabularyFiles, AReferenceIsWrittenAsDecodedTextsAre) {
+// With do_lower_case, labels are in upper case and decoded text is in lower case.
+TEST(VocabularyFiles, ReferencesAreNormalisedLikeDecodedText) {
   const json entries = {{"<pad>", 0}, {"|", 1}, {"A", 2}, {"B", 3}, {"S", 4}};
   const TempFolder folder;
   const json config = {{"pad_token", "<pad>"}, {"unk_token", nullptr}, {"do_lower_case", true}};
@@ -151,8 +151,8 @@ TEST(VocabularyFiles, AReferenceIsWrittenAsDecodedTextsAre) {
   EXPECT_EQ(Tokenizer(Vocabulary::from_texts({"ab"}), rules).decoded_form("Ab"), "Ab");
 }
 
-// A blank that is in no file is the next number, where the head has it.
-TEST(VocabularyFiles, ABlankThatIsNotListedIsPartOfTheHead) {
+// A blank that is in no file has the next number, as in the head.
+TEST(VocabularyFiles, UnlistedBlankIsPartOfTheHead) {
   const TempFolder folder;
   write_files(folder, {{"vocab.json", {{"a", 0}, {"|", 1}, {"<unk>", 2}, {"<s>", 3}}},
                        {"tokenizer_config.json", {{"pad_token", "<p>"}, {"eos_token", nullptr}}},
@@ -167,9 +167,8 @@ TEST(VocabularyFiles, ABlankThatIsNotListedIsPartOfTheHead) {
                "pad_token '<p>', which is not an entry");
 }
 
-// One with characters of the corpus alone is read as it always was: `|` and <pad> in a text are no
-// entries.
-TEST(VocabularyFiles, OfOurOwnCheckpointsAreAsTheyWere) {
+// A vocabulary of corpus characters is read as before: `|` and <pad> in a text are not entries.
+TEST(VocabularyFiles, OfOurOwnCheckpointsAreUnchanged) {
   const TempFolder folder;
   Vocabulary::from_texts({"ab"}).write(folder.path() / "vocab.json");
   folder.write("config.json", with(kHead, "vocab_size", 4).dump());
@@ -181,7 +180,7 @@ TEST(VocabularyFiles, OfOurOwnCheckpointsAreAsTheyWere) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "tokenizer_config.json"));
 }
 
-TEST(VocabularyFiles, BrokenAtRandomAreErrorsOrVocabularies) {
+TEST(VocabularyFiles, RandomDamageGivesErrorsOrVocabularies) {
   const Files files = {{"vocab.json", kEntries},
                        {"tokenizer_config.json",
                         {{"pad_token", "[PAD]"},
@@ -211,7 +210,7 @@ TEST(VocabularyFiles, BrokenAtRandomAreErrorsOrVocabularies) {
   EXPECT_GT(num_refused, 100);
 }
 
-TEST(VocabularyFiles, RefuseByNameWhatCannotBeHonoured) {
+TEST(VocabularyFiles, UnsupportedSettingsAreRefusedByName) {
   const auto refusal = [](const Files& files) {
     return message_of<Error>([&] { read_files(files); });
   };

@@ -42,15 +42,15 @@ TEST(Vocabulary, ListsUnknownCharactersOnce) {
   EXPECT_EQ(encoded.labels, (Labels{2, 3}));
 }
 
-// It would come back as a space.
-TEST(Vocabulary, DelimiterInATextIsUnknown) {
+// It would be decoded as a space.
+TEST(Vocabulary, DelimiterInTextIsUnknown) {
   const Vocabulary vocabulary = Vocabulary::from_texts({"a|b <pad>"});
   EXPECT_EQ(vocabulary.size(), 2 + 6);  // and < > a b d p
   EXPECT_EQ(vocabulary.encode("a|b").unknown, std::vector<std::string>{"|"});
   EXPECT_EQ(vocabulary.decode(vocabulary.encode("<pad>").labels), "<pad>");
 }
 
-TEST(Vocabulary, ComesBackFromItsFile) {
+TEST(Vocabulary, RoundTripsThroughItsFile) {
   const TempFolder folder;
   const Vocabulary vocabulary = Vocabulary::from_texts({"zażółć gęślą \"jaźń\" \\"});
   vocabulary.write(folder.path() / "vocab.json");
@@ -65,7 +65,7 @@ TEST(Vocabulary, ComesBackFromItsFile) {
                 "full.");
 }
 
-TEST(Vocabulary, ReadsThoseOfPublishedModels) {
+TEST(Vocabulary, ReadsPublishedVocabularies) {
   const TempFolder folder;
   const Vocabulary base = Vocabulary::read(folder.write(
       "base.json", R"({"E": 5, "<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "'": 6})"));
@@ -77,7 +77,7 @@ TEST(Vocabulary, ReadsThoseOfPublishedModels) {
   EXPECT_EQ(other.encode("a a").labels, (Labels{0, 1, 0}));
 }
 
-// Alone, without files of transformers beside it.
+// Without companion files of transformers.
 TEST(Vocabulary, MatchesEntriesOfSeveralCharactersLongestFirst) {
   const TempFolder folder;
   const Vocabulary vocabulary = Vocabulary::read(folder.write(
@@ -96,7 +96,7 @@ TEST(Vocabulary, MatchesEntriesOfSeveralCharactersLongestFirst) {
   EXPECT_TRUE(Vocabulary::from_texts({"abc"}).traits().empty());
 }
 
-TEST(Vocabulary, NumbersMayBeMissing) {
+TEST(Vocabulary, NumbersMayHaveGaps) {
   const TempFolder folder;
   const Vocabulary vocabulary =
       Vocabulary::read(folder.write("v.json", R"({"<blank>": 0, "a": 2, "|": 5})"));
@@ -133,7 +133,7 @@ TEST(Vocabulary, RefusesBrokenFiles) {
                "No such file");
 }
 
-TEST(Vocabulary, RefusesTextsThatAreNotUtf8) {
+TEST(Vocabulary, RefusesInvalidUtf8) {
   EXPECT_PRED2(contains, message_of<DataError>([] { Vocabulary::from_texts({"gr\xFC"}); }),
                "reading a transcript: bytes that are not UTF-8");
 }

@@ -53,7 +53,7 @@ class PlannedTrainingTest : public ::testing::Test {
   TrainingRequest request_;
 };
 
-TEST_F(PlannedTrainingTest, AdvisesWhereARunEndsForWantOfMemory) {
+TEST_F(PlannedTrainingTest, AdvisesWhenARunIsOutOfMemory) {
   const std::string advice = advice_of_failing_run();
   EXPECT_PRED2(contains, advice,
                "What to try, cheapest first; each in addition to those before it:\n");
@@ -62,8 +62,8 @@ TEST_F(PlannedTrainingTest, AdvisesWhereARunEndsForWantOfMemory) {
   EXPECT_PRED2(contains, advice, "  --set data.max_seconds=");
 }
 
-// A run that has begun keeps its data and its arithmetic.
-TEST_F(PlannedTrainingTest, AdvisesARunThatGoesOnToKeepItsResult) {
+// A run in progress keeps its data and its numerics.
+TEST_F(PlannedTrainingTest, AdvisesAResumedRunWithoutChangingItsResult) {
   request_.run.max_steps = 1;
   PlannedTraining(request_, {}).run();
   request_.run = {.config = request_.run.config};
@@ -74,14 +74,14 @@ TEST_F(PlannedTrainingTest, AdvisesARunThatGoesOnToKeepItsResult) {
   EXPECT_FALSE(contains(advice, "data."));
 }
 
-TEST_F(PlannedTrainingTest, DecidesNothingThatIsNamed) {
+TEST_F(PlannedTrainingTest, DecidesNothingThatIsGiven) {
   bool has_decided = false;
   PlannedTraining(request_, {.decided = [&](const auto&) { has_decided = true; }}).run();
   EXPECT_FALSE(has_decided);
   EXPECT_FALSE(std::filesystem::exists(request_.folder / "plan.yaml"));
 }
 
-TEST_F(PlannedTrainingTest, TellsAndKeepsWhatItDecided) {
+TEST_F(PlannedTrainingTest, ReportsAndStoresItsDecisions) {
   request_.run.settings = {"tier=auto"};
   std::vector<std::string> keys;
   PlannedTraining training(request_, {.decided = [&](const std::vector<Reason>& reasons) {

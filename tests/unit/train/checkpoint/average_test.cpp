@@ -59,7 +59,7 @@ class Averages : public ::testing::Test {
   std::vector<std::vector<at::Tensor>> weights_;
 };
 
-TEST_F(Averages, AreTheMeansToTheBit) {
+TEST_F(Averages, AreTheBitExactMeans) {
   for (const Numerics numerics : {Numerics::kFp32, Numerics::kBf16Exact}) {
     weights_.clear();
     const TinyModel tiny = in_numerics(test::trained_wav2vec2(), numerics);
@@ -74,8 +74,8 @@ TEST_F(Averages, AreTheMeansToTheBit) {
   }
 }
 
-// As near as their bits allow: 8 and 16 fewer than fp32 has.
-TEST_F(Averages, AreTheNearestWhereBitsAreMissing) {
+// As close as the format allows, with 8 and 16 bits less than fp32.
+TEST_F(Averages, AreRoundedToTheAvailableBits) {
   for (const auto& [bits, bound] : {std::pair{8, 0x1p-16}, {0, 0x1p-8}}) {
     weights_.clear();
     const TinyModel tiny = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Exact, bits);
@@ -88,7 +88,7 @@ TEST_F(Averages, AreTheNearestWhereBitsAreMissing) {
   }
 }
 
-TEST_F(Averages, AreCheckpointsThatRecognise) {
+TEST_F(Averages, CanBeUsedForRecognition) {
   const TinyModel tiny = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Lean);
   const std::vector<fs::path> folders = write_three(tiny);
   average_checkpoints(folders, temp_.path() / "mean");
@@ -97,7 +97,7 @@ TEST_F(Averages, AreCheckpointsThatRecognise) {
   EXPECT_EQ(recogniser.checkpoint().state.step, read_checkpoint(folders.back()).state.step);
 }
 
-TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
+TEST_F(Averages, AreRefusedForUnrelatedCheckpoints) {
   const TinyModel tiny = test::tiny_models()[4];
   const fs::path first = write("first", tiny, *make_learner(tiny));
   const auto refusal_with = [&](const fs::path& other) {
@@ -119,7 +119,7 @@ TEST_F(Averages, AreRefusedForCheckpointsThatDoNotBelongTogether) {
   EXPECT_FALSE(fs::exists(temp_.path() / "mean"));
 }
 
-TEST_F(Averages, OfTheNewestCheckpointsOfARun) {
+TEST_F(Averages, UseTheLatestCheckpointsOfARun) {
   const TinyModel tiny = test::tiny_models()[4];
   for (const char* name :
        {"run/checkpoints/step-2", "run/checkpoints/step-10", "run/checkpoints/step-4"})

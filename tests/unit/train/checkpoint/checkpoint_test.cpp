@@ -44,7 +44,7 @@ class Checkpoints : public ::testing::Test {
   test::TempFolder temp_;
 };
 
-TEST_F(Checkpoints, AreRefusedByNameWhereAnyOfTheirFilesIsDamaged) {
+TEST_F(Checkpoints, AnyDamagedFileIsNamed) {
   const fs::path folder = at("run/checkpoints/step-3");
   check_checkpoint(folder, CheckpointPart::kAll);
   std::vector<std::string> names;
@@ -65,7 +65,7 @@ TEST_F(Checkpoints, AreRefusedByNameWhereAnyOfTheirFilesIsDamaged) {
   }
 }
 
-TEST_F(Checkpoints, RecogniseWithoutTheirOptimizerAndNotWithDamagedWeights) {
+TEST_F(Checkpoints, RecognitionNeedsIntactWeightsButNoOptimizer) {
   const fs::path folder = at("run/checkpoints/step-3");
   damage(optimizer_path(folder));
   EXPECT_NO_THROW(Recogniser(at("run"), int64_t{64} << 20));
@@ -75,7 +75,7 @@ TEST_F(Checkpoints, RecogniseWithoutTheirOptimizerAndNotWithDamagedWeights) {
                "step-3: model.safetensors is damaged");
 }
 
-TEST_F(Checkpoints, HoldTheStepsThatChangedNothing) {
+TEST_F(Checkpoints, StoreSkippedSteps) {
   RunState state;
   state.step = 9;
   state.shape = tiny_.shape;
@@ -91,14 +91,14 @@ TEST_F(Checkpoints, HoldTheStepsThatChangedNothing) {
   EXPECT_EQ(read_checkpoint(at("counted")).state.skipped, optim::SkippedSteps{});
 }
 
-// Of a network whose head has more outputs than the vocabulary has entries.
-TEST_F(Checkpoints, KeepAHeadThatIsLargerThanTheVocabulary) {
+// The head of the network has more outputs than the vocabulary has entries.
+TEST_F(Checkpoints, KeepHeadLargerThanVocabulary) {
   const fs::path folder = test::write_checkpoint(at("large"), tiny_, *learner_, "a");
   EXPECT_LT(test::tokenizer_of("a").size(), tiny_.shape.vocabulary);
   EXPECT_EQ(read_checkpoint(folder).tokenizer.size(), tiny_.shape.vocabulary);
 }
 
-TEST_F(Checkpoints, OfARunAreTheBestOrTheNewest) {
+TEST_F(Checkpoints, RunResolvesToBestOrLatest) {
   EXPECT_EQ(find_checkpoint(at("run")), at("run/checkpoints/step-3"));
   write("run/checkpoints/step-12");
   EXPECT_EQ(find_checkpoint(at("run")), at("run/checkpoints/step-12"));
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, OfARunAreTheBestOrTheNewest) {
   EXPECT_EQ(find_checkpoint(at("nowhere")), std::nullopt);
 }
 
-TEST_F(Checkpoints, BeyondAStepAreSetAside) {
+TEST_F(Checkpoints, LaterStepsAreSetAside) {
   for (const char* name : {"step-4", "step-20", "step-4.aside"})
     write(std::string("run/checkpoints/") + name);
   EXPECT_TRUE(set_aside_beyond(at("run"), 20).empty());
@@ -119,14 +119,14 @@ TEST_F(Checkpoints, BeyondAStepAreSetAside) {
   check_checkpoint(at("run/checkpoints/step-20.aside"), CheckpointPart::kAll);
 }
 
-// A run that goes on from another checkpoint of the same step: its own would be taken next time.
-TEST_F(Checkpoints, OfTheSameStepAreSetAsideUnlessTheyAreInUse) {
+// When a run resumes from another checkpoint of the same step, its own would be used next time.
+TEST_F(Checkpoints, SameStepIsSetAsideUnlessInUse) {
   EXPECT_TRUE(set_aside_beyond(at("run"), 3, at("run/checkpoints/step-3/")).empty());
   EXPECT_EQ(set_aside_beyond(at("run"), 3, write("other/step-3")),
             (std::vector<fs::path>{at("run/checkpoints/step-3.aside")}));
 }
 
-TEST_F(Checkpoints, ThatAreWholeAreNotReplacedAsideByDamagedOnes) {
+TEST_F(Checkpoints, IntactSetAsideFoldersAreNotReplaced) {
   write("run/checkpoints/step-3.aside");
   damage(weights_path(at("run/checkpoints/step-3")));
   EXPECT_EQ(set_aside_beyond(at("run"), 0),
@@ -138,7 +138,7 @@ TEST_F(Checkpoints, ThatAreWholeAreNotReplacedAsideByDamagedOnes) {
             (std::vector<fs::path>{at("run/checkpoints/step-3.aside-3")}));
 }
 
-TEST_F(Checkpoints, ThatWereSetAsideCountWhereNothingElseIsLeft) {
+TEST_F(Checkpoints, FallBackToSetAsideFolders) {
   write("run/checkpoints/step-12");
   damage(weights_path(write("run/checkpoints/step-20")));
   set_aside_beyond(at("run"), 0);
@@ -163,7 +163,7 @@ TEST_F(Checkpoints, ThatWereSetAsideCountWhereNothingElseIsLeft) {
   EXPECT_EQ(choose(true), at("run/checkpoints/step-2"));
 }
 
-TEST_F(Checkpoints, ThatAreNamedAreCheckedToo) {
+TEST_F(Checkpoints, NamedOnesAreChecked) {
   const FolderLock lock(at("elsewhere"));
   const fs::path named = at("run/checkpoints/step-3");
   EXPECT_EQ(choose_checkpoint(lock, {.resume_from = named}, {}), named);
@@ -173,8 +173,8 @@ TEST_F(Checkpoints, ThatAreNamedAreCheckedToo) {
                "optimizer.safetensors is damaged");
 }
 
-// A run that goes on from another one's checkpoint would set this one's aside and take its best.
-TEST_F(Checkpoints, OfAnotherRunAreNotTakenUpWhereOneIs) {
+// Resuming from the checkpoint of another run would set this run's own checkpoints aside.
+TEST_F(Checkpoints, OfAnotherRunAreNotResumedInExistingRun) {
   const fs::path named = write("other/checkpoints/step-9");
   const auto choose = [&](const fs::path& folder) {
     return choose_checkpoint(FolderLock(folder), {.resume_from = named}, {});
@@ -190,7 +190,7 @@ TEST_F(Checkpoints, OfAnotherRunAreNotTakenUpWhereOneIs) {
   EXPECT_THROW(choose(at("kept")), ConfigError);
 }
 
-TEST_F(Checkpoints, ThatAreTheBestCountWhereNothingElseIsLeft) {
+TEST_F(Checkpoints, FallBackToBest) {
   write("run/best");
   fs::remove_all(at("run/checkpoints"));
   const FolderLock lock(at("run"));
@@ -203,7 +203,7 @@ TEST_F(Checkpoints, ThatAreTheBestCountWhereNothingElseIsLeft) {
             at("run/checkpoints/step-3.aside"));
 }
 
-TEST_F(Checkpoints, ThatCannotBeListedAreNotOverlooked) {
+TEST_F(Checkpoints, UnlistableFolderIsAnError) {
   fs::remove_all(at("run/checkpoints"));
   EXPECT_TRUE(list_checkpoints(at("run")).empty());
   std::ofstream(at("run/checkpoints")) << "no folder";
@@ -211,8 +211,8 @@ TEST_F(Checkpoints, ThatCannotBeListedAreNotOverlooked) {
                at("run/checkpoints").string());
 }
 
-// Evaluations that gave no number are counted all the same.
-TEST_F(Checkpoints, KeepAPlateauWithoutABest) {
+// Evaluations without a finite result are counted too.
+TEST_F(Checkpoints, KeepPlateauWithoutBest) {
   Checkpoint checkpoint = read_checkpoint(at("run/checkpoints/step-3"));
   checkpoint.state.plateau = {.num_worse = 3, .factor = 0.25};
   train::write_checkpoint(at("copy"), *learner_, checkpoint);
@@ -222,7 +222,7 @@ TEST_F(Checkpoints, KeepAPlateauWithoutABest) {
   EXPECT_FALSE(std::isfinite(plateau.best));
 }
 
-TEST_F(Checkpoints, WithNumbersThatCannotBeAreRefused) {
+TEST_F(Checkpoints, ImpossibleNumbersAreRefused) {
   for (const char* key : {"epoch", "step", "vocabulary"}) {
     const fs::path path = write("copy") / "state.json";
     nlohmann::json json;
@@ -234,7 +234,7 @@ TEST_F(Checkpoints, WithNumbersThatCannotBeAreRefused) {
   }
 }
 
-TEST_F(Checkpoints, ThatAreNamedMustBeThere) {
+TEST_F(Checkpoints, NamedOnesMustExist) {
   const FolderLock lock(at("elsewhere"));
   EXPECT_PRED2(contains, message_of<DataError>([&] {
                  choose_checkpoint(lock, {.resume_from = at("no")}, {});
@@ -246,8 +246,8 @@ TEST_F(Checkpoints, ThatAreNamedMustBeThere) {
                "the folder of a run");
 }
 
-// A process that was killed while it replaced a checkpoint in two renames.
-TEST_F(Checkpoints, ThatWereBeingReplacedAreFound) {
+// The process was killed while it replaced a checkpoint with two renames.
+TEST_F(Checkpoints, AreFoundAfterInterruptedReplacement) {
   fs::rename(at("run/checkpoints/step-3"), at("run/checkpoints/.step-3.replaced-999999999"));
   const FolderLock lock(at("run"));
   EXPECT_EQ(choose_checkpoint(lock, {.resumes = true, .resume_from = {}}, {}),

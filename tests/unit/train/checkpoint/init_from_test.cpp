@@ -41,7 +41,7 @@ class InitWeights : public ::testing::Test {
   test::TempFolder temp_;
 };
 
-TEST_F(InitWeights, TakesAllOfTheSameNetwork) {
+TEST_F(InitWeights, CopiesEverythingFromTheSameNetwork) {
   const TinyModel tiny = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   const std::unique_ptr<Learner> source = write(tiny);
   const std::unique_ptr<Learner> learner = make_learner(tiny);
@@ -51,8 +51,8 @@ TEST_F(InitWeights, TakesAllOfTheSameNetwork) {
   EXPECT_EQ(tensors_of(learner->optimizer).front().tensor.abs().max().item<float>(), 0.0f);
 }
 
-// What bf16 leaves out comes along, into fp32 and into bf16.
-TEST_F(InitWeights, TakesAllBitsOfTheSource) {
+// The bf16 remainder is copied too, into fp32 and into bf16.
+TEST_F(InitWeights, CopiesAllBitsOfTheSource) {
   const TinyModel fp32 = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   const TinyModel bf16 = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Exact);
   const std::unique_ptr<Learner> source = write(fp32);
@@ -64,7 +64,7 @@ TEST_F(InitWeights, TakesAllBitsOfTheSource) {
   EXPECT_TRUE(test::same_bits(test::weights_of(*back), test::weights_of(*source)));
 }
 
-TEST_F(InitWeights, TakesWhatMatchesAndListsWhatDoesNot) {
+TEST_F(InitWeights, CopiesWhatMatchesAndListsTheRest) {
   TinyModel tiny = test::tiny_models()[4];
   const std::unique_ptr<Learner> source = write(tiny);
   tiny.config.model.as<models::TransformerCtcOptions>().layers = 3;
@@ -87,8 +87,8 @@ TEST_F(InitWeights, TakesWhatMatchesAndListsWhatDoesNot) {
   EXPECT_PRED2(contains, left[0], "tensors were skipped: layers.1.");
 }
 
-// Rows of the head would be those of other letters.
-TEST_F(InitWeights, LeavesTheHeadOfAnotherVocabularyThere) {
+// Rows of the head would belong to other characters.
+TEST_F(InitWeights, SkipsTheHeadOfAnotherVocabulary) {
   const TinyModel tiny = test::tiny_models()[4];
   const std::unique_ptr<Learner> source = write(tiny);
   const std::unique_ptr<Learner> learner = make_learner(tiny);
@@ -104,7 +104,7 @@ TEST_F(InitWeights, LeavesTheHeadOfAnotherVocabularyThere) {
   }
 }
 
-TEST_F(InitWeights, TakesTheBestOfARun) {
+TEST_F(InitWeights, UsesTheBestOfARun) {
   const TinyModel tiny = test::tiny_models()[4];
   const std::unique_ptr<Learner> best = write(tiny, "run/best");
   test::write_checkpoint(temp_.path() / "run/checkpoints/step-9", tiny, *make_learner(tiny, 1));
@@ -113,7 +113,7 @@ TEST_F(InitWeights, TakesTheBestOfARun) {
   EXPECT_TRUE(test::same_bits(test::weights_of(*learner), test::weights_of(*best)));
 }
 
-TEST_F(InitWeights, RefusesWhatIsNoneOrDamagedOrHasNothingInCommon) {
+TEST_F(InitWeights, RefusesMissingDamagedOrUnrelatedSources) {
   const TinyModel tiny = test::tiny_models()[4];
   write(tiny);
   const std::unique_ptr<Learner> learner = make_learner(test::tiny_models()[0]);
@@ -127,7 +127,7 @@ TEST_F(InitWeights, RefusesWhatIsNoneOrDamagedOrHasNothingInCommon) {
   EXPECT_TRUE(test::same_bits(test::weights_of(*learner), before));
 }
 
-TEST(PretrainedId, IsThatOfTheReleasedModel) {
+TEST(PretrainedId, MatchesTheReleasedModel) {
   const auto id_of = [](const char* preset) {
     return models::ModelOptions::of_preset(preset).pretrained_id();
   };

@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::TempFolder;
 
-TEST(RunName, CountsOn) {
+TEST(RunName, TakesTheNextNumber) {
   const TempFolder folder;
   EXPECT_EQ(next_run_folder(folder.path() / "none", "tiny"), folder.path() / "none/tiny-1");
   folder.write("tiny-1/config.yaml", "");
@@ -25,7 +25,7 @@ TEST(RunName, CountsOn) {
   EXPECT_EQ(next_run_folder(folder.path(), "tiny-base"), folder.path() / "tiny-base-31");
 }
 
-TEST(RunName, PlansReplacePlansAlone) {
+TEST(RunName, PlansReplaceOnlyPlans) {
   const TempFolder folder;
   folder.write("tiny-3/plan.yaml", "");
   folder.write("tiny-3/plan.json", "");
@@ -34,7 +34,7 @@ TEST(RunName, PlansReplacePlansAlone) {
   EXPECT_EQ(next_plan_folder(folder.path(), "tiny"), folder.path() / "tiny-4");
 }
 
-TEST(RunName, TheNewestRunHasACheckpoint) {
+TEST(RunName, LatestRunHasACheckpoint) {
   const TempFolder folder;
   EXPECT_EQ(newest_run(folder.path() / "none", "tiny"), std::nullopt);
   folder.write("tiny-8/plan.yaml", "");
@@ -48,7 +48,7 @@ TEST(RunName, TheNewestRunHasACheckpoint) {
   EXPECT_EQ(newest_run(folder.path(), "tiny"), folder.path() / "tiny-10");
 }
 
-TEST(RunName, IsTheLastPart) {
+TEST(RunName, IsTheLastPathComponent) {
   for (const char* path : {"facebook/wav2vec2-base", "/models/wav2vec2-base/", "wav2vec2-base",
                            "x/../wav2vec2-base/."})
     EXPECT_EQ(run_name_from(path), "wav2vec2-base") << path;

@@ -152,7 +152,7 @@ TEST_F(StateConversion, RefusesStateOfAnotherType) {
   }
 }
 
-TEST_F(StateConversion, GoesFromFp32ToBf16AndBackToTheBit) {
+TEST_F(StateConversion, RoundTripsFp32ThroughBf16BitExactly) {
   for (const TinyModel& network : networks()) {
     const TinyModel fp32 = in_numerics(network, Numerics::kFp32);
     const TinyModel bf16 = in_numerics(network, Numerics::kBf16Exact);
@@ -169,7 +169,7 @@ TEST_F(StateConversion, GoesFromFp32ToBf16AndBackToTheBit) {
   }
 }
 
-TEST_F(StateConversion, GoesFromBf16ToFp32AndBackToTheBit) {
+TEST_F(StateConversion, RoundTripsBf16ThroughFp32BitExactly) {
   for (const TinyModel& network : networks()) {
     const TinyModel fp32 = in_numerics(network, Numerics::kFp16);  // whose weights are fp32
     const TinyModel bf16 = in_numerics(network, Numerics::kBf16Exact);
@@ -182,7 +182,7 @@ TEST_F(StateConversion, GoesFromBf16ToFp32AndBackToTheBit) {
   }
 }
 
-TEST_F(StateConversion, IsExactIntoMoreBits) {
+TEST_F(StateConversion, IsExactWithMoreBits) {
   const TinyModel lean = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Lean);
   const TinyModel bare = in_numerics(test::trained_wav2vec2(), Numerics::kBf16Exact, 0);
   for (const TinyModel& from : {lean, bare}) {
@@ -196,8 +196,8 @@ TEST_F(StateConversion, IsExactIntoMoreBits) {
   }
 }
 
-// Codes become what the optimizer makes of them: the next step is the same to the bit.
-TEST_F(StateConversion, OfMomentsGivesTheSameNextStep) {
+// Codes are converted as the optimizer decodes them: the next step is bit-identical.
+TEST_F(StateConversion, OfMomentsKeepsTheNextStep) {
   const TinyModel fp32 = in_numerics(test::trained_wav2vec2(), Numerics::kFp32);
   const TinyModel coded =
       in_numerics(test::trained_wav2vec2(), Numerics::kFp32, std::nullopt, optim::Moments::k8Bit);
@@ -209,7 +209,7 @@ TEST_F(StateConversion, OfMomentsGivesTheSameNextStep) {
   expect_same_weights(*loaded, *learner);
 }
 
-TEST_F(StateConversion, IsRefusedWhereBitsWouldBeLost) {
+TEST_F(StateConversion, IsRefusedIfBitsWouldBeLost) {
   const TinyModel network = test::trained_wav2vec2();
   const TinyModel fp32 = in_numerics(network, Numerics::kFp32);
   const TinyModel exact = in_numerics(network, Numerics::kBf16Exact);

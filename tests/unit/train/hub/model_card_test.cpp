@@ -64,7 +64,7 @@ YAML::Node front_matter(const std::string& card) {
   return YAML::Load(card.substr(4, end - 4));
 }
 
-TEST(ModelCard, TellsTheHubWhatItReads) {
+TEST(ModelCard, HasTheMetadataTheHubReads) {
   const YAML::Node front = front_matter(model_card(speech_facts()));
   EXPECT_EQ(front["library_name"].as<std::string>(), "transformers");
   EXPECT_EQ(front["pipeline_tag"].as<std::string>(), "automatic-speech-recognition");
@@ -86,7 +86,7 @@ TEST(ModelCard, TellsTheHubWhatItReads) {
   EXPECT_EQ(result["metrics"][1]["value"].as<double>(), 2.5);
 }
 
-TEST(ModelCard, TellsPeopleTheFactsOfTheRun) {
+TEST(ModelCard, StatesTheFactsOfTheRun) {
   const std::string card = model_card(speech_facts());
   for (const char* part :
        {"# xls-r-iban\n", "94.40 million parameters, 12 layers of width 768",
@@ -105,7 +105,7 @@ TEST(ModelCard, TellsPeopleTheFactsOfTheRun) {
   EXPECT_EQ(card.find("private"), std::string::npos);
 }
 
-TEST(ModelCard, LeavesOutWhatIsNotKnown) {
+TEST(ModelCard, OmitsUnknownFacts) {
   const std::string card = model_card(bare_facts());
   const YAML::Node front = front_matter(card);
   EXPECT_EQ(front["library_name"].as<std::string>(), "sotto");
@@ -127,8 +127,8 @@ TEST(ModelCard, LeavesOutWhatIsNotKnown) {
   EXPECT_FALSE(front_matter(without)["model-index"]);
 }
 
-// Other weights than those that were evaluated: people are told so, and the Hub nothing.
-TEST(ModelCard, DoesNotGiveResultsOfOtherWeightsToTheHub) {
+// The weights are not those that were evaluated: the card says so, and its metadata has no results.
+TEST(ModelCard, DoesNotReportResultsOfOtherWeightsToTheHub) {
   ModelFacts facts = speech_facts();
   facts.run->evaluated_step = 1000;
   const std::string card = model_card(facts);
@@ -137,7 +137,7 @@ TEST(ModelCard, DoesNotGiveResultsOfOtherWeightsToTheHub) {
   EXPECT_PRED2(contains, card, "for the weights after step 1000, not for these");
 }
 
-TEST(ModelCard, OfALanguageModelHasItsPerplexity) {
+TEST(ModelCard, HasThePerplexityOfALanguageModel) {
   ModelFacts facts = bare_facts();
   facts.model = models::ModelOptions::of_preset("decoder-lm");
   facts.is_checkpoint = true;

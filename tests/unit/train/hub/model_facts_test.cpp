@@ -50,7 +50,7 @@ class ModelFactsTest : public ::testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(ModelFactsTest, AreThoseUntilTheWeights) {
+TEST_F(ModelFactsTest, CoverTheRunUpToTheWeights) {
   record({step_line(1, 0, 100), step_line(2, 0, 300), evaluation_line(2, 5), step_line(3, 1, 200),
           evaluation_line(3, 4), step_line(4, 1, 900), evaluation_line(4, 3)});
   folder_.write("run/memory.json",
@@ -71,7 +71,7 @@ TEST_F(ModelFactsTest, AreThoseUntilTheWeights) {
   EXPECT_EQ(older.evaluation->words.substitutions, 5);
 }
 
-// Steps of a run that was killed stand there twice, and the first epoch may not be whole.
+// Steps of a killed run are recorded twice, and the first epoch may be incomplete.
 TEST_F(ModelFactsTest, CountStepsOnceAndOnlyWholeEpochs) {
   record({step_line(1, 0, 100), step_line(2, 0, 500), step_line(2, 0, 300), step_line(3, 1, 200)});
   EXPECT_EQ(read_run_facts(best(), checkpoint_at(3, 1)).epoch->num_items, 16);
@@ -83,7 +83,7 @@ TEST_F(ModelFactsTest, CountStepsOnceAndOnlyWholeEpochs) {
   EXPECT_EQ(read_run_facts(other.path() / "best", checkpoint_at(3, 1)).epoch, std::nullopt);
 }
 
-TEST_F(ModelFactsTest, AreFewWithoutTheFilesOfTheRun) {
+TEST_F(ModelFactsTest, AreFewWithoutTheRunsFiles) {
   const RunFacts facts = read_run_facts(best(), checkpoint_at(3, 1));
   EXPECT_EQ(facts.step, 3);
   EXPECT_FALSE(facts.evaluation || facts.epoch || facts.largest_peak_bytes ||
@@ -94,7 +94,7 @@ TEST_F(ModelFactsTest, AreFewWithoutTheFilesOfTheRun) {
   EXPECT_FALSE(read_run_facts(folder_.path() / "run" / "copy", checkpoint_at(3, 1)).evaluation);
 }
 
-TEST_F(ModelFactsTest, RefuseARecordThatIsNone) {
+TEST_F(ModelFactsTest, RefuseInvalidRecords) {
   record({{{"kind", "step"}, {"step", 1}}});
   EXPECT_PRED2(test::contains,
                test::message_of<DataError>([&] { read_run_facts(best(), checkpoint_at(1, 1)); }),

@@ -18,8 +18,8 @@ using test::contains;
 
 using test::kMiB;
 
-// Much enough to be seen in the RAM of the process, whatever else goes on there.
-TEST(Caches, GiveBackAudioAndTellHowMuch) {
+// Large enough to be visible in the RAM of the process.
+TEST(Caches, ReleaseAudioAndReportHowMuch) {
   const test::TempFolder folder;
   AudioCache audio(data::CacheKind::kMemory, 100 * kMiB, folder.path());
   const std::vector<float> samples(static_cast<size_t>(kMiB / 4), 0.5f);
@@ -34,7 +34,7 @@ TEST(Caches, GiveBackAudioAndTellHowMuch) {
                "released 64.0 MiB of decoded audio; RAM of the process");
 }
 
-TEST(Caches, AreReleasedWhereThereIsNoAudio) {
+TEST(Caches, AreReleasedWithoutAudio) {
   Learner learner(test::tiny_config(), test::kTinyShape, at::kCPU);
   learner.staging.take(1);
   const ReleasedCaches released =
@@ -44,7 +44,7 @@ TEST(Caches, AreReleasedWhereThereIsNoAudio) {
   EXPECT_PRED2(contains, released.to_string(), "released 4.00 MiB of copy buffers");
 }
 
-TEST(Caches, AnIntervalThatNeverComesIsAnError) {
+TEST(Caches, IntervalBeyondTheRunIsAnError) {
   check_release_interval(0, 100);
   check_release_interval(100, 100);
   const std::string message =

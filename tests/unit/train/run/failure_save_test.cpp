@@ -58,8 +58,8 @@ class SavedAfterFailure : public ::testing::Test {
   Trainer* trainer_ = nullptr;
 };
 
-// And older checkpoints stay, whatever keep_checkpoints says.
-TEST_F(SavedAfterFailure, AnEvaluationThatFails) {
+// Older checkpoints are kept regardless of keep_checkpoints.
+TEST_F(SavedAfterFailure, FailedEvaluation) {
   run("whole");
   const std::string dev = content_of(folder_.path() / "dev.f16");
   const auto gone = failing_at(6, [&] { fs::remove(folder_.path() / "dev.f16"); });
@@ -79,7 +79,7 @@ TEST_F(SavedAfterFailure, AnEvaluationThatFails) {
   EXPECT_EQ(list_checkpoints(folder_.path() / "run").size(), 1u);
 }
 
-TEST_F(SavedAfterFailure, AFileThatCannotBeRead) {
+TEST_F(SavedAfterFailure, UnreadableFile) {
   const auto cut = failing_at(3, [&] { fs::resize_file(folder_.path() / "train.f16", 16); });
   EXPECT_THROW(run("run", cut), DataError);
   // Steps that were decoded ahead are trained.
@@ -88,7 +88,7 @@ TEST_F(SavedAfterFailure, AFileThatCannotBeRead) {
   EXPECT_GE(read_checkpoint(all.back()).state.step, 3);
 }
 
-TEST_F(SavedAfterFailure, WhateverIsThrown) {
+TEST_F(SavedAfterFailure, AnyException) {
   const auto memory = failing_at(3, [] { throw std::bad_alloc(); });
   EXPECT_THROW(run("memory", memory), std::bad_alloc);
   EXPECT_TRUE(is_whole_checkpoint(step("memory", 3)));
@@ -99,7 +99,7 @@ TEST_F(SavedAfterFailure, WhateverIsThrown) {
   EXPECT_TRUE(is_whole_checkpoint(step("fault", 5)));
 }
 
-TEST_F(SavedAfterFailure, NotAnUpdateThatWasCutShort) {
+TEST_F(SavedAfterFailure, ButNotAPartialUpdate) {
   const auto half = failing_at(3, [&] {
     trainer_->learner().is_whole = false;
     throw InternalError({.attempted = "updating", .found = "half of it"});
@@ -109,8 +109,8 @@ TEST_F(SavedAfterFailure, NotAnUpdateThatWasCutShort) {
   EXPECT_TRUE(is_whole_checkpoint(step("run", 2)));
 }
 
-// A program that catches the failure may ask for more.
-TEST_F(SavedAfterFailure, ATrainerWithHalfAnUpdateDoesNotGoOn) {
+// A program that catches the failure may call the trainer again.
+TEST_F(SavedAfterFailure, TrainerRefusesToContinueAfterAPartialUpdate) {
   Trainer trainer({.config = config_,
                    .folder = folder_.path() / "run",
                    .budget_bytes = int64_t{64} << 20,
@@ -122,7 +122,7 @@ TEST_F(SavedAfterFailure, ATrainerWithHalfAnUpdateDoesNotGoOn) {
   EXPECT_FALSE(fs::exists(folder_.path() / "run/checkpoints"));
 }
 
-TEST_F(SavedAfterFailure, NothingWhereNothingWasTrained) {
+TEST_F(SavedAfterFailure, NothingIfNothingWasTrained) {
   RunEvents events;
   events.audited = [](int64_t, const EpochAudit&) {
     throw DataError({.attempted = "beginning", .found = "an error"});
@@ -131,8 +131,8 @@ TEST_F(SavedAfterFailure, NothingWhereNothingWasTrained) {
   EXPECT_TRUE(list_checkpoints(folder_.path() / "run").empty());
 }
 
-// A step that throws in its update leaves the mark.
-TEST_F(SavedAfterFailure, AnUpdateThatThrowsIsNotWhole) {
+// A step that throws during its update leaves the learner marked as incomplete.
+TEST_F(SavedAfterFailure, UpdateThatThrowsIsPartial) {
   Learner learner(config_, test::kTinyShape, at::kCPU);
   const std::vector<data::Example> examples = test::tiny_examples(4, 1);
   run_step(learner, examples, {.step = 1, .total_steps = 10});
@@ -144,8 +144,8 @@ TEST_F(SavedAfterFailure, AnUpdateThatThrowsIsNotWhole) {
   EXPECT_FALSE(learner.is_whole);
 }
 
-// Before anything is trained.
-TEST_F(SavedAfterFailure, FilesOfTheEvaluationAreCheckedAtTheStart) {
+// Checked before any training.
+TEST_F(SavedAfterFailure, EvaluationFilesAreCheckedAtStart) {
   fs::resize_file(folder_.path() / "dev.f16", fs::file_size(folder_.path() / "dev.f16") - 16);
   EXPECT_PRED2(contains, message_of<DataError>([&] { run("run"); }), "loading line 12 of ");
   fs::remove(folder_.path() / "dev.f16");

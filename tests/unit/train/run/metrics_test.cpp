@@ -21,7 +21,7 @@ std::vector<std::string> tags(const std::vector<Scalar>& scalars) {
   return names;
 }
 
-TEST(Metrics, FilesOfAFullDiskGoOnWhenThereIsRoom) {
+TEST(Metrics, FilesContinueOnceTheDiskHasRoom) {
   const test::TempFolder folder;
   std::vector<std::string> warnings;
   Metrics metrics(folder.path(), 1, [&](const std::string& text) { warnings.push_back(text); });
@@ -45,7 +45,7 @@ TEST(Metrics, FilesOfAFullDiskGoOnWhenThereIsRoom) {
   EXPECT_EQ(steps, (std::vector<int64_t>{1, 4}));
 }
 
-TEST(Metrics, HaveOneLineOfAStepThatIsRunAgain) {
+TEST(Metrics, HaveOneLineForARepeatedStep) {
   const test::TempFolder folder;
   const auto add = [&](int64_t first, int64_t last) {
     Metrics metrics(folder.path(), first, {});
@@ -66,12 +66,12 @@ TEST(Metrics, HaveOneLineOfAStepThatIsRunAgain) {
   EXPECT_EQ(read_run_record(folder.path() / kMetricsFile).records.size(), 1u);
 }
 
-TEST(Metrics, AFolderThatIsNotThereIsAnErrorAtTheBeginning) {
+TEST(Metrics, MissingFolderIsAnErrorAtStart) {
   const test::TempFolder folder;
   EXPECT_THROW(Metrics(folder.path() / "none", 1, {}), DataError);
 }
 
-TEST(Metrics, StepsOfSpeechAndOfTextHaveTheirSpeed) {
+TEST(Metrics, SpeechAndTextStepsHaveTheirSpeeds) {
   StepReport speech{.num_utterances = 2, .audio_seconds = 12.0, .seconds = 0.5};
   speech.result.num_frames = 300;
   speech.peak_bytes = 1 << 20;
@@ -89,7 +89,7 @@ TEST(Metrics, StepsOfSpeechAndOfTextHaveTheirSpeed) {
   EXPECT_TRUE(step_scalars(text).empty());
 }
 
-TEST(Metrics, EvaluationsOfSpeechAndOfTextHaveTheirs) {
+TEST(Metrics, SpeechAndTextEvaluationsHaveTheirRates) {
   Evaluation speech;
   speech.words = {.substitutions = 1, .reference_length = 4};
   speech.characters = {.deletions = 1, .reference_length = 10};

@@ -34,7 +34,7 @@ class MonitorTest : public ::testing::Test {
                    /*planned_bytes=*/100'000};
 };
 
-TEST_F(MonitorTest, IsSilentWhereAllIsAsPlanned) {
+TEST_F(MonitorTest, IsSilentIfAllIsAsPlanned) {
   for (const int64_t peak : {0, 99'999, 100'000, 101'000}) {
     const Monitor::Findings findings = step(899, peak);
     EXPECT_TRUE(findings.warnings.empty());
@@ -42,7 +42,7 @@ TEST_F(MonitorTest, IsSilentWhereAllIsAsPlanned) {
   }
 }
 
-TEST_F(MonitorTest, WarnsOfAStepThatTookMoreThanPlannedOnceUntilOneDidNot) {
+TEST_F(MonitorTest, WarnsOnceWhileStepsExceedThePlan) {
   const Monitor::Findings above = step(0, 101'001);
   ASSERT_EQ(above.warnings.size(), 1u);
   EXPECT_EQ(above.warnings[0],
@@ -53,7 +53,7 @@ TEST_F(MonitorTest, WarnsOfAStepThatTookMoreThanPlannedOnceUntilOneDidNot) {
   EXPECT_EQ(step(0, 150'000).warnings.size(), 1u) << "it is so again";
 }
 
-TEST_F(MonitorTest, WarnsAtNinetyPercentOnceUntilItFellBelow) {
+TEST_F(MonitorTest, WarnsOnceWhileAbove90Percent) {
   EXPECT_TRUE(step(899).warnings.empty());
   const Monitor::Findings nearly = step(900);
   ASSERT_EQ(nearly.warnings.size(), 1u);
@@ -65,7 +65,7 @@ TEST_F(MonitorTest, WarnsAtNinetyPercentOnceUntilItFellBelow) {
   EXPECT_EQ(step(920).warnings.size(), 1u);
 }
 
-TEST_F(MonitorTest, ReleasesAtNinetyFivePercentOnceUntilItFellBelow) {
+TEST_F(MonitorTest, ReleasesOnceWhileAbove95Percent) {
   EXPECT_EQ(step(930).warnings.size(), 1u);
   const Monitor::Findings full = step(950);
   EXPECT_TRUE(full.should_release);
@@ -78,19 +78,19 @@ TEST_F(MonitorTest, ReleasesAtNinetyFivePercentOnceUntilItFellBelow) {
   EXPECT_TRUE(step(960).should_release);
 }
 
-TEST_F(MonitorTest, ReleasesWhereItJumpsThere) {
+TEST_F(MonitorTest, ReleasesAfterASuddenJump) {
   const Monitor::Findings full = step(1000);
   EXPECT_TRUE(full.should_release);
   EXPECT_EQ(full.warnings.size(), 1u);
 }
 
-TEST_F(MonitorTest, AsksTheDeviceOnceASecondAtMost) {
+TEST_F(MonitorTest, QueriesTheDeviceAtMostOncePerSecond) {
   for (int i = 0; i < 100; ++i)
     monitor_.check({.step = i, .peak_bytes = 0, .time_s = 0.05 * static_cast<double>(i)});
   EXPECT_EQ(num_readings_, 5);
 }
 
-TEST(Monitor, DoesWithoutADeviceThatDoesNotTell) {
+TEST(Monitor, WorksWithoutDeviceReadings) {
   Monitor monitor([] { return std::optional<MemoryAvailable>(); }, 100);
   const Monitor::Findings findings = monitor.check({.step = 1, .peak_bytes = 200, .time_s = 0.0});
   EXPECT_EQ(findings.warnings.size(), 1u) << "of the plan";

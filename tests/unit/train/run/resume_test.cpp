@@ -42,7 +42,7 @@ TEST(Resume, EverySettingIsRefusedOrNoted) {
   EXPECT_FALSE(contains(message, "memory"));
 }
 
-// Another network has other keys.
+// A different network has different keys.
 TEST(Resume, AnotherPresetIsOneDifference) {
   RunConfig config = test::tiny_config();
   config.model = models::ModelOptions::of_preset("wav2vec2-base");
@@ -51,7 +51,7 @@ TEST(Resume, AnotherPresetIsOneDifference) {
   EXPECT_PRED2(contains, message, "resuming a run: model.preset was small and is wav2vec2-base.");
 }
 
-TEST(Resume, WhatIsNamedAgainIsLaidOverTheRunsOwn) {
+TEST(Resume, GivenSettingsOverrideTheRunsOwn) {
   RunConfig before = test::tiny_config();
   before.numerics = Numerics::kBf16Exact;
   before.precision.remainder_bits = 8;
@@ -65,7 +65,7 @@ TEST(Resume, WhatIsNamedAgainIsLaidOverTheRunsOwn) {
   EXPECT_EQ(config.precision.remainder_bits, std::nullopt);
 }
 
-TEST(Resume, TheScheduleStaysUnlessTheRunBecomesLonger) {
+TEST(Resume, ScheduleStaysUnlessTheRunIsExtended) {
   RunConfig config = test::tiny_config();
   config.epochs = 8;
   constexpr int64_t kPerEpoch = 10;
@@ -95,7 +95,7 @@ TEST(Resume, TheScheduleStaysUnlessTheRunBecomesLonger) {
   EXPECT_EQ(with(100, 8, checkpoint_of(config, 100)), (RunLength{100, 100})) << "was extended";
 }
 
-TEST(Resume, AnotherLengthSaysWhatItDoesToTheRate) {
+TEST(Resume, ChangedLengthReportsItsEffectOnTheRate) {
   const optim::ScheduleOptions linear{.kind = optim::ScheduleKind::kLinear, .rate = 1e-3};
   const optim::ScheduleOptions constant{.kind = optim::ScheduleKind::kConstant, .rate = 1e-3};
   EXPECT_EQ(describe_change({80, 80}, {80, 80}, 41, linear), "");
@@ -126,7 +126,7 @@ class ResumedData : public ::testing::Test {
   fs::path manifest_ = test::write_tiny_corpus(folder_.path(), "train", 40, 1);
 };
 
-TEST_F(ResumedData, OtherItemsAreRefused) {
+TEST_F(ResumedData, ChangedItemsAreRefused) {
   const RunState before = state();
   EXPECT_EQ(before.file_hashes.size(), 40u);
   EXPECT_NO_THROW(check_items(before, dataset()));
@@ -137,7 +137,7 @@ TEST_F(ResumedData, OtherItemsAreRefused) {
                "the utterances selected from " + manifest_.string() + " have changed");
 }
 
-TEST_F(ResumedData, OtherBytesAndFilesThatAreGoneAreRefused) {
+TEST_F(ResumedData, ChangedAndMissingFilesAreRefused) {
   const RunState before = state();
   const fs::path features = folder_.path() / "train.f16";
   const std::string bytes = test::content_of(features);
@@ -155,8 +155,8 @@ TEST_F(ResumedData, OtherBytesAndFilesThatAreGoneAreRefused) {
   EXPECT_NO_THROW(check_items(before, dataset()));
 }
 
-// At most as many as are asked for, the same ones each time.
-TEST_F(ResumedData, SomeFilesStandForAll) {
+// At most the requested number of files, the same ones each time.
+TEST_F(ResumedData, SampleOfFilesIsChecked) {
   const std::vector<data::FileHash> some = dataset().hash_files(7);
   EXPECT_EQ(some.size(), 7u);
   EXPECT_EQ(some, dataset().hash_files(7));

@@ -42,7 +42,7 @@ TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
                "a whole number of at least 1");
 }
 
-TEST(ConfigAliases, LengthsOfARun) {
+TEST(ConfigAliases, RunLengths) {
   EXPECT_EQ(read({"num_train_epochs=3"}).epochs, 3);
   EXPECT_EQ(read({"num_train_epochs=3.0"}).epochs, 3);
   EXPECT_PRED2(contains, refusal_of({"num_train_epochs=2.5"}), "num_train_epochs is '2.5'");
@@ -80,7 +80,7 @@ TEST(ConfigAliases, OptimizersByName) {
   EXPECT_PRED2(contains, refusal_of({"optimizer=sgd"}), "one of adamw, adamw_8bit");
 }
 
-TEST(ConfigAliases, RequestsToGoOn) {
+TEST(ConfigAliases, ResumeRequests) {
   const auto request = [](const std::string& setting) {
     ConfigNode tree = load_overrides({setting});
     return resolve_aliases(tree);
@@ -92,7 +92,7 @@ TEST(ConfigAliases, RequestsToGoOn) {
   EXPECT_FALSE(request("epochs=3").resumes);
 }
 
-// Ours alone are written back.
+// Only our own keys are written back.
 TEST(ConfigAliases, AreNotWrittenBack) {
   const ConfigNode tree =
       write_options(read({"per_device_train_batch_size=4", "gradient_accumulation_steps=2"}));

@@ -18,7 +18,7 @@ int64_t end_of(const EarlyStoppingOptions& options, const std::vector<double>& m
   return 0;
 }
 
-TEST(EarlyStopping, ComesAfterSoManyEvaluationsInARowThatAreNoBetter) {
+TEST(EarlyStopping, ComesAfterPatienceEvaluationsWithoutGain) {
   const std::vector<double> metrics = {0.9, 0.5, 0.6, 0.5, 0.4, 0.4, 0.7, 0.41};
   EXPECT_EQ(end_of({.patience = 1}, metrics), 3);
   EXPECT_EQ(end_of({.patience = 2}, metrics), 4);
@@ -30,7 +30,7 @@ TEST(EarlyStopping, IsOffByDefault) {
   EXPECT_EQ(end_of({}, std::vector<double>(100, 1.0)), 0);
 }
 
-TEST(EarlyStopping, TakesSmallGainsForNone) {
+TEST(EarlyStopping, IgnoresSmallGains) {
   const std::vector<double> slow = {0.50, 0.49, 0.48, 0.47, 0.46};
   EXPECT_EQ(end_of({.patience = 2}, slow), 0);
   EXPECT_EQ(end_of({.patience = 2, .difference = 0.1}, slow), 3);
@@ -38,7 +38,7 @@ TEST(EarlyStopping, TakesSmallGainsForNone) {
   EXPECT_EQ(end_of({.patience = 2, .difference = 0.015}, slow), 0);
 }
 
-TEST(EarlyStopping, TakesWhatIsNoNumberForNoGain) {
+TEST(EarlyStopping, TreatsNonFiniteLossAsNoGain) {
   EXPECT_EQ(end_of({.patience = 2}, {NAN, NAN}), 2);
   EXPECT_EQ(end_of({.patience = 2}, {INFINITY, 0.5, NAN, INFINITY}), 4);
 }

@@ -55,7 +55,7 @@ TEST_F(EpochAudits, CountTheMicroBatchesOfTheLargestStep) {
   EXPECT_EQ(auditor.most_micro_batches(epoch_, {}), 1);
 }
 
-TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
+TEST_F(EpochAudits, FindTheLargestPeakOfAllSteps) {
   const EpochAudit audit = audit_in(device::Arena::kUnlimited);
   EXPECT_EQ(audit.num_steps, epoch_.num_steps());
   int64_t worst = 0, worst_step = 0;
@@ -68,7 +68,7 @@ TEST_F(EpochAudits, FindTheWorstOfAllSteps) {
   EXPECT_EQ(audit.worst_step, worst_step);
 }
 
-// What fits into a budget fits into every larger one: limits never fall below the longest
+// What fits into a budget fits into every larger one, because limits never fall below the longest
 // utterance.
 TEST_F(EpochAudits, PassInEveryLargerBudget) {
   settings_.limits = {};
@@ -98,7 +98,7 @@ TEST_F(EpochAudits, NameTheUtterancesOfABreach) {
   EXPECT_PRED2(contains, refusal, fmt::format(" {},", source_.utterance_at(first)));
 }
 
-TEST_F(EpochAudits, KnowTheStepsThatTakeMost) {
+TEST_F(EpochAudits, RankTheStepsThatTakeMost) {
   constexpr size_t kSteps = 3;
   const std::vector<int64_t> worst =
       EpochAuditor(dry_, source_, {}).worst_steps(epoch_, settings_, kSteps);
@@ -111,7 +111,7 @@ TEST_F(EpochAudits, KnowTheStepsThatTakeMost) {
             all.size());
 }
 
-// A user names what libraries take with the rest.
+// The user's budget includes the memory of libraries.
 TEST_F(EpochAudits, RefusalsNameTheWholeBudget) {
   const auto named = [](const std::string& refusal) {
     const std::string before = "--memory ";
@@ -125,7 +125,7 @@ TEST_F(EpochAudits, CountMicroBatches) {
   EXPECT_EQ(audit_in(device::Arena::kUnlimited).most_micro_batches, 3);
 }
 
-TEST_F(EpochAudits, LowerLimitsThatMayBeLowered) {
+TEST_F(EpochAudits, LowerAdaptiveLimits) {
   settings_.limits.is_adaptive = true;
   const EpochAudit whole = audit_in(device::Arena::kUnlimited);
   const int64_t budget = whole.fit.worst.high_water - 1;

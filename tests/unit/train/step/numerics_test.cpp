@@ -13,7 +13,7 @@ namespace {
 using test::contains;
 using test::message_of;
 
-TEST(Numerics, AreRefusedWhereTheDeviceDoesNotHaveThem) {
+TEST(Numerics, AreRefusedIfTheDeviceLacksThem) {
   const device::Target cpu;
   const device::Target t4 = device::find_device("t4").target();
   const device::Target l4 = device::find_device("l4").target();
@@ -32,7 +32,7 @@ TEST(Numerics, AreRefusedWhereTheDeviceDoesNotHaveThem) {
   check_arithmetic(preset_of(Numerics::kFp16), t4);
 }
 
-TEST(Numerics, AreNamesOfParts) {
+TEST(Numerics, ArePresetsOfParts) {
   EXPECT_EQ(preset_of(Numerics::kBf16Exact), (Arithmetic{.compute = Compute::kBf16,
                                                          .remainder_bits = 16,
                                                          .gradients = at::kFloat,
@@ -56,7 +56,7 @@ struct Settings {
   Arithmetic arithmetic() const { return arithmetic_of(numerics, precision); }
 };
 
-TEST(Numerics, HavePartsThatAreSetAlone) {
+TEST(Numerics, HavePartsThatCanBeSetSeparately) {
   const auto of = [](const std::vector<std::string>& overrides) {
     return read_overrides<Settings>(overrides).arithmetic();
   };
@@ -79,7 +79,7 @@ TEST(Numerics, HavePartsThatAreSetAlone) {
   EXPECT_THROW(read_overrides<Settings>({"precision.remainder_bits=4"}), ConfigError);
 }
 
-TEST(Numerics, AreRefusedWherePartsDoNotGoTogether) {
+TEST(Numerics, AreRefusedIfPartsConflict) {
   const auto message = [](const std::vector<std::string>& overrides) {
     const Settings settings = read_overrides<Settings>(overrides);
     return message_of<ConfigError>([&] { settings.arithmetic(); });
@@ -95,14 +95,14 @@ TEST(Numerics, AreRefusedWherePartsDoNotGoTogether) {
                "gradients: bf16");
 }
 
-TEST(Numerics, OfBf16GradientsBearFewMicroBatches) {
+TEST(Numerics, WithBf16GradientsAllowFewMicroBatches) {
   check_micro_batches(at::kFloat, 1'000);
   check_micro_batches(at::kBFloat16, 16);
   EXPECT_PRED2(contains, message_of<ConfigError>([] { check_micro_batches(at::kBFloat16, 17); }),
                "17 micro-batches");
 }
 
-TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterLong) {
+TEST(LossScale, HalvesOnOverflowAndDoublesLater) {
   LossScale scale(preset_of(Numerics::kFp16));
   EXPECT_EQ(scale.value(), 65'536.0);
   scale.update(/*was_finite=*/false);

@@ -52,14 +52,14 @@ double million_parameters(const RunConfig& config, int64_t vocabulary) {
   return static_cast<double>(profile.parameters) / 1e6;
 }
 
-TEST(Recipes, AreReadWithoutAnUnknownKey) {
+TEST(Recipes, HaveNoUnknownKeys) {
   EXPECT_GE(recipes().size(), 7u);
   for (const fs::path& file : recipes()) EXPECT_NO_THROW(read(file)) << file;
   EXPECT_NO_THROW(read_config<nn::MemoryProofOptions>(kConfigs / kProof));
 }
 
-// Its first lines say the command; every command that names a configuration names this one.
-TEST(Recipes, BeginWithTheCommandThatUsesThem) {
+// The first lines contain the command, and every command with a configuration uses this one.
+TEST(Recipes, StartWithTheCommandThatUsesThem) {
   for (const fs::path& file : recipes()) {
     const std::string text = test::content_of(file);
     const std::string name = file.filename().string();
@@ -69,7 +69,7 @@ TEST(Recipes, BeginWithTheCommandThatUsesThem) {
   }
 }
 
-TEST(Recipes, T4IsTwoTimesFourInFp16AndFits) {
+TEST(Recipes, T4FitsInFp16WithMicroBatchesOfTwo) {
   const RunConfig config = read(kConfigs / "t4.yaml");
   EXPECT_EQ(config.micro_batch, 2);
   EXPECT_EQ(config.effective_batch.kind, data::EffectiveBatch::Kind::kUtterances);
@@ -103,7 +103,7 @@ TEST(Recipes, Wav2Vec2IsFineTunedInBf16WithFrozenConvolutions) {
   EXPECT_EQ(config.optimizer.schedule.kind, optim::ScheduleKind::kTriStage);
 }
 
-TEST(Recipes, TransformerCtcBeginsWithRandomWeights) {
+TEST(Recipes, TransformerCtcStartsFromRandomWeights) {
   const RunConfig config = read(kConfigs / "transformer_ctc.yaml");
   EXPECT_EQ(config.model.family().name, "transformer_ctc");
   EXPECT_TRUE(config.init_from.empty());
@@ -114,7 +114,7 @@ TEST(Recipes, TransformerCtcBeginsWithRandomWeights) {
   EXPECT_EQ(config.data.augment.speeds, (std::vector<double>{0.9, 1.0, 1.1}));
 }
 
-TEST(Recipes, TheLanguageModelIsSixByFiveHundredTwelve) {
+TEST(Recipes, LanguageModelHasSixLayersOfWidth512) {
   const RunConfig config = read(kConfigs / "lm.yaml");
   EXPECT_TRUE(config.model.task().is_text());
   EXPECT_EQ(config.model.as<models::DecoderLmOptions>().layers, 6);
@@ -123,7 +123,7 @@ TEST(Recipes, TheLanguageModelIsSixByFiveHundredTwelve) {
   EXPECT_EQ(config.reduction, models::Reduction::kTokens);
 }
 
-TEST(Recipes, TinyOnesHaveAMillionParametersAndSeeTwoThirdsOfASecond) {
+TEST(Recipes, TinyOnesHaveAMillionParametersAndANarrowWindow) {
   for (const char* name : {"an4.yaml", "demo.yaml", "digits.yaml"}) {
     const RunConfig config = read(kConfigs / name);
     EXPECT_NEAR(million_parameters(config, kTranscription.usual_vocabulary), 1.1, 0.05) << name;

@@ -29,7 +29,7 @@ class RunLimitsTest : public ::testing::Test {
   MicroBatchLimits half_ = find(whole_ * 2 / 3, std::nullopt).fit.limits;
 };
 
-TEST_F(RunLimitsTest, OfTheSameBudgetHold) {
+TEST_F(RunLimitsTest, AreKeptForTheSameBudget) {
   ASSERT_LT(half_.max_frames, MicroBatchLimits::kUnlimited);
   const RunLimits kept = find(device::Arena::kUnlimited, EarlierLimits{.limits = half_});
   EXPECT_EQ(kept.fit.limits, half_);
@@ -44,7 +44,7 @@ TEST_F(RunLimitsTest, AreRaisedToTheLargestItem) {
             settings_.largest_item.frames);
 }
 
-TEST_F(RunLimitsTest, OfAnotherBudgetAreFoundAnewUpAndDown) {
+TEST_F(RunLimitsTest, AreRecomputedForAnotherBudget) {
   const RunLimits up =
       find(device::Arena::kUnlimited, EarlierLimits{.limits = half_, .is_same_budget = false});
   EXPECT_EQ(up.fit.limits.max_frames, MicroBatchLimits::kUnlimited);
@@ -54,8 +54,8 @@ TEST_F(RunLimitsTest, OfAnotherBudgetAreFoundAnewUpAndDown) {
   EXPECT_LT(down.fit.limits.max_frames, half_.max_frames);
 }
 
-// What ran out of memory at this budget is not tried again, whatever the checkpoint had.
-TEST_F(RunLimitsTest, StayWithinWhatWasLearned) {
+// Limits that ran out of memory at this budget are not tried again, whatever the checkpoint has.
+TEST_F(RunLimitsTest, StayWithinLearnedLimits) {
   const EarlierLimits earlier{
       .limits = {.max_frames = 1}, .learned = half_, .is_same_budget = false};
   EXPECT_EQ(find(whole_, earlier).fit.limits.max_frames, half_.max_frames);
@@ -64,7 +64,7 @@ TEST_F(RunLimitsTest, StayWithinWhatWasLearned) {
   EXPECT_EQ(find(whole_, low).fit.limits.max_frames, settings_.largest_item.frames);
 }
 
-TEST_F(RunLimitsTest, ThatWereLearnedAreReadForTheirBudgetAlone) {
+TEST_F(RunLimitsTest, LearnedLimitsAreReadOnlyForTheirBudget) {
   const test::TempFolder folder;
   const LimitsBasis basis{.memory = "8GiB", .device = "a card", .named = {.max_utterances = 4}};
   EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
@@ -83,8 +83,8 @@ TEST_F(RunLimitsTest, ThatWereLearnedAreReadForTheirBudgetAlone) {
   EXPECT_EQ(read_learned_limits(folder.path(), basis), MicroBatchLimits());
 }
 
-// A long utterance with a long text leaves out nothing but itself.
-TEST_F(RunLimitsTest, LabelsOfALongerUtteranceDoNotCountForShorterOnes) {
+// A long utterance with a long text excludes only itself.
+TEST_F(RunLimitsTest, LabelsOfALongUtteranceDoNotAffectShorterOnes) {
   std::vector<data::Example> examples = test::tiny_examples(8, 1);
   const data::ExampleList shorter(examples);
   data::ExampleSize largest;
@@ -105,7 +105,7 @@ TEST_F(RunLimitsTest, LabelsOfALongerUtteranceDoNotCountForShorterOnes) {
             static_cast<double>(largest.rows));
 }
 
-TEST_F(RunLimitsTest, ThatDoNotFitAreFoundAnew) {
+TEST_F(RunLimitsTest, AreRecomputedIfTheyDoNotFit) {
   const RunLimits found = find(whole_ / 2, EarlierLimits{.limits = half_});
   EXPECT_LT(found.fit.limits.max_frames, half_.max_frames);
   EXPECT_PRED2(test::contains, found.note, "do not fit into the budget");

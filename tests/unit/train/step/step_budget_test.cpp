@@ -13,7 +13,7 @@ using test::message_of;
 
 const NamedBudget kOnACard{.bytes = 1000, .host_bytes = 70, .device_name = "NVIDIA Some"};
 
-TEST(DivideBudget, TheArenaIsWhatLibrariesLeave) {
+TEST(DivideBudget, ArenaIsWhatLibrariesLeave) {
   const StepBudget parts = divide_budget(kOnACard, 400);
   EXPECT_EQ(parts.bytes, 600);
   EXPECT_EQ(parts.constant_bytes, 400);
@@ -21,13 +21,13 @@ TEST(DivideBudget, TheArenaIsWhatLibrariesLeave) {
   EXPECT_EQ(parts.named_for(parts.bytes), kOnACard.bytes);
 }
 
-TEST(DivideBudget, OnTheCpuTheBudgetIsTheArena) {
+TEST(DivideBudget, OnTheCpuTheArenaIsTheBudget) {
   const StepBudget parts = divide_budget({.bytes = 1000}, 0);
   EXPECT_EQ(parts.bytes, 1000);
   EXPECT_EQ(parts.constant_bytes, 0);
 }
 
-TEST(DivideBudget, IsRefusedWhereLibrariesLeaveNothing) {
+TEST(DivideBudget, IsRefusedIfLibrariesLeaveNothing) {
   EXPECT_EQ(divide_budget(kOnACard, 999).bytes, 1);
   const int64_t mebibyte = int64_t{1} << 20;
   const std::string text = message_of<Infeasible>([&] {
