@@ -130,7 +130,7 @@ TEST_F(DataCommand, ImportReportsWhatItSkipped) {
   EXPECT_EQ(run_sotto({"data", "import", at("f"), "--from", "tapes"}).exit_code, 2);
   const CommandResult column = run_sotto({"data", "import", at("f"), "--text-column", "t"});
   EXPECT_EQ(column.exit_code, 2);
-  EXPECT_PRED2(contains, column.err, "Expected it only with --from table");
+  EXPECT_PRED2(contains, column.err, "Expected that only with --from table");
 }
 
 TEST_F(DataCommand, KilledImportResumes) {

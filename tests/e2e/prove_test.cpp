@@ -78,6 +78,7 @@ TEST(ProveMemory, RefusesInvalidConfig) {
   expect_refusal(prove({"--config", type}), 2, {"type.json", "line 1", "seed"});
   const auto stack = folder.write("stack.yaml", "stacks: [4x256]\n");
   expect_refusal(prove({"--config", stack}), 2, {"4x256", "layers x width x frames"});
+  expect_refusal(prove({"--set", "stacks=[]"}), 2, {"an empty list of stacks, types or tiers"});
 }
 
 TEST(ProveMemory, RefusesMissingEmptyOrBinaryFile) {

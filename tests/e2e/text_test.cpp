@@ -50,6 +50,18 @@ class TextCommands : public testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(TextCommands, TrainingDoesNotOverwriteItsInput) {
+  for (const std::string name : {"a.model", "a.json"}) {
+    folder_.write(name, sentences(300));
+    const std::string type = name == "a.json" ? "char" : "bpe";
+    const CommandResult refused =
+        run_sotto({"tokenizer", "train", in(name), "--type", type, "--out", in(name)});
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_PRED2(contains, refused.err, "the input file itself");
+    EXPECT_EQ(content_of(folder_.path() / name), sentences(300));
+  }
+}
+
 TEST_F(TextCommands, TrainEncodeAndDecodeWithPieces) {
   if (!has_sentence_piece()) GTEST_SKIP() << "this build has no SentencePiece";
   folder_.write("a.txt", sentences(300));

@@ -23,13 +23,6 @@ namespace fs = std::filesystem;
 
 using Train = TrainRuns;
 
-void expect_refusal(const CommandResult& result, int exit_code,
-                    const std::vector<std::string>& parts) {
-  EXPECT_EQ(result.exit_code, exit_code) << result.err;
-  EXPECT_EQ(result.out, "");
-  for (const std::string& part : parts) EXPECT_PRED2(contains, result.err, part);
-}
-
 TEST_F(Train, LearnsAndWritesItsFiles) {
   const CommandResult result = train("run", {"--set", "epochs=25", "--set", "checkpoint_every=0"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -410,32 +403,6 @@ TEST_F(Train, KeepsItsScheduleWhenResumedForAFewSteps) {
   ASSERT_EQ(epochs.exit_code, 0) << epochs.err;
   EXPECT_PRED2(contains, epochs.err, "the run is extended from 60 to 66 steps");
   EXPECT_EQ(std::ssize(rates("run")), 66);
-}
-
-// The smallest budget for all of the data, as the refusal of a smaller one names it: what a
-// step takes differs from processor to processor.
-std::string named_budget(const CommandResult& refused) {
-  const size_t at = refused.err.find("--memory ") + 9;
-  return refused.err.substr(at, refused.err.find(' ', at) - at);
-}
-
-TEST_F(Train, RefusesTooSmallBudgetAndNamesSufficientOne) {
-  const CommandResult refused = train("run", {"--memory", "300KiB"});
-  expect_refusal(refused, 2, {"--memory ", "would do", "budget of 300 KiB"});
-  const std::string named = named_budget(refused);
-  EXPECT_EQ(train("run", {"--memory", named, "--max-steps", "2"}).exit_code, 0) << named;
-}
-
-TEST_F(Train, SkipsWhatDoesNotFitIfPolicySaysSo) {
-  const std::string enough = named_budget(train("run", {"--memory", "300KiB"}));
-  std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
-      << R"({"feature_filepath": "train.f16", "frame_offset": 0, "num_frames": 3000,)"
-      << R"( "feature_dim": 8, "duration": 30.0, "text": "abcd"})" << '\n';
-  const CommandResult result =
-      train("run", {"--memory", enough, "--set", "data.too_large=skip", "--max-steps", "7"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_PRED2(contains, result.err, "skipped 1 training utterance; the first: ");
-  EXPECT_PRED2(contains, result.err, "48 utterances, 31.2 s; 1 skipped");
 }
 
 TEST_F(Train, ReportsDataErrors) {

@@ -11,6 +11,7 @@
 
 #include "support/run_command.h"
 #include "support/temp_folder.h"
+#include "support/thrown.h"
 #include "support/tiny_corpus.h"
 
 namespace sotto::test {
@@ -54,6 +55,13 @@ class TrainRuns : public ::testing::Test {
   std::string weights(const std::string& out, int64_t step) const {
     return content_of(run(out) / "checkpoints" / ("step-" + std::to_string(step)) /
                       "model.safetensors");
+  }
+
+  static void expect_refusal(const CommandResult& result, int exit_code,
+                             const std::vector<std::string>& parts) {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_EQ(result.out, "");
+    for (const std::string& part : parts) EXPECT_PRED2(contains, result.err, part);
   }
 
   TempFolder folder_;

@@ -42,7 +42,8 @@ void run_average(const AverageOptions& options) {
   const std::vector<fs::path> checkpoints = chosen_checkpoints(options);
   train::average_checkpoints(checkpoints, options.out);
   for (const fs::path& path : checkpoints) std::cout << path.string() << '\n';
-  std::cout << fmt::format("wrote {}, the average of {}\n", options.out, checkpoints.size());
+  std::cout << fmt::format("wrote {}, the average of {} checkpoints\n", options.out,
+                           checkpoints.size());
 }
 
 }  // namespace

@@ -156,15 +156,19 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   }
   for (const train::Evaluation::Sentence& sentence :
        train::worst_sentences(evaluation.sentences, options.worst)) {
-    text += fmt::format("utterance {}, {} errors of {} words\n", sentence.utterance + 1,
-                        sentence.words.errors(), sentence.words.reference_length);
+    const auto counted = [](int64_t count, const char* noun) {
+      return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+    };
+    text += fmt::format("utterance {}, {} in {}\n", sentence.utterance + 1,
+                        counted(sentence.words.errors(), "error"),
+                        counted(sentence.words.reference_length, "word"));
     text += render_sentence(sentence);
   }
   if (!options.by.empty()) text += render_groups(evaluation, options.by);
   text += fmt::format("WER  {}\nCER  {}\n", describe(evaluation.words),
                       describe(evaluation.characters));
   text += fmt::format(
-      "{} utterances, {} of audio in {} ({} per second), peak {}\n", evaluation.num_utterances,
+      "{} utterances, {} of audio in {} ({}x real time), peak {}\n", evaluation.num_utterances,
       format_duration(evaluation.audio_seconds), format_duration(evaluation.seconds),
       format_digits(evaluation.audio_seconds / evaluation.seconds), format_bytes(peak_bytes));
   return text + render_skipped(evaluation);
@@ -256,8 +260,7 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
       ->required();
-  command->add_option("--memory", options->memory,
-                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  add_memory_option(*command, options->memory);
   command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
   command
       ->add_option("--show", options->show, "Number of sentences to print with their transcripts")

@@ -52,8 +52,7 @@ void add_logits(CLI::App& app, const GlobalOptions&) {
   command->add_option("--audio", options->audio, "WAV, FLAC, OGG or MP3")->required();
   command->add_option("--out", options->out, "File for the tensor `logits` [frames, entries]")
       ->required();
-  command->add_option("--memory", options->memory,
-                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  add_memory_option(*command, options->memory);
   command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
   command->footer(example(
       "  sotto logits --model facebook/wav2vec2-base-960h --audio a.wav --out a.safetensors",

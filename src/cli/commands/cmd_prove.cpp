@@ -163,6 +163,11 @@ std::string summary(const std::vector<Row>& rows) {
 
 void run_prove_memory(const ProveOptions& options) {
   const nn::MemoryProofOptions settings = read_options(options);
+  if (settings.stacks.empty() || settings.types.empty() || settings.tiers.empty()) {
+    throw ConfigError({.attempted = "proving memory",
+                       .found = "an empty list of stacks, types or tiers",
+                       .expected = "at least one of each"});
+  }
   const int64_t budget = device::OpenedDevice(settings.memory).budget_bytes;
   const std::vector<Row> rows = run_cases(nn::cases_of(settings), budget);
   if (options.json) {
@@ -196,8 +201,7 @@ void add_prove(CLI::App& app, const GlobalOptions&) {
                      "Settings, YAML or JSON (configs/prove_memory.yaml)");
   memory->add_option("--set", options->overrides, "Override a setting: key=value (repeatable)")
       ->allow_extra_args(false);
-  memory->add_option("--memory", options->memory,
-                     "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  add_memory_option(*memory, options->memory);
   memory->add_flag("--json", options->json, "Print JSON, bytes as whole numbers");
   memory->footer(example("  sotto prove memory --memory 500MiB --set 'stacks=[4x128x600]'"));
   memory->callback([options] { run_prove_memory(*options); });

@@ -116,6 +116,7 @@ Trained train_pieces(const TokenizerTrainOptions& options,
 
 void run_tokenizer_train(const TokenizerTrainOptions& options) {
   check_train_options(options);
+  for (const fs::path& input : options.inputs) check_is_another(options.out, input);
   const auto start = std::chrono::steady_clock::now();
   Progress progress("reading");
   const int64_t total = total_bytes(options.inputs);

@@ -148,8 +148,13 @@ void run_train(const TrainOptions& options) {
   survive_broken_pipes();
   TrainView view(options.log_every);
   std::optional<plan::PlannedTraining> training;
-  plan::TrainingEvents events{
-      .run = view.events(), .decided = show_reasons, .advised = print_error};
+  plan::TrainingEvents events{.run = view.events(),
+                              .decided =
+                                  [&](const std::vector<plan::Reason>& reasons) {
+                                    view.clear_bar();
+                                    show_reasons(reasons);
+                                  },
+                              .advised = print_error};
   // The run's folder exists when the plan is reported.
   events.run.planned = [&, show = events.run.planned](const train::RunPlan& plan) {
     keep_log_in(training->folder());

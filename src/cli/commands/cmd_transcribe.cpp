@@ -116,8 +116,7 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
           "--model,--checkpoint", options->model,
           "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
       ->required();
-  command->add_option("--memory", options->memory,
-                      "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  add_memory_option(*command, options->memory);
   command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
   command
       ->add_option("--window", options->windows.window_s,

@@ -122,4 +122,12 @@ std::string example(const std::string& lines, const std::string& needs) {
   return "Example:\n" + lines + (needs.empty() ? "" : "\nNeeds " + needs);
 }
 
+void add_memory_option(CLI::App& command, std::string& memory) {
+  command
+      .add_option("--memory", memory, "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("an empty value, expected a size such as 8GiB") : "";
+      });
+}
+
 }  // namespace sotto::cli

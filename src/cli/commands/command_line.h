@@ -19,4 +19,7 @@ void run_command_line(CLI::App& app, int argc, char** argv);
 // lines run there as they are.
 std::string example(const std::string& lines, const std::string& needs = {});
 
+// Adds --memory. An empty value is an error: it would come from a variable that is not set.
+void add_memory_option(CLI::App& command, std::string& memory);
+
 }  // namespace sotto::cli

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/command_line.h"
 #include "cli/views/train_view.h"
 #include "sotto/plan/run/planned_rehearsal.h"
 
@@ -17,8 +18,7 @@ void add_run_options(CLI::App& command, plan::RunDescription& run) {
                      "local cache (init_from)");
   command.add_option("--train", run.train, "Manifest or text to train on (data.train)");
   command.add_option("--dev", run.dev, "Manifest or text to evaluate on (data.dev)");
-  command.add_option("--memory", run.memory,
-                     "Memory budget: 8GiB, 12GB, 90% (of the free memory) or auto");
+  add_memory_option(command, run.memory);
   command.add_option("--host-memory", run.host_memory,
                      "Additional host memory for a GPU run: 2GiB or auto");
   command.add_option("--device", run.device, "Device: cpu, cuda or cuda:N");

@@ -50,7 +50,11 @@ std::string against(int64_t bytes, int64_t budget, std::string_view of = "/") {
 }
 
 std::string limit_text(const MicroBatchLimits& limits) {
-  if (limits.max_frames == MicroBatchLimits::kUnlimited) return "a whole step in one micro-batch";
+  if (limits.max_frames == MicroBatchLimits::kUnlimited) {
+    return limits.max_utterances == MicroBatchLimits::kUnlimited
+               ? "a whole step in one micro-batch"
+               : fmt::format("at most {} utterances per micro-batch", limits.max_utterances);
+  }
   return fmt::format("at most {} frames per micro-batch", limits.max_frames);
 }
 

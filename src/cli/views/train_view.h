@@ -42,6 +42,8 @@ class TrainView {
   explicit TrainView(int64_t log_every) : log_every_(log_every), bar_("training") {}
 
   train::RunEvents events();
+  // Clears the progress bar, so that other output can follow.
+  void clear_bar() { bar_.clear(); }
 
  private:
   void show_plan(const train::RunPlan& plan);

@@ -153,7 +153,7 @@ MemorySize MemorySize::parse(std::string_view text) {
     const std::optional<double> percent = take_number(rest);
     if (!percent || !rest.empty()) throw_bad_size(text, "the percentage is not a number");
     if (*percent <= 0 || *percent > 100)
-      throw_bad_size(text, "the percentage is not above 0 and at most 100");
+      throw_bad_size(text, "a percentage must be above 0 and at most 100");
     return {.kind = Kind::kShare, .share = *percent / 100.0};
   }
   const int64_t bytes = parse_bytes(all);

@@ -42,7 +42,7 @@ std::optional<double> parse_log10(std::string_view text) {
 class ArpaReader {
  public:
   ArpaReader(const std::filesystem::path& path, const std::function<void(int64_t)>& progress)
-      : path_(path), progress_(progress), lines_(path, "a language model in ARPA's form") {}
+      : path_(path), progress_(progress), lines_(path, "a language model in ARPA format") {}
 
   NgramModel read() {
     read_counts();

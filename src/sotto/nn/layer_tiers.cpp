@@ -19,7 +19,7 @@ namespace {
   std::vector<std::string_view> names;
   for (const Named<Tier>& entry : kTiers) names.push_back(entry.name);
   throw ConfigError(
-      {.attempted = fmt::format("reading the tier '{}'", text),
+      {.attempted = fmt::format("setting the tier '{}'", text),
        .found = found,
        .expected = fmt::format("one of {}; or groups of layers from the first on, such as "
                                "'12 block, norms'",
@@ -105,9 +105,11 @@ void LayerTiers::check(int64_t num_layers) const {
   int64_t named = 0;
   for (const Group& group : groups_) named += group.num_layers;
   if (named <= num_layers) return;
-  throw ConfigError({.attempted = fmt::format("giving layers the tier '{}'", to_string()),
-                     .found = fmt::format("a network of {} layers", num_layers),
-                     .expected = fmt::format("{} layers", named)});
+  throw ConfigError({.attempted = fmt::format("setting the tier '{}'", to_string()),
+                     .found = fmt::format("it covers {} layers", named),
+                     .expected = fmt::format("at most {}, counting those before and after the "
+                                             "blocks",
+                                             num_layers)});
 }
 
 bool LayerTiers::has(Tier tier) const {

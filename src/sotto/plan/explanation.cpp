@@ -81,7 +81,12 @@ Why why_tier(const Candidate& best, const PlanRequest& request) {
 }
 
 Why why_frames(const Candidate& best, const PlanRequest& request) {
-  if (best.config.max_frames == 0) return short_why("a whole step fits into one micro-batch");
+  if (best.config.max_frames == 0) {
+    return short_why(best.micro_batches == 1
+                         ? "a whole step fits into one micro-batch"
+                         : fmt::format("no limit; {} micro-batches of {} utterances per step",
+                                       best.micro_batches, best.config.micro_batch));
+  }
   if (best.micro_batches == 1)
     return {"steps longer than the median are split",
             "a step of median length fits into one micro-batch; longer ones are split"};

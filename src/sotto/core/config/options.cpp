@@ -139,7 +139,7 @@ Codec<bool> boolean() {
 Codec<int64_t> integer(const IntRange& range) {
   const std::string limits =
       describe_ends(range.min, range.max, [](int64_t end) { return fmt::format("{}", end); });
-  return {.expected = join_limits("a 64-bit integer in plain digits", limits),
+  return {.expected = join_limits("a whole number", limits),
           .limits = limits,
           .parse =
               [range](const auto& node) { return keep_within(parse_number<int64_t>(node), range); },

@@ -128,9 +128,9 @@ std::optional<std::string> hub_id_of(const fs::path& folder) {
 fs::path find_hub_folder(std::string_view id) {
   const std::optional<HubId> parsed = parse_id(id);
   if (!parsed) {
-    throw DataError({.attempted = "finding a model in the Hugging Face cache",
-                     .found = fmt::format("the id '{}'", id),
-                     .expected = "org/name or org/name@revision"});
+    throw DataError({.attempted = fmt::format("finding the model '{}'", id),
+                     .found = "no such folder, and not an id of the Hugging Face hub",
+                     .expected = "a folder, org/name or org/name@revision"});
   }
   const fs::path folder =
       hub_folder() / fmt::format("models--{}--{}", parsed->organisation, parsed->name);

@@ -42,14 +42,15 @@ void check_options(const ImportOptions& options, ImportSource source) {
     throw ConfigError(
         {.attempted = fmt::format("importing from {}", name_of(source, kImportSources)),
          .found = option,
-         .expected = fmt::format("it only with {}", where)});
+         .expected = fmt::format("that only with {}", where)});
   };
   const TableColumns& columns = options.columns;
   const bool is_table = source == ImportSource::kTable;
   const bool names_columns = !columns.audio.empty() || !columns.text.empty() ||
                              !columns.duration.empty() || !columns.offset.empty() ||
                              !columns.speaker.empty() || !columns.lang.empty();
-  if (names_columns && !is_table) refuse("the name of a column", "--from table");
+  if (names_columns && !is_table)
+    refuse("the name of a column, as in --audio-column", "--from table");
   if (!options.audio_root.empty() && !is_table && source != ImportSource::kKaldi)
     refuse("--audio-root", "--from table or kaldi");
   if (!options.tar.empty() && source != ImportSource::kNemoTarred)

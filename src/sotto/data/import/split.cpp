@@ -157,7 +157,7 @@ class Splitter {
       if (fs::exists(path, ignored)) present.push_back(path.string());
     }
     if (present.empty()) return;
-    refuse(path_, fmt::format("existing {}", fmt::join(present, " and ")),
+    refuse(path_, fmt::format("existing files: {}", fmt::join(present, ", ")),
            "a folder without parts of another split",
            "Remove them, or name another folder with --out.");
   }

@@ -226,8 +226,7 @@ std::optional<fs::path> choose_checkpoint(const FolderLock& lock, const AliasedR
     throw ConfigError({.attempted = fmt::format("starting a run in {}", lock.folder().string()),
                        .found = "checkpoints of an earlier run",
                        .expected = "a folder without checkpoints",
-                       .hint = "--resume (in a program, TrainingOptions::resumes) continues it; "
-                               "--out or another name starts a new one."});
+                       .hint = "--resume continues it; --out or another name starts a new one."});
   }
   if (std::optional<fs::path> newest = newest_whole(earlier.checkpoints, noted)) return newest;
   if (std::optional<fs::path> newest = newest_whole(earlier.others, noted)) {

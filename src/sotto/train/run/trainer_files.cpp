@@ -54,7 +54,7 @@ void Trainer::keep_as_best(double metric) {
   Checkpoint best = current_checkpoint();
   best.state.best_metric = metric;
   best.state.best_step = state_.step;
-  warn_where_unwritten("the previous best checkpoint is kept", [&] {
+  warn_where_unwritten("the best checkpoint was not written; an earlier one, if any, is kept", [&] {
     write_checkpoint(request_.folder / kBestFolder, *learner_, best);
     state_.best_metric = metric;
     state_.best_step = state_.step;
@@ -123,8 +123,9 @@ void Trainer::save_after_failure() {
   try {
     write_current();
   } catch (const std::exception& error) {
-    notify(events_.warned,
-           fmt::format("no checkpoint was written, earlier ones are kept: {}", error.what()));
+    notify(
+        events_.warned,
+        fmt::format("no checkpoint was written; earlier ones, if any, are kept: {}", error.what()));
   }
 }
 
@@ -140,7 +141,8 @@ void Trainer::warn_where_unwritten(const char* what, const std::function<void()>
 
 void Trainer::save_or_warn() {
   last_save_s_ = now_s();
-  warn_where_unwritten("no checkpoint was written, earlier ones are kept", [&] { save_now(); });
+  warn_where_unwritten("no checkpoint was written; earlier ones, if any, are kept",
+                       [&] { save_now(); });
 }
 
 void Trainer::keep_limits() {

@@ -184,6 +184,14 @@ DataOptions evaluation_options(DataOptions of_run) {
   return of_run;
 }
 
+namespace {
+
+std::string kind_of(int64_t feature_dim) {
+  return feature_dim == 0 ? "audio" : fmt::format("stored features of width {}", feature_dim);
+}
+
+}  // namespace
+
 std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                                                   const models::DataShape& shape,
                                                   const data::Tokenizer& tokenizer,
@@ -191,10 +199,9 @@ std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
   if (config.model.task().is_text()) return open_text(config, tokenizer, path, {});
   const data::Manifest manifest = data::Manifest::read(path);
   if (manifest.feature_dim() != shape.feature_dim) {
-    throw DataError(
-        {.attempted = fmt::format("evaluating on {}", path.string()),
-         .found = fmt::format("features of width {} (0: audio)", manifest.feature_dim()),
-         .expected = fmt::format("{}, as in training", shape.feature_dim)});
+    throw DataError({.attempted = fmt::format("evaluating on {}", path.string()),
+                     .found = kind_of(manifest.feature_dim()),
+                     .expected = fmt::format("{}, as in training", kind_of(shape.feature_dim))});
   }
   return std::make_unique<data::Dataset>(manifest, tokenizer, dataset_options(config, manifest));
 }

@@ -51,8 +51,8 @@ TEST(ReadConfig, ErrorsNameFileLineAndColumn) {
   const TempFolder folder;
   const auto file = folder.write("a.yaml", "name: x\nmodel:\n  layers: many\n");
   EXPECT_EQ(message_of<ConfigError>([&] { read_config<SampleOptions>(file); }),
-            fmt::format("reading {}: line 3, column 11: 'layers' is 'many'. Expected a 64-bit "
-                        "integer in plain digits, from 1 to 200.",
+            fmt::format("reading {}: line 3, column 11: 'layers' is 'many'. Expected a whole "
+                        "number, from 1 to 200.",
                         file.string()));
   const auto json = folder.write("a.json", "{\n\t\"bands\": [1,\n\t\t\"2\"]}");
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { read_config<SampleOptions>(json); }),

@@ -50,7 +50,7 @@ TEST(Options, IntegersRespectTheirRange) {
   EXPECT_EQ(set("model.layers=200").model.layers, 200);
   expect_refused("model.layers", {"0", "201", "-1"});
   EXPECT_PRED2(contains, option_refusal("model.layers=201"),
-               "'layers' is '201'. Expected a 64-bit integer in plain digits, from 1 to 200.");
+               "'layers' is '201'. Expected a whole number, from 1 to 200.");
   EXPECT_PRED2(contains, option_refusal("model.width=0"), "at least 1.");
 }
 

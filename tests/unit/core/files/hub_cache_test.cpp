@@ -118,7 +118,7 @@ TEST(HubCache, MissingModelIsRefused) {
   for (const std::string id : {"", "name", "org/name/more", "../name", "org/..", "org/na me",
                                "org/name@", "org/name@../../x", "org/name@a//b"}) {
     EXPECT_PRED2(contains, refusal(id),
-                 "the id '" + id + "'. Expected org/name or org/name@revision.");
+                 "finding the model '" + id + "': no such folder, and not an id");
   }
 }
 

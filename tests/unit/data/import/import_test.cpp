@@ -394,8 +394,10 @@ TEST_F(Import, OptionOfAnotherSourceIsAnError) {
   const auto refusal = [&](const ImportOptions& options) {
     return message_of<ConfigError>([&] { import("f", options); });
   };
-  EXPECT_PRED2(contains, refusal({.columns = {.text = "t"}}),
-               "importing from folder: the name of a column. Expected it only with --from table");
+  EXPECT_PRED2(
+      contains, refusal({.columns = {.text = "t"}}),
+      "importing from folder: the name of a column, as in --audio-column. Expected that only with "
+      "--from table");
   EXPECT_PRED2(contains, refusal({.audio_root = "x"}), "--audio-root");
   EXPECT_PRED2(contains, refusal({.tar = "x"}), "--tar");
 }
