@@ -180,7 +180,7 @@ TEST_F(DataCommand, ImportsAndSplitsATable) {
   const std::string dev = content_of(at("parts/dev.jsonl"));
   const CommandResult refused = run_sotto(words);
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_PRED2(contains, refused.err, "parts/train.jsonl and ");
+  EXPECT_PRED2(contains, refused.err, "parts/train.jsonl, ");
   std::vector<std::string> again = words;
   again.back() = at("again");
   again.emplace_back("--json");

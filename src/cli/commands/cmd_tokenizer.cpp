@@ -90,8 +90,7 @@ Trained train_characters(const TokenizerTrainOptions& options,
       },
       show);
   const data::Vocabulary vocabulary = data::Vocabulary::from_characters(characters);
-  if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path());
-  vocabulary.write(options.out);
+  write_bytes(options.out, vocabulary.to_json());
   trained.size = vocabulary.size();
   return trained;
 }

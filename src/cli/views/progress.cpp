@@ -38,7 +38,7 @@ void Progress::clear() {
 }
 
 void Progress::show(int64_t done, int64_t total, std::string_view about) {
-  if (!is_terminal_) return;
+  if (!is_terminal_ || total <= 0) return;
   const auto now = std::chrono::steady_clock::now();
   if (done < total && now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;

@@ -120,7 +120,7 @@ TEST_F(ToyFamily, RefusesBeamSearchOverFrames) {
   const CommandResult eval =
       run_sotto({"eval", "--model", path("run"), "--data", path("dev.jsonl"), "--beam", "4"});
   EXPECT_EQ(eval.exit_code, 2);
-  EXPECT_PRED2(contains, eval.err, "a network that is asked token by token");
+  EXPECT_PRED2(contains, eval.err, "a network with an attention decoder");
 }
 
 TEST_F(ToyFamily, ReadsItsOwnSettings) {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/files/json_object.h"
 #include "sotto/core/files/output_file.h"
 #include "sotto/core/files/text_file.h"
@@ -361,16 +361,26 @@ Vocabulary Vocabulary::read(const std::filesystem::path& path) {
   return vocabulary;
 }
 
-void Vocabulary::write(const std::filesystem::path& path) const {
+std::string Vocabulary::to_json() const {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!is_added_[i] && !entries_[i].empty()) json[entries_[i]] = i;
   }
-  write_text_synced(path, json.dump(2) + "\n");
-  if (settings_) {
+  return json.dump(2) + "\n";
+}
+
+void Vocabulary::write(const std::filesystem::path& path) const {
+  std::ofstream file(path, std::ios::binary);
+  file << to_json();
+  file.close();
+  if (settings_ && file) {
     const std::string text = tokenizer_config_json(*settings_).dump(2) + "\n";
     write_file(path.parent_path() / "tokenizer_config.json", std::as_bytes(std::span(text)));
   }
+  if (file) return;
+  throw DataError({.attempted = fmt::format("writing the vocabulary {}", path.string()),
+                   .found = "it could not be written",
+                   .expected = "a folder that exists and a disk that is not full"});
 }
 
 }  // namespace sotto::data

@@ -62,6 +62,8 @@ class Vocabulary {
   // Writes the input of read(): the file, and tokenizer_config.json next to it if there were
   // settings. Throws DataError where it cannot be written.
   void write(const std::filesystem::path& path) const;
+  // Returns the contents of the file.
+  std::string to_json() const;
 
   // Returns settings for the tokenizer_config.json of transformers.
   TokenizerSettings settings() const;

@@ -88,7 +88,6 @@ BudgetFit::BudgetFit(DryRun& dry, const data::Source& source, const StepBudget& 
 
 Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings& settings) {
   const std::vector<Example> step = largest_batch(batch, settings.limits);
-  check_longest(step.front(), settings.limits);
   const device::MemoryReport whole = dry_.run_micro_batch(step, settings.tier);
   if (budget_.holds(whole))
     return {.limits = with_labels_of(step, settings.limits), .worst = whole};
@@ -194,25 +193,13 @@ void BudgetFit::sort_sizes() {
   std::ranges::sort(sorted_lengths_, std::greater<>());
 }
 
-void BudgetFit::check_longest(const Example& longest, const MicroBatchLimits& limits) const {
-  const int64_t frames = frames_of(dry_.model(), {&longest, 1});
-  if (!limits.is_adaptive || frames <= limits.max_frames) return;
-  throw ConfigError(
-      {.attempted = fmt::format("limiting micro-batches to {} frames", limits.max_frames),
-       .found = fmt::format("the longest item may have {}, counting what a rounded duration hides",
-                            frames),
-       .expected = fmt::format("a limit of at least {}", frames),
-       .hint = fmt::format("--set max_frames={}, or leave long items out: --set "
-                           "data.max_seconds=SECONDS.",
-                           frames)});
-}
-
 std::vector<Example> BudgetFit::largest_batch(const data::EffectiveBatch& batch,
                                               const MicroBatchLimits& limits) {
   std::vector<Example> step = largest_step(batch);
   if (std::ssize(step) > limits.max_utterances)
     step.resize(static_cast<size_t>(limits.max_utterances));
   if (!limits.is_adaptive) return step;
+  // An item that alone exceeds the limit is refused when the step is split.
   const int64_t longest = frames_of(dry_.model(), {&step.front(), 1});
   return fill(dry_.model(), source_, step, std::max(limits.max_frames, longest));
 }

@@ -53,8 +53,6 @@ class BudgetFit {
   // Builds a step that is as large as possible by every measure: the i-th longest item has the i-th
   // most labels and segments.
   std::vector<data::Example> largest_step(const data::EffectiveBatch& batch);
-  // Throws ConfigError if the longest item exceeds the limit that the user set.
-  void check_longest(const data::Example& longest, const MicroBatchLimits& limits) const;
   // Returns the part of the largest step that the limits allow in one micro-batch.
   std::vector<data::Example> largest_batch(const data::EffectiveBatch& batch,
                                            const MicroBatchLimits& limits);

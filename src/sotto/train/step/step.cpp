@@ -163,6 +163,8 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
   std::vector<data::ExampleSize> sizes;
   for (const Example& example : examples) sizes.push_back(data::size_of(example));
   return split_sizes(model, sizes, limits, [&](size_t index) {
+    // A dry example is of no line.
+    if (examples[index].values.empty()) return std::string("an utterance");
     return fmt::format("utterance {} of the manifest", examples[index].utterance + 1);
   });
 }
