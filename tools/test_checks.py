@@ -28,12 +28,12 @@ CLEAN = {
     "src/sotto/device/hardware.cpp": '#include "sotto/device/hardware.h"\n// autosomal; std::cout\n',
     "src/sotto/device/hardware.h": HEADER + '#include "sotto/core/error.h"\n',
     "src/sotto/device/arena.cpp": "#include <c10/core/Allocator.h>\n",
-    "src/sotto/kernels/gelu.h": HEADER
+    "src/sotto/kernels/base/gelu.h": HEADER
     + "struct Gelu {\n  static at::Tensor forward(const at::Tensor& x);\n};\n",
-    "src/sotto/kernels/gelu.cpp": '#include "sotto/kernels/gelu.h"\n#include <ATen/core/Tensor.h>\n',
-    "src/sotto/kernels/gelu_cuda.cu": '#include "sotto/kernels/array.h"\n#include <cuda_fp16.h>\n',
-    "src/sotto/kernels/array.h": HEADER + "struct Array {\n  void* data;\n};\n",
-    "src/sotto/nn/linear.h": HEADER + '#include "sotto/kernels/gelu.h"\n',
+    "src/sotto/kernels/base/gelu.cpp": '#include "sotto/kernels/base/gelu.h"\n#include <ATen/core/Tensor.h>\n',
+    "src/sotto/kernels/base/gelu_cuda.cu": '#include "sotto/kernels/base/array.h"\n#include <cuda_fp16.h>\n',
+    "src/sotto/kernels/base/array.h": HEADER + "struct Array {\n  void* data;\n};\n",
+    "src/sotto/nn/linear.h": HEADER + '#include "sotto/kernels/base/gelu.h"\n',
     "tests/support/kernel_cases.cpp": 'Case cases[] = {\n  {"Gelu", run_gelu},\n};\n',
     "tests/unit/cli/main_test.cpp": '#include "cli/commands/commands.h"\n#include "sotto/report/table.h"\n',
 }
@@ -72,9 +72,9 @@ class Includes(TreeCase):
         self.assertEqual(self.check({}), [])
 
     def test_module_after_its_own(self) -> None:
-        errors = self.check({"src/sotto/kernels/x.cpp": '#include "sotto/nn/linear.h"\n'})
+        errors = self.check({"src/sotto/kernels/base/x.cpp": '#include "sotto/nn/linear.h"\n'})
         self.expect(
-            errors, "src/sotto/kernels/x.cpp:1: kernels includes nn, expected only core, device, kernels"
+            errors, "src/sotto/kernels/base/x.cpp:1: kernels includes nn, expected only core, device, kernels"
         )
 
     def test_report_is_for_lab_and_cli_alone(self) -> None:
@@ -164,12 +164,14 @@ class Includes(TreeCase):
         self.expect(errors, "src/sotto/device/hardware.h:3: includes c10/core/Device.h", "hardware.cpp")
 
     def test_torch_in_cuda(self) -> None:
-        errors = self.check({"src/sotto/kernels/gelu_cuda.cu": "#include <ATen/core/Tensor.h>\n"})
-        self.expect(errors, "src/sotto/kernels/gelu_cuda.cu:1: includes ATen/core/Tensor.h", "nvcc")
+        errors = self.check({"src/sotto/kernels/base/gelu_cuda.cu": "#include <ATen/core/Tensor.h>\n"})
+        self.expect(errors, "src/sotto/kernels/base/gelu_cuda.cu:1: includes ATen/core/Tensor.h", "nvcc")
 
     def test_torch_in_a_header_of_cuda(self) -> None:
-        errors = self.check({"src/sotto/kernels/array.h": HEADER + "#include <c10/util/Half.h>\n"})
-        self.expect(errors, "src/sotto/kernels/array.h:3: includes c10/util/Half.h", "gelu_cuda.cu", "nvcc")
+        errors = self.check({"src/sotto/kernels/base/array.h": HEADER + "#include <c10/util/Half.h>\n"})
+        self.expect(
+            errors, "src/sotto/kernels/base/array.h:3: includes c10/util/Half.h", "gelu_cuda.cu", "nvcc"
+        )
 
     def test_umbrella_header_even_in_tests(self) -> None:
         errors = self.check({"tests/unit/x_test.cpp": "#include <torch/torch.h>\n"})
@@ -221,7 +223,7 @@ class Source(TreeCase):
     def test_row_in_a_comment_does_not_count(self) -> None:
         self.expect(
             self.check({"tests/support/kernel_cases.cpp": '// {"Gelu", run_gelu},\n'}),
-            "src/sotto/kernels/gelu.h:3: kernel Gelu",
+            "src/sotto/kernels/base/gelu.h:3: kernel Gelu",
         )
 
     def test_printing_in_a_library(self) -> None:
@@ -291,7 +293,8 @@ class TidyChoice(TreeCase):
         tree = Tree(self.root)
         candidates = [name for name in tree.files if name.endswith(".cpp")]
         self.assertEqual(
-            tidy.choose(tree, candidates, {"src/sotto/kernels/gelu.h"}), ["src/sotto/kernels/gelu.cpp"]
+            tidy.choose(tree, candidates, {"src/sotto/kernels/base/gelu.h"}),
+            ["src/sotto/kernels/base/gelu.cpp"],
         )
         self.assertEqual(tidy.choose(tree, candidates, {"src/sotto/report/table.h"}), ["src/cli/main.cpp"])
         changed = {"src/sotto/report/table.h", "src/cli/main.cpp"}
@@ -300,7 +303,7 @@ class TidyChoice(TreeCase):
 
     def test_what_makes_a_file_new(self) -> None:
         self.make_tree({".clang-tidy": "a", "tests/.clang-tidy": "b"})
-        name = "src/sotto/kernels/gelu.cpp"
+        name = "src/sotto/kernels/base/gelu.cpp"
 
         def key(command: str = "c++") -> str:
             return tidy.key_of(Tree(self.root), name, command, "1")
@@ -310,7 +313,7 @@ class TidyChoice(TreeCase):
         self.write({"tests/.clang-tidy": "c", "src/sotto/nn/linear.h": "other"})
         self.assertEqual(key(), first)
         self.assertNotEqual(key("c++ -O3"), first)
-        self.write({"src/sotto/kernels/gelu.h": "other"})
+        self.write({"src/sotto/kernels/base/gelu.h": "other"})
         second = key()
         self.assertNotEqual(second, first)
         self.write({".clang-tidy": "b"})
