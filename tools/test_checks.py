@@ -30,7 +30,8 @@ CLEAN = {
     "src/sotto/device/arena.cpp": "#include <c10/core/Allocator.h>\n",
     "src/sotto/kernels/base/gelu.h": HEADER
     + "struct Gelu {\n  static at::Tensor forward(const at::Tensor& x);\n};\n",
-    "src/sotto/kernels/base/gelu.cpp": '#include "sotto/kernels/base/gelu.h"\n#include <ATen/core/Tensor.h>\n',
+    "src/sotto/kernels/base/gelu.cpp": '#include "sotto/kernels/base/gelu.h"\n'
+    "#include <ATen/core/Tensor.h>\n",
     "src/sotto/kernels/base/gelu_cuda.cu": '#include "sotto/kernels/base/array.h"\n#include <cuda_fp16.h>\n',
     "src/sotto/kernels/base/array.h": HEADER + "struct Array {\n  void* data;\n};\n",
     "src/sotto/nn/linear.h": HEADER + '#include "sotto/kernels/base/gelu.h"\n',
