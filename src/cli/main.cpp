@@ -45,6 +45,7 @@ void run(int argc, char** argv) {
   sotto::cli::add_average(app, global);
   sotto::cli::add_export(app, global);
   sotto::cli::add_logits(app, global);
+  sotto::cli::add_lab(app, global);
   sotto::cli::add_prove(app, global);
 
   app.footer(sotto::cli::example("  sotto profile"));

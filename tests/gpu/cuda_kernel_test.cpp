@@ -95,12 +95,10 @@ Tensors run_attention(const Tensors& in, const kernels::Packing& packing,
   return {result.y, dqkv, d_bias};
 }
 
-// More utterances than a warp has lanes, and heads that a lane holds one to eight values of.
-TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
-  SOTTO_SKIP_WITHOUT_GPU();
+// Compares both variants, with a bias and windows, with the CPU. Heads that a lane of a warp holds
+// one to eight values of.
+void check_attention_with_bias(const std::vector<int64_t>& lengths) {
   using kernels::Attention;
-  std::vector<int64_t> lengths;
-  for (int64_t u = 0; u < 70; ++u) lengths.push_back(1 + u * 7 % 45);
   const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
   const int64_t heads = 3;
   int64_t num_scores = 0;
@@ -126,6 +124,21 @@ TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
       }
     }
   }
+}
+
+// More utterances than a warp has lanes.
+TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  std::vector<int64_t> lengths;
+  for (int64_t u = 0; u < 70; ++u) lengths.push_back(1 + u * 7 % 45);
+  check_attention_with_bias(lengths);
+}
+
+// More and fewer utterances of the same length than heads: plain attention computes the former
+// together.
+TEST(CudaAttention, HandlesUtterancesOfTheSameLength) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  check_attention_with_bias({33, 33, 33, 33, 33, 12, 12, 33, 33, 33, 33, 1, 1, 1, 1, 1, 40});
 }
 
 // y, dq and dkv of q, kv and dy.

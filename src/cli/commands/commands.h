@@ -51,6 +51,9 @@ void add_tokenizer(CLI::App& app, const GlobalOptions& global);
 // `sotto prove memory`: compares predicted and measured memory of training steps.
 void add_prove(CLI::App& app, const GlobalOptions& global);
 
+// `sotto lab`: runs suites of experiments and compares them.
+void add_lab(CLI::App& app, const GlobalOptions& global);
+
 // `sotto profile`: describes this machine, a model or a corpus.
 void add_profile(CLI::App& app, const GlobalOptions& global);
 

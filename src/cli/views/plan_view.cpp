@@ -83,38 +83,11 @@ std::string milliseconds(double seconds) {
   return ms < 0.95 ? format_digits(ms) : fmt::format("{:.1f}", ms);
 }
 
-// "layer norm, backward" for layer_norm.backward.
-std::string kernel_title(const std::string& kernel) {
-  std::string title;
-  for (const char letter : kernel) {
-    if (letter == '.') {
-      title += ", ";
-    } else {
-      title += letter == '_' ? ' ' : letter;
-    }
-  }
-  return title;
-}
-
 // Lists the kernels that take the most time, and the sum of the others.
 std::string time_table(const Candidate& candidate) {
-  std::vector<std::pair<double, std::string>> kernels;
-  for (const auto& [kernel, seconds] : candidate.time.by_kernel_s)
-    kernels.emplace_back(seconds, kernel);
-  std::ranges::sort(kernels, std::greater<>());
   Table table({{"time of a step"}, {"ms", Align::kRight}});
-  constexpr size_t kShown = 6;
-  double rest = 0.0;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    if (i < kShown) {
-      table.add_row({kernel_title(kernels[i].second), milliseconds(kernels[i].first)});
-    } else {
-      rest += kernels[i].first;
-    }
-  }
-  table.add_row({"other kernels", milliseconds(rest)});
-  if (candidate.time.waiting_s > 0.0)
-    table.add_row({"waiting for the host", milliseconds(candidate.time.waiting_s)});
+  for (const plan::TimePart& part : plan::parts_of(candidate.time))
+    table.add_row({part.name, milliseconds(part.seconds)});
   table.add_rule();
   table.add_row({fmt::format("total, {} micro-batch{}", candidate.micro_batches,
                              candidate.micro_batches == 1 ? "" : "es"),

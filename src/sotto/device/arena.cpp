@@ -127,6 +127,11 @@ MemoryReport Arena::report() const {
   return report;
 }
 
+int64_t Arena::live_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return placement_.live();
+}
+
 int64_t Arena::num_blocks() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int64_t>(blocks_.size());

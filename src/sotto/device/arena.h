@@ -55,6 +55,10 @@ struct MemoryReport {
   int64_t high_water = 0;
   // Peak of the separate host memory (host_memory.h), as far as the creator of the report knows it.
   int64_t host_peak = 0;
+  // Live bytes of a training step between forward and backward of a micro-batch, the most of any;
+  // and after the last backward, before the update. Filled in by the step.
+  int64_t after_forward = 0;
+  int64_t after_backward = 0;
   CategoryBytes live_by_category = {};
   CategoryBytes at_peak = {};
   Moment peak_moment;
@@ -93,6 +97,7 @@ class Arena {
   void inject_failure(int64_t nth_reservation);
 
   MemoryReport report() const;
+  int64_t live_bytes() const;
   int64_t num_blocks() const;
 
   // Starts a new history: peak, high-water mark and library calls from now on.

@@ -117,6 +117,12 @@ ArenaGuard::~ArenaGuard() {
   arenas_of(device_)->exchange(std::move(outer_));
 }
 
+int64_t live_bytes(c10::DeviceType device) {
+  ArenaSet* const arenas = arenas_of(device);
+  const std::shared_ptr<Arena> arena = arenas == nullptr ? nullptr : arenas->current();
+  return arena ? arena->live_bytes() : 0;
+}
+
 LibraryCall::LibraryCall(std::string_view name, c10::DeviceType device, int64_t bound_bytes,
                          std::span<const int64_t> results) {
   if (ArenaSet* arenas = arenas_of(device)) arena_ = arenas->current();

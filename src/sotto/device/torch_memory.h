@@ -33,6 +33,9 @@ class ArenaGuard {
   std::shared_ptr<Arena> outer_;
 };
 
+// Returns the live bytes in the arena of the device's guard; 0 without one.
+int64_t live_bytes(c10::DeviceType device);
+
 // Scope of a call into a library that allocates: reserves the bound in the device's arena, which
 // may throw OutOfMemory; inside, allocations are counted and never throw. Without an arena it has
 // no effect.

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -16,13 +17,19 @@ using device::MomentScope;
 using device::Phase;
 using nn::Context;
 
+constexpr std::array kAttentionVariants = {Named{"tiled", kernels::Attention::Variant::kTiled},
+                                           Named{"plain", kernels::Attention::Variant::kPlain}};
+constexpr std::array kLogitVariants = {Named{"chunked", kernels::CrossEntropy::Variant::kChunked},
+                                       Named{"whole", kernels::CrossEntropy::Variant::kWhole}};
+
 nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
   return {.width = options.width,
           .hidden = options.hidden,
           .attention = {.num_heads = options.heads,
                         .left = options.attention_left < 0 ? std::nullopt
                                                            : std::optional(options.attention_left),
-                        .right = 0},
+                        .right = 0,
+                        .variant = options.attention},
           .dropout = options.dropout,
           .activation_dropout = options.dropout,
           .activation = options.activation,
@@ -32,7 +39,8 @@ nn::TransformerBlockOptions block_options(const DecoderLmOptions& options) {
 
 kernels::CrossEntropy::Options loss_options(const DecoderLmOptions& options, const DataShape& shape,
                                             at::ScalarType compute) {
-  kernels::CrossEntropy::Options loss{.smoothing = options.label_smoothing};
+  kernels::CrossEntropy::Options loss{.smoothing = options.label_smoothing,
+                                      .variant = options.logits};
   if (options.loss_rows > 0) {
     const auto entry_bytes = static_cast<int64_t>(c10::elementSize(compute));
     loss.chunk_bytes = options.loss_rows * shape.vocabulary * entry_bytes;
@@ -56,10 +64,16 @@ std::string describe_decoder_lm(const DecoderLmOptions&, const DataShape&) {
   return "A causal transformer language model";
 }
 
-void check_decoder_lm_rows(const DecoderLmOptions& options, int64_t row_tokens) {
-  if (options.positions != nn::PositionKind::kLearned || row_tokens <= options.max_tokens) return;
+void check_decoder_lm_rows(const DecoderLmOptions& options, const data::TextRows::Options& rows) {
+  // Plain attention takes the squares of the lengths of segments, which differ from row to row.
+  if (options.attention == kernels::Attention::Variant::kPlain && rows.separates_documents)
+    throw ConfigError({.attempted = "setting up a language model",
+                       .found = "model.attention: plain with separate documents",
+                       .expected = "rows of one sequence each",
+                       .hint = "Add --set data.separate_documents=false."});
+  if (options.positions != nn::PositionKind::kLearned || rows.length <= options.max_tokens) return;
   throw ConfigError({.attempted = "setting up a language model",
-                     .found = fmt::format("rows of {} tokens", row_tokens),
+                     .found = fmt::format("rows of {} tokens", rows.length),
                      .expected = fmt::format("at most model.max_tokens {}, for learned positions",
                                              options.max_tokens)});
 }
@@ -68,16 +82,20 @@ void check_decoder_lm_rows(const DecoderLmOptions& options, int64_t row_tokens) 
 
 Family decoder_lm_family() {
   using Options = DecoderLmOptions;
-  return make_family<Options>(
-      {.name = "decoder_lm",
-       .task = kLanguageModelling,
-       .example = "configs/lm.yaml",
-       .presets = {{.name = "decoder-lm"}},
-       .make = make_network<DecoderLm, Options>,
-       .keep_one_layer = [](Options& options) { options.layers = 1; },
-       .describe = describe_decoder_lm,
-       .check_row_tokens = check_decoder_lm_rows,
-       .loss_rows = [](Options& options) -> int64_t& { return options.loss_rows; }});
+  return make_family<Options>({.name = "decoder_lm",
+                               .task = kLanguageModelling,
+                               .example = "configs/lm.yaml",
+                               .presets = {{.name = "decoder-lm"}},
+                               .make = make_network<DecoderLm, Options>,
+                               .keep_one_layer = [](Options& options) { options.layers = 1; },
+                               .describe = describe_decoder_lm,
+                               .check_rows = check_decoder_lm_rows,
+                               .loss_rows =
+                                   [](Options& options) {
+                                     const bool is_chunked =
+                                         options.logits == kernels::CrossEntropy::Variant::kChunked;
+                                     return is_chunked ? &options.loss_rows : nullptr;
+                                   }});
 }
 
 void DecoderLmOptions::visit(OptionVisitor& visitor) {
@@ -95,6 +113,10 @@ void DecoderLmOptions::visit(OptionVisitor& visitor) {
   visitor.value("tied", tied, "share weights between the embedding and the output");
   visitor.value("attention_left", attention_left,
                 "preceding tokens that a token attends to; -1: all", {.min = -1});
+  visitor.choice("attention", attention,
+                 "tiled, or plain: stores all scores of a row, for comparison", kAttentionVariants);
+  visitor.choice("logits", logits, "chunked, or whole: stores all logits at once, for comparison",
+                 kLogitVariants);
   visitor.value("label_smoothing", label_smoothing,
                 "label smoothing: probability spread over all entries", {.min = 0, .max = 1});
   visitor.value("loss_rows", loss_rows,
@@ -105,6 +127,9 @@ void DecoderLmOptions::validate() const {
   check_heads(width, heads);
   if (width % 2 != 0 && positions == nn::PositionKind::kSinusoidal)
     refuse_settings(fmt::format("sinusoidal positions with a width of {}", width), "an even width");
+  if (logits == kernels::CrossEntropy::Variant::kWhole && loss_rows > 0)
+    refuse_settings(fmt::format("loss_rows {} with logits: whole", loss_rows),
+                    "loss_rows 0, or logits: chunked");
 }
 
 DecoderLm::DecoderLm(const DecoderLmOptions& options, const DataShape& shape,

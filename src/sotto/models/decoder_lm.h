@@ -30,6 +30,10 @@ struct DecoderLmOptions {
   bool tied = true;
   // Number of previous tokens that a token attends to; -1: all.
   int64_t attention_left = -1;
+  // How attention and the loss are computed. The alternatives to the defaults need more memory;
+  // they are what other programs do, for comparison.
+  kernels::Attention::Variant attention = kernels::Attention::Variant::kTiled;
+  kernels::CrossEntropy::Variant logits = kernels::CrossEntropy::Variant::kChunked;
   double label_smoothing = 0.0;
   // Tokens whose logits are computed at once, in multiples of 64; 0: as many as take 52 MiB.
   int64_t loss_rows = 0;

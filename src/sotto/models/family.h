@@ -24,6 +24,7 @@
 
 #include "sotto/core/config/options.h"
 #include "sotto/core/task.h"
+#include "sotto/data/batch/text_rows.h"
 #include "sotto/models/model.h"
 #include "sotto/models/tensor_file.h"
 
@@ -91,12 +92,13 @@ struct FamilySpec {
   // Throws ConfigError for a setting without effect that differs from `given`, the initial
   // settings.
   void (*check_effects)(const Options&, const Options& given) = nullptr;
-  // Throws ConfigError where rows of text with this many tokens are too long; absent: never.
-  void (*check_row_tokens)(const Options&, int64_t row_tokens) = nullptr;
+  // Throws ConfigError for rows of text that the network cannot read; absent: never.
+  void (*check_rows)(const Options&, const data::TextRows::Options& rows) = nullptr;
   // Settings that save memory, from the least to the most costly.
   std::vector<Saving> (*savings)(const Options&) = nullptr;
-  // The setting `loss_rows`, for a network that computes its loss in chunks of rows.
-  int64_t& (*loss_rows)(Options&) = nullptr;
+  // Returns the setting `loss_rows`, or null if the loss is not computed in chunks of rows; absent:
+  // never.
+  int64_t* (*loss_rows)(Options&) = nullptr;
   std::optional<HuggingFaceFormat> hugging_face = std::nullopt;
 };
 
@@ -133,7 +135,7 @@ struct Family {
   std::function<int64_t(const std::any&)> sample_rate;
   std::function<int64_t(const std::any&, int64_t feature_dim)> min_rows;
   std::function<void(const std::any&, const std::any& given)> check_effects;
-  std::function<void(const std::any&, int64_t row_tokens)> check_row_tokens;
+  std::function<void(const std::any&, const data::TextRows::Options& rows)> check_rows;
   std::function<std::vector<Saving>(const std::any&)> savings;
   // Returns nullptr where there is no such setting.
   std::function<int64_t*(std::any&)> loss_rows;
@@ -177,14 +179,14 @@ Family make_family(FamilySpec<Options> spec) {
   family.check_effects = [=](const std::any& any, const std::any& given) {
     if (spec.check_effects) spec.check_effects(of(any), of(given));
   };
-  family.check_row_tokens = [=](const std::any& any, int64_t row_tokens) {
-    if (spec.check_row_tokens) spec.check_row_tokens(of(any), row_tokens);
+  family.check_rows = [=](const std::any& any, const data::TextRows::Options& rows) {
+    if (spec.check_rows) spec.check_rows(of(any), rows);
   };
   family.savings = [=](const std::any& any) {
     return spec.savings ? spec.savings(of(any)) : std::vector<Saving>{};
   };
   family.loss_rows = [=](std::any& any) {
-    return spec.loss_rows ? &spec.loss_rows(changed(any)) : nullptr;
+    return spec.loss_rows ? spec.loss_rows(changed(any)) : nullptr;
   };
   family.hugging_face = spec.hugging_face;
   return family;

@@ -52,8 +52,8 @@ class ModelOptions {
   // The functions of Family, for these settings.
   int64_t sample_rate() const { return family_->sample_rate(settings_); }
   int64_t min_rows(int64_t feature_dim) const { return family_->min_rows(settings_, feature_dim); }
-  void check_row_tokens(int64_t row_tokens) const {
-    family_->check_row_tokens(settings_, row_tokens);
+  void check_rows(const data::TextRows::Options& rows) const {
+    family_->check_rows(settings_, rows);
   }
   std::string describe(const DataShape& shape) const { return family_->describe(settings_, shape); }
   std::vector<Saving> savings() const { return family_->savings(settings_); }

@@ -1,6 +1,7 @@
 #include "sotto/plan/step_time.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace sotto::plan {
 
@@ -32,7 +33,36 @@ struct Part {
   }
 };
 
+// "layer norm, backward" for layer_norm.backward.
+std::string kernel_title(const std::string& kernel) {
+  std::string title;
+  for (const char letter : kernel) {
+    if (letter == '.') {
+      title += ", ";
+    } else {
+      title += letter == '_' ? ' ' : letter;
+    }
+  }
+  return title;
+}
+
 }  // namespace
+
+std::vector<TimePart> parts_of(const StepTime& time, size_t num_kernels) {
+  std::vector<TimePart> parts;
+  for (const auto& [kernel, seconds] : time.by_kernel_s)
+    parts.push_back({.name = kernel_title(kernel), .seconds = seconds});
+  std::ranges::stable_sort(parts, std::greater<>(), &TimePart::seconds);
+  TimePart others{.name = "other kernels"};
+  while (parts.size() > num_kernels) {
+    others.seconds += parts.back().seconds;
+    parts.pop_back();
+  }
+  parts.push_back(others);
+  if (time.waiting_s > 0.0)
+    parts.push_back({.name = "waiting for the host", .seconds = time.waiting_s});
+  return parts;
+}
 
 StepTime time_of(const kernels::CostRecorder& recorded, const kernels::Rates& rates,
                  const BatchCount& count) {

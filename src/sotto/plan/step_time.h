@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sotto/kernels/base/cost.h"
 
@@ -22,6 +23,15 @@ struct StepTime {
 
   double total_s() const { return batches_s + update_s; }
 };
+
+// A kind of work and its time; `name` is for people: "layer norm, backward".
+struct TimePart {
+  std::string name;
+  double seconds = 0.0;
+};
+
+// Returns the kernels that take the most time, the sum of the others, and the time spent waiting.
+std::vector<TimePart> parts_of(const StepTime& time, size_t num_kernels = 6);
 
 // Number of micro-batches of a step, and its equivalent in recorded micro-batches: a fraction,
 // where the others are shorter.

@@ -12,22 +12,28 @@ namespace sotto::data {
 
 class TextRows : public Source {
  public:
+  struct Options {
+    // Tokens per row.
+    int64_t length = 512;
+    // The documents in a row, or the parts of them that it contains, are its segments: attention
+    // does not cross them, and positions restart in each. False: a row is one segment.
+    bool separates_documents = true;
+  };
+
   // `path`: the path of the text, for messages.
-  TextRows(std::filesystem::path path, TokenFile tokens, int64_t length);
+  TextRows(std::filesystem::path path, TokenFile tokens, const Options& options);
 
   const TokenFile& tokens() const { return tokens_; }
-  int64_t length() const { return length_; }
+  int64_t length() const { return options_.length; }
 
-  // Returns a row by its index. Its documents, or the parts of them that it contains, are its
-  // segments: attention does not cross them, and positions restart in each. The label of a token is
-  // the next token, even if that is the first of the next row; the last token of a document has
-  // none.
+  // Returns a row by its index. The label of a token is the next token, even if that is the first
+  // of the next row; the last token of a separate document has none, nor has the last of the text.
   Example row(int64_t number) const;
 
   std::string name() const override { return path_.string(); }
   std::string where(int64_t row) const override;
   uint64_t fingerprint() const override;
-  int64_t num_items() const override { return (tokens_.size() + length_ - 1) / length_; }
+  int64_t num_items() const override { return (tokens_.size() + length() - 1) / length(); }
   int64_t utterance_at(int64_t index) const override { return index; }
   int64_t num_skipped() const override { return 0; }
   std::vector<float> lengths() const override;
@@ -51,7 +57,7 @@ class TextRows : public Source {
 
   std::filesystem::path path_;
   TokenFile tokens_;
-  int64_t length_;
+  Options options_;
 };
 
 }  // namespace sotto::data

@@ -9,6 +9,7 @@
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/attention/attention_cpu.h"
 #include "sotto/kernels/attention/attention_library.h"
+#include "sotto/kernels/attention/attention_plain.h"
 #include "sotto/kernels/attention/attention_task.h"
 #include "sotto/kernels/base/kernel.h"
 
@@ -19,11 +20,6 @@ SOTTO_CUDA_ENTRY void attention_forward_cuda(const CudaAttentionTask& task, void
 SOTTO_CUDA_ENTRY void attention_backward_cuda(const CudaAttentionTask& task,
                                               const CudaAttentionGradients& gradients,
                                               void* stream);
-void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape& shape,
-                                     const Attention::Result& result, const at::Tensor& scores);
-void attention_plain_backward_library(const Attention::BackwardInputs& in,
-                                      const AttentionShape& shape, const at::Tensor& dqkv,
-                                      const at::Tensor& scores);
 }  // namespace detail
 
 namespace {
@@ -319,10 +315,12 @@ void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
 
 // --- plain
 
-// Allocates the scores of the longest utterance: shorter ones use the first part.
+// Allocates the scores that exist at the same time; on the CPU, those of the longest utterance.
 at::Tensor make_scores(const at::Tensor& qkv, const AttentionShape& shape) {
   const int64_t longest = shape.max_length();
-  return make_workspace({shape.num_heads, longest, longest}, qkv.options().dtype(at::kFloat));
+  const int64_t scores = is_for_cuda(qkv) ? detail::plain_workspace_scores(shape)
+                                          : shape.num_heads * longest * longest;
+  return make_workspace({scores}, qkv.options().dtype(at::kFloat));
 }
 
 Attention::Result forward_plain(const at::Tensor& qkv, const AttentionShape& shape) {

@@ -9,7 +9,8 @@
 // stack. On a GPU, FlashAttention or efficient attention is used for the shapes that they support,
 // and allocates what attention_library.h declares; calls with a bias use our own kernel, which
 // allocates what is listed above. Allocates, kPlain: forward y and the probabilities, and as
-// workspace the scores of the longest utterance, fp32 [H, T, T]; backward dqkv and the same
+// workspace the scores of the longest utterance, fp32 [H, T, T], or on a GPU those of one head of
+// consecutive utterances of the same length, if these are more; backward dqkv and the same
 // workspace.
 #pragma once
 

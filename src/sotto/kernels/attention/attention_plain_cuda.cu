@@ -1,5 +1,5 @@
 // The steps of plain attention between the products: the softmax of scores, and its gradient. A
-// warp processes one query of one head.
+// warp processes one query of one matrix.
 #include <cuda_runtime.h>
 
 #include "sotto/kernels/attention/attention_task.h"
@@ -23,22 +23,30 @@ __device__ Keys keys_of(int64_t query, const CudaPlainScores& task) {
           query + task.right + 1 < task.length ? query + task.right + 1 : task.length};
 }
 
-// Calls body(row, query), with one warp each, for all queries of all heads.
+// A row of scores, and the offset of the same row in the probabilities.
+struct Row {
+  int64_t query;
+  int64_t in_scores;
+  int64_t in_probabilities;
+};
+
+// Calls body(row), with one warp each, for all queries of all matrices.
 template <class Body>
-__device__ void for_each_query(const CudaPlainScores& task, Body body) {
-  const int64_t num_rows = task.num_heads * task.length;
+__device__ void for_each_row(const CudaPlainScores& task, Body body) {
+  const int64_t num_rows = task.num_matrices * task.length;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarpsABlock + threadIdx.x / kWarp;
   for (int64_t row = first; row < num_rows; row += static_cast<int64_t>(gridDim.x) * kWarpsABlock)
-    body(row, row % task.length);
+    body(Row{row % task.length, row * task.length,
+             row / task.length * task.stride + row % task.length * task.length});
 }
 
 template <class T>
 __global__ void softmax_kernel(CudaPlainScores task) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  for_each_query(task, [&](int64_t row, int64_t query) {
-    const float* scores = task.scores + row * task.length;
-    T* probabilities = static_cast<T*>(task.probabilities) + row * task.length;
-    const Keys keys = keys_of(query, task);
+  for_each_row(task, [&](const Row& row) {
+    const float* scores = task.scores + row.in_scores;
+    T* probabilities = static_cast<T*>(task.probabilities) + row.in_probabilities;
+    const Keys keys = keys_of(row.query, task);
     float largest = -INFINITY;
     for (int64_t key = keys.begin + lane; key < keys.end; key += kWarp)
       largest = fmaxf(largest, scores[key]);
@@ -60,10 +68,11 @@ __global__ void softmax_kernel(CudaPlainScores task) {
 template <class T>
 __global__ void gradient_kernel(CudaPlainScores task) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  for_each_query(task, [&](int64_t row, int64_t) {
-    float* gradients = task.scores + row * task.length;
-    const T* probabilities = static_cast<const T*>(task.probabilities) + row * task.length;
-    T* d_bias = task.d_bias == nullptr ? nullptr : static_cast<T*>(task.d_bias) + row * task.length;
+  for_each_row(task, [&](const Row& row) {
+    float* gradients = task.scores + row.in_scores;
+    const T* probabilities = static_cast<const T*>(task.probabilities) + row.in_probabilities;
+    T* d_bias =
+        task.d_bias == nullptr ? nullptr : static_cast<T*>(task.d_bias) + row.in_probabilities;
     float sum = 0.0f;
     for (int64_t key = lane; key < task.length; key += kWarp)
       sum += gradients[key] * static_cast<float>(probabilities[key]);
@@ -87,7 +96,7 @@ __global__ void gradient_kernel(CudaPlainScores task) {
 }
 
 LaunchShape shape_for(const CudaPlainScores& task) {
-  const LaunchShape shape = launch_shape(task.num_heads * task.length * kWarp);
+  const LaunchShape shape = launch_shape(task.num_matrices * task.length * kWarp);
   return {.blocks = shape.blocks, .threads = kWarpsABlock * kWarp};
 }
 

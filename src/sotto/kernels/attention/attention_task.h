@@ -40,17 +40,19 @@ struct CudaAttentionGradients {
   float* delta = nullptr;  // [H, N], workspace
 };
 
-// The scores of one utterance in plain attention. T frames.
+// Score matrices of plain attention, [T, T] each: the heads of one utterance, or one head of
+// several utterances of the same length. T frames.
 struct CudaPlainScores {
-  float* scores = nullptr;        // [H, T, T]: unscaled scores, or gradients
-  void* probabilities = nullptr;  // [H, T, T]
+  float* scores = nullptr;        // adjacent matrices: unscaled scores, or gradients
+  void* probabilities = nullptr;  // matrices at a distance of `stride` elements
   ElementType type = ElementType::kFloat;
-  int64_t num_heads = 1;
+  int64_t num_matrices = 1;
+  int64_t stride = 0;
   int64_t length = 0;  // T
   int64_t left = 0;
   int64_t right = 0;
   float scale = 1.0f;
-  void* d_bias = nullptr;  // [H, T, T] or null: unscaled gradients
+  void* d_bias = nullptr;  // same layout as the probabilities, or null: unscaled gradients
 };
 
 }  // namespace sotto::kernels

@@ -50,7 +50,8 @@ DecidedRun decide_open(const train::RunConfig& config, const OpenChoices& open,
       plan.best, request, *source, std::accumulate(lengths.begin(), lengths.end(), 0.0), &data);
   return {.config = plan.best.config,
           .reasons = reasons_of(plan, request, host),
-          .plan_yaml = format_yaml(write_plan(plan, request, host))};
+          .plan_yaml = format_yaml(write_plan(plan, request, host)),
+          .time = plan.best.time};
 }
 
 std::string ladder_text(const train::RunConfig& config, const device::OpenedDevice& opened,

@@ -18,6 +18,8 @@ struct DecidedRun {
   // Reasons, and the text of plan.yaml. Both are empty where nothing was open.
   std::vector<Reason> reasons = {};
   std::string plan_yaml = {};
+  // Predicted time of a step of median length.
+  StepTime time = {};
 };
 
 // Throws Infeasible where nothing fits.

@@ -64,15 +64,26 @@ PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents 
 train::RunConfig PlannedTraining::decide(const train::RunConfig& config, train::RunData& data) {
   DecidedRun decided = decide_open(config, open_, *opened_, data);
   plan_yaml_ = std::move(decided.plan_yaml);
+  facts_ = {.reasons = decided.reasons, .time = std::move(decided.time)};
   train::notify(events_.decided, decided.reasons);
   return std::move(decided.config);
+}
+
+// A resumed run keeps its facts unless something was decided anew.
+void PlannedTraining::write_plan_files(const train::RunPlan& plan) {
+  const std::string text = std::exchange(plan_yaml_, {});
+  if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
+  const fs::path facts = folder() / kFactsFile;
+  if (text.empty() && checkpoint_ && fs::exists(facts)) return;
+  const nlohmann::ordered_json json = facts_json(plan, trainer_->config(), opened_->device, facts_);
+  write_text_synced(facts,
+                    json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents events) {
   // The run's folder exists when the plan is reported.
   events.planned = [this, show = events.planned](const train::RunPlan& plan) {
-    const std::string text = std::exchange(plan_yaml_, {});
-    if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
+    write_plan_files(plan);
     train::notify(show, plan);
   };
   train::RunRequest request{.config = read.config,

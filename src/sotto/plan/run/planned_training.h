@@ -14,6 +14,7 @@
 #include "sotto/device/opened_device.h"
 #include "sotto/plan/host_choices.h"
 #include "sotto/plan/run/run_description.h"
+#include "sotto/plan/run/run_facts.h"
 #include "sotto/train/run/trainer.h"
 
 namespace sotto::plan {
@@ -54,6 +55,7 @@ class PlannedTraining {
 
  private:
   train::RunConfig decide(const train::RunConfig& config, train::RunData& data);
+  void write_plan_files(const train::RunPlan& plan);
   void make_trainer(const ReadConfig& read, train::RunEvents events);
   void advise(const train::RunConfig& config, bool is_resumed) const;
 
@@ -63,6 +65,7 @@ class PlannedTraining {
   OpenChoices open_;
   std::unique_ptr<device::OpenedDevice> opened_;
   std::string plan_yaml_;
+  DecisionFacts facts_;
   std::unique_ptr<train::Trainer> trainer_;
 };
 

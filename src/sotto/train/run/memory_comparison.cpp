@@ -80,7 +80,8 @@ MemoryComparison compare_memory(device::MemoryReport planned, device::MemoryRepo
   const bool is_equal =
       planned.peak == measured.peak && planned.high_water == measured.high_water &&
       planned.at_peak == measured.at_peak && planned.peak_moment == measured.peak_moment &&
-      planned.host_peak == measured.host_peak;
+      planned.host_peak == measured.host_peak && planned.after_forward == measured.after_forward &&
+      planned.after_backward == measured.after_backward;
   return {.planned = std::move(planned), .measured = std::move(measured), .is_equal = is_equal};
 }
 

@@ -102,10 +102,10 @@ std::vector<Rehearsal::Step> Rehearsal::run_worst(int64_t num_steps,
     learner_->release_caches();
     learner_->host.reset_peak();
     const auto start = std::chrono::steady_clock::now();
-    step.num_micro_batches = run_step(*learner_, examples, own).num_micro_batches;
+    const StepResult result = run_step(*learner_, examples, own);
     step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    step.measured = arena_->report();
-    step.measured.host_peak = learner_->host.peak_bytes();
+    step.num_micro_batches = result.num_micro_batches;
+    step.measured = memory_of_step(*arena_, *learner_, result);
     if (device_.torch.is_cuda()) step.shown_bytes = device::used_by_this_process(device_);
     if (on_step) on_step(step);
     done.push_back(std::move(step));
@@ -140,6 +140,23 @@ Rehearsal::LargestBatch Rehearsal::find_largest(const std::function<void(const T
   return largest;
 }
 
+double Rehearsal::time_copies(int64_t count) {
+  constexpr size_t kRepeats = 3;
+  const device::TargetScope target(device_.target);
+  const std::vector<data::Example> copies = copies_of_longest(count);
+  StepSettings whole = settings();
+  whole.limits = {};
+  std::vector<double> seconds;
+  for (size_t i = 0; i < kRepeats; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run_step(*learner_, copies, whole);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    seconds.push_back(elapsed.count());
+  }
+  std::ranges::sort(seconds);
+  return seconds[kRepeats / 2];
+}
+
 bool Rehearsal::fits_really(int64_t count, LargestBatch& largest,
                             const std::function<void(const Trial&)>& on_trial) {
   Trial trial{.count = count};
@@ -149,7 +166,9 @@ bool Rehearsal::fits_really(int64_t count, LargestBatch& largest,
     arena_->reset_peak();
     run_step(*learner_, copies_of_longest(count), whole);
     trial.fits = true;
-    trial.high_water = arena_->report().high_water;
+    const device::MemoryReport report = arena_->report();
+    trial.peak = report.peak;
+    trial.high_water = report.high_water;
   } catch (const std::exception& error) {
     if (!out_of_memory_reason(error)) throw;
   }

@@ -50,7 +50,9 @@ class Rehearsal {
   struct Trial {
     int64_t count = 0;
     bool fits = false;
-    int64_t high_water = 0;  // valid where it fits
+    // Valid where it fits.
+    int64_t peak = 0;
+    int64_t high_water = 0;
   };
   struct LargestBatch {
     // Largest number of copies of the data's longest item in one micro-batch.
@@ -62,6 +64,10 @@ class Rehearsal {
 
   // Doubles until memory runs out, then bisects; the prediction uses dry runs alone.
   LargestBatch find_largest(const std::function<void(const Trial&)>& on_trial);
+
+  // Returns the time of a step with this many copies of the longest item in one micro-batch: the
+  // median of several.
+  double time_copies(int64_t count);
 
  private:
   StepSettings settings() const;

@@ -20,6 +20,38 @@ namespace fs = std::filesystem;
 constexpr const char* kLimitsFile = "limits.json";
 constexpr int64_t kFormatVersion = 1;
 
+// Longer timelines are shortened: reports draw them, and a file stays small.
+constexpr size_t kMaxTimeline = 4'000;
+
+std::string_view name_of_phase(device::Phase phase) {
+  switch (phase) {
+    case device::Phase::kSetUp: return "set-up";
+    case device::Phase::kForward: return "forward";
+    case device::Phase::kBackward: return "backward";
+    case device::Phase::kUpdate: return "update";
+  }
+  return "";
+}
+
+// Of several adjacent moments the largest is written.
+nlohmann::json timeline_json(const std::vector<device::MomentPeak>& timeline) {
+  nlohmann::json json = nlohmann::json::array();
+  const size_t at_once = timeline.size() / kMaxTimeline + 1;
+  for (size_t i = 0; i < timeline.size(); i += at_once) {
+    const auto first = timeline.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto last =
+        timeline.begin() + static_cast<std::ptrdiff_t>(std::min(i + at_once, timeline.size()));
+    const device::MomentPeak& most = *std::max_element(
+        first, last, [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    json.push_back({{"phase", name_of_phase(most.moment.phase)},
+                    {"micro_batch", most.moment.micro_batch},
+                    {"layer", most.moment.layer},
+                    {"name", most.moment.to_string()},
+                    {"bytes", most.bytes}});
+  }
+  return json;
+}
+
 nlohmann::json to_json(const LimitsBasis& basis) {
   return {{"memory", basis.memory}, {"device", basis.device}, {"limits", to_json(basis.named)}};
 }
@@ -58,6 +90,8 @@ nlohmann::json step_record(const StepReport& report) {
                            {"seconds", report.seconds},
                            {"memory_bytes", report.live_bytes},
                            {"peak_bytes", report.peak_bytes},
+                           {"after_forward_bytes", report.result.after_forward_bytes},
+                           {"after_backward_bytes", report.result.after_backward_bytes},
                            {"reserved_bytes", report.reserved_bytes},
                            {"infeasible", report.result.infeasible}};
   // The terms of a loss with several terms.
@@ -91,6 +125,15 @@ nlohmann::json restart_record(const Restart& restart) {
   return {{"kind", "out_of_memory"},          {"step", restart.step},
           {"attempt", restart.attempt},       {"limits", to_json(restart.limits)},
           {"peak_bytes", restart.peak_bytes}, {"reason", restart.reason}};
+}
+
+// `step`: the last one before this process.
+nlohmann::json resume_record(int64_t step) {
+  return {{"kind", "resume"}, {"step", step}};
+}
+
+nlohmann::json skipped_record(int64_t step, const data::SkippedUtterance& skipped) {
+  return {{"kind", "skipped"}, {"step", step}, {"reason", skipped.reason}};
 }
 
 nlohmann::json release_record(int64_t step, const ReleasedCaches& released) {
@@ -150,6 +193,8 @@ nlohmann::json memory_json(const device::MemoryReport& report) {
   return {{"peak_bytes", report.peak},
           {"high_water_bytes", report.high_water},
           {"host_peak_bytes", report.host_peak},
+          {"after_forward_bytes", report.after_forward},
+          {"after_backward_bytes", report.after_backward},
           {"bytes_at_peak", std::move(categories)},
           {"peak_moment", report.peak_moment.to_string()}};
 }
@@ -158,7 +203,8 @@ void write_memory_file(const fs::path& folder, const device::MemoryReport& plann
                        const device::MemoryReport& measured) {
   const nlohmann::json json = {{"format_version", kFormatVersion},
                                {"planned", memory_json(planned)},
-                               {"measured", memory_json(measured)}};
+                               {"measured", memory_json(measured)},
+                               {"timeline", timeline_json(planned.timeline)}};
   write_text_synced(folder / "memory.json", json.dump(2) + "\n");
 }
 

@@ -11,6 +11,7 @@
 
 #include "sotto/core/formats/event_message.h"
 #include "sotto/core/limits.h"
+#include "sotto/data/batch/source.h"
 #include "sotto/device/arena.h"
 #include "sotto/train/recognition/evaluation.h"
 #include "sotto/train/run/caches.h"
@@ -36,6 +37,8 @@ void write_config_file(const std::filesystem::path& folder, const RunConfig& con
 nlohmann::json step_record(const StepReport& report);
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
 nlohmann::json restart_record(const Restart& restart);
+nlohmann::json resume_record(int64_t step);
+nlohmann::json skipped_record(int64_t step, const data::SkippedUtterance& skipped);
 nlohmann::json release_record(int64_t step, const ReleasedCaches& released);
 
 // Values for TensorBoard, under their names there.

@@ -203,6 +203,7 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
     plan_.num_tokens = std::llround(length);
   } else {
     plan_.audio_seconds = length;
+    plan_.padding = padding_of(lengths, sampler_->epoch(0));
   }
   plan_.num_skipped = train_->num_skipped();
   if (!train_->skipped().empty()) {
@@ -319,8 +320,7 @@ void Trainer::begin_epoch(int64_t epoch) {
 
 StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const double start = now_s();
-  for (const data::SkippedUtterance& skipped : loaded.skipped)
-    notify(events_.warned, fmt::format("skipped: {}", skipped.reason));
+  for (const data::SkippedUtterance& skipped : loaded.skipped) report_skipped(skipped);
   StepSettings settings = settings_for(state_.step + 1);
   StepReport report{.step = settings.step,
                     .total_steps = plan_.total_steps,
@@ -335,8 +335,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   const double loss_scale = loss_scale_.value();
   commit_step(loaded, settings, report.result);
 
-  device::MemoryReport memory = arena_->report();
-  memory.host_peak = learner_->host.peak_bytes();
+  const device::MemoryReport memory = memory_of_step(*arena_, *learner_, report.result);
   if (settings.step == plan_.first_step && summary_.num_restarts == 0 && !loaded.examples.empty())
     compare_first_step(loaded.examples, settings, memory);
   for (const data::Example& example : loaded.examples) report.audio_seconds += example.seconds;
@@ -347,6 +346,11 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   report.seconds = now_s() - start;
   finish_step(report, loss_scale);
   return report;
+}
+
+void Trainer::report_skipped(const data::SkippedUtterance& skipped) {
+  notify(events_.warned, fmt::format("skipped: {}", skipped.reason));
+  metrics_->add(skipped_record(state_.step + 1, skipped));
 }
 
 StepResult Trainer::run_with_retries(std::span<const data::Example> examples,
@@ -425,7 +429,8 @@ void Trainer::give_back_caches(data::AudioCache* audio, Afterwards afterwards) {
 void Trainer::compare_first_step(std::span<const data::Example> examples,
                                  const StepSettings& settings,
                                  const device::MemoryReport& measured) {
-  const MemoryComparison comparison = compare_memory(dry_->run_step(examples, settings), measured);
+  const MemoryComparison comparison =
+      compare_memory(dry_->trace_step(examples, settings), measured);
   warn_where_unwritten("memory.json was not written", [&] {
     write_memory_file(request_.folder, comparison.planned, comparison.measured);
   });

@@ -25,6 +25,7 @@
 #include "sotto/train/run/memory_comparison.h"
 #include "sotto/train/run/metrics.h"
 #include "sotto/train/run/monitor.h"
+#include "sotto/train/run/padding.h"
 #include "sotto/train/step/dry_run.h"
 #include "sotto/train/step/epoch_audit.h"
 #include "sotto/train/step/fit.h"
@@ -54,6 +55,8 @@ struct RunPlan {
   // First step of this process; above 1 after --resume.
   int64_t first_step = 1;
   int64_t num_skipped = 0;
+  // For speech.
+  Padding padding = {};
 };
 
 struct StepReport {
@@ -170,6 +173,7 @@ class Trainer {
   void open_folder();
   void train_to_end();
   StepReport train_one(const data::LoadedStep& loaded);
+  void report_skipped(const data::SkippedUtterance& skipped);
   StepResult run_with_retries(std::span<const data::Example> examples, StepSettings& settings);
   void commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
                    const StepResult& result);

@@ -32,6 +32,7 @@ void Trainer::open_folder() {
   }
   if (has_new_limits_) keep_limits();
   metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
+  if (request_.resume_from) metrics_->add(resume_record(state_.step));
 }
 
 // Warns about the contents of the run's folder.

@@ -36,7 +36,9 @@ DryRun::~DryRun() = default;
 device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
                                       const StepSettings& settings) {
   SOTTO_ASSERT(learner_ != nullptr, "a step of a network that does not train");
-  return observe([&] { train::run_step(*learner_, examples, settings); });
+  StepResult result;
+  observe([&] { result = train::run_step(*learner_, examples, settings); });
+  return memory_of_step(*arena_, *learner_, result);
 }
 
 device::MemoryReport DryRun::run_micro_batch(std::span<const data::Example> examples,
@@ -73,9 +75,7 @@ device::MemoryReport DryRun::observe(const std::function<void()>& action) {
     learner_->host.reset_peak();
   }
   action();
-  device::MemoryReport report = arena_->report();
-  if (learner_) report.host_peak = learner_->host.peak_bytes();
-  return report;
+  return arena_->report();
 }
 
 }  // namespace sotto::train

@@ -21,6 +21,8 @@ void DataOptions::visit(OptionVisitor& visitor) {
                 {.min = 2, .max = 1 << 20});
   visitor.choice("documents", documents, "unit of plain text that is a document, for decoder_lm",
                  data::kDocuments);
+  visitor.value("separate_documents", separate_documents,
+                "attention ends with a document; false: a row is one sequence, for decoder_lm");
   utterances.visit(visitor);
   visitor.choice("too_large", too_large,
                  "what to do with an utterance that alone exceeds the budget",
@@ -98,7 +100,8 @@ void RunConfig::visit(OptionVisitor& visitor) {
 namespace {
 
 // Data settings that apply only to speech, or only to text.
-constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents")};
+constexpr std::array kOfText = {std::string_view("row_tokens"), std::string_view("documents"),
+                                std::string_view("separate_documents")};
 constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_view("max_seconds"),
                                   std::string_view("max_samples"),  std::string_view("too_short"),
                                   std::string_view("too_long"),     std::string_view("broken"),
@@ -135,7 +138,7 @@ void RunConfig::check_text() const {
   if (curriculum != data::Curriculum::kShuffle)
     refuse(fmt::format("curriculum {}", name_of(curriculum, data::kCurricula)),
            "shuffle: rows of text are equally long");
-  model.check_row_tokens(data.row_tokens);
+  model.check_rows(data.rows());
 }
 
 void RunConfig::validate() const {

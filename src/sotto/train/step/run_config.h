@@ -13,6 +13,7 @@
 #include "sotto/data/batch/augmentation.h"
 #include "sotto/data/batch/dataset.h"
 #include "sotto/data/batch/sampler.h"
+#include "sotto/data/batch/text_rows.h"
 #include "sotto/data/text/text_corpus.h"
 #include "sotto/models/model_options.h"
 #include "sotto/models/reduction.h"
@@ -39,6 +40,8 @@ struct DataOptions {
   // For a language model: tokens per row, and what separates documents in plain text.
   int64_t row_tokens = 512;
   data::Documents documents = data::Documents::kParagraph;
+  // Attention and targets do not cross the ends of documents; false: a row is one sequence.
+  bool separate_documents = true;
   // Treatment of utterances that are broken, too long and so on.
   data::DatasetOptions utterances;
   // Treatment of an utterance that alone does not fit into the budget.
@@ -53,6 +56,10 @@ struct DataOptions {
   // on disk 16 GiB.
   data::CacheKind cache = data::CacheKind::kNone;
   MemorySize cache_size;
+
+  data::TextRows::Options rows() const {
+    return {.length = row_tokens, .separates_documents = separate_documents};
+  }
 
   void visit(OptionVisitor& visitor);
   void validate() const;  // throws ConfigError

@@ -121,7 +121,7 @@ std::unique_ptr<data::Source> open_text(const RunConfig& config, const data::Tok
   const data::TextSource source{
       .path = path, .documents = config.data.documents, .cache = tokens_folder(path)};
   return std::make_unique<data::TextRows>(path, data::TokenFile::open(source, tokenizer, show),
-                                          config.data.row_tokens);
+                                          config.data.rows());
 }
 
 class Text : public RunData {

@@ -12,6 +12,7 @@
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/data/batch/step_packing.h"
 #include "sotto/device/memory_scope.h"
+#include "sotto/device/torch_memory.h"
 #include "sotto/kernels/loss/cross_entropy.h"
 
 namespace sotto::train {
@@ -169,6 +170,15 @@ std::vector<std::vector<int64_t>> split_step(const models::Model& model,
   });
 }
 
+device::MemoryReport memory_of_step(const device::Arena& arena, const Learner& learner,
+                                    const StepResult& result) {
+  device::MemoryReport report = arena.report();
+  report.host_peak = learner.host.peak_bytes();
+  report.after_forward = result.after_forward_bytes;
+  report.after_backward = result.after_backward_bytes;
+  return report;
+}
+
 StepResult run_step(Learner& learner, std::span<const Example> examples,
                     const StepSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
@@ -194,7 +204,10 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
     nn::Tape tape(tiers, &learner.host_tape);
     const models::Losses of_batch =
         model.forward(batch, context, scaled_at(weights, owners, settings.loss_scale), tape);
+    result.after_forward_bytes =
+        std::max(result.after_forward_bytes, device::live_bytes(learner.device.type()));
     model.backward(batch, context, tape);
+    result.after_backward_bytes = device::live_bytes(learner.device.type());
 
     losses.add(of_batch, owners);
     for (const int64_t u : of_batch.infeasible) {

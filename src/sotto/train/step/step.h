@@ -11,6 +11,7 @@
 
 #include "sotto/core/limits.h"
 #include "sotto/data/batch/example.h"
+#include "sotto/device/arena.h"
 #include "sotto/device/host_memory.h"
 #include "sotto/device/staging_buffer.h"
 #include "sotto/models/model.h"
@@ -86,6 +87,10 @@ struct StepResult {
   int64_t num_micro_batches = 0;
   // Seconds until all work was submitted to a GPU; for the rest of the step the host waited.
   double launch_seconds = 0.0;
+  // Live bytes in the device's arena between forward and backward of a micro-batch, the most of
+  // any; and after the last backward, before the update.
+  int64_t after_forward_bytes = 0;
+  int64_t after_backward_bytes = 0;
   // Number of encoder frames.
   int64_t num_frames = 0;
   // Manifest positions of utterances with too few frames for their labels; their loss counts as 0.
@@ -103,6 +108,11 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
 std::vector<std::vector<int64_t>> split_step(const models::Model& model,
                                              std::span<const data::Example> examples,
                                              const MicroBatchLimits& limits);
+
+// Returns the memory of a step that has just run in this arena, including the learner's host
+// memory.
+device::MemoryReport memory_of_step(const device::Arena& arena, const Learner& learner,
+                                    const StepResult& result);
 
 // Throws OutOfMemory before any weight has changed; ConfigError where bf16 gradients would be
 // accumulated too often.

@@ -159,7 +159,7 @@ TEST_F(Tokens, AreCutIntoRows) {
   for (int i = 0; i < 50; ++i)
     text += std::string(static_cast<size_t>(1 + i * i % 9), 'a') + "bc\n";
   for (const int64_t length : {1, 2, 7, 64, 1000}) {
-    const TextRows rows("text", TokenFile::open(source(text), tokenizer()), length);
+    const TextRows rows("text", TokenFile::open(source(text), tokenizer()), {.length = length});
     EXPECT_EQ(rows.num_items(), (rows.tokens().size() + length - 1) / length);
     int64_t token = 0;
     for (int64_t r = 0; r < rows.num_items(); ++r) {
@@ -191,7 +191,7 @@ TEST_F(Tokens, AreCutIntoRows) {
 }
 
 TEST_F(Tokens, BecomeSegmentsOfThePack) {
-  const TextRows rows("text", TokenFile::open(source("ab\nc\nabc\n"), tokenizer()), 7);
+  const TextRows rows("text", TokenFile::open(source("ab\nc\nabc\n"), tokenizer()), {.length = 7});
   const std::vector<Example> examples = {rows.row(0), rows.row(1)};
   EXPECT_EQ(examples[0].segments, (std::vector<int64_t>{3, 2, 2}));
   EXPECT_EQ(examples[1].segments, (std::vector<int64_t>{2}));
@@ -209,10 +209,30 @@ TEST_F(Tokens, BecomeSegmentsOfThePack) {
   EXPECT_EQ(Entries(labels.begin(), labels.end()), (Entries{6, 2, kNone}));
 }
 
+TEST_F(Tokens, RowsAreOneSequenceUnlessDocumentsAreSeparate) {
+  const TextSource text = source("ab\nc\nabc\n");
+  const TextRows separate("text", TokenFile::open(text, tokenizer()), {.length = 7});
+  const TextRows rows("text", TokenFile::open(text, tokenizer()),
+                      {.length = 7, .separates_documents = false});
+  EXPECT_NE(rows.fingerprint(), separate.fingerprint());
+  ASSERT_EQ(rows.num_items(), 2);
+  Entries inputs, labels;
+  for (int64_t r = 0; r < 2; ++r) {
+    const Example row = rows.row(r);
+    EXPECT_EQ(row.segments, (std::vector<int64_t>{row.rows}));
+    EXPECT_EQ(rows.size_of(r).segments, 1);
+    inputs.insert(inputs.end(), row.tokens.begin(), row.tokens.end());
+    labels.insert(labels.end(), row.labels.begin(), row.labels.end());
+  }
+  // Each label is the next input, across documents and rows; only the last token has none.
+  inputs.push_back(kNone);
+  EXPECT_EQ(labels, Entries(inputs.begin() + 1, inputs.end()));
+}
+
 // With a mapped file, the process would be killed by a signal.
 TEST_F(Tokens, TruncationDuringUseIsAnError) {
   const TextSource text = source("abcdefghij\nabcdefghij\n");
-  const TextRows rows("text", TokenFile::open(text, tokenizer()), 8);
+  const TextRows rows("text", TokenFile::open(text, tokenizer()), {.length = 8});
   std::filesystem::resize_file(TokenFile::path_for(text), 10);
   EXPECT_PRED2(contains, message_of<DataError>([&] { rows.row(1); }),
                "It was truncated or replaced while in use.");
