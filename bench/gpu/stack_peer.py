@@ -74,17 +74,19 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def time_update(update: Callable[[int], float], number: int) -> tuple[float, float]:
+    """What update(number) returns, which is how much it went through, and its seconds."""
+    synchronize()
+    start = time.perf_counter()
+    amount = update(number)
+    synchronize()
+    return amount, time.perf_counter() - start
+
+
 def time_updates(update: Callable[[int], float], warmup: int, steps: int) -> float:
-    """The median speed of the updates behind the first: update(number) returns how much it went through."""
-    speeds = []
-    for number in range(warmup + steps):
-        synchronize()
-        start = time.perf_counter()
-        amount = update(number)
-        synchronize()
-        if number >= warmup:
-            speeds.append(amount / (time.perf_counter() - start))
-    return statistics.median(speeds)
+    """The median speed of the updates behind the first."""
+    timed = [time_update(update, number) for number in range(warmup + steps)]
+    return statistics.median(amount / seconds for amount, seconds in timed[warmup:])
 
 
 def finish_update(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

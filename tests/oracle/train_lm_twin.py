@@ -14,27 +14,20 @@ import json
 import math
 from pathlib import Path
 
-import numpy
 import torch
 from decoder_lm import IGNORED, DecoderLm, LmShape, row_loss
 from philox import Key, Stream, Utterance
 from safetensors.torch import load_file
+from token_file import read_token_file
 from torch import Tensor
 from twin import cosine_rate, parameter_groups, sinusoids
-
-FOOT_BYTES = 80  # of a token file, behind its tokens (data/token_file.cpp)
 
 
 class Rows:
     """The rows of a token file, as data/text_rows.h cuts them."""
 
     def __init__(self, path: Path, length: int) -> None:
-        raw = path.read_bytes()
-        size = int.from_bytes(raw[-FOOT_BYTES + 12 : -FOOT_BYTES + 16], "little")
-        marked = numpy.frombuffer(raw[:-FOOT_BYTES], dtype="<u2" if size == 2 else "<u4").astype("int64")
-        mark = 1 << (8 * size - 1)
-        self.tokens = torch.from_numpy(marked & (mark - 1))
-        self.is_last = torch.from_numpy((marked & mark) != 0)
+        self.tokens, self.is_last = map(torch.from_numpy, read_token_file(path))
         self.length = length
 
     def __len__(self) -> int:
