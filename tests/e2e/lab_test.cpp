@@ -69,7 +69,7 @@ class Lab : public testing::Test {
     for (const std::string& word :
          {std::string("--train"), in("corpus/train.txt"), std::string("--dev"),
           in("corpus/dev.txt"), std::string("--tokenizer"), in("corpus/vocab.json"),
-          std::string("--memory"), std::string("100MiB"), std::string("--batch-size"),
+          std::string("--memory"), std::string("6MiB"), std::string("--batch-size"),
           std::string("4"), std::string("--max-steps"), std::string("6"), std::string("--out"),
           in(out), std::string("--json")})
       words.push_back(word);
@@ -183,7 +183,7 @@ TEST_F(Lab, ExperimentThatDoesNotFitIsARow) {
                 "name: mine\nwhole_batch: true\n"
                 "settings: {model: {preset: decoder-lm, heads: 2}, numerics: fp32, tier: none}\n"
                 "experiments:\n"
-                "  - {name: huge, settings: {model: {width: 2048, hidden: 8192}}}\n"
+                "  - {name: huge, settings: {model: {width: 256, hidden: 4096}}}\n"
                 "  - {name: small, settings: {model: {layers: 2, width: 32, hidden: 64}}}\n");
   const CommandResult result = run_sotto(
       lab_words({"run", in("mine.yaml")}, "results", {"--seeds", "1", "--no-find-batch"}));

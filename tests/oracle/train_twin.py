@@ -11,10 +11,10 @@ import json
 import random
 import resource
 import time
+import wave
 from pathlib import Path
 
 import numpy
-import soundfile
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,6 +22,18 @@ from twin import Shape, Twin, cosine_rate, parameter_groups
 
 RATE, WINDOW, HOP, MELS = 16_000, 400, 160, 80
 PRESETS = {"tiny": (4, 144, 4, 576), "small": (8, 256, 4, 1024)}
+
+
+def read_samples(path: Path) -> numpy.ndarray:
+    """WAV files of 16 bits are read without soundfile, for machines that do not have it."""
+    if path.suffix != ".wav":
+        import soundfile
+
+        samples, _ = soundfile.read(path, dtype="float32")
+        return samples
+    with wave.open(str(path)) as file:
+        samples = numpy.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+    return samples.astype("float32") / 32768
 
 
 class Corpus:
@@ -35,8 +47,7 @@ class Corpus:
 
     def read(self, line: dict) -> Tensor:
         if self.is_audio:
-            samples, _ = soundfile.read(self.folder / line["audio_filepath"], dtype="float32")
-            return torch.from_numpy(samples)
+            return torch.from_numpy(read_samples(self.folder / line["audio_filepath"]))
         width = line["feature_dim"]
         values = numpy.fromfile(
             self.folder / line["feature_filepath"],

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "sotto/core/config/config.h"
@@ -15,6 +16,8 @@
 #include "sotto/core/files/text_file.h"
 #include "sotto/core/units.h"
 #include "sotto/device/opened_device.h"
+#include "sotto/kernels/loss/cross_entropy.h"
+#include "sotto/lab/run_items.h"
 #include "sotto/models/model_profile.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/run/made_plan.h"
@@ -77,15 +80,38 @@ StepMemory memory_of(const device::MemoryReport& report) {
           .peak = report.peak};
 }
 
-// Predicts the largest step as one micro-batch, whether it fits or not.
+// What decides the memory of an item: its rows, its labels, and how many of these are targets.
+using ItemSize = std::array<int64_t, 3>;
+
+ItemSize item_size(const data::Example& example) {
+  return {example.rows, std::ssize(example.labels),
+          std::ranges::count(example.labels, kernels::CrossEntropy::kNoTarget)};
+}
+
+// Predicts the steps of the first epoch, each as one micro-batch, whether they fit or not. Steps of
+// the same sizes are run once.
 StepMemory predict_whole(const train::RunConfig& config, const device::OpenedDevice& opened) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
   train::DryRun dry(config, data->shape(), train::DryRun::Purpose::kTraining, opened.device.target);
-  const std::shared_ptr<data::Source> source =
-      data->make_train([](const data::Source&) { return std::numeric_limits<double>::infinity(); });
-  train::BudgetFit fit(dry, *source, {.bytes = device::Arena::kUnlimited});
-  return memory_of(fit.worst_under(config.effective_batch,
-                                   {.reduction = config.reduction, .tier = config.tier}));
+  const std::shared_ptr<data::Source> source = all_items(*data);
+  const plan::PlannedEpoch epoch(config, *source);
+  const int64_t num_steps = config.max_steps > 0
+                                ? std::min(config.max_steps, epoch.order.num_steps())
+                                : epoch.order.num_steps();
+  std::vector<StepMemory> steps;
+  std::set<std::vector<ItemSize>> known;
+  for (int64_t step = 0; step < num_steps; ++step) {
+    std::vector<data::Example> examples;
+    std::vector<ItemSize> sizes;
+    for (const uint32_t item : epoch.order.utterances(step)) {
+      examples.push_back(source->dry_at(item));
+      sizes.push_back(item_size(examples.back()));
+    }
+    if (!known.insert(std::move(sizes)).second) continue;
+    steps.push_back(memory_of(
+        dry.run_step(examples, {.reduction = config.reduction, .tier = config.tier})));
+  }
+  return largest_of(steps);
 }
 
 LargestBatch find_largest(train::RunConfig config, const device::OpenedDevice& opened) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "sotto/data/text/sentence_piece.h"
 #include "sotto/data/text/text_sample.h"
 #include "sotto/lab/comparison_files.h"
+#include "sotto/lab/run_items.h"
 #include "sotto/lab/standard.h"
 
 namespace sotto::lab {
@@ -113,8 +113,7 @@ ExperimentRequest request_for(const LabRequest& request, const plan::RunDescript
 
 void check_corpus(const train::RunConfig& config) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
-  const std::shared_ptr<data::Source> source =
-      data->make_train([](const data::Source&) { return std::numeric_limits<double>::infinity(); });
+  const std::shared_ptr<data::Source> source = all_items(*data);
   const int64_t batch = config.effective_batch.utterances;
   if (config.effective_batch.kind != data::EffectiveBatch::Kind::kUtterances ||
       source->num_items() >= batch)

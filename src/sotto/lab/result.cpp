@@ -188,8 +188,12 @@ StepMemory Result::mean_memory() const {
 }
 
 StepMemory Result::max_memory() const {
+  return largest_of(memory);
+}
+
+StepMemory largest_of(const std::vector<StepMemory>& steps) {
   StepMemory most;
-  for (const StepMemory& step : memory) {
+  for (const StepMemory& step : steps) {
     most.after_forward = std::max(most.after_forward, step.after_forward);
     most.after_backward = std::max(most.after_backward, step.after_backward);
     most.peak = std::max(most.peak, step.peak);

@@ -25,6 +25,9 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
+// Returns the most of each of all steps.
+StepMemory largest_of(const std::vector<StepMemory>& steps);
+
 // The largest batch in one micro-batch within the budget.
 struct LargestBatch {
   int64_t tried = 0;
@@ -74,7 +77,8 @@ struct Result {
 
   // Of all steps, in order; empty without memory profiling.
   std::vector<StepMemory> memory;
-  // Of the largest step, from the dry run alone, before anything ran.
+  // The most of the first epoch's steps, from dry runs alone, before anything ran; for planned runs
+  // an upper bound of all steps.
   StepMemory predicted;
   std::optional<LargestBatch> largest;
 

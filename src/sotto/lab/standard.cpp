@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "sotto/core/files/run_record.h"
 #include "sotto/core/files/text_file.h"
 #include "sotto/lab/comparison.h"
+#include "sotto/lab/run_items.h"
 #include "sotto/plan/transformers_estimate.h"
 #include "sotto/train/step/run_data.h"
 
@@ -98,8 +98,7 @@ Result estimate_standard(const train::RunConfig& config) {
          .found = fmt::format("effective_batch {}", config.effective_batch.to_string()),
          .expected = "a number of utterances"});
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
-  const std::shared_ptr<data::Source> source =
-      data->make_train([](const data::Source&) { return std::numeric_limits<double>::infinity(); });
+  const std::shared_ptr<data::Source> source = all_items(*data);
   const plan::PaddedTraining padded{
       .utterances = config.effective_batch.utterances,
       .seconds = double{std::ranges::max(source->lengths())},

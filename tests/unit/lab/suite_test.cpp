@@ -59,7 +59,7 @@ TEST(Suites, MatrixIsAllCombinations) {
 
 TEST(Suites, MistakesAreNamedWithTheirLine) {
   EXPECT_PRED2(contains, refusal("name: mine\nexperiment: []\n"), "Did you mean experiments?");
-  EXPECT_PRED2(contains, refusal("name: mine\nexperiment: []\n"), "mine.yaml:2");
+  EXPECT_PRED2(contains, refusal("name: mine\nexperiment: []\n"), "line 2, column 1");
   EXPECT_PRED2(contains, refusal("name: mine\n"), "no experiments");
   EXPECT_PRED2(contains, refusal("name: a/b\nexperiments: [{name: x}]\n"), "the name 'a/b'");
   EXPECT_PRED2(contains, refusal("name: m\nexperiments: [{name: x}, {name: x}]\n"),
