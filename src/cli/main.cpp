@@ -34,6 +34,7 @@ void run(int argc, char** argv) {
   app.parse_complete_callback([&global] { sotto::start_log(global.verbose); });
 
   sotto::cli::add_profile(app, global);
+  sotto::cli::add_doctor(app, global);
   sotto::cli::add_data(app, global);
   sotto::cli::add_tokenizer(app, global);
   sotto::cli::add_plan(app, global);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -80,6 +81,7 @@ TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
                              binary.parent_path().string() + "':$PATH && ";
   const std::vector<std::vector<std::string>> commands = {{},
                                                           {"profile"},
+                                                          {"doctor"},
                                                           {"data"},
                                                           {"data", "import"},
                                                           {"data", "split"},
@@ -233,6 +235,54 @@ TEST(Profile, ReportsDriverFailure) {
                        "no NVIDIA GPU found (libnvidia-ml.so.1 does not start: "
                        "Driver/library version mismatch (NVML status 18))"))
       << result.out;
+}
+
+TEST(Doctor, ChecksTheInstallation) {
+  const CommandResult result = run_sotto({"doctor"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.err, "");
+  for (const char* part : {"  sotto  ", "  LibTorch  ", "  audio  ", "  text  ", "  threads  ",
+                           "  RAM  ", "  CUDA  ", "  runs  ", "  cache  ", "Ready to train, "})
+    EXPECT_TRUE(contains(std::regex_replace(result.out, std::regex(" {2,}"), "  "), part))
+        << part << " in\n"
+        << result.out;
+}
+
+TEST(Doctor, PrintsJson) {
+  const TempFolder folder;
+  const CommandResult result =
+      run_sotto({"doctor", "--json"}, {"HF_HOME=" + folder.path().string()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("format_version"), 1);
+  EXPECT_EQ(json.at("usable"), true);
+  std::string hub;
+  for (const auto& check : json.at("checks")) {
+    EXPECT_TRUE(check.at("verdict") == "ok" || check.at("verdict") == "warning") << check;
+    if (check.at("check") == "Hugging Face") hub = check.at("found");
+  }
+  EXPECT_EQ(hub, "no cache at " + (folder.path() / "hub").string());
+}
+
+TEST(Doctor, NamesProcessesThatHoldGpuMemory) {
+  const CommandResult result = run_sotto({"doctor"}, {"LD_LIBRARY_PATH=" SOTTO_FAKE_NVML_FOLDER});
+  for (const char* part :
+       {"580.95.05, CUDA 13.1", "NVIDIA H200, capability 9.0", "135 GiB of 140 GiB free; held by ",
+        "(pid 4242) 3.00 GiB", "Tesla T4, capability 7.5", "\n  GPU 0 memory: End the processes"})
+    EXPECT_TRUE(contains(result.out, part)) << part << " in\n" << result.out;
+  EXPECT_FALSE(contains(result.out, "  GPU 1 memory: ")) << result.out;
+}
+
+TEST(Doctor, ProblemsEndWithAnError) {
+  const TempFolder folder;
+  folder.write("runs", "a file where the folder of runs would be");
+  const std::string command =
+      "cd '" + folder.path().string() + "' && '" + std::getenv("SOTTO_BINARY") + "' doctor";
+  const CommandResult result = run_command({"bash", "-c", command});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(contains(result.out, "\n1 problem, ")) << result.out;
+  EXPECT_TRUE(contains(result.err, "sotto: checking the installation: runs: ")) << result.err;
+  EXPECT_TRUE(contains(result.err, "/runs: not writable (Not a directory)")) << result.err;
 }
 
 }  // namespace

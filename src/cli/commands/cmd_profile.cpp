@@ -16,6 +16,7 @@
 #include "cli/views/calibration_view.h"
 #include "cli/views/cards_view.h"
 #include "cli/views/corpus_view.h"
+#include "cli/views/holders_view.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
 #include "sotto/core/config/config.h"
@@ -50,10 +51,6 @@ struct ProfileOptions {
 
 std::string or_unknown(const std::string& text) {
   return text.empty() ? kUnknown : text;
-}
-
-std::string bytes_or_unknown(const std::optional<int64_t>& bytes) {
-  return bytes ? format_bytes(*bytes) : kUnknown;
 }
 
 std::string describe_cores(const device::HostInfo& host) {
@@ -103,27 +100,6 @@ std::string gpu_table(const std::vector<device::GpuInfo>& gpus) {
                    gpu.num_sms ? fmt::format("{}", *gpu.num_sms) : kUnknown});
   }
   return table.to_string();
-}
-
-// Lists the processes that hold GPU memory, and the remainder: the driver itself, and processes
-// outside the container. Empty where no memory is held.
-std::string holders_table(const std::vector<device::GpuInfo>& gpus) {
-  Table table(
-      {{"GPU", Align::kRight}, {"held by"}, {"pid", Align::kRight}, {"memory", Align::kRight}});
-  bool is_empty = true;
-  for (const device::GpuInfo& gpu : gpus) {
-    const std::string index = fmt::format("{}", gpu.index);
-    int64_t rest = gpu.memory ? gpu.memory->used_bytes : 0;
-    for (const device::GpuProcess& process : gpu.processes) {
-      table.add_row({index, or_unknown(process.name), fmt::format("{}", process.pid),
-                     bytes_or_unknown(process.used_bytes)});
-      rest -= process.used_bytes.value_or(0);
-    }
-    if (rest > 0) table.add_row({index, "driver and hidden processes", "", format_bytes(rest)});
-    is_empty = is_empty && gpu.processes.empty() && rest <= 0;
-    table.add_rule();
-  }
-  return is_empty ? std::string() : "\n" + table.to_string();
 }
 
 std::string render(const device::HardwareProfile& profile) {

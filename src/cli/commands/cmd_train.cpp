@@ -111,6 +111,7 @@ void run_train(const TrainOptions& options) {
   TrainView view(options.log_every);
   std::optional<plan::PlannedTraining> training;
   plan::TrainingEvents events{.run = view.events(),
+                              .shared = show_shared_device,
                               .decided =
                                   [&](const std::vector<plan::Reason>& reasons) {
                                     view.clear_bar();

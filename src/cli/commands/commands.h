@@ -54,6 +54,9 @@ void add_prove(CLI::App& app, const GlobalOptions& global);
 // `sotto lab`: runs suites of experiments and compares them.
 void add_lab(CLI::App& app, const GlobalOptions& global);
 
+// `sotto doctor`: checks the installation.
+void add_doctor(CLI::App& app, const GlobalOptions& global);
+
 // `sotto profile`: describes this machine, a model or a corpus.
 void add_profile(CLI::App& app, const GlobalOptions& global);
 

@@ -79,6 +79,12 @@ void log_note(const std::string& text) {
   spdlog::info("{}", text);
 }
 
+void show_shared_device(const device::RunDevice& device) {
+  spdlog::warn("{}: {} of {} are free; held by {}", device.name,
+               format_bytes(device.memory.free_bytes), format_bytes(device.memory.total_bytes),
+               device::describe_holders(device.holders));
+}
+
 std::string describe(const decode::ErrorCounts& counts) {
   return fmt::format("{:.2f} % (ins {}, del {}, sub {} of {})", 100.0 * counts.rate(),
                      counts.insertions, counts.deletions, counts.substitutions,

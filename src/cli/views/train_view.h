@@ -35,6 +35,8 @@ struct TrainProgress {
 // Shows the decisions made before a run as a table; with --verbose the full reasons are logged.
 void show_reasons(const std::vector<plan::Reason>& reasons);
 void log_note(const std::string& text);
+// Warns that other processes hold memory of the device, and names them.
+void show_shared_device(const device::RunDevice& device);
 
 // Event handlers that print; the view must outlive the run.
 class TrainView {

@@ -18,8 +18,9 @@ int64_t resolve_budget(const MemorySize& budget, const MemoryAvailable& availabl
   throw Infeasible(
       {.attempted =
            fmt::format("taking a budget of {} on {}", format_bytes(budget.bytes), device_name),
-       .found = fmt::format("{} of {} are free", format_bytes(available.free_bytes),
-                            format_bytes(available.total_bytes)),
+       .found = fmt::format("{} of {} are free{}", format_bytes(available.free_bytes),
+                            format_bytes(available.total_bytes),
+                            available.held_by.empty() ? "" : "; held by " + available.held_by),
        .expected = "a budget within the free memory",
        .hint = fmt::format("Try {0} {1}MiB or {0} auto.", option, available.free_bytes >> 20)});
 }

@@ -7,15 +7,13 @@
 #include "sotto/core/units.h"
 #include "sotto/device/arena_set.h"
 #include "sotto/device/cuda_device.h"
+#include "sotto/device/cuda_requirements.h"
 
 namespace sotto::device {
 
 namespace {
 
-// LibTorch 2.11's wheel is compiled for CUDA 13.0, which introduced these requirements.
 constexpr int kOldestCuda = 13000;
-constexpr const char* kOldestDriver = "580";
-constexpr int kOldestCapability = 75;
 
 [[noreturn]] void refuse(std::string found, std::string expected, std::string hint) {
   throw ConfigError({.attempted = "using a GPU",

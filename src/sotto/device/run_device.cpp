@@ -50,8 +50,8 @@ RunDevice open_cpu(std::string_view pretended, bool is_deterministic) {
           .memory = {.total_bytes = host.total_bytes, .free_bytes = host.free_bytes}};
 }
 
-std::optional<GpuInfo> find_gpu(std::string_view uuid) {
-  for (GpuInfo& gpu : read_gpus().gpus) {
+std::optional<GpuInfo> find_gpu(std::string_view uuid, GpuProfile profile = read_gpus()) {
+  for (GpuInfo& gpu : profile.gpus) {
     if (gpu.uuid == uuid) return std::move(gpu);
   }
   return std::nullopt;
@@ -75,6 +75,8 @@ void make_deterministic() {
 
 RunDevice open_cuda(int index, std::string_view pretended, bool is_deterministic) {
   if (is_deterministic) make_deterministic();
+  // Selecting a device takes memory on it: who holds the rest is read before.
+  GpuProfile before = read_gpus();
   const CudaDevice card = select_cuda_device(index);
   RunDevice device{.torch = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)),
                    .target = card.target,
@@ -90,6 +92,8 @@ RunDevice open_cuda(int index, std::string_view pretended, bool is_deterministic
     device.memory = {.total_bytes = memory.total_bytes, .free_bytes = memory.free_bytes};
     device.used_before_bytes = memory.total_bytes - memory.free_bytes;
   }
+  if (const std::optional<GpuInfo> idle = find_gpu(card.uuid, std::move(before)))
+    device.holders = memory_holders(*idle, getpid());
   if (!pretended.empty()) {
     const KnownDevice& known = find_device(pretended);
     device.target = known.target();
@@ -97,6 +101,7 @@ RunDevice open_cuda(int index, std::string_view pretended, bool is_deterministic
     device.memory = {.total_bytes = known.usable_bytes(),
                      .free_bytes = std::min(known.usable_bytes(), device.memory.free_bytes)};
   }
+  device.memory.held_by = describe_holders(device.holders);
   device.target.is_deterministic = is_deterministic;
   prepare_cuda_memory();
   return device;

@@ -9,8 +9,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sotto/device/budget.h"
+#include "sotto/device/memory_holders.h"
 #include "sotto/device/target.h"
 
 namespace sotto::device {
@@ -23,6 +25,8 @@ struct RunDevice {
   MemoryAvailable memory = {};
   // For a GPU: memory used by all processes before this one started using it.
   int64_t used_before_bytes = 0;
+  // For a GPU: who held its memory at that time.
+  std::vector<MemoryHolder> holders = {};
   std::string uuid = {};
 };
 

@@ -146,8 +146,7 @@ void measure_size(const ExperimentRequest& request, const LabEvents& events, Res
   const plan::Candidate& best = made.plan.best;
   result.device = made.facts.device_name;
   result.budget_bytes = made.facts.budget_bytes;
-  result.num_parameters =
-      models::profile_model(best.config.model, made.request.shape).parameters;
+  result.num_parameters = models::profile_model(best.config.model, made.request.shape).parameters;
   result.predicted = memory_of(best.fit.worst);
   result.predicted_speed = best.speed();
   for (const plan::Reason& reason : plan::reasons_of(made.plan, made.request))
@@ -157,7 +156,8 @@ void measure_size(const ExperimentRequest& request, const LabEvents& events, Res
   } else if (!made.data) {
     result.note = "not measured: no data was given; name a manifest with --train";
   } else if (best.time.total_s() > kMaxStep_s) {
-    result.note = fmt::format("not measured: a step takes {}", format_duration(best.time.total_s()));
+    result.note =
+        fmt::format("not measured: a step takes {}", format_duration(best.time.total_s()));
   }
   if (!result.note.empty()) return;
   tell(events, "running the largest steps");
@@ -181,7 +181,8 @@ void measure_size(const ExperimentRequest& request, const LabEvents& events, Res
 // Trains to the end, from the latest checkpoint if there is one.
 void train_run(const ExperimentRequest& request, const LabEvents& events, Result& result) {
   const fs::path folder = run_folder(request);
-  plan::TrainingEvents training_events{.run = events.run, .decided = {}, .advised = {}};
+  plan::TrainingEvents training_events{
+      .run = events.run, .shared = {}, .decided = {}, .advised = {}};
   training_events.run.planned = [&](const train::RunPlan& plan) {
     result.num_parameters = plan.num_parameters;
     if (!request.is_whole_batch) result.predicted = memory_of(plan.fit.worst);

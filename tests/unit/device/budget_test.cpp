@@ -10,7 +10,7 @@ namespace sotto::device {
 namespace {
 
 using test::kGiB;
-constexpr MemoryAvailable kSome{.total_bytes = 16 * kGiB, .free_bytes = 10 * kGiB};
+const MemoryAvailable kSome{.total_bytes = 16 * kGiB, .free_bytes = 10 * kGiB};
 
 TEST(Budget, BytesAreUsedAsGiven) {
   EXPECT_EQ(resolve_budget(MemorySize::parse("10GiB"), kSome, "cpu"), 10 * kGiB);
@@ -28,6 +28,15 @@ TEST(Budget, MoreThanFreeIsRefusedWithAdvice) {
   for (const char* part : {"11.0 GiB", "10.0 GiB", "16.0 GiB", "--memory 10240MiB", "cpu"}) {
     EXPECT_PRED2(test::contains, message, part);
   }
+}
+
+TEST(Budget, RefusalNamesWhoHoldsTheRest) {
+  MemoryAvailable shared = kSome;
+  shared.held_by = "python3 (pid 4242) 6.00 GiB";
+  const std::string message = test::message_of<ConfigError>(
+      [&] { resolve_budget(MemorySize::parse("11GiB"), shared, "NVIDIA H200"); });
+  EXPECT_PRED2(test::contains, message,
+               "10.0 GiB of 16.0 GiB are free; held by python3 (pid 4242) 6.00 GiB. Expected");
 }
 
 }  // namespace

@@ -68,13 +68,6 @@ std::optional<fs::path> folder_of(const char* variable) {
   return fs::path(value);
 }
 
-fs::path hub_folder() {
-  if (const auto hub = folder_of("HF_HUB_CACHE")) return *hub;
-  if (const auto home = folder_of("HF_HOME")) return *home / "hub";
-  if (const auto cache = folder_of("XDG_CACHE_HOME")) return *cache / "huggingface" / "hub";
-  return folder_of("HOME").value_or(".") / ".cache" / "huggingface" / "hub";
-}
-
 [[noreturn]] void refuse_model(const HubId& id, const std::string& found) {
   const std::string option = id.revision.empty() ? "" : fmt::format(" --revision {}", id.revision);
   throw DataError({.attempted = fmt::format("finding {} in the Hugging Face cache", id.model()),
@@ -123,6 +116,13 @@ std::optional<std::string> hub_id_of(const fs::path& folder) {
   if (mark == std::string::npos) return std::nullopt;
   std::string id = fmt::format("{}/{}", names.substr(0, mark), names.substr(mark + 2));
   return is_hub_repository(id) ? std::optional(std::move(id)) : std::nullopt;
+}
+
+fs::path hub_folder() {
+  if (const auto hub = folder_of("HF_HUB_CACHE")) return *hub;
+  if (const auto home = folder_of("HF_HOME")) return *home / "hub";
+  if (const auto cache = folder_of("XDG_CACHE_HOME")) return *cache / "huggingface" / "hub";
+  return folder_of("HOME").value_or(".") / ".cache" / "huggingface" / "hub";
 }
 
 fs::path find_hub_folder(std::string_view id) {

@@ -21,8 +21,11 @@ bool is_hub_repository(std::string_view text);
 // other paths.
 std::optional<std::string> hub_id_of(const std::filesystem::path& folder);
 
-// Returns the folder of a model in the local cache: HF_HUB_CACHE, or hub in HF_HOME, or
-// huggingface/hub in XDG_CACHE_HOME or ~/.cache. A revision is a branch, a tag or a commit; the
+// Returns the path of the local cache, which need not exist: HF_HUB_CACHE, or hub in HF_HOME, or
+// huggingface/hub in XDG_CACHE_HOME or ~/.cache.
+std::filesystem::path hub_folder();
+
+// Returns the folder of a model in the local cache. A revision is a branch, a tag or a commit; the
 // default is main. Throws DataError where the model or the revision is not in the cache.
 std::filesystem::path find_hub_folder(std::string_view id);
 

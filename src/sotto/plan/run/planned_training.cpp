@@ -58,6 +58,7 @@ PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents 
   open_ = read.open;
   opened_ = std::make_unique<device::OpenedDevice>(
       read.config.memory, read.config.device, request.pretended_device, read.config.deterministic);
+  if (device::are_programs(opened_->device.holders)) train::notify(events_.shared, opened_->device);
   make_trainer(read, events_.run);
 }
 
