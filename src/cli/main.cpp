@@ -46,6 +46,7 @@ void run(int argc, char** argv) {
   sotto::cli::add_average(app, global);
   sotto::cli::add_export(app, global);
   sotto::cli::add_logits(app, global);
+  sotto::cli::add_report(app, global);
   sotto::cli::add_lab(app, global);
   sotto::cli::add_prove(app, global);
 

@@ -102,6 +102,7 @@ TEST(Cli, ExamplesRunAsPrintedOrSayWhatTheyNeed) {
                                                           {"average"},
                                                           {"export"},
                                                           {"logits"},
+                                                          {"report"},
                                                           {"prove"},
                                                           {"prove", "memory"}};
   for (const std::vector<std::string>& command : commands) {

@@ -16,7 +16,9 @@
 #include "cli/commands/run_options.h"
 #include "cli/commands/transformers_view.h"
 #include "cli/views/json_text.h"
+#include "cli/views/page_file.h"
 #include "cli/views/plan_details.h"
+#include "cli/views/plan_page.h"
 #include "cli/views/train_view.h"
 #include "sotto/core/error.h"
 #include "sotto/train/checkpoint/run_name.h"
@@ -113,6 +115,17 @@ void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs:
   std::cout << fmt::format("\nwrote the configuration of the run to {}\n", file.string());
 }
 
+// The page evaluates more budgets than the terminal shows, which takes longer for large models.
+fs::path write_plan_page(const plan::MadePlan& made, const fs::path& folder) {
+  const fs::path path = folder / "plan.html";
+  write_page(path,
+             plan_page(made, {.outlooks = plan::look_around(*made.planner, arenas_for_page(made)),
+                              .components = plan::components_of(made.plan.best, made.request,
+                                                                *made.source),
+                              .timeline = made.planner->timeline_of(made.plan.best)}));
+  return path;
+}
+
 // Returns a folder without a run, so that no run is overwritten or mixed with the plan of another.
 fs::path plan_folder_for(const PlanOptions& options, const plan::MadePlan& made) {
   const fs::path runs = train::kRunsFolder;
@@ -145,6 +158,9 @@ void run_plan(const PlanOptions& options) {
   const fs::path file = folder / ("plan." + options.format);
   write_plan_file(file, made.plan, made.request, made.facts.host);
   show_plan(options, made, file);
+  if (options.out.empty()) return;
+  const fs::path page = write_plan_page(made, folder);
+  if (!options.json) std::cout << fmt::format("wrote the page of the plan to {}\n", page.string());
 }
 
 void add_comparisons(CLI::App& command, PlanOptions& options) {
@@ -207,7 +223,8 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
       ->description(
           "Device to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
   command->add_option("--out", options->out,
-                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name)");
+                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name); where it is "
+                      "given, also for plan.html, a page with charts");
   command->add_option("--format", options->format, "Format of the plan file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
   command

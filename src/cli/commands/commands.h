@@ -57,6 +57,9 @@ void add_lab(CLI::App& app, const GlobalOptions& global);
 // `sotto doctor`: checks the installation.
 void add_doctor(CLI::App& app, const GlobalOptions& global);
 
+// `sotto report`: shows what runs have recorded.
+void add_report(CLI::App& app, const GlobalOptions& global);
+
 // `sotto profile`: describes this machine, a model or a corpus.
 void add_profile(CLI::App& app, const GlobalOptions& global);
 

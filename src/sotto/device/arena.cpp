@@ -237,7 +237,10 @@ void Arena::count(const Block& block) {
   std::vector<MomentPeak>& timeline = history_.timeline;
   if (timeline.empty() || timeline.back().moment != current_moment())
     timeline.push_back({.moment = current_moment()});
-  timeline.back().bytes = std::max(timeline.back().bytes, placement_.live());
+  if (placement_.live() > timeline.back().bytes) {
+    timeline.back().bytes = placement_.live();
+    timeline.back().by_category = history_.live_by_category;
+  }
 }
 
 void Arena::throw_out_of_memory(int64_t bytes, std::string_view purpose, bool injected) const {

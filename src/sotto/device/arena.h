@@ -44,6 +44,7 @@ struct LibraryUse {
 struct MomentPeak {
   Moment moment;
   int64_t bytes = 0;
+  CategoryBytes by_category = {};
 };
 
 struct MemoryReport {

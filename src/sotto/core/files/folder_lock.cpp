@@ -100,4 +100,13 @@ bool FolderLock::is_current() const {
          locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
 }
 
+bool is_locked(const fs::path& folder) {
+  const int descriptor = ::open((folder / kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  // A shared lock is not granted beside an exclusive one; it is released at once.
+  const bool is_held = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return is_held;
+}
+
 }  // namespace sotto

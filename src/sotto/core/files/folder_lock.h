@@ -36,4 +36,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+// Whether another process holds the lock of a folder. False where that cannot be found out.
+bool is_locked(const std::filesystem::path& folder);
+
 }  // namespace sotto

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -42,6 +43,17 @@ fs::path folder_of(const TrainingRequest& request, const NamedConfig& named,
   return numbered_folder(read.model_name, request.resumes || named.request.resumes, noted);
 }
 
+// Copies the decisions of an earlier facts.json, if it can be read.
+void keep_decisions(const fs::path& path, nlohmann::ordered_json& facts) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return;
+  std::ifstream file(path);
+  const auto before =
+      nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"reasons", "step_time"})
+    if (before.is_object() && before.contains(key)) facts[key] = before[key];
+}
+
 }  // namespace
 
 // Locks the folder before reading anything in it.
@@ -70,13 +82,14 @@ train::RunConfig PlannedTraining::decide(const train::RunConfig& config, train::
   return std::move(decided.config);
 }
 
-// A resumed run keeps its facts unless something was decided anew.
+// A resumed run keeps its reasons unless something was decided anew; its length and its budget may
+// be others.
 void PlannedTraining::write_plan_files(const train::RunPlan& plan) {
   const std::string text = std::exchange(plan_yaml_, {});
   if (!text.empty()) write_text_synced(folder() / kPlanFile, text);
   const fs::path facts = folder() / kFactsFile;
-  if (text.empty() && checkpoint_ && fs::exists(facts)) return;
-  const nlohmann::ordered_json json = facts_json(plan, trainer_->config(), opened_->device, facts_);
+  nlohmann::ordered_json json = facts_json(plan, trainer_->config(), opened_->device, facts_);
+  if (text.empty() && checkpoint_) keep_decisions(facts, json);
   write_text_synced(facts,
                     json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

@@ -21,7 +21,7 @@ constexpr const char* kLimitsFile = "limits.json";
 constexpr int64_t kFormatVersion = 1;
 
 // Longer timelines are shortened: reports draw them, and a file stays small.
-constexpr size_t kMaxTimeline = 4'000;
+constexpr size_t kMaxTimeline = 1'000;
 
 std::string_view name_of_phase(device::Phase phase) {
   switch (phase) {
@@ -31,6 +31,14 @@ std::string_view name_of_phase(device::Phase phase) {
     case device::Phase::kUpdate: return "update";
   }
   return "";
+}
+
+nlohmann::json categories_json(const device::CategoryBytes& bytes) {
+  nlohmann::json json;
+  for (int i = 0; i < device::kNumCategories; ++i)
+    json[std::string(device::name_of(static_cast<device::Category>(i)))] =
+        bytes[static_cast<size_t>(i)];
+  return json;
 }
 
 // Of several adjacent moments the largest is written.
@@ -47,7 +55,8 @@ nlohmann::json timeline_json(const std::vector<device::MomentPeak>& timeline) {
                     {"micro_batch", most.moment.micro_batch},
                     {"layer", most.moment.layer},
                     {"name", most.moment.to_string()},
-                    {"bytes", most.bytes}});
+                    {"bytes", most.bytes},
+                    {"by_category", categories_json(most.by_category)}});
   }
   return json;
 }
@@ -185,17 +194,12 @@ nlohmann::json counts_json(const decode::ErrorCounts& counts) {
 }
 
 nlohmann::json memory_json(const device::MemoryReport& report) {
-  nlohmann::json categories;
-  for (int i = 0; i < device::kNumCategories; ++i) {
-    categories[std::string(device::name_of(static_cast<device::Category>(i)))] =
-        report.at_peak[static_cast<size_t>(i)];
-  }
   return {{"peak_bytes", report.peak},
           {"high_water_bytes", report.high_water},
           {"host_peak_bytes", report.host_peak},
           {"after_forward_bytes", report.after_forward},
           {"after_backward_bytes", report.after_backward},
-          {"bytes_at_peak", std::move(categories)},
+          {"bytes_at_peak", categories_json(report.at_peak)},
           {"peak_moment", report.peak_moment.to_string()}};
 }
 
