@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of a build folder and sums them up.   tools/run_tests.sh FOLDER label|exclude-label REGEX
-# With CI set, a test skipped for another reason than a missing GPU is a failure.
+# With CI set, a test skipped for another reason than a missing GPU or browser is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/steps.sh
@@ -9,7 +9,7 @@ readonly FOLDER=$1 HOW=$2 REGEX=$3
 select=-L
 [ "$HOW" = label ] || select=-LE
 summary=(python3 tools/test_summary.py "$FOLDER" "--$HOW" "$REGEX")
-[ -z "${CI:-}" ] || summary+=(--fail-on-skip-except gpu)
+[ -z "${CI:-}" ] || summary+=(--fail-on-skip-except gpu --fail-on-skip-except browser)
 
 # Old results must not count.
 rm -rf "$FOLDER/test-results"

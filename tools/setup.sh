@@ -2,7 +2,7 @@
 # Makes this machine ready to build sotto: distribution packages (only the missing ones) and LibTorch's wheel in .deps/.
 # Safe to repeat; when nothing is missing it takes well under a second.
 #   tools/setup.sh           what the build and the tests need
-#   tools/setup.sh check     also the pinned formatters and linters of `make check`
+#   tools/setup.sh check     also the pinned formatters and linters of `make check`, and a browser for the tests of pages
 #   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
 #   tools/setup.sh data      the Python packages of tools/make_digit_strings.py, and no LibTorch
 #   tools/setup.sh fuzz      clang with libFuzzer for the preset fuzz (`make test-slow`), and no LibTorch
@@ -175,6 +175,20 @@ install_torch() {
   [ "$(cat .deps/torch 2>/dev/null)" = "$folder" ] || printf '%s' "$folder" >.deps/torch
 }
 
+# Without a browser the tests of pages are skipped: a package of 415 MB is not for everyone who builds.
+install_browser() {
+  local name
+  for name in chromium chromium-browser google-chrome; do
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  if [ -e .deps/no_browser ] || ! command -v apt-get >/dev/null || ! can_install; then return; fi
+  say "installing the package chromium"
+  as_root apt-get update >.deps/apt.log 2>&1 || true
+  apt_install chromium && return
+  say "optional package chromium could not be installed; going on without it"
+  touch .deps/no_browser
+}
+
 # can_fuzz   whether clang++ is there and finds its libraries
 can_fuzz() {
   local status=0
@@ -207,6 +221,7 @@ case "${1:-build}" in
   check)
     install_torch
     make_environment check "clang-format, clang-tidy and ruff" "${CHECK_WHEELS[@]}"
+    install_browser
     ;;
   oracle)
     install_torch

@@ -388,6 +388,8 @@ class TestSummary(TreeCase):
         self.assertEqual(lines[-1], "1 passed, 0 failed, 1 skipped")
         self.assertEqual(self.summarize(results, "--fail-on-skip-except", "gpu")[0], 0)
         self.assertEqual(self.summarize(results, "--fail-on-skip-except", "unit")[0], 1)
+        both = ["--fail-on-skip-except", "unit", "--fail-on-skip-except", "gpu"]
+        self.assertEqual(self.summarize(results, *both)[0], 0)
         self.assertEqual(self.summarize(results, "--skips"), (0, ["skipped by label: gpu 1, unit 0"]))
 
     def test_nothing_ran(self) -> None:

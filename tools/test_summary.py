@@ -1,6 +1,6 @@
 """Sums up the tests of a build folder by label, from what GoogleTest and CTest wrote into BUILD/test-results.
 
-usage: tools/test_summary.py BUILD [--label REGEX] [--exclude-label REGEX] [--fail-on-skip-except LABEL]
+usage: tools/test_summary.py BUILD [--label REGEX] [--exclude-label REGEX] [--fail-on-skip-except LABEL]...
                              [--skips]
 
 --label and --exclude-label say which tests were asked for, as ctest's -L and -LE do: one of those without
@@ -139,7 +139,12 @@ def main() -> int:
     parser.add_argument("build", type=Path)
     parser.add_argument("--label", help="the tests asked for: labels that match")
     parser.add_argument("--exclude-label", help="the tests asked for: labels that do not match")
-    parser.add_argument("--fail-on-skip-except", metavar="LABEL", help="exit 1 on a skip under another label")
+    parser.add_argument(
+        "--fail-on-skip-except",
+        metavar="LABEL",
+        action="append",
+        help="exit 1 on a skip under another label; may be given several times",
+    )
     parser.add_argument("--skips", action="store_true", help="print only how many were skipped, by label")
     arguments = parser.parse_args()
 
@@ -156,10 +161,11 @@ def main() -> int:
         print(f"skipped ({label}) {test}: {message}")
     for failure in summary.failures:
         print(f"FAILED {failure}")
-    refused = [skip for skip in summary.skips if skip[0] != arguments.fail_on_skip_except]
-    is_skip_refused = arguments.fail_on_skip_except is not None and len(refused) > 0
+    allowed = arguments.fail_on_skip_except
+    refused = [skip for skip in summary.skips if allowed is not None and skip[0] not in allowed]
+    is_skip_refused = len(refused) > 0
     if is_skip_refused:
-        print(f"{len(refused)} skipped outside '{arguments.fail_on_skip_except}', expected none")
+        print(f"{len(refused)} skipped outside '{', '.join(allowed)}', expected none")
     ran = total.passed + total.failed
     if ran == 0:
         print("no test ran, expected at least one")
