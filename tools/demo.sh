@@ -7,10 +7,31 @@ tools/build.sh dev sotto_cli
 readonly DEMO=build/demo
 # Less than a step takes at once: it is split, and the result does not change.
 readonly MEMORY=30MiB
+# Updates at which the run is interrupted, and is out of memory.
+readonly INTERRUPTED=40 FAILING=200
 sotto() { build/bin/sotto "$@"; }
 show() {
   printf '\n$ %s\n' "$*"
   "$@"
+}
+
+# num_updates   how many updates the run has recorded
+num_updates() {
+  local count
+  count=$(grep -c '"kind":"step"' "$DEMO/run/metrics.jsonl" 2>/dev/null || true)
+  printf '%s' "${count:-0}"
+}
+
+# interrupt_after UPDATES COMMAND...   shows the command, and interrupts it after that many updates
+interrupt_after() {
+  local updates=$1 worker
+  shift
+  printf '\n$ %s\n' "$*"
+  "$@" &
+  worker=$!
+  while kill -0 "$worker" 2>/dev/null && [ "$(num_updates)" -lt "$updates" ]; do sleep 0.2; done
+  pkill -INT -P "$worker" 2>/dev/null || kill -INT "$worker" 2>/dev/null || true
+  wait "$worker"
 }
 
 show sotto profile
@@ -24,7 +45,12 @@ fi
 rm -rf "$DEMO"
 mkdir -p "$DEMO"
 show sotto data demo --out "$DEMO/data"
-show sotto train --config configs/demo.yaml --memory "$MEMORY" --out "$DEMO/run" --log-every 1000
+
+# Interrupted as by Ctrl-C: it finishes its step, saves, and the same command with --resume continues.
+printf '\n# The run is interrupted after %s updates, and out of memory once in update %s.\n' "$INTERRUPTED" "$FAILING"
+train=(sotto train --config configs/demo.yaml --memory "$MEMORY" --out "$DEMO/run" --log-every 1000)
+interrupt_after "$INTERRUPTED" "${train[@]}"
+show "${train[@]}" --resume --inject-oom "$FAILING"
 show sotto eval --model "$DEMO/run" --data "$DEMO/data/test.jsonl" --show 3
 sotto eval --model "$DEMO/run" --data "$DEMO/data/test.jsonl" --json >"$DEMO/test.json"
 show sotto transcribe --model "$DEMO/run" "$DEMO"/data/audio/test-000{0,1,2}.flac
@@ -37,8 +63,10 @@ from pathlib import Path
 demo = Path(sys.argv[1])
 test = json.loads((demo / "test.json").read_text())
 memory = json.loads((demo / "run/memory.json").read_text())
-steps = [json.loads(line) for line in (demo / "run/metrics.jsonl").read_text().splitlines()]
-steps = [line for line in steps if line.get("kind") == "step"]
+records = [json.loads(line) for line in (demo / "run/metrics.jsonl").read_text().splitlines()]
+steps = [line for line in records if line.get("kind") == "step"]
+resumed = [line["step"] for line in records if line.get("kind") == "resume"]
+failed = [line["step"] for line in records if line.get("kind") == "out_of_memory"]
 peak = max(line["peak_bytes"] for line in steps)
 rate = sum(line["audio_seconds"] for line in steps) / sum(line["seconds"] for line in steps)
 equal = memory["planned"] == memory["measured"]
@@ -47,6 +75,10 @@ split = sum(line["micro_batches"] > 1 for line in steps)
 print(f"  budget      {sys.argv[2]}; most that was taken: {peak / 2**20:.1f} MiB")
 print(f"  split       {split} of {len(steps)} updates took more than one micro-batch")
 print(f"  first step  predicted and measured bytes are {'equal' if equal else 'NOT equal'}")
+print(f"  interrupt   after update {resumed[0]}; the run was resumed from there")
+print(f"  recovery    out of memory in update {failed[0]}, which was repeated")
 print(f"  speed       {rate:.0f} seconds of speech trained a second")
 print(f"  test        WER {100 * test['wer']['rate']:.1f} % on voices that training never heard")
 SUMMARY
+sotto report "$DEMO/run" --out "$DEMO/report.html" >/dev/null
+printf '\nThe report of the run, for your browser: %s\n' "$PWD/$DEMO/report.html"

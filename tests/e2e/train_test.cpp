@@ -470,5 +470,16 @@ TEST_F(Train, RefusesUnusableDevice) {
   expect_refusal(train("run", {"--set", "optimizer.rate_factors=[nothing.=2]"}), 2, {"nothing.=2"});
 }
 
+// The step is repeated with the same limits, and gives the same bits.
+TEST_F(Train, RecoversFromInjectedOutOfMemory) {
+  ASSERT_EQ(train("undisturbed", {"--max-steps", "4"}).exit_code, 0);
+  const CommandResult result = train("disturbed", {"--max-steps", "4", "--inject-oom", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["restarts"], 1);
+  EXPECT_EQ(weights("disturbed", 4), weights("undisturbed", 4));
+  expect_refusal(train("late", {"--max-steps", "4", "--inject-oom", "5"}), 2,
+                 {"step 5", "a step from 1 to 4"});
+}
+
 }  // namespace
 }  // namespace sotto::test

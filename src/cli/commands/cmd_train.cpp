@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 struct TrainOptions {
   plan::RunDescription run;
   std::string pretended;
+  int64_t failing_step = 0;
   std::string out;
   int64_t log_every = 50;
   bool resume = false;
@@ -127,7 +128,8 @@ void run_train(const TrainOptions& options) {
   training.emplace(plan::TrainingRequest{.run = options.run,
                                          .folder = options.out,
                                          .resumes = options.resume,
-                                         .pretended_device = options.pretended},
+                                         .pretended_device = options.pretended,
+                                         .failing_step = options.failing_step},
                    std::move(events));
   listen_to_signals();
   const train::RunSummary summary = training->run();
@@ -162,6 +164,10 @@ void add_train(CLI::App& app, const GlobalOptions&) {
   command->add_flag("--resume", options->resume,
                     "Continue from the latest checkpoint of the run, with its configuration; "
                     "without --out, of the latest run of that name");
+  command
+      ->add_option("--inject-oom", options->failing_step,
+                   "Let memory run out once in this step, to see how the run recovers")
+      ->check(positive());
   command->add_flag("--json", options->json, "Print the summary as JSON");
   command->footer(
       example("  sotto data demo --out demo_data\n"

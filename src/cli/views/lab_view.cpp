@@ -60,8 +60,8 @@ lab::SuiteEvents LabView::events() {
 
 std::string comparison_text(const lab::Comparison& comparison) {
   std::string text;
-  for (const lab::NamedTable& named : lab::tables_of(comparison))
-    text += fmt::format("{}{}", text.empty() ? "" : "\n", named.table.to_string());
+  for (const report::DataTable& table : lab::tables_of(comparison))
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", report::terminal_text(table));
   text += "\n";
   if (comparison.kind == lab::Suite::Kind::kSizes) return text;
   for (const std::string& sentence : lab::analyse(comparison)) text += sentence + "\n";

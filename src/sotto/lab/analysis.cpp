@@ -154,7 +154,8 @@ class Analysis {
   std::optional<Pair> pair_for(std::string_view changed, Has has) const {
     for (const Result* a : done_) {
       for (const Result* b : done_) {
-        if (has(*a) || !has(*b)) continue;
+        // A run of another program has no settings.
+        if (a->settings.empty() || b->settings.empty() || has(*a) || !has(*b)) continue;
         const auto same = [&](std::string_view key) {
           return key == changed || !differs(*a, *b, key);
         };

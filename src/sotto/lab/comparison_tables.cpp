@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sotto/core/units.h"
 #include "sotto/lab/analysis.h"
@@ -13,47 +14,72 @@ namespace sotto::lab {
 namespace {
 
 using report::Align;
-using report::Table;
+using report::cell_of;
+using report::DataCell;
+using report::DataTable;
+using report::Unit;
 
-std::string status_text(const Result& result) {
-  return result.status == Result::Status::kDoesNotFit ? "does not fit" : "failed";
+DataCell text_cell(const std::string& text) {
+  return cell_of(text);
 }
 
-std::string bytes_text(int64_t bytes) {
-  return bytes > 0 ? format_bytes(bytes) : std::string("-");
+// A number for programs, and its text for people; "-" and none where there is no number.
+DataCell number_cell(double value, const std::string& text) {
+  if (value <= 0.0) return {.text = "-"};
+  return {.text = text, .value = value};
 }
 
-std::string quality_text(const Result& result, const std::optional<double>& value) {
-  if (!value) return "-";
-  return result.is_text() ? format_digits(*value) : fmt::format("{:.1f} %", 100.0 * *value);
+DataCell bytes_cell(int64_t bytes) {
+  return number_cell(static_cast<double>(bytes), format_bytes(bytes));
 }
 
-std::string speed_up_text(const Comparison& comparison, const Result& result) {
+DataCell digits_cell(double value) {
+  return number_cell(value, format_digits(value));
+}
+
+DataCell count_cell(int64_t count) {
+  return {.text = std::to_string(count), .value = count};
+}
+
+// A row that was not completed: its name, why, and nothing else.
+std::vector<DataCell> failed_row(const Result& result, const DataTable& table) {
+  std::vector<DataCell> row(table.columns.size(), DataCell{.text = "-"});
+  row[0] = text_cell(result.name);
+  row[1] = text_cell(result.status == Result::Status::kDoesNotFit ? "does not fit" : "failed");
+  return row;
+}
+
+DataCell quality_cell(const Result& result, double value) {
+  return number_cell(value, result.is_text() ? format_digits(value)
+                                             : fmt::format("{:.1f} %", 100.0 * value));
+}
+
+// "7.1 %", or with seeds "7.1 % (6.8 to 7.4)".
+DataCell spread_cell(const Comparison& comparison, const Result& result) {
+  const auto found = comparison.quality.find(result.name);
+  if (found == comparison.quality.end()) return {.text = "-"};
+  const Spread& spread = found->second;
+  DataCell cell = quality_cell(result, spread.mean);
+  if (spread.num_seeds > 1)
+    cell.text += fmt::format(" ({} to {})", quality_cell(result, spread.least).text,
+                             quality_cell(result, spread.most).text);
+  return cell;
+}
+
+DataCell speed_up_cell(const Comparison& comparison, const Result& result) {
   const double ratio = comparison.speed_up(result);
-  return ratio > 0.0 ? fmt::format("{:.2f}x", ratio) : "-";
+  return number_cell(ratio, fmt::format("{:.2f}x", ratio));
 }
 
-std::string share_text(const Comparison& comparison, const Result& result) {
+std::string change_text(const Comparison& comparison, const Result& result) {
   const double share = comparison.memory_share(result);
   return share > 0.0 ? fmt::format("{:+.0f} %", 100.0 * (share - 1.0)) : "-";
 }
 
-// Returns a table of experiments that were not completed, or whose settings had no effect.
-Table notes_table(const Comparison& comparison) {
-  Table table({{"experiment"}, {"note"}});
-  for (const Result& result : comparison.rows)
-    if (!result.note.empty()) table.add_row({result.name, result.note});
-  return table;
-}
-
-// "7.1 %", or with seeds "7.1 % (6.8 to 7.4)".
-std::string spread_text(const Comparison& comparison, const Result& result) {
-  const auto found = comparison.quality.find(result.name);
-  if (found == comparison.quality.end()) return "-";
-  const Spread& spread = found->second;
-  if (spread.num_seeds == 1) return quality_text(result, spread.mean);
-  return fmt::format("{} ({} to {})", quality_text(result, spread.mean),
-                     quality_text(result, spread.least), quality_text(result, spread.most));
+DataCell change_cell(const Comparison& comparison, const Result& result) {
+  const double share = comparison.memory_share(result);
+  if (share <= 0.0) return {.text = "-"};
+  return {.text = change_text(comparison, result), .value = share - 1.0};
 }
 
 // The value of a setting that the planner decided, or that was given; the last one counts.
@@ -66,8 +92,129 @@ std::string value_of(const Result& result, const std::string& key) {
   return value.empty() ? "-" : value;
 }
 
-std::string speed_text(double speed) {
-  return speed > 0.0 ? format_digits(speed) : "-";
+DataTable training_table(const Comparison& comparison) {
+  const bool is_text = comparison.rows.front().is_text();
+  DataTable table{.name = "quality",
+                  .title = "Quality and speed",
+                  .columns = {{.key = "experiment", .align = Align::kLeft},
+                              {.key = "batch"},
+                              {.key = is_text ? "train_perplexity" : "train_loss",
+                               .title = is_text ? "train ppl" : "train loss"},
+                              {.key = is_text ? "validation_perplexity" : "validation_wer",
+                               .title = is_text ? "valid ppl" : "valid WER"},
+                              {.key = "seconds_per_step", .title = "s/step"},
+                              {.key = "total_seconds", .title = "total"},
+                              {.key = "speed_up", .title = "speed-up"}}};
+  for (const Result& result : comparison.rows) {
+    if (!result.is_done()) {
+      table.rows.push_back(failed_row(result, table));
+      continue;
+    }
+    table.rows.push_back({text_cell(result.name), count_cell(result.batch),
+                          digits_cell(is_text ? result.train_perplexity() : result.train_loss),
+                          spread_cell(comparison, result), digits_cell(result.seconds_per_step),
+                          number_cell(result.total_seconds, format_duration(result.total_seconds)),
+                          speed_up_cell(comparison, result)});
+  }
+  return table;
+}
+
+DataCell largest_cell(const Result& result) {
+  if (!result.largest) return {.text = "-"};
+  DataCell cell = count_cell(result.largest->tried);
+  if (result.largest->predicted != result.largest->tried)
+    cell.text += fmt::format(" (predicted {})", result.largest->predicted);
+  return cell;
+}
+
+// Of a step with the largest batch.
+DataCell largest_speed_cell(const Result& result) {
+  if (!result.largest || !result.is_text() || result.largest->seconds <= 0.0) return {.text = "-"};
+  return digits_cell(static_cast<double>(result.largest->tried * result.row_tokens) /
+                     result.largest->seconds);
+}
+
+DataTable memory_table(const Comparison& comparison) {
+  DataTable table{.name = "memory",
+                  .title = "Memory",
+                  .columns = {{.key = "experiment", .align = Align::kLeft},
+                              {.key = "after_forward_bytes", .title = "forward"},
+                              {.key = "after_backward_bytes", .title = "backward"},
+                              {.key = "peak_bytes", .title = "peak"},
+                              {.key = "predicted_peak_bytes", .title = "predicted"},
+                              {.key = "change"},
+                              {.key = "largest_batch", .title = "largest batch"},
+                              {.key = "tokens_per_second_there", .title = "tokens/s there"}},
+                  .note = "The most of all steps, after forward, after backward and at the peak."};
+  for (const Result& result : comparison.rows) {
+    const StepMemory most = result.max_memory();
+    table.rows.push_back({text_cell(result.name), bytes_cell(most.after_forward),
+                          bytes_cell(most.after_backward), bytes_cell(most.peak),
+                          bytes_cell(result.predicted.peak), change_cell(comparison, result),
+                          largest_cell(result), largest_speed_cell(result)});
+  }
+  return table;
+}
+
+// Under limits, every row trains the same data with the same effective batch.
+DataTable limits_table(const Comparison& comparison) {
+  DataTable table{.name = "limits",
+                  .title = "Training under limits",
+                  .columns = {{.key = "experiment", .align = Align::kLeft},
+                              {.key = "budget_bytes", .title = "budget"},
+                              {.key = "peak_bytes", .title = "peak"},
+                              {.key = "change"},
+                              {.key = "validation_wer", .title = "WER"},
+                              {.key = "audio_seconds_per_second", .title = "audio-s/s"},
+                              {.key = "speed_up", .title = "speed"}}};
+  for (const Result& result : comparison.rows) {
+    if (!result.is_done()) {
+      table.rows.push_back(failed_row(result, table));
+      continue;
+    }
+    table.rows.push_back({text_cell(result.name), bytes_cell(result.budget_bytes),
+                          bytes_cell(result.peak_bytes()), change_cell(comparison, result),
+                          spread_cell(comparison, result), digits_cell(result.speed),
+                          speed_up_cell(comparison, result)});
+  }
+  return table;
+}
+
+DataTable sizes_table(const Comparison& comparison) {
+  DataTable table{.name = "sizes",
+                  .title = "Memory and speed by network and budget",
+                  .columns = {{.key = "experiment", .title = "network, budget", .align = Align::kLeft},
+                              {.key = "parameters"},
+                              {.key = "predicted_peak_bytes", .title = "predicted"},
+                              {.key = "peak_bytes", .title = "measured"},
+                              {.key = "numerics", .align = Align::kLeft},
+                              {.key = "state", .align = Align::kLeft},
+                              {.key = "predicted_speed", .title = "predicted/s"},
+                              {.key = "speed", .title = "measured/s"}}};
+  for (const Result& result : comparison.rows) {
+    if (!result.is_done()) {
+      table.rows.push_back(failed_row(result, table));
+      continue;
+    }
+    const auto parameters = static_cast<double>(result.num_parameters);
+    table.rows.push_back(
+        {text_cell(result.name), number_cell(parameters, fmt::format("{:.1f} M", parameters / 1e6)),
+         bytes_cell(result.predicted.peak), bytes_cell(result.max_memory().peak),
+         text_cell(value_of(result, "numerics")), text_cell(value_of(result, "optimizer.state")),
+         digits_cell(result.predicted_speed), digits_cell(result.speed)});
+  }
+  return table;
+}
+
+// Lists experiments that were not completed, or whose settings had no effect.
+DataTable notes_table(const Comparison& comparison) {
+  DataTable table{.name = "notes",
+                  .title = "Notes",
+                  .columns = {{.key = "experiment", .align = Align::kLeft},
+                              {.key = "note", .align = Align::kLeft}}};
+  for (const Result& result : comparison.rows)
+    if (!result.note.empty()) table.rows.push_back({text_cell(result.name), text_cell(result.note)});
+  return table;
 }
 
 // "width 512, layers 6"
@@ -80,161 +227,66 @@ std::string model_text(const Result& result) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Under limits the first row is the standard run of another program: ours describe the set-up.
-std::string set_up_text(const Comparison& comparison) {
-  const bool is_of_limits = comparison.kind == Suite::Kind::kLimits;
-  const Result& shown = is_of_limits ? comparison.rows.back() : comparison.rows.front();
-  std::string text = fmt::format("Suite {} on {}\n\n", comparison.suite, comparison.dataset);
-  const auto add = [&](const char* name, const std::string& value) {
-    text += fmt::format("  {:<12}{}\n", name, value);
-  };
-  add("device", shown.device);
-  add("batch",
-      fmt::format("{} {}{}", shown.batch, shown.is_text() ? "rows" : "utterances",
-                  shown.is_text() ? fmt::format(" of {} tokens", shown.row_tokens) : ""));
-  if (comparison.kind == Suite::Kind::kSizes) return text;
-  if (!is_of_limits) add("budget", format_bytes(shown.budget_bytes));
-  add("steps", std::to_string(shown.num_steps));
-  add("model", model_text(shown));
-  add("parameters",
-      fmt::format("{} million", format_digits(static_cast<double>(shown.num_parameters) / 1e6)));
-  return text;
-}
-
 std::string summary_of_techniques(const Comparison& comparison) {
   std::string text;
   for (const Result& result : comparison.rows) {
     text += fmt::format("  {}: {}.", result.name, result.title.empty() ? "no title" : result.title);
     if (result.is_done() && comparison.memory_share(result) > 0.0)
-      text +=
-          fmt::format(" Peak {} ({}), {} per step ({}).", format_bytes(result.peak_bytes()),
-                      share_text(comparison, result), format_duration(result.seconds_per_step),
-                      speed_up_text(comparison, result));
-    if (!result.note.empty()) text += fmt::format(" {}", result.note);
+      text += fmt::format(" Peak {} ({})", format_bytes(result.peak_bytes()),
+                          change_text(comparison, result));
+    if (result.is_done() && result.seconds_per_step > 0.0)
+      text += fmt::format(", {} per step ({})", format_duration(result.seconds_per_step),
+                          speed_up_cell(comparison, result).text);
     text += "\n";
   }
   return text;
 }
 
-Table training_table(const Comparison& comparison) {
-  const bool is_text = comparison.rows.front().is_text();
-  Table table({{"experiment"},
-               {"batch", Align::kRight},
-               {is_text ? "train ppl" : "train loss", Align::kRight},
-               {is_text ? "valid ppl" : "valid WER", Align::kRight},
-               {"s/step", Align::kRight},
-               {"total", Align::kRight},
-               {"speed-up", Align::kRight}});
-  for (const Result& result : comparison.rows) {
-    if (!result.is_done()) {
-      table.add_row(
-          {result.name, std::to_string(result.batch), status_text(result), "-", "-", "-", "-"});
-      continue;
-    }
-    table.add_row({result.name, std::to_string(result.batch),
-                   format_digits(is_text ? result.train_perplexity() : result.train_loss),
-                   quality_text(result, result.quality()), format_digits(result.seconds_per_step),
-                   format_duration(result.total_seconds), speed_up_text(comparison, result)});
-  }
-  return table;
-}
-
-Table memory_table(const Comparison& comparison) {
-  Table table({{"experiment"},
-               {"forward", Align::kRight},
-               {"backward", Align::kRight},
-               {"peak", Align::kRight},
-               {"predicted", Align::kRight},
-               {"change", Align::kRight},
-               {"largest batch", Align::kRight}});
-  for (const Result& result : comparison.rows) {
-    const StepMemory most = result.max_memory();
-    std::string largest = "-";
-    if (result.largest) {
-      largest = std::to_string(result.largest->tried);
-      if (result.largest->predicted != result.largest->tried)
-        largest += fmt::format(" (predicted {})", result.largest->predicted);
-    }
-    table.add_row({result.name, bytes_text(most.after_forward), bytes_text(most.after_backward),
-                   bytes_text(most.peak), bytes_text(result.predicted.peak),
-                   share_text(comparison, result), largest});
-  }
-  return table;
-}
-
-// Under limits, every row trains the same data with the same effective batch.
-Table limits_table(const Comparison& comparison) {
-  Table table({{"experiment"},
-               {"budget", Align::kRight},
-               {"peak", Align::kRight},
-               {"change", Align::kRight},
-               {"WER", Align::kRight},
-               {"audio-s/s", Align::kRight},
-               {"speed", Align::kRight}});
-  for (const Result& result : comparison.rows) {
-    if (!result.is_done()) {
-      table.add_row({result.name, bytes_text(result.budget_bytes), status_text(result), "-", "-",
-                     "-", "-"});
-      continue;
-    }
-    table.add_row({result.name, bytes_text(result.budget_bytes), bytes_text(result.peak_bytes()),
-                   share_text(comparison, result), spread_text(comparison, result),
-                   speed_text(result.speed), speed_up_text(comparison, result)});
-  }
-  return table;
-}
-
-Table sizes_table(const Comparison& comparison) {
-  Table table({{"network, budget"},
-               {"parameters", Align::kRight},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
-               {"numerics"},
-               {"state"},
-               {"predicted/s", Align::kRight},
-               {"measured/s", Align::kRight}});
-  for (const Result& result : comparison.rows) {
-    if (!result.is_done()) {
-      table.add_row({result.name, "-", status_text(result), "-", "-", "-", "-", "-"});
-      continue;
-    }
-    table.add_row({result.name, fmt::format("{:.1f} M", static_cast<double>(result.num_parameters) / 1e6),
-                   bytes_text(result.predicted.peak),
-                   bytes_text(result.memory.empty() ? 0 : result.max_memory().peak),
-                   value_of(result, "numerics"), value_of(result, "optimizer.state"),
-                   speed_text(result.predicted_speed), speed_text(result.speed)});
-  }
-  return table;
-}
-
 }  // namespace
 
-std::vector<NamedTable> tables_of(const Comparison& comparison) {
-  std::vector<NamedTable> tables;
+// Under limits the first row is the standard run of another program: ours describe the set-up.
+std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& comparison) {
+  const bool is_of_limits = comparison.kind == Suite::Kind::kLimits;
+  const Result& shown = is_of_limits ? comparison.rows.back() : comparison.rows.front();
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"device", shown.device},
+      {"batch",
+       fmt::format("{} {}{}", shown.batch, shown.is_text() ? "rows" : "utterances",
+                   shown.is_text() ? fmt::format(" of {} tokens", shown.row_tokens) : "")}};
+  if (comparison.kind == Suite::Kind::kSizes) return facts;
+  if (!is_of_limits) facts.emplace_back("budget", format_bytes(shown.budget_bytes));
+  facts.emplace_back("steps", std::to_string(shown.num_steps));
+  facts.emplace_back("model", model_text(shown));
+  facts.emplace_back(
+      "parameters",
+      fmt::format("{} million", format_digits(static_cast<double>(shown.num_parameters) / 1e6)));
+  return facts;
+}
+
+std::vector<DataTable> tables_of(const Comparison& comparison) {
+  std::vector<DataTable> tables;
   switch (comparison.kind) {
     case Suite::Kind::kTraining:
-      tables.push_back({"Quality and speed", training_table(comparison)});
-      tables.push_back({"Memory: the most of all steps, after forward, after backward, at the peak",
-                        memory_table(comparison)});
+      tables = {training_table(comparison), memory_table(comparison)};
       break;
-    case Suite::Kind::kLimits:
-      tables.push_back({"Training under limits", limits_table(comparison)});
-      break;
-    case Suite::Kind::kSizes:
-      tables.push_back({"Memory and speed by network and budget", sizes_table(comparison)});
-      break;
+    case Suite::Kind::kLimits: tables = {limits_table(comparison)}; break;
+    case Suite::Kind::kSizes: tables = {sizes_table(comparison)}; break;
   }
-  if (std::ranges::any_of(comparison.rows, [](const Result& row) { return !row.note.empty(); }))
-    tables.push_back({"Notes", notes_table(comparison)});
+  if (DataTable notes = notes_table(comparison); !notes.is_empty())
+    tables.push_back(std::move(notes));
   return tables;
 }
 
 std::string comparison_report(const Comparison& comparison) {
   // Files are not limited by the width of a terminal.
-  constexpr int64_t kAnyWidth = 1'000;
-  std::string text = set_up_text(comparison);
-  for (const NamedTable& named : tables_of(comparison))
-    text += fmt::format("\n{}\n\n{}", named.title, named.table.to_string(kAnyWidth));
+  constexpr int64_t kAnyWidth = std::numeric_limits<int64_t>::max();
+  std::string text = fmt::format("Suite {} on {}\n\n", comparison.suite, comparison.dataset);
+  for (const auto& [name, value] : set_up_of(comparison))
+    text += fmt::format("  {:<12}{}\n", name, value);
+  for (const DataTable& table : tables_of(comparison))
+    text += fmt::format("\n{}\n\n{}{}", table.title,
+                        table.note.empty() ? "" : table.note + "\n\n",
+                        terminal_text(table, kAnyWidth));
   if (comparison.kind == Suite::Kind::kSizes) return text;
   text += "\nTechniques\n\n" + summary_of_techniques(comparison) + "\nAnalysis\n\n";
   for (const std::string& sentence : analyse(comparison)) text += "  " + sentence + "\n";

@@ -6,9 +6,11 @@
 
 #include "sotto/core/error.h"
 #include "sotto/lab/analysis.h"
+#include "sotto/lab/comparison_page.h"
 #include "sotto/lab/comparison_tables.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
+#include "support/xml_check.h"
 
 namespace sotto::lab {
 namespace {
@@ -141,6 +143,22 @@ TEST(Comparison, ReportHasTablesNotesAndAnalysis) {
     EXPECT_PRED2(contains, report, part);
 }
 
+TEST(Comparison, PageHasItsFigures) {
+  Result small = row({.name = "window", .peak = 500});
+  small.largest = LargestBatch{.tried = 12, .predicted = 12, .peak_bytes = 99, .seconds = 0.5};
+  Result failed = row({.name = "huge"});
+  failed.status = Result::Status::kDoesNotFit;
+  failed.note = "does not fit by <far>";
+  const std::string html =
+      comparison_page(compare_results({row({.name = "a"}), small, failed})).to_html();
+  EXPECT_EQ(test::XmlCheck::problem_of(html), "");
+  for (const char* part : {"Suite techniques", "Memory of a step", "Speed against memory",
+                           "Quality against memory", "Largest batch", "does not fit by &lt;far&gt;",
+                           "-50 %"})
+    EXPECT_PRED2(contains, html, part);
+  EXPECT_FALSE(contains(html, "http"));
+}
+
 TEST(Analysis, IsSilentWithinTheNoise) {
   const Figures first{.name = "baseline", .seconds = 1.0, .peak = 1000};
   Figures second = first;
@@ -200,7 +218,7 @@ TEST(Analysis, OfLimitsKnowsRowsWithoutSpeed) {
   EXPECT_PRED2(contains, text, "Most effective for memory: accumulation");
   EXPECT_FALSE(contains(text, "Slower"));
   EXPECT_FALSE(contains(text, "Fastest"));
-  EXPECT_PRED2(contains, tables_of(comparison).front().table.to_string(200), "25.0 %");
+  EXPECT_PRED2(contains, report::terminal_text(tables_of(comparison).front(), 200), "25.0 %");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void keep_decisions(const fs::path& path, nlohmann::ordered_json& facts) {
 
 // Locks the folder before reading anything in it.
 PlannedTraining::PlannedTraining(const TrainingRequest& request, TrainingEvents events)
-    : events_(std::move(events)) {
+    : events_(std::move(events)), failing_step_(request.failing_step) {
   const NamedConfig named = name_config(request.run, events_.run.noted);
   lock_ = std::make_shared<const FolderLock>(folder_of(request, named, events_.run.noted));
   checkpoint_ = train::choose_checkpoint(
@@ -106,7 +106,8 @@ void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents even
                             .device = opened_->device,
                             .lock = lock_,
                             .resume_from = checkpoint_,
-                            .inits_whole_model = read.inits_whole_model};
+                            .inits_whole_model = read.inits_whole_model,
+                            .failing_step = failing_step_};
   if (open_.any())
     request.decide = [this](const train::RunConfig& config, train::RunData& data) {
       return decide(config, data);

@@ -27,6 +27,8 @@ struct TrainingRequest {
   bool resumes = false;
   // A card whose memory and capabilities are simulated on the GPU.
   std::string pretended_device = {};
+  // Memory runs out once in this step, to show the recovery; 0: in none.
+  int64_t failing_step = 0;
 };
 
 struct TrainingEvents {
@@ -68,6 +70,7 @@ class PlannedTraining {
   std::unique_ptr<device::OpenedDevice> opened_;
   std::string plan_yaml_;
   DecisionFacts facts_;
+  const int64_t failing_step_;
   std::unique_ptr<train::Trainer> trainer_;
 };
 

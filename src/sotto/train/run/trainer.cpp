@@ -19,6 +19,9 @@ namespace sotto::train {
 
 namespace {
 
+// In the middle of a step: every step reserves more often.
+constexpr int64_t kFailingReservation = 40;
+
 // `scale`: the loss scale, where there is one.
 std::string not_updated_text(const StepReport& report, double scale) {
   if (report.is_empty())
@@ -184,6 +187,7 @@ void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
       checkpoint ? length_of(config, per_epoch, *checkpoint) : length_of(config, per_epoch);
   plan_.total_steps = length.total_steps;
   state_.schedule_steps = length.schedule_steps;
+  check_failing_step();
   if (!checkpoint) return;
   const std::string change = describe_change(length_of(checkpoint->config, per_epoch, *checkpoint),
                                              length, state_.step + 1, config.optimizer.schedule);
@@ -330,6 +334,7 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
     learner_->optimizer.skip_step();
     report.result.loss = std::numeric_limits<double>::quiet_NaN();
   } else {
+    if (settings.step == request_.failing_step) arena_->inject_failure(kFailingReservation);
     report.result = run_with_retries(loaded.examples, settings);
   }
   const double loss_scale = loss_scale_.value();
@@ -346,6 +351,17 @@ StepReport Trainer::train_one(const data::LoadedStep& loaded) {
   report.seconds = now_s() - start;
   finish_step(report, loss_scale);
   return report;
+}
+
+// A failure in a step that this process does not run would have no effect.
+void Trainer::check_failing_step() const {
+  const int64_t step = request_.failing_step;
+  if (step == 0 || (step > state_.step && step <= plan_.total_steps)) return;
+  throw ConfigError({.attempted = "setting up a failure for lack of memory",
+                     .found = fmt::format("step {}", step),
+                     .expected = fmt::format("a step from {} to {}, the last of the run",
+                                             state_.step + 1, plan_.total_steps),
+                     .hint = "Change --inject-oom."});
 }
 
 void Trainer::report_skipped(const data::SkippedUtterance& skipped) {

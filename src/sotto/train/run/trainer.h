@@ -121,6 +121,8 @@ struct RunRequest {
   std::function<RunConfig(const RunConfig&, RunData&)> decide = {};
   // Reads the device's memory use; empty: queries the machine.
   device::MemoryReading read_device = {};
+  // Memory runs out once in this step, to show the recovery; 0: in none.
+  int64_t failing_step = 0;
 };
 
 struct RunSummary {
@@ -174,6 +176,7 @@ class Trainer {
   void train_to_end();
   StepReport train_one(const data::LoadedStep& loaded);
   void report_skipped(const data::SkippedUtterance& skipped);
+  void check_failing_step() const;
   StepResult run_with_retries(std::span<const data::Example> examples, StepSettings& settings);
   void commit_step(const data::LoadedStep& loaded, const StepSettings& settings,
                    const StepResult& result);
