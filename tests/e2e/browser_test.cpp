@@ -42,8 +42,7 @@ class BrowserTest : public TrainRuns {
  protected:
   void SetUp() override {
     const std::optional<std::string> program = find_browser();
-    if (!program)
-      GTEST_SKIP() << "no browser: apt-get install chromium, or tools/setup.sh check";
+    if (!program) GTEST_SKIP() << "no browser: apt-get install chromium, or tools/setup.sh check";
     browser_.emplace(*program);
   }
 
@@ -70,8 +69,9 @@ class BrowserTest : public TrainRuns {
 
   static std::string probe_of(const std::string& elements) {
     std::smatch found;
-    return std::regex_search(elements, found, std::regex("data-probe=\"([^\"]*)\"")) ? found[1].str()
-                                                                                    : "no result";
+    return std::regex_search(elements, found, std::regex("data-probe=\"([^\"]*)\""))
+               ? found[1].str()
+               : "no result";
   }
 
   static std::string figure_of(const std::string& elements, const std::string& key) {
@@ -86,7 +86,8 @@ class BrowserTest : public TrainRuns {
 // A browser that is found, and sees nothing wrong on a broken page, would prove nothing.
 TEST_F(BrowserTest, ErrorsOfAPageAreSeen) {
   const SeenPage seen = browser_->open(
-      folder_.write("broken.html", "<!DOCTYPE html><html><body><script>broken();</script></body></html>"),
+      folder_.write("broken.html",
+                    "<!DOCTYPE html><html><body><script>broken();</script></body></html>"),
       800);
   EXPECT_FALSE(seen.console.empty());
 }
@@ -110,8 +111,8 @@ TEST_F(BrowserTest, TheReportOfARunIsReadable) {
 TEST_F(BrowserTest, AComparisonIsReadable) {
   ASSERT_EQ(train("short", {"--max-steps", "6"}).exit_code, 0);
   ASSERT_EQ(train("a_run_with_quite_a_long_name", {"--set", "numerics=bf16-exact"}).exit_code, 0);
-  const CommandResult result = run_sotto({"report", at("short"), at("a_run_with_quite_a_long_name"),
-                                          "--out", at("comparison.html")});
+  const CommandResult result = run_sotto(
+      {"report", at("short"), at("a_run_with_quite_a_long_name"), "--out", at("comparison.html")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   expect_readable(at("comparison.html"));
 }

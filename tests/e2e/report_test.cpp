@@ -75,11 +75,41 @@ TEST_F(Report, ValuesAreThoseOfTheRecord) {
     EXPECT_EQ(XmlCheck::problem_of(content_of(at(std::string("r/svg/") + chart + ".svg"))), "");
 }
 
+// The categories of a moment add up to its bytes, and the highest moment is the peak.
+TEST_F(Report, TheTimelineIsThatOfTheFirstStep) {
+  ASSERT_EQ(train("run", {"--max-steps", "1"}).exit_code, 0);
+  const nlohmann::json memory = nlohmann::json::parse(content_of(run("run") / "memory.json"));
+  int64_t peak = 0;
+  for (const nlohmann::json& moment : memory["timeline"]) {
+    int64_t sum = 0;
+    for (const nlohmann::json& bytes : moment["by_category"]) sum += bytes.get<int64_t>();
+    EXPECT_EQ(sum, moment["bytes"]) << moment;
+    peak = std::max(peak, sum);
+  }
+  EXPECT_GT(memory["timeline"].size(), 5u);
+  EXPECT_EQ(peak, memory["planned"]["peak_bytes"]);
+  EXPECT_EQ(peak, memory["measured"]["peak_bytes"]);
+}
+
+TEST_F(Report, AnExtendedRunHasItsNewLengthAndItsReasons) {
+  ASSERT_EQ(train("run", {"--max-steps", "4"}).exit_code, 0);
+  const auto facts = [&] { return nlohmann::json::parse(content_of(run("run") / "facts.json")); };
+  const nlohmann::json before = facts();
+  EXPECT_EQ(before["steps"]["total"], 4);
+  EXPECT_FALSE(before["reasons"].empty());
+  ASSERT_EQ(train("run", {"--resume", "--max-steps", "6"}).exit_code, 0);
+  EXPECT_EQ(facts()["steps"]["total"], 6);
+  EXPECT_EQ(facts()["reasons"], before["reasons"]);
+  EXPECT_EQ(facts()["step_time"], before["step_time"]);
+  const CommandResult result = run_sotto({"report", at("run"), "--json"});
+  const nlohmann::json reported = nlohmann::json::parse(result.out)["runs"][0];
+  EXPECT_EQ(reported["events"][0]["event"], "resume");
+}
+
 TEST_F(Report, AKilledRunIsReported) {
   const std::string metrics = at("run/metrics.jsonl");
-  run_sotto_and_signal(words("run", {"--set", "epochs=500"}), SIGKILL, [&] {
-    return fs::exists(metrics) && num_lines("run") > 8;
-  });
+  run_sotto_and_signal(words("run", {"--set", "epochs=500"}), SIGKILL,
+                       [&] { return fs::exists(metrics) && num_lines("run") > 8; });
   const CommandResult result = run_sotto({"report", at("run"), "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json run = nlohmann::json::parse(result.out)["runs"][0];
@@ -118,7 +148,8 @@ TEST_F(Report, MistakesAreRefused) {
   expect_refused(run_sotto({"report", at("run"), at("run/")}), "twice");
   expect_refused(run_sotto({"report"}), "runs");
   // Not even root can write there.
-  expect_refused(run_sotto({"report", at("run"), "--out", "/proc/report/page.html"}), "/proc/report");
+  expect_refused(run_sotto({"report", at("run"), "--out", "/proc/report/page.html"}),
+                 "/proc/report");
   folder_.write("run/facts.json", R"({"format_version": 99})");
   expect_refused(run_sotto({"report", at("run")}), "newer sotto");
 }
@@ -132,8 +163,8 @@ TEST_F(Report, OnlyReportsAreOverwritten) {
     expect_refused(run_sotto({"report", at("run"), option, at("run")}), "a folder");
   }
   EXPECT_EQ(content_of(at("run/metrics.jsonl")), metrics);
-  const std::vector<std::string> words = {"report", at("run"),         "--csv",
-                                          at("a.csv"), "--md", at("a.md")};
+  const std::vector<std::string> words = {"report",    at("run"), "--csv",
+                                          at("a.csv"), "--md",    at("a.md")};
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run_sotto(words).exit_code, 0);
 }
 

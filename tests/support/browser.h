@@ -62,14 +62,10 @@ class Browser {
  private:
   CommandResult run(std::vector<std::string> words, const std::filesystem::path& file,
                     int width) const {
-    std::vector<std::string> all = {program_,
-                                    "--headless",
+    std::vector<std::string> all = {program_, "--headless",
                                     // Containers and root have no sandbox; the page is our own.
-                                    "--no-sandbox",
-                                    "--disable-gpu",
-                                    "--no-first-run",
-                                    "--disable-background-networking",
-                                    "--enable-logging=stderr",
+                                    "--no-sandbox", "--disable-gpu", "--no-first-run",
+                                    "--disable-background-networking", "--enable-logging=stderr",
                                     "--v=0",
                                     "--user-data-dir=" + (profile_.path() / "profile").string(),
                                     "--window-size=" + std::to_string(width) + ",900"};

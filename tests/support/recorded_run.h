@@ -79,37 +79,37 @@ struct RecordedRun {
             {"reason", "an injected failure"}};
   }
   static nlohmann::json evaluation_of(int64_t step, double rate) {
-    return {{"kind", "evaluation"}, {"step", step},      {"words", {{"rate", rate}}},
-            {"loss", rate * 4.0},   {"seconds", 1.5},    {"characters", {{"rate", rate / 2.0}}},
+    return {{"kind", "evaluation"}, {"step", step},       {"words", {{"rate", rate}}},
+            {"loss", rate * 4.0},   {"seconds", 1.5},     {"characters", {{"rate", rate / 2.0}}},
             {"utterances", 12},     {"audio_seconds", 24}};
   }
   static nlohmann::json facts_of() {
-    return {{"format_version", 1},
-            {"program", {{"version", "1.0"}, {"commit", "abc"}}},
-            {"machine", {{"processor", "a CPU"}, {"processors", 2}, {"device", "CPU"}}},
-            {"task", "transcription"},
-            {"model", {{"family", "transformer_ctc"}, {"preset", "tiny"}, {"parameters", 12345}}},
-            {"data",
-             {{"train", "train.jsonl"},
-              {"dev", "dev.jsonl"},
-              {"items", 80},
-              {"seconds", 160.0},
-              {"padding", {{"batch", 8}, {"shuffled_share", 0.31}, {"sorted_share", 0.05}}}}},
-            {"budget",
-             {{"total_bytes", 100 << 20}, {"library_bytes", 0}, {"arena_bytes", 100 << 20}}},
-            {"needed", {{"high_water_bytes", 65 << 20}}},
-            {"steps", {{"per_epoch", 10}, {"total", 40}}},
-            {"reasons", {{{"setting", "tier"}, {"value", "none"}, {"reason", "everything fits"}}}},
-            {"step_time",
-             {{"seconds", 0.4},
-              {"parts",
-               {{{"name", "matrix products"}, {"seconds", 0.3}},
-                {{"name", "other kernels"}, {"seconds", 0.1}}}}}}};
+    return {
+        {"format_version", 1},
+        {"program", {{"version", "1.0"}, {"commit", "abc"}}},
+        {"machine", {{"processor", "a CPU"}, {"processors", 2}, {"device", "CPU"}}},
+        {"task", "transcription"},
+        {"model", {{"family", "transformer_ctc"}, {"preset", "tiny"}, {"parameters", 12345}}},
+        {"data",
+         {{"train", "train.jsonl"},
+          {"dev", "dev.jsonl"},
+          {"items", 80},
+          {"seconds", 160.0},
+          {"padding", {{"batch", 8}, {"shuffled_share", 0.31}, {"sorted_share", 0.05}}}}},
+        {"budget", {{"total_bytes", 100 << 20}, {"library_bytes", 0}, {"arena_bytes", 100 << 20}}},
+        {"needed", {{"high_water_bytes", 65 << 20}}},
+        {"steps", {{"per_epoch", 10}, {"total", 40}}},
+        {"reasons", {{{"setting", "tier"}, {"value", "none"}, {"reason", "everything fits"}}}},
+        {"step_time",
+         {{"seconds", 0.4},
+          {"parts",
+           {{{"name", "matrix products"}, {"seconds", 0.3}},
+            {{"name", "other kernels"}, {"seconds", 0.1}}}}}}};
   }
   static nlohmann::json memory_of() {
-    const nlohmann::json categories = {{"weights", 10 << 20},     {"gradients", 10 << 20},
-                                       {"optimizer", 20 << 20},   {"activations", 20 << 20},
-                                       {"workspace", 3 << 20},    {"data", 1 << 20}};
+    const nlohmann::json categories = {{"weights", 10 << 20},   {"gradients", 10 << 20},
+                                       {"optimizer", 20 << 20}, {"activations", 20 << 20},
+                                       {"workspace", 3 << 20},  {"data", 1 << 20}};
     const nlohmann::json report = {{"peak_bytes", 64 << 20},
                                    {"high_water_bytes", (64 << 20) + 4096},
                                    {"host_peak_bytes", 0},

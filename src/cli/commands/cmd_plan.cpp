@@ -120,8 +120,8 @@ fs::path write_plan_page(const plan::MadePlan& made, const fs::path& folder) {
   const fs::path path = folder / "plan.html";
   write_page(path,
              plan_page(made, {.outlooks = plan::look_around(*made.planner, arenas_for_page(made)),
-                              .components = plan::components_of(made.plan.best, made.request,
-                                                                *made.source),
+                              .components =
+                                  plan::components_of(made.plan.best, made.request, *made.source),
                               .timeline = made.planner->timeline_of(made.plan.best)}));
   return path;
 }
@@ -222,9 +222,10 @@ void add_plan(CLI::App& app, const GlobalOptions&) {
   command->get_option("--device")
       ->description(
           "Device to plan for: cpu, cuda, cuda:N, or a card by name: t4, l4, rtx4070 ...");
-  command->add_option("--out", options->out,
-                      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name); where it is "
-                      "given, also for plan.html, a page with charts");
+  command->add_option(
+      "--out", options->out,
+      "Folder for plan.yaml (runs/NAME, or runs/MODEL-N without a name); where it is "
+      "given, also for plan.html, a page with charts");
   command->add_option("--format", options->format, "Format of the plan file: yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}));
   command

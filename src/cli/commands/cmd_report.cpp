@@ -44,6 +44,9 @@ constexpr const char* kMarkdownMark = "<!-- sotto report -->\n";
 constexpr const char* kCsvMark = "run,state,";
 constexpr const char* kSvgMark = "<svg xmlns";
 
+// Rows of a table in the terminal.
+constexpr std::ptrdiff_t kMostRows = 20;
+
 // A folder that is named twice would be compared with itself.
 void check_distinct(const std::vector<std::string>& folders) {
   for (size_t i = 0; i < folders.size(); ++i) {
@@ -65,15 +68,15 @@ fs::path page_path(const ReportOptions& options) {
 }
 
 void write_svgs(const fs::path& folder, const std::vector<RunContent>& runs) {
-  for (const report::Figure& figure : runs.size() == 1 ? report::figures_of(runs.front())
-                                                       : report::comparison_figures(runs))
+  for (const report::Figure& figure :
+       runs.size() == 1 ? report::figures_of(runs.front()) : report::comparison_figures(runs))
     write_output(folder / (figure.name + ".svg"), report::svg_file(figure), kSvgMark);
 }
 
 void write_files(const ReportOptions& options, const std::vector<RunContent>& runs) {
   if (const fs::path page = page_path(options); !page.empty())
-    write_page(page, runs.size() == 1 ? report::run_page(runs.front())
-                                      : report::comparison_page(runs));
+    write_page(page,
+               runs.size() == 1 ? report::run_page(runs.front()) : report::comparison_page(runs));
   if (!options.csv.empty())
     write_output(options.csv, report::csv_text(report::comparison_table(runs)), kCsvMark);
   if (!options.markdown.empty())
@@ -81,17 +84,24 @@ void write_files(const ReportOptions& options, const std::vector<RunContent>& ru
   if (!options.svg.empty()) write_svgs(options.svg, runs);
 }
 
+// Long tables are for files and the page; the terminal shows the last rows.
+std::string section_text(report::DataTable table) {
+  const size_t num_rows = table.rows.size();
+  if (std::ssize(table.rows) > kMostRows) {
+    table.rows.erase(table.rows.begin(), table.rows.end() - kMostRows);
+    table.note = fmt::format("The last {} of {}; the page has all.", kMostRows, num_rows);
+  }
+  const std::string note = table.note.empty() ? "" : table.note + "\n";
+  return fmt::format("{}\n{}{}\n", table.title, report::terminal_text(table), note);
+}
+
 std::string tables_text(const std::vector<RunContent>& runs) {
   const std::vector<report::DataTable> tables =
       runs.size() == 1 ? report::tables_of(runs.front(), /*has_settings=*/false)
                        : report::comparison_tables(runs);
   std::string text;
-  for (const report::DataTable& table : tables) {
-    if (table.is_empty()) continue;
-    text += fmt::format("{}\n{}", table.title, report::terminal_text(table));
-    if (!table.note.empty()) text += table.note + "\n";
-    text += "\n";
-  }
+  for (const report::DataTable& table : tables)
+    if (!table.is_empty()) text += section_text(table);
   return text;
 }
 
@@ -120,8 +130,8 @@ void run_report(const ReportOptions& options) {
 }  // namespace
 
 void add_report(CLI::App& app, const GlobalOptions&) {
-  CLI::App* command = app.add_subcommand(
-      "report", "Show what runs have recorded: a page with charts, and tables");
+  CLI::App* command =
+      app.add_subcommand("report", "Show what runs have recorded: a page with charts, and tables");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("runs", options->runs, "Folder of a run; several are compared")->required();
   command->add_option("--out", options->out,
@@ -130,9 +140,10 @@ void add_report(CLI::App& app, const GlobalOptions&) {
   command->add_option("--md", options->markdown, "Markdown file to write, with all tables");
   command->add_option("--svg", options->svg, "Folder to write each chart to, as an SVG file");
   command->add_flag("--json", options->json, "Print all tables as JSON, with exact values");
-  command->footer(example("  sotto report runs/tiny-1\n"
-                          "  sotto report runs/tiny-1 runs/tiny-2 --out comparison.html",
-                          "runs of sotto train"));
+  command->footer(
+      example("  sotto report runs/tiny-1\n"
+              "  sotto report runs/tiny-1 runs/tiny-2 --out comparison.html",
+              "runs of sotto train"));
   command->callback([options] { run_report(*options); });
 }
 

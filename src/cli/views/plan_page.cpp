@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "sotto/core/build_info.h"
 #include "sotto/core/units.h"
@@ -28,6 +29,11 @@ using plan::PlanFacts;
 using report::cell_of;
 using report::DataTable;
 using report::Unit;
+
+// The order in which categories are stacked: what a step keeps throughout comes first.
+constexpr std::array kStacked = {device::Category::kWeights,   device::Category::kGradients,
+                                 device::Category::kOptimizer, device::Category::kActivations,
+                                 device::Category::kWorkspace, device::Category::kData};
 
 // Budgets on the curve, relative to the plan's.
 constexpr std::array kSharesOnPage = {0.35, 0.5, 0.6, 0.75, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0};
@@ -63,16 +69,17 @@ std::vector<report::KeyFigure> key_figures_of(const MadePlan& made) {
        .key = "step_seconds"},
       {.name = "The run",
        .value = format_duration(run_length_s(best, facts)),
-       .detail = fmt::format("{} of {}", facts.run_name, facts.data_name),
+       .detail = facts.run_name,
        .key = "run_seconds"},
       {.name = "Numerics",
        .value = std::string(name_of(best.config.numerics, train::kNumerics)),
        .key = "numerics"}};
   if (facts.price > 0.0)
-    figures.push_back({.name = "Cost",
-                       .value = fmt::format("{:.2f}", facts.price * run_length_s(best, facts) / 3600.0),
-                       .detail = fmt::format("at {} per hour", facts.price),
-                       .key = "cost"});
+    figures.push_back(
+        {.name = "Cost",
+         .value = fmt::format("{:.2f}", facts.price * run_length_s(best, facts) / 3600.0),
+         .detail = fmt::format("at {} per hour", facts.price),
+         .key = "cost"});
   return figures;
 }
 
@@ -81,8 +88,8 @@ std::vector<report::KeyFigure> key_figures_of(const MadePlan& made) {
 std::map<int64_t, int64_t> usual_cards() {
   std::map<int64_t, int64_t> cards;
   for (const device::KnownDevice& card : device::known_devices()) {
-    const int64_t budget = std::llround(device::kDefaultBudgetShare *
-                                        static_cast<double>(card.usable_bytes()));
+    const int64_t budget =
+        std::llround(device::kDefaultBudgetShare * static_cast<double>(card.usable_bytes()));
     const auto [entry, is_new] = cards.emplace(card.nominal_gb, budget);
     if (!is_new) entry->second = std::min(entry->second, budget);
   }
@@ -98,11 +105,11 @@ std::string card_of(int64_t budget_bytes) {
 
 report::Figure curve_figure(const MadePlan& made, const std::vector<plan::Outlook>& outlooks) {
   const PlanFacts& facts = made.facts;
-  report::ScatterChart chart{
-      .x = {.title = "budget", .unit = Unit::kBytes},
-      .y = {.title = std::string(facts.task->speed_unit)},
-      .is_connected = true};
+  report::ScatterChart chart{.x = {.title = "budget", .unit = Unit::kBytes},
+                             .y = {.title = std::string(facts.task->speed_unit)},
+                             .is_connected = true};
   int64_t refused = 0;
+  std::string numerics;
   for (const plan::Outlook& outlook : outlooks) {
     const int64_t budget = outlook.arena_bytes + facts.constant_bytes;
     if (!outlook.candidate) {
@@ -110,9 +117,13 @@ report::Figure curve_figure(const MadePlan& made, const std::vector<plan::Outloo
       continue;
     }
     const bool is_plan = budget == facts.budget_bytes;
+    // Named where it changes.
+    const std::string before = std::exchange(
+        numerics, std::string(name_of(outlook.candidate->config.numerics, train::kNumerics)));
+    const std::string name = before == numerics ? "" : numerics;
     chart.points.push_back({.x = static_cast<double>(budget),
                             .y = outlook.candidate->speed(),
-                            .name = is_plan ? "this plan" : "",
+                            .name = is_plan ? "this plan" : name,
                             .style = is_plan ? 1 : 0});
   }
   if (made.request.target.is_cuda()) {
@@ -122,14 +133,35 @@ report::Figure curve_figure(const MadePlan& made, const std::vector<plan::Outloo
   }
   report::Figure figure{.title = "Speed against memory",
                         .description = fmt::format(
-                            "The fastest settings for other budgets, at the rates of {}.",
+                            "The settings that would be chosen for other budgets, at the rates of "
+                            "{}: the most exact numerics that are not much slower.",
                             facts.device_name),
                         .name = "speed_against_memory"};
   if (!chart.columns.empty())
-    figure.description += fmt::format(" Vertical lines: usual cards, of which a run takes {:.0f} %.",
-                                      100.0 * device::kDefaultBudgetShare);
+    figure.description +=
+        fmt::format(" Vertical lines: usual cards, of which a run takes {:.0f} %.",
+                    100.0 * device::kDefaultBudgetShare);
   if (refused > 0)
     figure.description += fmt::format(" It does not fit into {}.", format_bytes(refused));
+  if (!chart.is_empty()) figure.drawing = draw(chart);
+  return figure;
+}
+
+// Of the largest step, as the plan's table in the terminal.
+report::Figure largest_step_figure(const MadePlan& made) {
+  const device::MemoryReport& worst = made.plan.best.fit.worst;
+  report::BarChart chart{.value = {.title = "memory", .unit = Unit::kBytes}, .rows = {}};
+  const auto add = [&](const std::string& name, int64_t bytes) {
+    if (bytes > 0) chart.rows.push_back({.name = name, .values = {static_cast<double>(bytes)}});
+  };
+  for (const device::Category category : kStacked)
+    add(std::string(name_of(category)), worst.at_peak[static_cast<size_t>(category)]);
+  add("fragmentation", worst.high_water - worst.peak);
+  add("driver and libraries", made.facts.constant_bytes);
+  report::Figure figure{
+      .title = "Bytes of the largest step",
+      .description = fmt::format("At its peak: {}.", worst.peak_moment.to_string()),
+      .name = "largest_step"};
   if (!chart.is_empty()) figure.drawing = draw(chart);
   return figure;
 }
@@ -153,8 +185,9 @@ report::Figure component_figure(const MadePlan& made,
   }
   report::Figure figure{
       .title = "Bytes by component",
-      .description = "For each arithmetic, with the micro-batches of this plan and the optimizer's "
-                     "state on the device.",
+      .description =
+          "For each arithmetic, with the micro-batches of this plan and the optimizer's "
+          "state on the device.",
       .name = "components"};
   if (!chart.is_empty()) figure.drawing = draw(chart);
   return figure;
@@ -164,22 +197,18 @@ report::Figure time_figure(const Candidate& best) {
   report::BarChart chart{.value = {.title = "time", .unit = Unit::kSeconds}, .rows = {}};
   for (const plan::TimePart& part : plan::parts_of(best.time))
     if (part.seconds > 0.0) chart.rows.push_back({.name = part.name, .values = {part.seconds}});
-  report::Figure figure{
-      .title = "Where the time of a step goes",
-      .description = fmt::format("A step of median length: {}.", format_duration(best.time.total_s())),
-      .name = "step_time"};
+  report::Figure figure{.title = "Where the time of a step goes",
+                        .description = fmt::format("A step of median length: {}.",
+                                                   format_duration(best.time.total_s())),
+                        .name = "step_time"};
   if (!chart.is_empty()) figure.drawing = draw(chart);
   return figure;
 }
 
-// The order in which categories are stacked: what a step keeps throughout comes first.
-constexpr std::array kStacked = {device::Category::kWeights,     device::Category::kGradients,
-                                 device::Category::kOptimizer,   device::Category::kActivations,
-                                 device::Category::kWorkspace,   device::Category::kData};
-
 report::Figure plan_timeline_figure(const std::vector<device::MomentPeak>& timeline) {
   report::StepMemory memory;
-  for (const device::Category category : kStacked) memory.categories.emplace_back(name_of(category));
+  for (const device::Category category : kStacked)
+    memory.categories.emplace_back(name_of(category));
   for (const device::MomentPeak& peak : timeline) {
     report::StepMoment moment{.phase = device::Moment{.phase = peak.moment.phase}.to_string(),
                               .micro_batch = peak.moment.micro_batch,
@@ -231,14 +260,14 @@ DataTable budget_table(const MadePlan& made, const std::vector<plan::Outlook>& o
     if (outlook.candidate) {
       const Candidate& candidate = *outlook.candidate;
       const double relative = candidate.speed() / made.plan.best.speed();
-      row.insert(row.end(),
-                 {cell_of(std::string(name_of(candidate.config.numerics, train::kNumerics))),
-                  cell_of(std::string(
-                      name_of(candidate.config.optimizer.state, optim::kStateLocations))),
-                  cell_of(candidate.config.tier.to_string()),
-                  {.text = speed_of(candidate, made.facts), .value = candidate.speed()},
-                  {.text = fmt::format("{:.2f}x", relative), .value = relative},
-                  cell_of(run_length_s(candidate, made.facts), Unit::kSeconds)});
+      row.insert(
+          row.end(),
+          {cell_of(std::string(name_of(candidate.config.numerics, train::kNumerics))),
+           cell_of(std::string(name_of(candidate.config.optimizer.state, optim::kStateLocations))),
+           cell_of(candidate.config.tier.to_string()),
+           {.text = speed_of(candidate, made.facts), .value = candidate.speed()},
+           {.text = fmt::format("{:.2f}x", relative), .value = relative},
+           cell_of(run_length_s(candidate, made.facts), Unit::kSeconds)});
     } else {
       row.push_back(cell_of("does not fit"));
       row.resize(table.columns.size());
@@ -269,21 +298,22 @@ std::vector<int64_t> arenas_for_page(const MadePlan& made) {
 report::Page plan_page(const MadePlan& made, const PlanPageContent& content) {
   const PlanFacts& facts = made.facts;
   const BuildInfo build = build_info();
-  report::Page page{.title = "Plan: " + made.model_name,
-                    .subtitle = fmt::format("{}{} · {} of {}", facts.device_name,
-                                            facts.is_elsewhere ? " (by its data sheet)" : "",
-                                            facts.run_name, facts.data_name),
-                    .key_figures = key_figures_of(made),
-                    .sections = {},
-                    .footer = fmt::format("Written by sotto {}, commit {}.", build.version,
-                                          build.commit)};
+  report::Page page{
+      .title = "Plan: " + made.model_name,
+      .subtitle = fmt::format("{}{} · {} of {}", facts.device_name,
+                              facts.is_elsewhere ? " (by its data sheet)" : "", facts.run_name,
+                              facts.data_name),
+      .key_figures = key_figures_of(made),
+      .sections = {},
+      .footer = fmt::format("Written by sotto {}, commit {}.", build.version, build.commit)};
   report::Section& memory = page.add_section("Memory and speed");
-  for (report::Figure figure : {curve_figure(made, content.outlooks),
-                                component_figure(made, content.components),
-                                plan_timeline_figure(content.timeline), time_figure(made.plan.best)})
+  for (report::Figure figure :
+       {curve_figure(made, content.outlooks), component_figure(made, content.components),
+        largest_step_figure(made), time_figure(made.plan.best),
+        plan_timeline_figure(content.timeline)})
     if (!report::is_empty(figure)) memory.add(std::move(figure));
-  page.add_section("Decisions").add(reason_table(made));
-  page.add_section("Budgets").add(budget_table(made, content.outlooks));
+  page.add_section("Decisions and their reasons").add(reason_table(made));
+  page.add_section("Other budgets").add(budget_table(made, content.outlooks));
   return page;
 }
 

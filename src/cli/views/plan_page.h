@@ -13,8 +13,8 @@
 
 namespace sotto::cli {
 
-// Arenas for whose budgets the page shows the speed: around the plan's and, for a GPU, those of usual
-// cards.
+// Arenas for whose budgets the page shows the speed: around the plan's and, for a GPU, those of
+// usual cards.
 std::vector<int64_t> arenas_for_page(const plan::MadePlan& made);
 
 struct PlanPageContent {

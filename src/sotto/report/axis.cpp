@@ -101,7 +101,8 @@ double last_tick(const Axis& axis, double most) {
 }
 
 Scale linear_scale(const Axis& axis, ValueRange range, int max_ticks) {
-  if (axis.has_zero) range = {.least = std::min(0.0, range.least), .most = std::max(0.0, range.most)};
+  if (axis.has_zero)
+    range = {.least = std::min(0.0, range.least), .most = std::max(0.0, range.most)};
   if (axis.has_zero && range.most == range.least) range.most = 1.0;
   range = widened(range);
   const TickUnit unit = tick_unit(axis.unit, std::max(std::abs(range.least), std::abs(range.most)));
@@ -132,7 +133,10 @@ Scale linear_scale(const Axis& axis, ValueRange range, int max_ticks) {
 // Round values per decade, or per factor of 1,024 for bytes, from the sparsest to the densest.
 std::vector<std::vector<double>> log_grids(Unit unit) {
   if (unit == Unit::kBytes)
-    return {{1.0}, {1.0, 32.0}, {1.0, 8.0, 64.0}, {1.0, 4.0, 16.0, 64.0, 256.0},
+    return {{1.0},
+            {1.0, 32.0},
+            {1.0, 8.0, 64.0},
+            {1.0, 4.0, 16.0, 64.0, 256.0},
             {1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0}};
   return {{1.0}, {1.0, 3.0}, {1.0, 2.0, 5.0}, {1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0}};
 }
@@ -158,8 +162,7 @@ std::vector<Tick> log_ticks(const Axis& axis, const ValueRange& range, int max_t
 }
 
 Scale log_scale(const Axis& axis, ValueRange range, int max_ticks) {
-  if (range.least == range.most)
-    range = {.least = range.least / 1.5, .most = range.most * 1.5};
+  if (range.least == range.most) range = {.least = range.least / 1.5, .most = range.most * 1.5};
   Scale scale{.title = axis.title, .first = range.least, .last = range.most, .is_log = true};
   scale.ticks = log_ticks(axis, range, max_ticks);
   if (scale.ticks.size() >= 2) return scale;
@@ -203,7 +206,7 @@ std::string format_value(double value, Unit unit) {
 
 ValueRange range_of(const std::vector<double>& values) {
   ValueRange range{.least = std::numeric_limits<double>::infinity(),
-              .most = -std::numeric_limits<double>::infinity()};
+                   .most = -std::numeric_limits<double>::infinity()};
   for (const double value : values) {
     if (!std::isfinite(value)) continue;
     range = {.least = std::min(range.least, value), .most = std::max(range.most, value)};

@@ -47,8 +47,7 @@ std::vector<LegendEntry> legend_of(const BarChart& chart) {
   std::vector<LegendEntry> entries;
   if (chart.series.size() < 2) return entries;
   for (size_t i = 0; i < chart.series.size(); ++i)
-    entries.push_back(
-        {.name = chart.series[i], .kind = LegendEntry::Kind::kBox, .style = i});
+    entries.push_back({.name = chart.series[i], .kind = LegendEntry::Kind::kBox, .style = i});
   return entries;
 }
 
@@ -88,10 +87,12 @@ void draw_stacked(Drawing& drawing, const BarChart& chart, const BarLayout& layo
     const double from = layout.x_of(sum);
     sum += value;
     // A narrow gap separates neighbours.
-    draw_bar(drawing,
-             {.x = from, .y = y, .width = std::max(0.5, layout.x_of(sum) - from - 0.7), .height = kBar},
-             i, fmt::format("{}, {}: {}", row.name, chart.series[i],
-                            format_value(value, chart.value.unit)));
+    draw_bar(
+        drawing,
+        {.x = from, .y = y, .width = std::max(0.5, layout.x_of(sum) - from - 0.7), .height = kBar},
+        i,
+        fmt::format("{}, {}: {}", row.name, chart.series[i],
+                    format_value(value, chart.value.unit)));
   }
   drawing.text({.at = {layout.x_of(sum) + 6.0, y + kBar - 3.5},
                 .text = format_value(sum, chart.value.unit)});
@@ -107,7 +108,8 @@ void draw_side_by_side(Drawing& drawing, const BarChart& chart, const BarLayout&
     double end = layout.left;
     if (std::isfinite(value)) {
       end = layout.x_of(value);
-      const size_t style = chart.series.size() > 1 ? i : static_cast<size_t>(std::max(0, row.style));
+      const size_t style =
+          chart.series.size() > 1 ? i : static_cast<size_t>(std::max(0, row.style));
       const std::string of = chart.series[i].empty() ? row.name : row.name + ", " + chart.series[i];
       draw_bar(drawing,
                {.x = layout.left,

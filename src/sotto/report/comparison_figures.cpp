@@ -47,8 +47,8 @@ std::string speed_title(const Comparable& all) {
   return all.is_text ? "tokens per second" : "seconds of audio per second";
 }
 
-void add_bars(std::vector<Figure>& figures, const Comparable& all, Figure figure,
-              const Axis& axis, auto value_of) {
+void add_bars(std::vector<Figure>& figures, const Comparable& all, Figure figure, const Axis& axis,
+              auto value_of) {
   BarChart chart{.value = axis, .rows = {}};
   for (size_t i = 0; i < all.runs.size(); ++i)
     chart.rows.push_back({.name = all.names[i],
@@ -61,8 +61,8 @@ void add_bars(std::vector<Figure>& figures, const Comparable& all, Figure figure
 
 void add_scatter(std::vector<Figure>& figures, const Comparable& all, Figure figure,
                  const Axis& axis, auto value_of) {
-  ScatterChart chart{
-      .x = {.title = "peak memory", .unit = Unit::kBytes, .has_zero = false}, .y = axis};
+  ScatterChart chart{.x = {.title = "peak memory", .unit = Unit::kBytes, .has_zero = false},
+                     .y = axis};
   for (size_t i = 0; i < all.runs.size(); ++i)
     chart.points.push_back({.x = peak_of(all.runs[i]),
                             .y = value_of(all.runs[i]),
@@ -74,13 +74,14 @@ void add_scatter(std::vector<Figure>& figures, const Comparable& all, Figure fig
 }
 
 void add_curves(std::vector<Figure>& figures, const Comparable& all) {
-  LineChart losses{.x = {.title = "step", .unit = Unit::kCount, .has_zero = false,
-                         .ends_at_tick = false},
-                   .y = {.title = "loss", .has_zero = false}};
+  LineChart losses{
+      .x = {.title = "step", .unit = Unit::kCount, .has_zero = false, .ends_at_tick = false},
+      .y = {.title = "loss", .has_zero = false}};
   LineChart qualities = losses;
   qualities.y = {.title = all.metric, .unit = unit_of_quality(all), .has_zero = !all.is_text};
   for (size_t i = 0; i < std::min(all.runs.size(), kMostCurves); ++i) {
-    Series loss{.name = all.names[i], .x = {}, .y = {}}, quality{.name = all.names[i], .x = {}, .y = {}};
+    Series loss{.name = all.names[i], .x = {}, .y = {}},
+        quality{.name = all.names[i], .x = {}, .y = {}};
     for (const RunStep& step : all.runs[i].steps) {
       loss.x.push_back(static_cast<double>(step.step));
       loss.y.push_back(step.loss);
@@ -119,24 +120,24 @@ std::vector<Figure> comparison_figures(std::span<const RunContent> runs) {
                        .metric = metric_of(runs.front())};
   const auto quality = [&](const RunContent& run) { return quality_of(all, run); };
   const auto speed = [&](const RunContent& run) { return speed_of(all, run); };
-  const Axis quality_axis{.title = "best " + all.metric,
-                          .unit = unit_of_quality(all),
-                          .has_zero = false};
+  const Axis quality_axis{
+      .title = "best " + all.metric, .unit = unit_of_quality(all), .has_zero = false};
   std::vector<Figure> figures;
-  add_bars(figures, all,
-           {.title = "Best " + all.metric, .description = "Lower is better.", .name = "best_quality"},
-           {.title = "best " + all.metric, .unit = unit_of_quality(all)}, quality);
+  add_bars(
+      figures, all,
+      {.title = "Best " + all.metric, .description = "Lower is better.", .name = "best_quality"},
+      {.title = "best " + all.metric, .unit = unit_of_quality(all)}, quality);
   add_bars(figures, all,
            {.title = "Peak memory", .description = "Of the largest step.", .name = "peak_memory"},
            {.title = "memory", .unit = Unit::kBytes}, peak_of);
-  add_bars(figures, all,
-           {.title = "Speed", .description = "Higher is better.", .name = "speed"},
+  add_bars(figures, all, {.title = "Speed", .description = "Higher is better.", .name = "speed"},
            {.title = speed_title(all)}, speed);
-  add_bars(figures, all,
-           {.title = "Time per step", .description = "Median; lower is better.", .name = "step_seconds"},
-           {.title = "time", .unit = Unit::kSeconds}, [](const RunContent& run) {
-             return run.median_step_seconds() > 0.0 ? run.median_step_seconds() : std::nan("");
-           });
+  add_bars(
+      figures, all,
+      {.title = "Time per step", .description = "Median; lower is better.", .name = "step_seconds"},
+      {.title = "time", .unit = Unit::kSeconds}, [](const RunContent& run) {
+        return run.median_step_seconds() > 0.0 ? run.median_step_seconds() : std::nan("");
+      });
   add_scatter(figures, all,
               {.title = "Quality against memory",
                .description = "Better runs are further down and to the left.",

@@ -50,7 +50,9 @@ std::vector<RunColumn> columns_for(std::span<const RunContent> runs) {
       {{.key = "state", .align = Align::kLeft},
        [](const RunContent& run) { return cell_of(name_of(run.state)); }},
       {{.key = "model", .align = Align::kLeft},
-       [](const RunContent& run) { return cell_of(run.facts ? run.facts->model : run.setting("model.preset")); }},
+       [](const RunContent& run) {
+         return cell_of(run.facts ? run.facts->model : run.setting("model.preset"));
+       }},
       {{.key = "parameters"},
        [](const RunContent& run) { return count_cell(run.facts ? run.facts->num_parameters : 0); }},
       {{.key = "numerics", .align = Align::kLeft},
@@ -67,14 +69,16 @@ std::vector<RunColumn> columns_for(std::span<const RunContent> runs) {
     });
     if (has)
       columns.push_back({column, [is_text](const RunContent& run) {
-                           return run.is_text() == is_text ? quality_cell(run) : DataCell{.text = "-"};
+                           return run.is_text() == is_text ? quality_cell(run)
+                                                           : DataCell{.text = "-"};
                          }});
   };
   add_quality(false, {.key = "best_wer", .title = "best WER"});
   add_quality(true, {.key = "best_perplexity", .title = "best perplexity"});
   columns.push_back({{.key = "speed"}, speed_cell});
-  columns.push_back({{.key = "seconds_per_step", .title = "time per step"},
-                     [](const RunContent& run) { return seconds_cell(run.median_step_seconds()); }});
+  columns.push_back(
+      {{.key = "seconds_per_step", .title = "time per step"},
+       [](const RunContent& run) { return seconds_cell(run.median_step_seconds()); }});
   columns.push_back({{.key = "training_seconds", .title = "training time"},
                      [](const RunContent& run) { return seconds_cell(run.training_seconds()); }});
   columns.push_back({{.key = "recoveries"}, [](const RunContent& run) {

@@ -26,10 +26,10 @@ std::vector<LegendEntry> legend_of(const LineChart& chart) {
   const bool names_series = chart.series.size() > 1;
   for (size_t i = 0; names_series && i < chart.series.size(); ++i) {
     const Series& series = chart.series[i];
-    entries.push_back({.name = series.name,
-                       .kind = series.is_faint ? LegendEntry::Kind::kFaintLine
-                                               : LegendEntry::Kind::kLine,
-                       .style = style_of(chart, i)});
+    entries.push_back(
+        {.name = series.name,
+         .kind = series.is_faint ? LegendEntry::Kind::kFaintLine : LegendEntry::Kind::kLine,
+         .style = style_of(chart, i)});
   }
   for (size_t i = 0; i < chart.marks.size(); ++i)
     entries.push_back({.name = chart.marks[i].name,
@@ -63,9 +63,8 @@ bool is_drawable(const Axis& axis, double value) {
 void draw_series(Drawing& drawing, const PlotFrame& frame, const LineChart& chart, size_t index) {
   const Series& series = chart.series[index];
   const size_t style = style_of(chart, index) % kNumStyles;
-  const std::string classes = series.is_faint
-                                  ? fmt::format("series faint s{}", style)
-                                  : fmt::format("series s{0} d{0}", style);
+  const std::string classes = series.is_faint ? fmt::format("series faint s{}", style)
+                                              : fmt::format("series s{0} d{0}", style);
   const bool has_markers =
       !series.is_faint && (series.has_markers || series.y.size() <= kFewPoints);
   std::vector<Point> piece;
@@ -89,8 +88,8 @@ void draw_marks(Drawing& drawing, const PlotFrame& frame, const LineChart& chart
   for (size_t i = 0; i < chart.marks.size(); ++i) {
     for (const double x : chart.marks[i].x) {
       const double at = frame.at(x, frame.y.first).x;
-      drawing.begin_group(
-          fmt::format("{}: {} {}", chart.marks[i].name, chart.x.title, format_value(x, chart.x.unit)));
+      drawing.begin_group(fmt::format("{}: {} {}", chart.marks[i].name, chart.x.title,
+                                      format_value(x, chart.x.unit)));
       drawing.line({at, frame.plot.y}, {at, frame.plot.bottom()},
                    fmt::format("mark s{}", (kFirstMarkStyle + i) % kNumStyles));
       drawing.end_group();

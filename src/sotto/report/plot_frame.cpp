@@ -67,8 +67,7 @@ void draw_swatch(Drawing& drawing, const LegendEntry& entry, Point at) {
       break;
     case LegendEntry::Kind::kMark:
       drawing.line({at.x + kNarrowSwatch / 2.0, at.y - 11.0},
-                   {at.x + kNarrowSwatch / 2.0, at.y + 3.0},
-                   "mark " + stroke);
+                   {at.x + kNarrowSwatch / 2.0, at.y + 3.0}, "mark " + stroke);
       break;
   }
 }

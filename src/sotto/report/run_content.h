@@ -62,7 +62,7 @@ struct PlannedBytes {
 
 struct StepMoment {
   std::string phase;
-  // From 0; -1: outside of micro-batches.
+  // From 0, as in names of moments; -1: outside of micro-batches.
   int64_t micro_batch = -1;
   std::string name;
   int64_t bytes = 0;

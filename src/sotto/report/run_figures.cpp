@@ -76,7 +76,7 @@ Figure figure_of(const BarChart& chart, Figure figure) {
 
 std::string band_of(const StepMoment& moment, bool is_single) {
   if (is_single || moment.micro_batch < 0) return moment.phase;
-  return fmt::format("micro-batch {}", moment.micro_batch + 1);
+  return fmt::format("micro-batch {}", moment.micro_batch);
 }
 
 TimelineChart timeline_of(const StepMemory& memory) {
@@ -144,12 +144,11 @@ Figure quality_figure(const RunContent& run) {
 }
 
 Figure rate_figure(const RunContent& run) {
-  LineChart chart{
-      .x = step_axis(),
-      .y = {.title = "learning rate"},
-      .series = {{.name = "learning rate",
-                  .x = steps_of(run),
-                  .y = values_of(run, [](const RunStep& step) { return step.rate; })}}};
+  LineChart chart{.x = step_axis(),
+                  .y = {.title = "learning rate"},
+                  .series = {{.name = "learning rate",
+                              .x = steps_of(run),
+                              .y = values_of(run, [](const RunStep& step) { return step.rate; })}}};
   return figure_of(chart, {.title = "Learning rate",
                            .description = "As the schedule sets it.",
                            .name = "learning_rate"});
@@ -166,9 +165,8 @@ Figure gradient_figure(const RunContent& run) {
   if (const int64_t count = run.count(RunEvent::Kind::kOverflow); count > 0)
     description += fmt::format(" In {} {} it was not finite.", format_count(count),
                                count == 1 ? "step" : "steps");
-  return figure_of(chart, {.title = "Gradient norm",
-                           .description = description,
-                           .name = "gradient_norm"});
+  return figure_of(chart,
+                   {.title = "Gradient norm", .description = description, .name = "gradient_norm"});
 }
 
 Figure memory_figure(const RunContent& run) {
@@ -184,9 +182,8 @@ Figure memory_figure(const RunContent& run) {
       .marks = marks_of(run)};
   std::string description = "Peak of every step.";
   if (run.facts && run.facts->arena_bytes > 0) {
-    chart.limits.push_back(
-        {.name = "budget " + format_bytes(run.facts->arena_bytes),
-         .value = static_cast<double>(run.facts->arena_bytes)});
+    chart.limits.push_back({.name = "budget " + format_bytes(run.facts->arena_bytes),
+                            .value = static_cast<double>(run.facts->arena_bytes)});
     if (run.facts->needed_bytes > 0)
       description += fmt::format(" The largest step was planned with {}.",
                                  format_bytes(run.facts->needed_bytes));
@@ -194,9 +191,8 @@ Figure memory_figure(const RunContent& run) {
       description += fmt::format(" Libraries on the device take {} more.",
                                  format_bytes(run.facts->library_bytes));
   }
-  return figure_of(chart, {.title = "Memory against the budget",
-                           .description = description,
-                           .name = "memory"});
+  return figure_of(
+      chart, {.title = "Memory against the budget", .description = description, .name = "memory"});
 }
 
 Figure category_figure(const RunContent& run) {
@@ -246,8 +242,7 @@ Figure step_time_figure(const RunContent& run) {
     for (const NamedSeconds& part : run.facts->step_parts)
       if (part.seconds > 0.0) chart.rows.push_back({.name = part.name, .values = {part.seconds}});
   }
-  return figure_of(chart,
-                   {.title = table.title, .description = table.note, .name = "step_time"});
+  return figure_of(chart, {.title = table.title, .description = table.note, .name = "step_time"});
 }
 
 Figure throughput_figure(const RunContent& run) {
@@ -284,10 +279,10 @@ Figure padding_figure(const RunContent& run) {
 }
 
 std::vector<Figure> figures_of(const RunContent& run) {
-  std::vector<Figure> figures = {loss_figure(run),       quality_figure(run),   rate_figure(run),
-                                 gradient_figure(run),   memory_figure(run),    category_figure(run),
-                                 timeline_figure(run),   throughput_figure(run), run_time_figure(run),
-                                 step_time_figure(run),  padding_figure(run)};
+  std::vector<Figure> figures = {
+      loss_figure(run),     quality_figure(run),   rate_figure(run),     gradient_figure(run),
+      memory_figure(run),   category_figure(run),  timeline_figure(run), throughput_figure(run),
+      run_time_figure(run), step_time_figure(run), padding_figure(run)};
   std::erase_if(figures, is_empty);
   return figures;
 }

@@ -35,8 +35,7 @@ std::string subtitle_of(const RunContent& run) {
   };
   if (run.facts) {
     add(run.facts->model);
-    if (run.facts->num_parameters > 0)
-      add(format_count(run.facts->num_parameters) + " parameters");
+    if (run.facts->num_parameters > 0) add(format_count(run.facts->num_parameters) + " parameters");
     add(run.facts->device);
   }
   add(run.setting("numerics"));
@@ -50,38 +49,38 @@ std::string steps_detail(const RunContent& run) {
 
 std::string peak_detail(const RunContent& run) {
   if (!run.facts || run.facts->arena_bytes <= 0) return "";
-  return fmt::format("{:.0f} % of the budget of {}",
-                     100.0 * static_cast<double>(run.peak_bytes()) /
-                         static_cast<double>(run.facts->arena_bytes),
-                     format_bytes(run.facts->arena_bytes));
+  return fmt::format(
+      "{:.0f} % of the budget of {}",
+      100.0 * static_cast<double>(run.peak_bytes()) / static_cast<double>(run.facts->arena_bytes),
+      format_bytes(run.facts->arena_bytes));
 }
 
 std::vector<KeyFigure> key_figures_of(const RunContent& run) {
-  std::vector<KeyFigure> figures = {
-      {.name = "State", .value = name_of(run.state), .key = "state"},
-      {.name = "Steps",
-       .value = format_count(run.last_step()),
-       .detail = steps_detail(run),
-       .key = "steps"}};
+  std::vector<KeyFigure> figures = {{.name = "State", .value = name_of(run.state), .key = "state"},
+                                    {.name = "Steps",
+                                     .value = format_count(run.last_step()),
+                                     .detail = steps_detail(run),
+                                     .key = "steps"}};
   if (const RunEvaluation* best = run.best_evaluation())
     figures.push_back({.name = "Best " + metric_of(run),
                        .value = quality_text(run, *best->quality()),
                        .detail = fmt::format("at step {}", format_count(best->step)),
                        .key = "best_quality"});
   if (run.steps.empty()) return figures;
-  figures.push_back({.name = "Training loss",
-                     .value = format_value(run.steps.back().loss, Unit::kNumber),
-                     .detail = fmt::format("{} at first",
-                                           format_value(run.steps.front().loss, Unit::kNumber)),
-                     .key = "loss"});
+  figures.push_back(
+      {.name = "Training loss",
+       .value = format_value(run.steps.back().loss, Unit::kNumber),
+       .detail = fmt::format("{} at first", format_value(run.steps.front().loss, Unit::kNumber)),
+       .key = "loss"});
   figures.push_back({.name = "Peak memory",
                      .value = format_bytes(run.peak_bytes()),
                      .detail = peak_detail(run),
                      .key = "peak_bytes"});
-  figures.push_back({.name = "Speed",
-                     .value = speed_text(run),
-                     .detail = fmt::format("{} per step", format_duration(run.median_step_seconds())),
-                     .key = "speed"});
+  figures.push_back(
+      {.name = "Speed",
+       .value = speed_text(run),
+       .detail = fmt::format("{} per step", format_duration(run.median_step_seconds())),
+       .key = "speed"});
   figures.push_back({.name = "Training time",
                      .value = format_duration(run.training_seconds()),
                      .detail = run.evaluation_seconds() > 0.0
@@ -92,7 +91,7 @@ std::vector<KeyFigure> key_figures_of(const RunContent& run) {
   const int64_t num_recoveries = run.count(RunEvent::Kind::kOutOfMemory);
   figures.push_back({.name = "Out of memory",
                      .value = num_recoveries == 0 ? "never" : format_count(num_recoveries),
-                     .detail = num_recoveries == 0 ? ""
+                     .detail = num_recoveries == 0   ? ""
                                : num_recoveries == 1 ? "time; the step was repeated"
                                                      : "times; the steps were repeated",
                      .key = "recoveries"});
@@ -100,10 +99,12 @@ std::vector<KeyFigure> key_figures_of(const RunContent& run) {
 }
 
 void add_notices(Section& section, const RunContent& run) {
-  if (!run.error.empty()) section.add(Notice{.title = "The run ended with an error", .lines = {run.error}});
+  if (!run.error.empty())
+    section.add(Notice{.title = "The run ended with an error", .lines = {run.error}});
   if (run.state == RunState::kInterrupted && !run.steps.empty())
-    section.add(Notice{.title = "The run was interrupted: it has no last step, and no process holds "
-                                "its folder. sotto train --resume continues it."});
+    section.add(Notice{.title =
+                           "The run was interrupted: it has no last step, and no process holds "
+                           "its folder. sotto train --resume continues it."});
   if (run.state == RunState::kRunning)
     section.add(Notice{.title = "The run is not complete: a process is working in its folder."});
   if (!run.problems.empty())
@@ -112,8 +113,9 @@ void add_notices(Section& section, const RunContent& run) {
 
 void add_note_without_prediction(Section& section, const RunContent& run) {
   if (time_table(run).is_empty() && !run.steps.empty())
-    section.add(Paragraph{"The parts of a step's time are not known: all settings were given, so "
-                          "that the planner had nothing to decide and predicted no time."});
+    section.add(
+        Paragraph{"The parts of a step's time are not known: all settings were given, so "
+                  "that the planner had nothing to decide and predicted no time."});
 }
 
 }  // namespace
@@ -143,8 +145,9 @@ Page run_page(const RunContent& run) {
   add_note_without_prediction(time, run);
   Section& events = page.add_section("Events");
   if (run.events.empty() && !run.steps.empty()) {
-    events.add(Paragraph{"No step ran out of memory, overflowed or was repeated, no utterance was "
-                         "skipped, and the run was never resumed."});
+    events.add(
+        Paragraph{"No step ran out of memory, overflowed or was repeated, no utterance was "
+                  "skipped, and the run was never resumed."});
   } else {
     add_table(events, event_table(run));
   }
@@ -170,13 +173,13 @@ Page comparison_page(std::span<const RunContent> runs) {
     if (!runs[i].error.empty()) lines.push_back(runs[i].error);
     if (!lines.empty()) notices.add(Notice{.title = "Problems of " + names[i], .lines = lines});
   }
-  const bool is_mixed = std::ranges::any_of(runs, [&](const RunContent& run) {
-    return run.is_text() != runs.front().is_text();
-  });
+  const bool is_mixed = std::ranges::any_of(
+      runs, [&](const RunContent& run) { return run.is_text() != runs.front().is_text(); });
   if (is_mixed)
-    notices.add(Paragraph{fmt::format("The runs have different tasks: charts show quality and "
-                                      "speed only of those whose metric is {}.",
-                                      metric_of(runs.front()))});
+    notices.add(
+        Paragraph{fmt::format("The runs have different tasks: charts show quality and "
+                              "speed only of those whose metric is {}.",
+                              metric_of(runs.front()))});
   std::vector<DataTable> tables = comparison_tables(runs);
   add_table(page.add_section("Results"), std::move(tables.front()));
   Section& charts = page.add_section("Charts");
@@ -187,11 +190,10 @@ Page comparison_page(std::span<const RunContent> runs) {
 }
 
 std::string runs_markdown(std::span<const RunContent> runs) {
-  std::string text = fmt::format("# {}\n", runs.size() == 1 ? runs.front().name
-                                                              : comparison_page(runs).title);
+  std::string text =
+      fmt::format("# {}\n", runs.size() == 1 ? runs.front().name : comparison_page(runs).title);
   const std::vector<DataTable> tables =
-      runs.size() == 1 ? tables_of(runs.front(), /*has_settings=*/true)
-                       : comparison_tables(runs);
+      runs.size() == 1 ? tables_of(runs.front(), /*has_settings=*/true) : comparison_tables(runs);
   for (const DataTable& table : tables)
     if (!table.is_empty()) text += "\n" + markdown_text(table);
   for (const RunContent& run : runs)

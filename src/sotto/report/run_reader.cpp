@@ -45,7 +45,8 @@ void check_version(int64_t version, int64_t known) {
 }
 
 // Reads one file of the folder, unless it is missing.
-void read_file(RunContent& run, const char* name, const std::function<void(const fs::path&)>& read) {
+void read_file(RunContent& run, const char* name,
+               const std::function<void(const fs::path&)>& read) {
   const fs::path path = run.folder / name;
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
@@ -109,8 +110,9 @@ void read_metrics(RunContent& run, const fs::path& path) {
   const RunRecordContent record = read_run_record(path);
   const int64_t num_strange = add_records(record.records, run);
   if (num_strange > 0)
-    run.problems.push_back(fmt::format("{}: {} of an unexpected form", path.filename().string(),
-                                       num_strange == 1 ? "1 line" : fmt::format("{} lines", num_strange)));
+    run.problems.push_back(
+        fmt::format("{}: {} of an unexpected form", path.filename().string(),
+                    num_strange == 1 ? "1 line" : fmt::format("{} lines", num_strange)));
 }
 
 std::string tail_of(const fs::path& path) {
@@ -155,7 +157,8 @@ void find_state(RunContent& run) {
 
 void find_checkpoints(RunContent& run) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run.folder / "checkpoints", error)) {
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(run.folder / "checkpoints", error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("step-")) continue;
     if (const std::optional<int64_t> step = parse_integer(name.substr(5)))
@@ -201,7 +204,8 @@ RunContent read_run(const fs::path& folder) {
   const fs::path whole = fs::absolute(folder).lexically_normal();
   run.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   read_file(run, "config.yaml", [&](const fs::path& path) { read_configuration(run, path); });
-  read_file(run, "facts.json", [&](const fs::path& path) { run.facts = facts_of(read_json(path)); });
+  read_file(run, "facts.json",
+            [&](const fs::path& path) { run.facts = facts_of(read_json(path)); });
   read_file(run, "memory.json",
             [&](const fs::path& path) { run.memory = step_memory_of(read_json(path)); });
   read_file(run, "limits.json",

@@ -84,8 +84,7 @@ std::string release_text(const Json& record) {
 void add_record(RunContent& run, const Json& record) {
   const auto kind = record.at("kind").get<std::string>();
   const auto add_event = [&](RunEvent::Kind event, const std::string& text) {
-    run.events.push_back(
-        {.kind = event, .step = record.at("step").get<int64_t>(), .text = text});
+    run.events.push_back({.kind = event, .step = record.at("step").get<int64_t>(), .text = text});
   };
   if (kind == "step") {
     add_step(run, record);

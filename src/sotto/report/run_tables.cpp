@@ -36,10 +36,10 @@ std::string progress_text(const RunContent& run) {
 
 std::string share_of_budget(const RunContent& run) {
   if (!run.facts || run.facts->arena_bytes <= 0) return "";
-  return fmt::format(" ({:.0f} % of the budget of {})",
-                     100.0 * static_cast<double>(run.peak_bytes()) /
-                         static_cast<double>(run.facts->arena_bytes),
-                     format_bytes(run.facts->arena_bytes));
+  return fmt::format(
+      " ({:.0f} % of the budget of {})",
+      100.0 * static_cast<double>(run.peak_bytes()) / static_cast<double>(run.facts->arena_bytes),
+      format_bytes(run.facts->arena_bytes));
 }
 
 std::string data_text(const RunFacts& facts) {
@@ -61,20 +61,23 @@ void add_facts(DataTable& table, const RunFacts& facts) {
 
 void add_results(DataTable& table, const RunContent& run) {
   if (!run.steps.empty()) {
-    add_pair(table, "training loss",
-             fmt::format("{} at first, {} at last", format_value(run.steps.front().loss, Unit::kNumber),
-                         format_value(run.steps.back().loss, Unit::kNumber)));
+    add_pair(
+        table, "training loss",
+        fmt::format("{} at first, {} at last", format_value(run.steps.front().loss, Unit::kNumber),
+                    format_value(run.steps.back().loss, Unit::kNumber)));
     add_pair(table, "peak memory", format_bytes(run.peak_bytes()) + share_of_budget(run));
     add_pair(table, "speed", speed_text(run));
     add_pair(table, "time per step", format_duration(run.median_step_seconds()) + " (median)");
     std::string time = format_duration(run.training_seconds());
     if (run.evaluation_seconds() > 0.0)
-      time += fmt::format(" of training, {} of evaluation", format_duration(run.evaluation_seconds()));
+      time +=
+          fmt::format(" of training, {} of evaluation", format_duration(run.evaluation_seconds()));
     add_pair(table, "time", time);
   }
   if (const RunEvaluation* best = run.best_evaluation())
     add_pair(table, "best " + metric_of(run),
-             fmt::format("{} at step {}", quality_text(run, *best->quality()), format_count(best->step)));
+             fmt::format("{} at step {}", quality_text(run, *best->quality()),
+                         format_count(best->step)));
 }
 
 std::string checkpoints_text(const RunContent& run) {
@@ -96,11 +99,11 @@ std::string difference_text(double bytes) {
 
 void add_bytes(DataTable& table, const PlannedBytes& bytes) {
   if (bytes.planned == 0 && bytes.measured == 0) return;
-  table.rows.push_back({cell_of(bytes.category),
-                        cell_of(static_cast<double>(bytes.planned), Unit::kBytes),
-                        cell_of(static_cast<double>(bytes.measured), Unit::kBytes),
-                        {.text = difference_text(difference_of(bytes)),
-                         .value = bytes.measured - bytes.planned}});
+  table.rows.push_back(
+      {cell_of(bytes.category),
+       cell_of(static_cast<double>(bytes.planned), Unit::kBytes),
+       cell_of(static_cast<double>(bytes.measured), Unit::kBytes),
+       {.text = difference_text(difference_of(bytes)), .value = bytes.measured - bytes.planned}});
 }
 
 }  // namespace
@@ -122,8 +125,9 @@ std::string speed_text(const RunContent& run) {
 DataTable summary_table(const RunContent& run) {
   DataTable table = pairs_table("summary", "Summary");
   add_pair(table, "folder", run.folder.string());
-  add_pair(table, "state", run.error.empty() ? name_of(run.state)
-                                             : fmt::format("{}: {}", name_of(run.state), run.error));
+  add_pair(table, "state",
+           run.error.empty() ? name_of(run.state)
+                             : fmt::format("{}: {}", name_of(run.state), run.error));
   add_pair(table, "steps", progress_text(run));
   if (run.facts) add_facts(table, *run.facts);
   add_pair(table, "numerics", run.setting("numerics"));
@@ -145,7 +149,8 @@ DataTable memory_table(const RunContent& run) {
   const StepMemory& memory = *run.memory;
   for (const PlannedBytes& bytes : memory.at_peak) add_bytes(table, bytes);
   add_bytes(table, {"peak", memory.planned_peak, memory.measured_peak});
-  add_bytes(table, {"peak with fragmentation", memory.planned_high_water, memory.measured_high_water});
+  add_bytes(table,
+            {"peak with fragmentation", memory.planned_high_water, memory.measured_high_water});
   add_bytes(table, {"host memory", memory.planned_host_peak, memory.measured_host_peak});
   if (!memory.peak_moment.empty()) table.note = "The peak is during: " + memory.peak_moment + ".";
   return table;
@@ -228,8 +233,8 @@ DataTable event_table(const RunContent& run) {
                   .rows = {}};
   for (const RunEvent& event : run.events) {
     if (table.rows.size() == kMostEvents) {
-      table.note = fmt::format("The first {} of {}; metrics.jsonl has all.", kMostEvents,
-                               run.events.size());
+      table.note =
+          fmt::format("The first {} of {}; metrics.jsonl has all.", kMostEvents, run.events.size());
       break;
     }
     table.rows.push_back({cell_of(static_cast<double>(event.step), Unit::kCount),

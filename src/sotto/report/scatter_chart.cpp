@@ -15,7 +15,8 @@ constexpr double kMarker = 5.0;
 constexpr double kLabelHeight = 13.0;
 constexpr double kMostForName = 0.45;
 // Of a name from its point, in the order in which they are tried.
-constexpr std::array kDistances = {kMarker + 4.0, 22.0, 38.0, 54.0, 72.0, 90.0, 110.0, 130.0, 150.0};
+constexpr std::array kDistances = {kMarker + 4.0, 22.0,  38.0,  54.0, 72.0,
+                                   90.0,          110.0, 130.0, 150.0};
 
 bool is_shown(const ScatterPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y);
@@ -48,8 +49,8 @@ NamePlace place_of_name(Point at, double width, const Box& room, const std::vect
       if (!is_inside) continue;
       place.box = box;
       if (distance > 20.0)
-        place.leader = Point{std::clamp(at.x, box.x, box.right()),
-                             std::clamp(at.y, box.y, box.bottom())};
+        place.leader =
+            Point{std::clamp(at.x, box.x, box.right()), std::clamp(at.y, box.y, box.bottom())};
       if (std::ranges::none_of(taken, [&](const Box& other) { return other.overlaps(box); }))
         return place;
     }
@@ -57,16 +58,16 @@ NamePlace place_of_name(Point at, double width, const Box& room, const std::vect
   return place;
 }
 
-void draw_names(Drawing& drawing, const PlotFrame& frame,
-                const std::vector<ScatterPoint>& points, std::vector<Box> taken) {
+void draw_names(Drawing& drawing, const PlotFrame& frame, const std::vector<ScatterPoint>& points,
+                std::vector<Box> taken) {
   const Box room{.x = frame.plot.x + 2.0,
                  .y = frame.plot.y - 14.0,
                  .width = drawing.width() - frame.plot.x - 2.0,
                  .height = frame.plot.height + 12.0};
   for (const ScatterPoint& point : points) {
     const Point at = frame.at(point.x, point.y);
-    taken.push_back({at.x - kMarker - 1.0, at.y - kMarker - 1.0, 2.0 * kMarker + 2.0,
-                     2.0 * kMarker + 2.0});
+    taken.push_back(
+        {at.x - kMarker - 1.0, at.y - kMarker - 1.0, 2.0 * kMarker + 2.0, 2.0 * kMarker + 2.0});
   }
   for (const ScatterPoint& point : points) {
     if (point.name.empty()) continue;
@@ -75,26 +76,25 @@ void draw_names(Drawing& drawing, const PlotFrame& frame,
     const NamePlace place = place_of_name(at, text_width(name, kFontSize), room, taken);
     taken.push_back(place.box);
     if (place.leader) drawing.line(at, *place.leader, "leader");
-    drawing.text(
-        {.at = {place.box.x, place.box.y + 10.0}, .text = name, .classes = "halo"});
+    drawing.text({.at = {place.box.x, place.box.y + 10.0}, .text = name, .classes = "halo"});
   }
 }
 
-// Names of columns stand at the top, from the left; one without room is left out.
+// Names of columns stand above the plot, from the left, beside the title of the y axis; one without
+// room is left out.
 std::vector<Box> draw_columns(Drawing& drawing, const PlotFrame& frame,
                               const std::vector<Limit>& columns) {
   std::vector<Box> taken;
-  double free_from = frame.plot.x;
+  double free_from = text_width(frame.y.title, kFontSize) + 8.0;
   for (const Limit& column : columns) {
     const double x = frame.at(column.value, frame.y.first).x;
     if (x < frame.plot.x || x > frame.plot.right()) continue;
     drawing.line({x, frame.plot.y}, {x, frame.plot.bottom()}, "mark s5");
     const double width = text_width(column.name, kFontSize);
-    const double left = std::min(x - width / 2.0, frame.plot.right() - width);
+    const double left = std::min(x - width / 2.0, drawing.width() - width);
     if (left < free_from) continue;
-    drawing.text(
-        {.at = {left, frame.plot.bottom() - 5.0}, .text = column.name, .classes = "halo muted"});
-    taken.push_back({left, frame.plot.bottom() - 16.0, width, 14.0});
+    taken.push_back({left, frame.plot.y - 16.0, width, 13.0});
+    drawing.text({.at = {left, frame.plot.y - 5.0}, .text = column.name, .classes = "muted"});
     free_from = left + width + 6.0;
   }
   return taken;

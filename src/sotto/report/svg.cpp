@@ -67,8 +67,8 @@ constexpr std::string_view kDark =
     "--ink:#e6ebf0;--muted:#9aa7b4;--grid:#2c3641;--axis:#5d6a77;--band:#1f2831;--surface:#171e26;"
     "--c0:#5eb0f2;--c1:#f58a4b;--c2:#3fc7a3;--c3:#d993c8;--c4:#dbb53e;--c5:#a8b6c4";
 
-constexpr std::array<std::string_view, kNumStyles> kDashes = {"none", "7 3", "2 3", "9 3 2 3",
-                                                              "4 2", "12 4"};
+constexpr std::array<std::string_view, kNumStyles> kDashes = {"none",    "7 3", "2 3",
+                                                              "9 3 2 3", "4 2", "12 4"};
 
 std::string element_of(const Figure& figure, const Drawing& drawing, std::string_view classes) {
   return fmt::format(
@@ -161,8 +161,18 @@ void Drawing::marker(Point at, size_t style, double radius) {
     case 2: around({{0.0, -1.3}, {1.3, 0.0}, {0.0, 1.3}, {-1.3, 0.0}}); break;
     case 3: around({{0.0, -1.2}, {1.15, 0.9}, {-1.15, 0.9}}); break;
     default:
-      around({{-0.4, -1.2}, {0.4, -1.2}, {0.4, -0.4}, {1.2, -0.4}, {1.2, 0.4}, {0.4, 0.4},
-              {0.4, 1.2}, {-0.4, 1.2}, {-0.4, 0.4}, {-1.2, 0.4}, {-1.2, -0.4}, {-0.4, -0.4}});
+      around({{-0.4, -1.2},
+              {0.4, -1.2},
+              {0.4, -0.4},
+              {1.2, -0.4},
+              {1.2, 0.4},
+              {0.4, 0.4},
+              {0.4, 1.2},
+              {-0.4, 1.2},
+              {-0.4, 0.4},
+              {-1.2, 0.4},
+              {-1.2, -0.4},
+              {-0.4, -0.4}});
   }
 }
 

@@ -26,9 +26,8 @@ std::vector<TimelineMoment> columns_of(const std::vector<TimelineMoment>& moment
     const auto first = moments.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last =
         moments.begin() + static_cast<std::ptrdiff_t>(std::min(begin + stretch, moments.size()));
-    columns.push_back(*std::max_element(first, last, [](const auto& a, const auto& b) {
-      return a.total() < b.total();
-    }));
+    columns.push_back(*std::max_element(
+        first, last, [](const auto& a, const auto& b) { return a.total() < b.total(); }));
   }
   return columns;
 }

@@ -38,8 +38,7 @@ TEST(Axis, TicksAreRoundNumbersOfItsUnit) {
 }
 
 TEST(Axis, StepsAreWholeAndEndAtTheLastOne) {
-  const Axis steps{
-      .title = "step", .unit = Unit::kCount, .has_zero = false, .ends_at_tick = false};
+  const Axis steps{.title = "step", .unit = Unit::kCount, .has_zero = false, .ends_at_tick = false};
   const Scale few = make_scale(steps, {.least = 1.0, .most = 3.0}, 6);
   EXPECT_EQ(labels_of(few), (Labels{"1", "2", "3"}));
   const Scale many = make_scale(steps, {.least = 1.0, .most = 12'000.0}, 7);
@@ -62,7 +61,8 @@ TEST(Axis, LogarithmicTicksAreRoundToo) {
 
 // Whatever the values, an axis has at least two ticks in order, within its ends, all different.
 TEST(Axis, TicksAreUsableForAnyRange) {
-  for (const Unit unit : {Unit::kNumber, Unit::kCount, Unit::kBytes, Unit::kSeconds, Unit::kShare}) {
+  for (const Unit unit :
+       {Unit::kNumber, Unit::kCount, Unit::kBytes, Unit::kSeconds, Unit::kShare}) {
     for (double least = 1e-9; least < 1e14; least *= 7.3) {
       for (const double factor : {1.0, 1.02, 1.7, 9.0, 480.0, 3e5}) {
         for (int options = 0; options < 8; ++options) {

@@ -11,14 +11,15 @@ namespace sotto::report {
 namespace {
 
 DataTable example_table() {
-  return {.name = "runs",
-          .title = "Runs",
-          .columns = {{.key = "run", .align = Align::kLeft},
-                      {.key = "peak_bytes", .title = "peak"},
-                      {.key = "wer", .title = "WER"}},
-          .rows = {{cell_of("a, \"b\" | c <d>"), cell_of(1536.0, Unit::kBytes),
-                    cell_of(0.142, Unit::kShare)},
-                   {cell_of("x"), cell_of(1024.0, Unit::kBytes), cell_of(std::nan(""), Unit::kShare)}}};
+  return {
+      .name = "runs",
+      .title = "Runs",
+      .columns = {{.key = "run", .align = Align::kLeft},
+                  {.key = "peak_bytes", .title = "peak"},
+                  {.key = "wer", .title = "WER"}},
+      .rows = {{cell_of("a, \"b\" | c <d>"), cell_of(1536.0, Unit::kBytes),
+                cell_of(0.142, Unit::kShare)},
+               {cell_of("x"), cell_of(1024.0, Unit::kBytes), cell_of(std::nan(""), Unit::kShare)}}};
 }
 
 TEST(DataTable, HasTextsForPeople) {

@@ -63,7 +63,8 @@ TEST_F(RunReader, TheNameIsThatOfTheFolder) {
 }
 
 TEST_F(RunReader, StateIsThatOfTheLatestProcess) {
-  recorded_.log = "format_version 1\nsotto: reading x: broken.\nformat_version 1\nDone after step 40\n";
+  recorded_.log =
+      "format_version 1\nsotto: reading x: broken.\nformat_version 1\nDone after step 40\n";
   EXPECT_EQ(read().state, RunState::kComplete);
   recorded_.log = "format_version 1\nStopped and saved after step 9\nformat_version 1\nstep 10\n";
   recorded_.facts["steps"]["total"] = 50;
@@ -100,7 +101,7 @@ TEST_F(RunReader, DamagedFilesAreNamedAndLeftOut) {
       folder_.write(std::string("run/") + file, content);
       const RunContent run = read_run(path());
       EXPECT_LE(run.problems.size(), 1u);
-      EXPECT_EQ(run.steps.empty(), std::string(file) == "metrics.jsonl" ) << file;
+      EXPECT_EQ(run.steps.empty(), std::string(file) == "metrics.jsonl") << file;
     }
     recorded_.write(folder_, "run");
     folder_.write(std::string("run/") + file, "\x01 broken {");

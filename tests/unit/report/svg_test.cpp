@@ -46,12 +46,12 @@ TEST(XmlCheck, FindsProblems) {
 }
 
 TEST(Svg, ChartsAreWellFormedForAnyName) {
-  expect_well_formed(draw(LineChart{.x = {.title = kHostile},
-                                    .y = {.title = kHostile},
-                                    .series = {{.name = kHostile, .x = {1, 2}, .y = {3, 4}},
-                                               {.name = "b", .x = {1}, .y = {2}}},
-                                    .limits = {{.name = kHostile, .value = 3.5}},
-                                    .marks = {{.name = kHostile, .x = {1.5}}}}));
+  expect_well_formed(draw(LineChart{
+      .x = {.title = kHostile},
+      .y = {.title = kHostile},
+      .series = {{.name = kHostile, .x = {1, 2}, .y = {3, 4}}, {.name = "b", .x = {1}, .y = {2}}},
+      .limits = {{.name = kHostile, .value = 3.5}},
+      .marks = {{.name = kHostile, .x = {1.5}}}}));
   expect_well_formed(draw(BarChart{.value = {.title = kHostile},
                                    .series = {kHostile, "b"},
                                    .rows = {{.name = kHostile, .values = {1.0, kNothing}}},
@@ -72,10 +72,9 @@ TEST(Svg, ChartsOfLittleDataAreWellFormed) {
   expect_well_formed(draw(BarChart{}));
   expect_well_formed(draw(ScatterChart{}));
   expect_well_formed(draw(TimelineChart{.moments = {{.values = {0.0}, .band = ""}}}));
-  const std::string svg = draw(LineChart{.series = {{.name = "a",
-                                                     .x = {1, 2, 3},
-                                                     .y = {infinity, kNothing, 1e300}}}})
-                              .body();
+  const std::string svg =
+      draw(LineChart{.series = {{.name = "a", .x = {1, 2, 3}, .y = {infinity, kNothing, 1e300}}}})
+          .body();
   EXPECT_FALSE(contains(svg, "nan")) << svg;
   EXPECT_FALSE(contains(svg, "inf")) << svg;
   EXPECT_TRUE((LineChart{.series = {{.name = "a", .x = {1}, .y = {kNothing}}}}.is_empty()));
@@ -175,7 +174,8 @@ TEST(Svg, TextsAreShortenedToTheirRoom) {
 }
 
 TEST(Svg, AFileNeedsNothingElse) {
-  const std::string svg = svg_file(figure_of(draw(BarChart{.rows = {{.name = "a", .values = {1.0}}}})));
+  const std::string svg =
+      svg_file(figure_of(draw(BarChart{.rows = {{.name = "a", .values = {1.0}}}})));
   EXPECT_TRUE(contains(svg, "prefers-color-scheme:dark"));
   EXPECT_EQ(count(svg, "http"), 1u) << "only the name space";
 }

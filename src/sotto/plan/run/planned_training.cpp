@@ -48,8 +48,7 @@ void keep_decisions(const fs::path& path, nlohmann::ordered_json& facts) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return;
   std::ifstream file(path);
-  const auto before =
-      nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto before = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"reasons", "step_time"})
     if (before.is_object() && before.contains(key)) facts[key] = before[key];
 }
