@@ -140,7 +140,7 @@ void add_key_figures(const Comparison& comparison, Page& page) {
   if (fastest != nullptr && fastest->speed > 0.0)
     page.key_figures.push_back(
         {.name = "fastest",
-         .value = fmt::format("{} {}", format_digits(fastest->speed),
+         .value = fmt::format("{} {}", report::format_value(fastest->speed, Unit::kNumber),
                               fastest->is_text() ? "tokens/s" : "audio-s/s"),
          .detail = fastest->name,
          .key = "highest_speed"});

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sotto/core/units.h"
@@ -35,6 +36,12 @@ DataCell bytes_cell(int64_t bytes) {
 
 DataCell digits_cell(double value) {
   return number_cell(value, format_digits(value));
+}
+
+// "1,900,885", with fewer than three digits as many as matter.
+DataCell speed_cell(double speed) {
+  return number_cell(speed, speed >= 100.0 ? report::format_count(std::llround(speed))
+                                           : format_digits(speed));
 }
 
 DataCell count_cell(int64_t count) {
@@ -119,21 +126,6 @@ DataTable training_table(const Comparison& comparison) {
   return table;
 }
 
-DataCell largest_cell(const Result& result) {
-  if (!result.largest) return {.text = "-"};
-  DataCell cell = count_cell(result.largest->tried);
-  if (result.largest->predicted != result.largest->tried)
-    cell.text += fmt::format(" (predicted {})", result.largest->predicted);
-  return cell;
-}
-
-// Of a step with the largest batch.
-DataCell largest_speed_cell(const Result& result) {
-  if (!result.largest || !result.is_text() || result.largest->seconds <= 0.0) return {.text = "-"};
-  return digits_cell(static_cast<double>(result.largest->tried * result.row_tokens) /
-                     result.largest->seconds);
-}
-
 DataTable memory_table(const Comparison& comparison) {
   DataTable table{.name = "memory",
                   .title = "Memory",
@@ -142,16 +134,35 @@ DataTable memory_table(const Comparison& comparison) {
                               {.key = "after_backward_bytes", .title = "backward"},
                               {.key = "peak_bytes", .title = "peak"},
                               {.key = "predicted_peak_bytes", .title = "predicted"},
-                              {.key = "change"},
-                              {.key = "largest_batch", .title = "largest batch"},
-                              {.key = "tokens_per_second_there", .title = "tokens/s there"}},
+                              {.key = "change"}},
                   .note = "The most of all steps, after forward, after backward and at the peak."};
   for (const Result& result : comparison.rows) {
     const StepMemory most = result.max_memory();
     table.rows.push_back({text_cell(result.name), bytes_cell(most.after_forward),
                           bytes_cell(most.after_backward), bytes_cell(most.peak),
-                          bytes_cell(result.predicted.peak), change_cell(comparison, result),
-                          largest_cell(result), largest_speed_cell(result)});
+                          bytes_cell(result.predicted.peak), change_cell(comparison, result)});
+  }
+  return table;
+}
+
+DataTable largest_table(const Comparison& comparison) {
+  DataTable table{.name = "largest_batch",
+                  .title = "Largest batch",
+                  .columns = {{.key = "experiment", .align = Align::kLeft},
+                              {.key = "tried", .title = "largest batch"},
+                              {.key = "predicted"},
+                              {.key = "peak_bytes", .title = "peak"},
+                              {.key = "seconds_per_step", .title = "s/step"},
+                              {.key = "items_per_second", .title = "items/s"}},
+                  .note = "The most items in one micro-batch within the budget, found by trying."};
+  for (const Result& result : comparison.rows) {
+    if (!result.largest) continue;
+    const LargestBatch& largest = *result.largest;
+    const double speed =
+        largest.seconds > 0.0 ? static_cast<double>(largest.tried) / largest.seconds : 0.0;
+    table.rows.push_back({text_cell(result.name), count_cell(largest.tried),
+                          count_cell(largest.predicted), bytes_cell(largest.peak_bytes),
+                          digits_cell(largest.seconds), speed_cell(speed)});
   }
   return table;
 }
@@ -174,7 +185,7 @@ DataTable limits_table(const Comparison& comparison) {
     }
     table.rows.push_back({text_cell(result.name), bytes_cell(result.budget_bytes),
                           bytes_cell(result.peak_bytes()), change_cell(comparison, result),
-                          spread_cell(comparison, result), digits_cell(result.speed),
+                          spread_cell(comparison, result), speed_cell(result.speed),
                           speed_up_cell(comparison, result)});
   }
   return table;
@@ -201,7 +212,7 @@ DataTable sizes_table(const Comparison& comparison) {
         {text_cell(result.name), number_cell(parameters, fmt::format("{:.1f} M", parameters / 1e6)),
          bytes_cell(result.predicted.peak), bytes_cell(result.max_memory().peak),
          text_cell(value_of(result, "numerics")), text_cell(value_of(result, "optimizer.state")),
-         digits_cell(result.predicted_speed), digits_cell(result.speed)});
+         speed_cell(result.predicted_speed), speed_cell(result.speed)});
   }
   return table;
 }
@@ -267,13 +278,13 @@ std::vector<DataTable> tables_of(const Comparison& comparison) {
   std::vector<DataTable> tables;
   switch (comparison.kind) {
     case Suite::Kind::kTraining:
-      tables = {training_table(comparison), memory_table(comparison)};
+      tables = {training_table(comparison), memory_table(comparison), largest_table(comparison)};
       break;
     case Suite::Kind::kLimits: tables = {limits_table(comparison)}; break;
     case Suite::Kind::kSizes: tables = {sizes_table(comparison)}; break;
   }
-  if (DataTable notes = notes_table(comparison); !notes.is_empty())
-    tables.push_back(std::move(notes));
+  tables.push_back(notes_table(comparison));
+  std::erase_if(tables, [](const DataTable& table) { return table.is_empty(); });
   return tables;
 }
 
