@@ -88,8 +88,8 @@ std::vector<plan::Outlook> look_around(const plan::MadePlan& made) {
   return plan::look_around(*made.planner, arenas);
 }
 
-void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs::path& file) {
-  const std::vector<plan::Outlook> outlooks = look_around(made);
+void show_plan(const PlanOptions& options, const plan::MadePlan& made,
+               const std::vector<plan::Outlook>& outlooks) {
   const bool shows_paper = options.estimator == "paper";
   if (options.json) {
     nlohmann::ordered_json json = plan_json(made.plan, made.request, made.facts);
@@ -112,17 +112,18 @@ void show_plan(const PlanOptions& options, const plan::MadePlan& made, const fs:
   if (options.timeline)
     std::cout << "\n" << timeline_text(made.planner->timeline_of(made.plan.best));
   if (shows_paper) std::cout << "\n" << paper_text(paper_view(made, options.paper));
-  std::cout << fmt::format("\nwrote the configuration of the run to {}\n", file.string());
 }
 
-// The page evaluates more budgets than the terminal shows, which takes longer for large models.
-fs::path write_plan_page(const plan::MadePlan& made, const fs::path& folder) {
+// `outlooks`: those of the terminal; cards are added.
+fs::path write_plan_page(const plan::MadePlan& made, std::vector<plan::Outlook> outlooks,
+                         const fs::path& folder) {
   const fs::path path = folder / "plan.html";
-  write_page(path,
-             plan_page(made, {.outlooks = plan::look_around(*made.planner, arenas_for_page(made)),
-                              .components =
-                                  plan::components_of(made.plan.best, made.request, *made.source),
-                              .timeline = made.planner->timeline_of(made.plan.best)}));
+  for (plan::Outlook& card : plan::look_around(*made.planner, arenas_of_cards(made)))
+    outlooks.push_back(std::move(card));
+  write_page(path, plan_page(made, {.outlooks = std::move(outlooks),
+                                    .components = plan::components_of(made.plan.best, made.request,
+                                                                      *made.source),
+                                    .timeline = made.planner->timeline_of(made.plan.best)}));
   return path;
 }
 
@@ -157,9 +158,12 @@ void run_plan(const PlanOptions& options) {
   if (!options.stack.empty()) return plan_for_transformers(made, folder, options.json);
   const fs::path file = folder / ("plan." + options.format);
   write_plan_file(file, made.plan, made.request, made.facts.host);
-  show_plan(options, made, file);
+  std::vector<plan::Outlook> outlooks = look_around(made);
+  show_plan(options, made, outlooks);
+  if (!options.json)
+    std::cout << fmt::format("\nwrote the configuration of the run to {}\n", file.string());
   if (options.out.empty()) return;
-  const fs::path page = write_plan_page(made, folder);
+  const fs::path page = write_plan_page(made, std::move(outlooks), folder);
   if (!options.json) std::cout << fmt::format("wrote the page of the plan to {}\n", page.string());
 }
 

@@ -35,8 +35,9 @@ constexpr std::array kStacked = {device::Category::kWeights,   device::Category:
                                  device::Category::kOptimizer, device::Category::kActivations,
                                  device::Category::kWorkspace, device::Category::kData};
 
-// Budgets on the curve, relative to the plan's.
-constexpr std::array kSharesOnPage = {0.35, 0.5, 0.6, 0.75, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0};
+// Cards with less or more than these shares of the plan's budget are not evaluated.
+constexpr double kLeastShare = 0.5;
+constexpr double kMostShare = 3.0;
 
 std::string speed_of(const Candidate& candidate, const PlanFacts& facts) {
   return fmt::format("{} {}", format_digits(candidate.speed()), facts.task->speed_unit);
@@ -279,23 +280,21 @@ DataTable budget_table(const MadePlan& made, const std::vector<plan::Outlook>& o
 
 }  // namespace
 
-std::vector<int64_t> arenas_for_page(const MadePlan& made) {
-  const auto budget = static_cast<double>(made.facts.budget_bytes);
-  std::set<int64_t> budgets;
-  for (const double share : kSharesOnPage) budgets.insert(std::llround(share * budget));
-  if (made.request.target.is_cuda()) {
-    for (const auto& [gigabytes, bytes] : usual_cards())
-      if (static_cast<double>(bytes) > kSharesOnPage.front() * budget &&
-          static_cast<double>(bytes) < kSharesOnPage.back() * budget)
-        budgets.insert(bytes);
-  }
+std::vector<int64_t> arenas_of_cards(const MadePlan& made) {
   std::vector<int64_t> arenas;
-  for (const int64_t bytes : budgets)
-    if (bytes > made.facts.constant_bytes) arenas.push_back(bytes - made.facts.constant_bytes);
+  if (!made.request.target.is_cuda()) return arenas;
+  for (const auto& [gigabytes, bytes] : usual_cards()) {
+    const double share = static_cast<double>(bytes) / static_cast<double>(made.facts.budget_bytes);
+    if (share > kLeastShare && share < kMostShare && bytes > made.facts.constant_bytes)
+      arenas.push_back(bytes - made.facts.constant_bytes);
+  }
   return arenas;
 }
 
-report::Page plan_page(const MadePlan& made, const PlanPageContent& content) {
+report::Page plan_page(const MadePlan& made, PlanPageContent content) {
+  content.outlooks.push_back({.arena_bytes = made.facts.budget_bytes - made.facts.constant_bytes,
+                              .candidate = made.plan.best});
+  std::ranges::sort(content.outlooks, {}, &plan::Outlook::arena_bytes);
   const PlanFacts& facts = made.facts;
   const BuildInfo build = build_info();
   report::Page page{

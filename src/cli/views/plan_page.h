@@ -13,17 +13,16 @@
 
 namespace sotto::cli {
 
-// Arenas for whose budgets the page shows the speed: around the plan's and, for a GPU, those of
-// usual cards.
-std::vector<int64_t> arenas_for_page(const plan::MadePlan& made);
+// For a GPU: the arenas of plans for usual cards, whose speed the page shows beside other budgets.
+std::vector<int64_t> arenas_of_cards(const plan::MadePlan& made);
 
 struct PlanPageContent {
-  // From arenas_for_page(), in order.
+  // Other budgets, in any order.
   std::vector<plan::Outlook> outlooks;
   std::vector<plan::Components> components;
   std::vector<device::MomentPeak> timeline;
 };
 
-report::Page plan_page(const plan::MadePlan& made, const PlanPageContent& content);
+report::Page plan_page(const plan::MadePlan& made, PlanPageContent content);
 
 }  // namespace sotto::cli
