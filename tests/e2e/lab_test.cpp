@@ -177,6 +177,23 @@ TEST_F(Lab, OtherSettingsNeedAnotherFolder) {
   expect_refusal(suite("results", others), "an experiment baseline with other settings");
 }
 
+// Calls add to what is there, and other data is noticed.
+TEST_F(Lab, LaterCallsAddToTheComparison) {
+  const std::vector<std::string> more = {"--seeds", "1", "--no-find-batch"};
+  const auto only = [&](const char* name) {
+    std::vector<std::string> words = suite("results", more);
+    words.insert(words.end(), {"--only", name});
+    return words;
+  };
+  ASSERT_EQ(run_sotto(only("bf16")).exit_code, 0);
+  const CommandResult second = run_sotto(only("baseline"));
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(json::parse(second.out)["experiments"].size(), 2u);
+  EXPECT_EQ(content("results/experiment_summary.json")["experiments"].size(), 2u);
+  folder_.write("corpus/train.txt", lines_of_words(1, 150));
+  expect_refusal(only("flash_attn"), "results on other data");
+}
+
 // One that fails is a row with its reason, and the others go on.
 TEST_F(Lab, ExperimentThatDoesNotFitIsARow) {
   folder_.write("mine.yaml",
@@ -290,6 +307,14 @@ TEST_F(Lab, BadInputIsOneMessage) {
   expect_refusal(suite("bad", {"--models", "tiny"}), "--models");
   expect_refusal(suite("bad", {"--standard", "x.json"}), "--standard");
   expect_refusal(lab_words({"train"}, "bad", {"--window-size", "0"}), "window-size");
+  expect_refusal(lab_words({"train"}, "bad", {"--technique", "../../x"}), "naming an experiment");
+  expect_refusal(suite("bad", {"--dataset", "a/b"}), "naming the data");
+  expect_refusal(suite("bad", {"--set", "micro_batch=2"}), "each step is one micro-batch");
+  std::vector<std::string> lost = suite("bad");
+  *std::ranges::find(lost, in("corpus/dev.txt")) = in("corpus/nowhere.txt");
+  expect_refusal(lost, "nowhere.txt");
+  folder_.write("mine/report.html", "<p>mine</p>");
+  expect_refusal(suite("mine"), "other files, such as report.html");
   std::vector<std::string> large = suite("bad");
   *std::ranges::find(large, "4") = "4000";
   expect_refusal(large, "at least one batch of 4000");

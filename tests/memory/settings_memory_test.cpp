@@ -34,10 +34,8 @@ MemoryComparison compare(const RunConfig& asked, const RunConfig& built) {
   const device::ArenaGuard guard(at::kCPU, arena);
   Learner learner(built, test::kTinyShape, at::kCPU);
   arena->reset_peak();
-  run_step(learner, examples, {.tier = built.tier});
-  device::MemoryReport measured = arena->report();
-  measured.host_peak = learner.host.peak_bytes();
-  return compare_memory(std::move(planned), std::move(measured));
+  const StepResult result = run_step(learner, examples, {.tier = built.tier});
+  return compare_memory(std::move(planned), memory_of_step(*arena, learner, result));
 }
 
 void expect_error(const RunConfig& built, const std::string& kind, const std::string& setting) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -32,6 +33,7 @@ struct LabOptions {
   std::string suite = "techniques";
   plan::RunDescription run;
   std::string tokenizer;
+  int64_t vocabulary = 0;
   int64_t batch_size = 0;
   std::string out;
   std::string dataset;
@@ -62,6 +64,7 @@ struct LabTrainOptions {
 
 struct LabCompareOptions {
   fs::path folder;
+  std::string dataset;
   std::vector<std::string> experiments;
   bool json = false;
 };
@@ -75,6 +78,13 @@ lab::LabRequest request_of(const LabOptions& options, lab::Suite suite) {
                           .finds_batch = !options.no_find_batch,
                           .profiles_memory = !options.no_memory_profiling,
                           .keeps_checkpoints = options.keep_checkpoints};
+  if (options.vocabulary > 0) {
+    if (request.suite.vocabulary == 0 || !options.tokenizer.empty())
+      throw ConfigError({.attempted = fmt::format("running the suite {}", request.suite.name),
+                         .found = fmt::format("--vocabulary {}", options.vocabulary),
+                         .expected = "a suite that trains a vocabulary, and no --tokenizer"});
+    request.suite.vocabulary = options.vocabulary;
+  }
   if (request.folder.empty()) request.folder = fs::path("results") / request.suite.name;
   std::vector<std::string>& settings = request.run.settings;
   if (!options.tokenizer.empty()) settings.push_back("data.tokenizer=" + options.tokenizer);
@@ -98,6 +108,11 @@ void run_and_show(const lab::LabRequest& request, bool as_json) {
   std::cout << (as_json ? json_text(lab::comparison_json(*comparison))
                         : comparison_text(*comparison) +
                               fmt::format("\nFiles: {}\n", request.folder.string()));
+  const auto is_ours = [](const lab::Result& row) { return row.is_done() && !row.settings.empty(); };
+  if (std::ranges::none_of(comparison->rows, is_ours))
+    throw DataError({.attempted = fmt::format("running the suite {}", request.suite.name),
+                     .found = "no experiment was completed",
+                     .hint = "The notes above say why."});
 }
 
 // Throws ConfigError for models and budgets of a suite that has none.
@@ -159,15 +174,28 @@ void run_lab_compare(const LabCompareOptions& options) {
   std::vector<std::string> problems;
   std::vector<lab::Result> results = lab::read_results(options.folder, problems);
   for (const std::string& problem : problems) print_error(fmt::format("left out: {}\n", problem));
+  if (!options.dataset.empty())
+    std::erase_if(results, [&](const lab::Result& r) { return r.dataset != options.dataset; });
   if (results.empty())
     throw DataError({.attempted = fmt::format("comparing results in {}", options.folder.string()),
                      .found = "no files named DATASET_EXPERIMENT_metrics.json",
                      .hint = "sotto lab run or sotto lab train writes them."});
+  for (const lab::Result& result : results) {
+    if (result.dataset == results.front().dataset) continue;
+    throw ConfigError({.attempted = fmt::format("comparing results in {}", options.folder.string()),
+                       .found = fmt::format("results on {} and on {}", results.front().dataset,
+                                            result.dataset),
+                       .expected = "results on the same data",
+                       .hint = "Choose with --dataset."});
+  }
   const lab::Comparison comparison = lab::compare_results(std::move(results), options.experiments);
-  lab::write_comparison(options.folder, comparison);
+  // A part of the results does not replace the files of all.
+  const bool is_whole = options.experiments.empty();
+  if (is_whole) lab::write_comparison(options.folder, comparison);
   std::cout << (options.json ? json_text(lab::comparison_json(comparison))
                              : comparison_text(comparison) +
-                                   fmt::format("\nFiles: {}\n", options.folder.string()));
+                                   (is_whole ? fmt::format("\nFiles: {}\n", options.folder.string())
+                                             : std::string()));
 }
 
 void list_suites(bool as_json) {
@@ -192,6 +220,10 @@ void add_lab_options(CLI::App& command, LabOptions& options) {
   command.add_option("--dev", options.run.dev, "Text or manifest to evaluate on");
   command.add_option("--tokenizer", options.tokenizer,
                      "vocab.json or SentencePiece .model (default: trained on the text)");
+  command
+      .add_option("--vocabulary", options.vocabulary,
+                  "Entries of the vocabulary that is trained without --tokenizer (the suite's)")
+      ->check(positive());
   command.add_option("--model", options.run.model,
                      "Preset, folder or Hugging Face id of the network (default: the suite's)");
   command.add_option("--set", options.run.settings, "Setting of every run: key.sub=value")
@@ -228,8 +260,8 @@ void add_lab_run(CLI::App& lab) {
   command->add_option("--budgets", options->budgets, "sizes: memory budgets: 4GiB 8GiB")
       ->delimiter(',');
   command->footer(
-      example("  sotto lab run techniques --train corpus/train.txt --dev corpus/valid.txt",
-              "corpus: a text of your own, split by sotto data split-text"));
+      example("  sotto lab run techniques --train corpus/train.txt --dev corpus/dev.txt",
+              "corpus: a text of your own, divided by sotto data text"));
   command->callback([options] { run_lab(*options); });
 }
 
@@ -253,6 +285,7 @@ void add_lab_compare(CLI::App& lab) {
   CLI::App* command = lab.add_subcommand("compare", "Compare results that are there");
   auto options = std::make_shared<LabCompareOptions>();
   command->add_option("--results-dir", options->folder, "Folder of the results")->required();
+  command->add_option("--dataset", options->dataset, "Results on this data alone");
   command
       ->add_option("--experiments", options->experiments,
                    "Experiments to compare; the first is the baseline (default: all)")

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "sotto/core/units.h"
 #include "sotto/lab/comparison.h"
@@ -28,18 +30,35 @@ bool differs(const Result& a, const Result& b, std::string_view key) {
   return setting_of(a, key) != setting_of(b, key);
 }
 
+// Returns all settings but one, by key; the last assignment counts. Seeds are not compared.
+std::map<std::string, std::string> settings_but(const Result& result, std::string_view key) {
+  std::map<std::string, std::string> settings;
+  for (const auto* list : {&result.settings, &result.decided}) {
+    for (const std::string& setting : *list) {
+      const size_t equals = setting.find('=');
+      settings[setting.substr(0, equals)] = setting.substr(std::min(equals, setting.size() - 1) + 1);
+    }
+  }
+  settings.erase(std::string(key));
+  settings.erase("seed");
+  return settings;
+}
+
 bool has_16_bits(const Result& result) {
   const std::string numerics = setting_of(result, "numerics");
-  return numerics.starts_with("bf16") || numerics == "fp16";
+  return numerics == "bf16-exact" || numerics == "fp16";
 }
 
 bool recomputes(const Result& result) {
-  const std::string tier = setting_of(result, "tier");
-  return !tier.empty() && tier != "none";
+  return setting_of(result, "tier") == "block";
 }
 
 bool is_tiled(const Result& result) {
   return setting_of(result, "model.attention") == "tiled";
+}
+
+bool has_no_effect(const Result& result) {
+  return result.note.starts_with("no effect");
 }
 
 std::string percent(double share) {
@@ -59,6 +78,7 @@ class Analysis {
       return {
           fmt::format("Only {} was completed: there is nothing to compare.", done_.front()->name)};
     say_noise();
+    say_differences();
     say_memory();
     say_speed();
     say_largest_batch();
@@ -76,7 +96,31 @@ class Analysis {
   }
 
   const Result& first() const { return *done_.front(); }
-  bool has_memory() const { return all_.memory_share(first()) > 0.0; }
+  // The standard run of limits may be an estimate; other figures are measured or not used.
+  bool has_memory() const {
+    return all_.kind == Suite::Kind::kLimits ||
+           std::ranges::none_of(done_, [](const Result* row) { return row->memory.empty(); });
+  }
+
+  // Other batches or lengths make other work of a step.
+  void say_differences() {
+    constexpr int64_t kFewSteps = 20;
+    for (const Result* row : done_) {
+      if (row->settings.empty()) continue;
+      if (row->batch == first().batch && row->num_steps == first().num_steps) continue;
+      if (first().settings.empty()) continue;
+      say("{} has a batch of {} and {} steps, {} has {} and {}: speeds are those through the data, "
+          "and memory and quality are of other work.",
+          row->name, row->batch, row->num_steps, first().name, first().batch, first().num_steps);
+    }
+    if (first().num_steps > 0 && first().num_steps < kFewSteps)
+      say("Only {} steps were run: times are rough.", first().num_steps);
+    for (const Result* row : done_) {
+      if (row->device == first().device || first().device.empty()) continue;
+      say("{} ran on {}, {} on {}: their speeds are not compared.", row->name, row->device,
+          first().name, first().device);
+    }
+  }
 
   void say_noise() {
     if (!all_.noise) {
@@ -95,19 +139,29 @@ class Analysis {
     return first().is_text() ? "validation perplexity" : "word error rate";
   }
 
+  std::string quality_of(const Result& result) const {
+    return quality_text(result, all_.quality_of(result).value_or(0.0));
+  }
+
   const Result& least_memory() const {
-    return **std::ranges::min_element(done_, {},
-                                      [](const Result* row) { return row->peak_bytes(); });
+    // Of several with the same bytes, the fastest.
+    return **std::ranges::min_element(done_, {}, [this](const Result* row) {
+      return std::pair(row->peak_bytes(), -all_.speed_up(*row));
+    });
   }
 
   const Result& fastest() const {
-    return **std::ranges::max_element(
-        done_, {}, [this](const Result* row) { return all_.speed_up(*row); });
+    // A setting without effect is no reason for a difference.
+    return **std::ranges::max_element(done_, {}, [this](const Result* row) {
+      return has_no_effect(*row) ? 0.0 : all_.speed_up(*row);
+    });
   }
 
   void say_memory() {
     if (!has_memory()) return;
     const Result& least = least_memory();
+    if (first().memory.empty())
+      say("The memory of {} is an estimate; it was not measured.", first().name);
     if (&least == &first()) return say("No experiment needs less memory than {}.", first().name);
     say("Most effective for memory: {} with a peak of {}, {} less than {}.", least.name,
         format_bytes(least.peak_bytes()), percent(1.0 - all_.memory_share(least)),
@@ -133,9 +187,8 @@ class Analysis {
     std::vector<std::string> others;
     for (const Result* row : done_) {
       if (row == &first() || !all_.differs_in_quality(*row, first())) continue;
-      others.push_back(fmt::format("{} ({} instead of {})", row->name,
-                                   format_digits(*row->quality()),
-                                   format_digits(*first().quality())));
+      others.push_back(fmt::format("{} ({} instead of {})", row->name, quality_of(*row),
+                                   quality_of(first())));
     }
     if (others.empty()) {
       say("Quality: no experiment changes the {} by more than the seeds do.", quality_name());
@@ -145,7 +198,7 @@ class Analysis {
     }
   }
 
-  // Returns a pair of rows that differ in this setting alone, among those that decide memory.
+  // A pair of rows that differ in one setting alone.
   struct Pair {
     const Result* without;
     const Result* with;
@@ -156,11 +209,7 @@ class Analysis {
       for (const Result* b : done_) {
         // A run of another program has no settings.
         if (a->settings.empty() || b->settings.empty() || has(*a) || !has(*b)) continue;
-        const auto same = [&](std::string_view key) {
-          return key == changed || !differs(*a, *b, key);
-        };
-        if (same("numerics") && same("tier") && same("model.attention") &&
-            same("model.attention_left"))
+        if (settings_but(*a, changed) == settings_but(*b, changed))
           return Pair{.without = a, .with = b};
       }
     }
@@ -205,7 +254,7 @@ class Analysis {
       if (recomputes(*row) && !recomputes(first()))
         reasons.push_back("blocks are computed a second time in backward");
       if (has_16_bits(*row) && !has_16_bits(first()) && row->device == "CPU")
-        reasons.push_back("this processor gains nothing from 16-bit products");
+        reasons.push_back("16-bit products are not faster on this processor");
       say("Slower than {}: {} ({:.2f}x){}{}.", first().name, row->name, all_.speed_up(*row),
           reasons.empty() ? "" : ", because ", fmt::join(reasons, "; "));
     }
@@ -228,8 +277,11 @@ class Analysis {
   const Result* least_where(Condition condition) const {
     const Result* least = nullptr;
     for (const Result* row : done_) {
-      if (!has_memory() || all_.memory_share(*row) >= 1.0 || !condition(*row)) continue;
-      if (least == nullptr || row->peak_bytes() < least->peak_bytes()) least = row;
+      if (!has_memory() || has_no_effect(*row)) continue;
+      if (all_.memory_share(*row) >= 1.0 || !condition(*row)) continue;
+      if (least == nullptr || row->peak_bytes() < least->peak_bytes() ||
+          (row->peak_bytes() == least->peak_bytes() && all_.speed_up(*row) > all_.speed_up(*least)))
+        least = row;
     }
     return least;
   }
@@ -238,7 +290,8 @@ class Analysis {
   }
   const Result* least_without_slowdown() const {
     return least_where([&](const Result& row) {
-      return all_.noise && all_.speed_up(row) >= 1.0 - all_.noise->seconds;
+      constexpr double kMaxSlowdown = 0.05;
+      return all_.noise && all_.speed_up(row) >= 1.0 - std::min(all_.noise->seconds, kMaxSlowdown);
     });
   }
 

@@ -43,17 +43,36 @@ std::vector<const Result*> repetitions_of(const Result& first,
   return found;
 }
 
+// Returns how far apart values are, relative to their mean; 0 for fewer than two.
+double relative_range(const std::vector<double>& values) {
+  if (values.size() < 2) return 0.0;
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  const double mean = sum / static_cast<double>(values.size());
+  return mean > 0.0 ? (std::ranges::max(values) - std::ranges::min(values)) / mean : 0.0;
+}
+
 // Adds how far apart the experiment and its repetitions are.
 void add_noise(const Result& first, const std::vector<const Result*>& repetitions,
                std::optional<Noise>& noise) {
-  if (repetitions.empty()) return;
-  if (!noise) noise = Noise{.experiment = first.name, .num_seeds = std::ssize(repetitions) + 1};
-  for (const Result* other : repetitions) {
-    noise->seconds = std::max(
-        noise->seconds, relative_difference(first.seconds_per_step, other->seconds_per_step));
-    if (first.quality() && other->quality())
-      noise->quality =
-          std::max(noise->quality, relative_difference(*first.quality(), *other->quality()));
+  if (!first.is_done() || repetitions.empty()) return;
+  std::vector<double> seconds, qualities;
+  const auto add = [&](const Result& result) {
+    if (result.seconds_per_step > 0.0) seconds.push_back(result.seconds_per_step);
+    if (result.quality()) qualities.push_back(*result.quality());
+  };
+  add(first);
+  for (const Result* other : repetitions) add(*other);
+  const double in_seconds = relative_range(seconds), in_quality = relative_range(qualities);
+  if (!noise || in_seconds + in_quality > noise->seconds + noise->quality) {
+    const Noise before = noise.value_or(Noise{});
+    noise = Noise{.experiment = first.name,
+                  .num_seeds = std::ssize(repetitions) + 1,
+                  .quality = std::max(in_quality, before.quality),
+                  .seconds = std::max(in_seconds, before.seconds)};
+  } else {
+    noise->quality = std::max(in_quality, noise->quality);
+    noise->seconds = std::max(in_seconds, noise->seconds);
   }
 }
 
@@ -103,11 +122,21 @@ const Result* Comparison::baseline() const {
   return found == rows.end() ? nullptr : &*found;
 }
 
+// Steps per second where all steps are of one batch, else the speed through the data.
+double Comparison::pace(const Result& result) const {
+  const auto has_same_batch = [&](const Result& row) {
+    return row.batch == rows.front().batch && row.row_tokens == rows.front().row_tokens;
+  };
+  if (kind != Suite::Kind::kTraining || !std::ranges::all_of(rows, has_same_batch))
+    return result.speed;
+  return result.seconds_per_step > 0.0 ? 1.0 / result.seconds_per_step : 0.0;
+}
+
 double Comparison::speed_up(const Result& result) const {
   const Result* const first = baseline();
-  if (first == nullptr || !result.is_done()) return 0.0;
-  if (kind == Suite::Kind::kTraining) return ratio(first->seconds_per_step, result.seconds_per_step);
-  return ratio(result.speed, first->speed);
+  // Speeds of different devices say nothing about the experiments.
+  if (first == nullptr || !result.is_done() || result.device != first->device) return 0.0;
+  return ratio(pace(result), pace(*first));
 }
 
 double Comparison::memory_share(const Result& result) const {
@@ -117,13 +146,28 @@ double Comparison::memory_share(const Result& result) const {
 }
 
 bool Comparison::differs_in_time(const Result& a, const Result& b) const {
-  return noise && a.seconds_per_step > 0.0 && b.seconds_per_step > 0.0 &&
-         relative_difference(a.seconds_per_step, b.seconds_per_step) > noise->seconds;
+  if (!noise || pace(a) <= 0.0 || pace(b) <= 0.0) return false;
+  // Two standard errors, relative; few or unsteady steps tell little.
+  const double error = 2.0 * std::hypot(a.seconds_error / std::max(a.seconds_per_step, 1e-12),
+                                        b.seconds_error / std::max(b.seconds_per_step, 1e-12));
+  return relative_difference(pace(a), pace(b)) > std::max(noise->seconds, error);
 }
 
 bool Comparison::differs_in_quality(const Result& a, const Result& b) const {
-  return noise && a.quality() && b.quality() &&
-         relative_difference(*a.quality(), *b.quality()) > noise->quality;
+  const std::optional<double> of_a = quality_of(a), of_b = quality_of(b);
+  return noise && of_a && of_b && relative_difference(*of_a, *of_b) > noise->quality;
+}
+
+// Only under limits has every row as many seeds as the others.
+std::optional<double> Comparison::quality_of(const Result& result) const {
+  if (kind != Suite::Kind::kLimits) return result.quality();
+  const auto found = quality.find(result.name);
+  return found == quality.end() ? result.quality() : found->second.mean;
+}
+
+std::string quality_text(const Result& result, double quality) {
+  return result.is_text() ? fmt::format("{:.4g}", quality)
+                          : fmt::format("{:.2f} %", 100.0 * quality);
 }
 
 Comparison compare_results(std::vector<Result> results, const std::vector<std::string>& names) {

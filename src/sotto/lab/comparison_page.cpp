@@ -90,8 +90,7 @@ std::vector<Figure> figures_of(const Comparison& comparison) {
                      .has_zero = false};
   const Axis speed{.title = is_text ? "tokens per second" : "seconds of audio per second"};
   const auto quality_of = [&](const Result& row) {
-    const auto found = comparison.quality.find(row.name);
-    return found == comparison.quality.end() ? kNothing : found->second.mean;
+    return row.is_done() ? comparison.quality_of(row).value_or(kNothing) : kNothing;
   };
   const auto speed_of = [](const Result& row) { return or_nothing(row.speed); };
   std::vector<Figure> figures = {memory_figure(comparison)};

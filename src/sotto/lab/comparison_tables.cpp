@@ -57,11 +57,10 @@ std::vector<DataCell> failed_row(const Result& result, const DataTable& table) {
 }
 
 DataCell quality_cell(const Result& result, double value) {
-  return number_cell(value, result.is_text() ? format_digits(value)
-                                             : fmt::format("{:.1f} %", 100.0 * value));
+  return {.text = quality_text(result, value), .value = value};
 }
 
-// "7.1 %", or with seeds "7.1 % (6.8 to 7.4)".
+// "7.10 %", or with seeds "7.10 % (6.80 % to 7.40 %)".
 DataCell spread_cell(const Comparison& comparison, const Result& result) {
   const auto found = comparison.quality.find(result.name);
   if (found == comparison.quality.end()) return {.text = "-"};
@@ -118,22 +117,34 @@ DataTable training_table(const Comparison& comparison) {
       continue;
     }
     table.rows.push_back({text_cell(result.name), count_cell(result.batch),
-                          digits_cell(is_text ? result.train_perplexity() : result.train_loss),
-                          spread_cell(comparison, result), digits_cell(result.seconds_per_step),
+                          number_cell(is_text ? result.train_perplexity() : result.train_loss,
+                                      fmt::format("{:.4g}", is_text ? result.train_perplexity()
+                                                                    : result.train_loss)),
+                          result.quality() ? quality_cell(result, *result.quality())
+                                           : DataCell{.text = "-"},
+                          digits_cell(result.seconds_per_step),
                           number_cell(result.total_seconds, format_duration(result.total_seconds)),
                           speed_up_cell(comparison, result)});
   }
   return table;
 }
 
+// A run whose steps are split is predicted by the largest micro-batch that its limits allow.
+bool has_only_bounds(const Comparison& comparison) {
+  return std::ranges::none_of(comparison.rows, [](const Result& row) {
+    return std::ranges::find(row.settings, "adaptive_batching=false") != row.settings.end();
+  });
+}
+
 DataTable memory_table(const Comparison& comparison) {
+  const bool is_bound = has_only_bounds(comparison);
   DataTable table{.name = "memory",
                   .title = "Memory",
                   .columns = {{.key = "experiment", .align = Align::kLeft},
                               {.key = "after_forward_bytes", .title = "forward"},
                               {.key = "after_backward_bytes", .title = "backward"},
                               {.key = "peak_bytes", .title = "peak"},
-                              {.key = "predicted_peak_bytes", .title = "predicted"},
+                              {.key = "predicted_peak_bytes", .title = is_bound ? "at most" : "predicted"},
                               {.key = "change"}},
                   .note = "The most of all steps, after forward, after backward and at the peak."};
   for (const Result& result : comparison.rows) {
@@ -201,7 +212,9 @@ DataTable sizes_table(const Comparison& comparison) {
                               {.key = "numerics", .align = Align::kLeft},
                               {.key = "state", .align = Align::kLeft},
                               {.key = "predicted_speed", .title = "predicted/s"},
-                              {.key = "speed", .title = "measured/s"}}};
+                              {.key = "speed", .title = "measured/s"}},
+                  .note = "Predicted memory: of the steps that were run, or else of the largest possible. "
+                          "Predicted speed: of a step of median length; measured: of the largest."};
   for (const Result& result : comparison.rows) {
     if (!result.is_done()) {
       table.rows.push_back(failed_row(result, table));
@@ -243,7 +256,8 @@ std::string summary_of_techniques(const Comparison& comparison) {
   for (const Result& result : comparison.rows) {
     text += fmt::format("  {}: {}.", result.name, result.title.empty() ? "no title" : result.title);
     if (result.is_done() && comparison.memory_share(result) > 0.0)
-      text += fmt::format(" Peak {} ({})", format_bytes(result.peak_bytes()),
+      text += fmt::format(" Peak {}{} ({})", format_bytes(result.peak_bytes()),
+                          result.memory.empty() ? ", predicted" : "",
                           change_text(comparison, result));
     if (result.is_done() && result.seconds_per_step > 0.0)
       text += fmt::format(", {} per step ({})", format_duration(result.seconds_per_step),
@@ -255,10 +269,14 @@ std::string summary_of_techniques(const Comparison& comparison) {
 
 }  // namespace
 
-// Under limits the first row is the standard run of another program: ours describe the set-up.
+// The set-up is that of our first run that was completed: the standard run of limits is another
+// program's.
 std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& comparison) {
   const bool is_of_limits = comparison.kind == Suite::Kind::kLimits;
-  const Result& shown = is_of_limits ? comparison.rows.back() : comparison.rows.front();
+  const auto found = std::ranges::find_if(comparison.rows, [](const Result& row) {
+    return row.is_done() && !row.settings.empty();
+  });
+  const Result& shown = found == comparison.rows.end() ? comparison.rows.front() : *found;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"device", shown.device},
       {"batch",

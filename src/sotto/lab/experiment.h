@@ -45,7 +45,7 @@ struct LabEvents {
   train::RunEvents run = {};
   // Called with a line about what is done now: "finding the largest batch".
   std::function<void(const std::string&)> doing = {};
-  // True ends the suite after the current step, saved.
+  // True ends the suite, saved, after the current training step or trial.
   std::function<bool()> should_stop = {};
 };
 
@@ -54,6 +54,16 @@ class Interrupted : public std::exception {
  public:
   const char* what() const noexcept override { return "interrupted"; }
 };
+
+// Throws Interrupted if the suite is asked to stop. The second also says what is done next.
+void check_stop(const LabEvents& events);
+void begin_phase(const LabEvents& events, const std::string& what);
+
+// The run's own folder.
+std::filesystem::path run_folder(const ExperimentRequest& request);
+
+// Removes the weights of a completed experiment, which are of no use later, unless they are kept.
+void remove_checkpoints(const ExperimentRequest& request);
 
 // Never throws for a reason that concerns this experiment alone: the result then states it. Throws
 // Interrupted, and ConfigError for settings that are wrong in every experiment.

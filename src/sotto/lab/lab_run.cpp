@@ -11,8 +11,10 @@
 #include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/files/folder_lock.h"
 #include "sotto/core/files/text_file.h"
+#include "sotto/core/units.h"
 #include "sotto/data/text/sentence_piece.h"
 #include "sotto/data/text/text_sample.h"
+#include "sotto/device/opened_device.h"
 #include "sotto/lab/comparison_files.h"
 #include "sotto/lab/run_items.h"
 #include "sotto/lab/standard.h"
@@ -23,16 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSuiteFile = "suite.json";
-constexpr int64_t kSuiteFormatVersion = 1;
-
-// Settings of the suite come first, so that those of the command line override them. A network that
-// is named replaces the suite's.
+// Settings of the suite come first, so that those of the command line override them; one with an
+// option of its own replaces the suite's.
 plan::RunDescription with_suite(const LabRequest& request) {
   plan::RunDescription run = request.run;
   std::vector<std::string> settings = request.suite.settings;
-  if (!run.model.empty())
-    std::erase_if(settings, [](const std::string& s) { return s.starts_with("model.preset="); });
+  const auto drop = [&](bool is_given, const std::string& key) {
+    if (is_given)
+      std::erase_if(settings, [&](const std::string& s) { return s.starts_with(key + "="); });
+  };
+  drop(!run.model.empty(), "model.preset");
+  drop(!run.train.empty(), "data.train");
+  drop(!run.dev.empty(), "data.dev");
+  drop(!run.memory.empty(), "memory");
+  drop(!run.device.empty(), "device");
+  drop(run.max_steps > 0, "max_steps");
   run.settings.insert(run.settings.begin(), settings.begin(), settings.end());
   return run;
 }
@@ -40,58 +47,54 @@ plan::RunDescription with_suite(const LabRequest& request) {
 // Throws ConfigError for options that this kind of suite does not use.
 void check_options(const LabRequest& request) {
   const Suite& suite = request.suite;
-  const auto refuse_option = [&](const std::string& option, const std::string& hint) {
-    throw ConfigError({.attempted = fmt::format("running the suite {}", suite.name),
-                       .found = option,
-                       .expected = fmt::format("options of a suite of kind {}",
-                                               name_of_kind(suite.kind)),
-                       .hint = hint});
+  const auto refuse_if = [&](bool is_given, const std::string& option, const std::string& hint) {
+    if (!is_given) return;
+    throw ConfigError(
+        {.attempted = fmt::format("running the suite {}", suite.name),
+         .found = option,
+         .expected = fmt::format("options of a suite of kind {}", name_of_kind(suite.kind)),
+         .hint = hint});
   };
   const bool is_of_sizes = suite.kind == Suite::Kind::kSizes;
-  if (is_of_sizes && !request.run.memory.empty())
-    refuse_option("--memory " + request.run.memory, "Name budgets with --budgets.");
-  if (is_of_sizes && !request.run.model.empty())
-    refuse_option("--model " + request.run.model, "Name networks with --models.");
-  if (suite.kind == Suite::Kind::kLimits && !request.run.memory.empty())
-    refuse_option("--memory " + request.run.memory,
-                  "Budgets are fractions of the memory of the standard run (--standard FILE).");
-  if (suite.kind != Suite::Kind::kLimits && !request.standard.empty())
-    refuse_option("--standard " + request.standard.string(), "It belongs to sotto lab run limits.");
+  const std::string without = "Leave it out: it would have no effect.";
+  refuse_if(is_of_sizes && !request.run.memory.empty(), "--memory " + request.run.memory,
+            "Name budgets with --budgets.");
+  refuse_if(is_of_sizes && !request.run.model.empty(), "--model " + request.run.model,
+            "Name networks with --models.");
+  refuse_if(is_of_sizes && request.num_seeds > 0, "--seeds", without);
+  refuse_if(is_of_sizes && !request.profiles_memory, "--no-memory-profiling", without);
+  refuse_if(is_of_sizes && request.keeps_checkpoints, "--keep-checkpoints", without);
+  refuse_if(!suite.is_whole_batch && !request.finds_batch, "--no-find-batch", without);
+  refuse_if(suite.kind == Suite::Kind::kLimits && !request.run.memory.empty(),
+            "--memory " + request.run.memory,
+            "Budgets are fractions of the memory of the standard run (--standard FILE).");
+  refuse_if(suite.kind != Suite::Kind::kLimits && !request.standard.empty(),
+            "--standard " + request.standard.string(), "It belongs to sotto lab run limits.");
+  if (!request.dataset.empty()) check_file_name(request.dataset, "the data (--dataset)");
+  for (const Experiment& experiment : suite.experiments)
+    check_file_name(experiment.name, "an experiment");
 }
 
 int64_t num_seeds_of(const LabRequest& request) {
   return request.num_seeds > 0 ? request.num_seeds : request.suite.num_seeds;
 }
 
-// Repeats the first experiment with further seeds; under limits, where the error rate is compared,
-// every experiment.
-std::vector<Experiment> all_experiments(const LabRequest& request) {
-  std::vector<Experiment> all;
-  for (const Experiment& experiment : request.suite.experiments) {
-    const bool is_repeated = all.empty() || request.suite.kind == Suite::Kind::kLimits;
-    all.push_back(experiment);
-    for (int64_t seed = 2; is_repeated && seed <= num_seeds_of(request); ++seed) {
-      Experiment& repeated = all.emplace_back(experiment);
-      repeated.name = repetition_name(experiment.name, seed);
-      repeated.title = fmt::format("{}, seed {}", experiment.title, seed);
-      repeated.settings.push_back(fmt::format("seed={}", seed));
-    }
-  }
-  return all;
+fs::path tokenizer_file(const LabRequest& request) {
+  return request.folder /
+         fmt::format("{}_tokenizer_{}.model", request.dataset, request.suite.vocabulary);
 }
 
-// Trains a vocabulary on the training text, once per folder, and returns its file.
-fs::path make_tokenizer(const LabRequest& request, const train::RunConfig& config,
-                        const SuiteEvents& events) {
-  const fs::path file = request.folder / "tokenizer.model";
+// Trains a vocabulary on the training text, once per folder.
+void make_tokenizer(const LabRequest& request, const train::RunConfig& config,
+                    const SuiteEvents& events) {
+  const fs::path file = tokenizer_file(request);
   std::error_code ignored;
-  if (fs::exists(file, ignored)) return file;
-  train::notify(events.experiment.doing,
-                fmt::format("training a vocabulary of {} entries", request.suite.vocabulary));
+  if (fs::exists(file, ignored)) return;
+  begin_phase(events.experiment,
+              fmt::format("training a vocabulary of {} entries", request.suite.vocabulary));
   const data::TextSample sample = data::sample_texts({config.data.train}, config.data.text, {});
   write_text_synced(file,
                     data::train_sentence_piece(sample.texts, {.size = request.suite.vocabulary}));
-  return file;
 }
 
 ExperimentRequest request_for(const LabRequest& request, const plan::RunDescription& run,
@@ -111,45 +114,144 @@ ExperimentRequest request_for(const LabRequest& request, const plan::RunDescript
           .keeps_checkpoints = request.keeps_checkpoints};
 }
 
-void check_corpus(const train::RunConfig& config) {
+// Repeats the first experiment with the seeds that follow its own; under limits, where the error
+// rate is compared, every experiment.
+std::vector<ExperimentRequest> all_experiments(const LabRequest& request,
+                                               const plan::RunDescription& run) {
+  std::vector<ExperimentRequest> all;
+  for (const Experiment& experiment : request.suite.experiments) {
+    const bool is_repeated = all.empty() || request.suite.kind == Suite::Kind::kLimits;
+    all.push_back(request_for(request, run, experiment));
+    const auto first_seed = static_cast<int64_t>(config_of(all.back()).seed);
+    for (int64_t i = 1; is_repeated && i < num_seeds_of(request); ++i) {
+      Experiment repeated = experiment;
+      repeated.name = repetition_name(experiment.name, first_seed + i);
+      repeated.title = fmt::format("{}, seed {}", experiment.title, first_seed + i);
+      repeated.settings.push_back(fmt::format("seed={}", first_seed + i));
+      all.push_back(request_for(request, run, repeated));
+    }
+  }
+  return all;
+}
+
+// Opens the data, with the evaluation data. Throws ConfigError where there is less than a batch.
+// Returns the fingerprint of the training data.
+uint64_t check_corpus(const train::RunConfig& config) {
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
+  data->make_dev();
   const std::shared_ptr<data::Source> source = all_items(*data);
   const int64_t batch = config.effective_batch.utterances;
-  if (config.effective_batch.kind != data::EffectiveBatch::Kind::kUtterances ||
-      source->num_items() >= batch)
-    return;
-  throw ConfigError({.attempted = "setting up the experiments",
-                     .found = fmt::format("{} {} in {}", source->num_items(),
-                                          config.model.task().items, config.data.train.string()),
-                     .expected = fmt::format("at least one batch of {}", batch),
-                     .hint = "Use more data, or a smaller --batch-size."});
+  if (config.effective_batch.kind == data::EffectiveBatch::Kind::kUtterances &&
+      source->num_items() < batch)
+    throw ConfigError({.attempted = "setting up the experiments",
+                       .found = fmt::format("{} {} in {}", source->num_items(),
+                                            config.model.task().items, config.data.train.string()),
+                       .expected = fmt::format("at least one batch of {}", batch),
+                       .hint = "Use more data, or a smaller --batch-size."});
+  return data->fingerprint();
+}
+
+[[noreturn]] void refuse_folder(const LabRequest& request, const std::string& found,
+                                const std::string& expected) {
+  throw ConfigError({.attempted = fmt::format("continuing in {}", request.folder.string()),
+                     .found = found,
+                     .expected = expected,
+                     .hint = "Name another folder with --out, or remove this one."});
+}
+
+// What earlier calls ran in this folder, from suite.json; empty in a new folder. Throws ConfigError
+// for a folder with other files, whose names may be those of ours.
+nlohmann::ordered_json read_suite_file(const LabRequest& request) {
+  const fs::path file = request.folder / kSuiteFile;
+  std::error_code error;
+  if (!fs::exists(file, error)) {
+    for (fs::directory_iterator entry(request.folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (!name.starts_with('.'))
+        refuse_folder(request, fmt::format("other files, such as {}", name), "an empty folder");
+    }
+    return {{"format_version", kSuiteFormatVersion},
+            {"experiments", nlohmann::ordered_json::object()}};
+  }
+  nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(read_text_file(file), nullptr, false);
+  if (!json.is_object() || !json.contains("format_version") || !json.contains("experiments") ||
+      !json["experiments"].is_object())
+    refuse_folder(request, fmt::format("a damaged {}", kSuiteFile), "one that sotto lab wrote");
+  if (json["format_version"] != kSuiteFormatVersion)
+    refuse_folder(request,
+                  fmt::format("{} of format_version {}", kSuiteFile, json["format_version"].dump()),
+                  fmt::format("{}", kSuiteFormatVersion));
+  return json;
+}
+
+// Gives all experiments the same budget in bytes: what is free changes while they run. An earlier
+// call decides it.
+void fix_budget(const LabRequest& request, plan::RunDescription& run,
+                nlohmann::ordered_json& record) {
+  if (request.suite.kind != Suite::Kind::kTraining) return;
+  const train::RunConfig config =
+      config_of(request_for(request, run, request.suite.experiments.front()));
+  if (config.memory.kind == MemorySize::Kind::kBytes) return;
+  const std::string asked = config.memory.to_string();
+  int64_t bytes = 0;
+  if (record.value("budget", "") == asked) bytes = record.value("budget_bytes", int64_t{0});
+  if (bytes <= 0)
+    bytes = device::OpenedDevice(config.memory, config.device, {}, config.deterministic)
+                .budget_bytes;
+  record["budget"] = asked;
+  record["budget_bytes"] = bytes;
+  run.memory = fmt::format("{}B", bytes);
+  std::erase_if(run.settings, [](const std::string& s) { return s.starts_with("memory="); });
+}
+
+// Throws ConfigError where the training data is not that of an earlier call, and for what
+// check_corpus() finds.
+void check_data(const LabRequest& request, const std::vector<ExperimentRequest>& experiments,
+                nlohmann::ordered_json& record) {
+  for (const ExperimentRequest& one : experiments) {
+    const train::RunConfig config = config_of(one);
+    const std::string fingerprint = fmt::format("{:016x}", check_corpus(config));
+    nlohmann::ordered_json& kept =
+        record["data"][fmt::format("{}, rows of {}", request.dataset, config.data.row_tokens)];
+    if (!kept.is_null() && kept != fingerprint)
+      refuse_folder(request, fmt::format("results on other data named {}", request.dataset),
+                    "the data of the earlier experiments");
+    kept = fingerprint;
+  }
+}
+
+// Whether an experiment has neither a complete result nor a run that could be continued.
+bool is_open(const ExperimentRequest& request) {
+  Result named;
+  named.dataset = request.dataset;
+  named.name = request.experiment.name;
+  const fs::path file = metrics_path(request.folder, named);
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) return !read_result(file).is_done();
+  return !fs::exists(run_folder(request), ignored);
 }
 
 // Records the settings of all experiments in the folder. Throws ConfigError where an earlier call
 // ran one of them, completely or partly, with other settings.
-void keep_settings(const LabRequest& request, const std::vector<ExperimentRequest>& experiments) {
-  const fs::path file = request.folder / kSuiteFile;
-  nlohmann::ordered_json json = {{"format_version", kSuiteFormatVersion},
-                                 {"experiments", nlohmann::ordered_json::object()}};
-  std::error_code ignored;
-  if (fs::exists(file, ignored)) {
-    const auto earlier = nlohmann::ordered_json::parse(read_text_file(file), nullptr, false);
-    if (earlier.is_object() && earlier.value("format_version", int64_t{0}) == kSuiteFormatVersion &&
-        earlier.contains("experiments"))
-      json = earlier;
-  }
+void keep_settings(const LabRequest& request, const std::vector<ExperimentRequest>& experiments,
+                   nlohmann::ordered_json json) {
   for (const ExperimentRequest& one : experiments) {
     const std::string& name = one.experiment.name;
     const std::vector<std::string> settings = recorded_settings(one);
     nlohmann::ordered_json& kept = json["experiments"][name];
-    if (!kept.is_null() && kept != nlohmann::ordered_json(settings))
-      throw ConfigError({.attempted = fmt::format("continuing in {}", request.folder.string()),
-                         .found = fmt::format("an experiment {} with other settings", name),
-                         .expected = "the settings of this call",
-                         .hint = "Name another folder with --out, or remove this one."});
+    if (!kept.is_null() && kept != nlohmann::ordered_json(settings)) {
+      if (!is_open(one))
+        refuse_folder(request, fmt::format("an experiment {} with other settings", name),
+                      "the settings of this call");
+      // It failed with the other settings, and starts from scratch.
+      std::error_code ignored;
+      fs::remove_all(run_folder(one), ignored);
+    }
     kept = settings;
   }
-  write_text_synced(file, json.dump(2) + "\n");
+  write_text_synced(request.folder / kSuiteFile, json.dump(2) + "\n");
 }
 
 // Returns a complete result of an earlier call.
@@ -161,7 +263,11 @@ std::optional<Result> earlier_result(const ExperimentRequest& request) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
   Result result = read_result(file);
-  return result.is_done() ? std::optional(std::move(result)) : std::nullopt;
+  // What it lacks is measured now.
+  const bool lacks = (request.finds_batch && !result.largest) ||
+                     (request.profiles_memory && result.memory.empty() &&
+                      request.kind != Suite::Kind::kSizes);
+  return result.is_done() && !lacks ? std::optional(std::move(result)) : std::nullopt;
 }
 
 // Returns the standard run, and gives each experiment its share of that run's memory.
@@ -181,20 +287,32 @@ std::vector<Result> limit_experiments(LabRequest& request, const plan::RunDescri
   return standard;
 }
 
+// Compares what is in the folder of this suite and data, in the order of suite.json: also what
+// earlier calls ran.
+Comparison compare_folder(const LabRequest& request) {
+  std::vector<std::string> problems;
+  std::vector<Result> results = read_results(request.folder, problems);
+  std::erase_if(results, [&](const Result& result) {
+    return result.suite != request.suite.name || result.dataset != request.dataset;
+  });
+  return compare_results(std::move(results));
+}
+
 // Runs an experiment, or takes its result from an earlier call. Throws Interrupted.
-Result run_or_read(const ExperimentRequest& request, const SuiteEvents& events) {
+void run_or_read(const ExperimentRequest& request, const SuiteEvents& events) {
   std::optional<Result> earlier = earlier_result(request);
   const bool is_from_before = earlier.has_value();
   Result result = is_from_before ? std::move(*earlier) : run_experiment(request, events.experiment);
   if (!is_from_before) write_result(request.folder, result);
+  // Once the result is safe.
+  if (result.is_done()) remove_checkpoints(request);
   train::notify(events.ended, result, is_from_before);
-  return result;
 }
 
 }  // namespace
 
 std::string dataset_name(const fs::path& train) {
-  if (train.empty()) return "assumed";
+  if (train.empty()) return "assumed_data";
   const fs::path folder = fs::absolute(train).lexically_normal().parent_path();
   const std::string name =
       folder.has_filename() ? folder.filename().string() : train.stem().string();
@@ -211,33 +329,35 @@ std::optional<Comparison> run_suite(const LabRequest& asked, const SuiteEvents& 
   const train::RunConfig first =
       config_of(request_for(request, run, request.suite.experiments.front()));
   if (request.dataset.empty()) request.dataset = dataset_name(first.data.train);
-  const bool is_of_sizes = request.suite.kind == Suite::Kind::kSizes;
   const FolderLock lock(request.folder);
-  std::vector<Result> results;
-  if (request.suite.kind == Suite::Kind::kLimits) results = limit_experiments(request, run);
-  if (first.model.task().is_text() && first.data.tokenizer.empty() && request.suite.vocabulary > 0)
-    run.settings.push_back(
-        fmt::format("data.tokenizer={}", make_tokenizer(request, first, events).string()));
-  std::vector<ExperimentRequest> experiments;
-  for (const Experiment& experiment : all_experiments(request))
-    experiments.push_back(request_for(request, run, experiment));
+  nlohmann::ordered_json record = read_suite_file(request);
+  std::vector<Result> standard;
+  if (request.suite.kind == Suite::Kind::kLimits) standard = limit_experiments(request, run);
+  fix_budget(request, run, record);
+  const bool needs_tokenizer = first.model.task().is_text() && first.data.tokenizer.empty() &&
+                               request.suite.vocabulary > 0;
+  if (needs_tokenizer)
+    run.settings.push_back(fmt::format("data.tokenizer={}", tokenizer_file(request).string()));
   // Settings that are wrong fail before the first experiment runs.
+  const std::vector<ExperimentRequest> experiments = all_experiments(request, run);
   for (const ExperimentRequest& one : experiments) config_of(one);
-  if (!is_of_sizes) check_corpus(config_of(experiments.front()));
-  keep_settings(request, experiments);
-
-  for (size_t i = 0; i < experiments.size(); ++i) {
-    const ExperimentRequest& one = experiments[i];
-    train::notify(events.began, one.experiment, static_cast<int64_t>(i), std::ssize(experiments));
-    try {
-      results.push_back(run_or_read(one, events));
-    } catch (const Interrupted&) {
-      return std::nullopt;
+  try {
+    if (needs_tokenizer) make_tokenizer(request, first, events);
+    if (request.suite.kind != Suite::Kind::kSizes) check_data(request, experiments, record);
+    keep_settings(request, experiments, std::move(record));
+    for (const Result& result : standard) write_result(request.folder, result);
+    for (size_t i = 0; i < experiments.size(); ++i) {
+      check_stop(events.experiment);
+      train::notify(events.began, experiments[i].experiment, static_cast<int64_t>(i),
+                    std::ssize(experiments));
+      run_or_read(experiments[i], events);
+      // Written each time: what is there can be read while the others run.
+      write_comparison(request.folder, compare_folder(request));
     }
-    // Written each time: what is there can be read while the others run.
-    write_comparison(request.folder, compare_results(results));
+  } catch (const Interrupted&) {
+    return std::nullopt;
   }
-  return compare_results(std::move(results));
+  return compare_folder(request);
 }
 
 }  // namespace sotto::lab

@@ -129,11 +129,12 @@ Result result_from(const nlohmann::json& json) {
   result.batch = json.at("batch_size");
   result.row_tokens = json.at("row_tokens");
   result.num_steps = json.at("steps");
-  result.train_loss = record_number(json.at("train_loss"));
+  result.train_loss = read_optional(json, "train_loss").value_or(0.0);
   result.dev_loss = read_optional(json, "validation_loss");
   result.dev_wer = read_optional(json, "validation_wer");
   result.total_seconds = json.at("total_seconds");
   result.seconds_per_step = json.at("seconds_per_step");
+  result.seconds_error = json.value("seconds_per_step_error", 0.0);
   result.speed = json.at("speed");
   result.predicted_speed = json.at("predicted_speed");
   result.predicted = memory_from(memory.at("predicted"));
@@ -156,6 +157,19 @@ auto read_or_refuse(const fs::path& path, Read read) {
                      .expected = "a result that sotto lab wrote",
                      .hint = "Remove the file, and run the experiment again."});
   }
+}
+
+// Names of the experiments in suite.json; empty where it is missing or damaged.
+std::vector<std::string> experiment_order(const fs::path& folder) {
+  std::vector<std::string> names;
+  const fs::path file = folder / kSuiteFile;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return names;
+  const Json json = Json::parse(read_text_file(file), nullptr, false);
+  if (!json.is_object() || !json.contains("experiments") || !json["experiments"].is_object())
+    return names;
+  for (const auto& [name, settings] : json["experiments"].items()) names.push_back(name);
+  return names;
 }
 
 }  // namespace
@@ -215,6 +229,10 @@ Json metrics_json(const Result& result) {
     memory["mean"] = memory_json(result.mean_memory());
     memory["max"] = memory_json(result.max_memory());
   }
+  // Of an experiment that was not trained there is no loss.
+  const auto trained = [&](double value) {
+    return result.num_steps > 0 ? number(value) : Json(nullptr);
+  };
   memory["largest_batch"] = result.largest ? largest_json(*result.largest) : Json(nullptr);
   Json json = {{"format_version", kResultFormatVersion},
                {"suite", result.suite},
@@ -234,8 +252,8 @@ Json metrics_json(const Result& result) {
                {"batch_size", result.batch},
                {"row_tokens", result.row_tokens},
                {"steps", result.num_steps},
-               {"train_loss", number(result.train_loss)}};
-  if (result.is_text()) json["train_perplexity"] = number(result.train_perplexity());
+               {"train_loss", trained(result.train_loss)}};
+  if (result.is_text()) json["train_perplexity"] = trained(result.train_perplexity());
   json["validation_loss"] = optional_number(result.dev_loss);
   if (result.is_text()) {
     json["validation_perplexity"] = optional_number(result.dev_perplexity());
@@ -244,6 +262,7 @@ Json metrics_json(const Result& result) {
   }
   json["total_seconds"] = result.total_seconds;
   json["seconds_per_step"] = result.seconds_per_step;
+  json["seconds_per_step_error"] = result.seconds_error;
   json["speed"] = result.speed;
   json["predicted_speed"] = result.predicted_speed;
   json["speed_unit"] = result.is_text() ? "tokens/s" : "audio-s/s";
@@ -263,6 +282,9 @@ void write_result(const fs::path& folder, const Result& result) {
                        {"predicted", memory_json(result.predicted)},
                        {"steps", steps_json(result)}};
     write_text_synced(memory_path(folder, result), json_file_text(json));
+  } else {
+    std::error_code ignored;
+    fs::remove(memory_path(folder, result), ignored);
   }
   write_text_synced(metrics_path(folder, result), json_file_text(metrics_json(result)));
 }
@@ -299,6 +321,13 @@ std::vector<Result> read_results(const fs::path& folder, std::vector<std::string
       problems.emplace_back(problem.what());
     }
   }
+  const std::vector<std::string> order = experiment_order(folder);
+  // The standard run of limits is not among the experiments, and comes first.
+  const auto position = [&](const Result& result) {
+    const auto found = std::ranges::find(order, result.name);
+    return found == order.end() ? std::ptrdiff_t{-1} : found - order.begin();
+  };
+  std::ranges::stable_sort(results, {}, position);
   return results;
 }
 

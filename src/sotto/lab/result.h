@@ -70,6 +70,8 @@ struct Result {
   double total_seconds = 0.0;
   // Median over the steps after the first.
   double seconds_per_step = 0.0;
+  // Standard error of that median, from how much the steps differ.
+  double seconds_error = 0.0;
   // Tokens, or seconds of audio, per second of training; 0 if it is not known. The prediction is
   // the planner's, for a step of median length.
   double speed = 0.0;
@@ -105,8 +107,12 @@ nlohmann::ordered_json metrics_json(const Result& result);
 // Reads the metrics file and, if there is one beside it, the memory file. Throws DataError.
 Result read_result(const std::filesystem::path& metrics_file);
 
-// Returns all results in a folder, in the order of their files' names. A file that cannot be read
-// is added to `problems` and left out.
+// Lists the experiments of a folder with their settings, in the order in which they were asked for.
+inline constexpr const char* kSuiteFile = "suite.json";
+inline constexpr int64_t kSuiteFormatVersion = 1;
+
+// Returns all results in a folder, in the order of suite.json, others first, by the names of their
+// files. A file that cannot be read is added to `problems` and left out.
 std::vector<Result> read_results(const std::filesystem::path& folder,
                                  std::vector<std::string>& problems);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "sotto/core/config/config.h"
@@ -99,14 +100,24 @@ std::vector<std::string> settings_of(const ConfigNode& map) {
   return settings;
 }
 
-// The name is part of file names.
-void check_name(const std::string& name, const ConfigLocation& location) {
+// Returns why a name cannot be part of a file's name; empty if it can.
+std::string name_problem(const std::string& name) {
   const auto is_allowed = [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '-' || letter == '.';
   };
-  if (!name.empty() && name.front() != '.' && std::ranges::all_of(name, is_allowed)) return;
-  refuse(location, {.found = fmt::format("the name '{}'", name),
-                    .expected = "letters, digits, '_', '-' and '.', since files are named by it"});
+  if (name.empty() || name.front() == '.' || !std::ranges::all_of(name, is_allowed))
+    return "letters, digits, '_', '-' and '.', since files are named by it";
+  const size_t mark = name.rfind("_seed");
+  const bool is_repetition =
+      mark != std::string::npos && mark + 5 < name.size() &&
+      std::ranges::all_of(name.substr(mark + 5), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return is_repetition ? "another ending: _seedN is that of repetitions" : "";
+}
+
+void check_name(const std::string& name, const ConfigLocation& location) {
+  const std::string problem = name_problem(name);
+  if (!problem.empty())
+    refuse(location, {.found = fmt::format("the name '{}'", name), .expected = problem});
 }
 
 Experiment parse_experiment(const ConfigNode& node) {
@@ -151,6 +162,13 @@ std::vector<Experiment> combinations_of(const ConfigNode& matrix) {
     if (all.size() > kMostExperiments)
       refuse(matrix.location, {.found = fmt::format("{} combinations", all.size()),
                                .expected = fmt::format("at most {}", kMostExperiments)});
+  }
+  std::set<std::string> names;
+  for (const Experiment& experiment : all) {
+    check_name(experiment.name, matrix.location);
+    if (!names.insert(experiment.name).second)
+      refuse(matrix.location, {.found = fmt::format("two combinations named '{}'", experiment.name),
+                               .expected = "values that differ in letters or digits"});
   }
   return all;
 }
@@ -304,6 +322,14 @@ Suite find_suite(const std::string& name_or_path) {
                      .expected = fmt::format("{}, or a YAML file", fmt::join(names, ", ")),
                      .hint = close ? fmt::format("Did you mean {}?", *close)
                                    : "sotto lab list shows all of them."});
+}
+
+void check_file_name(const std::string& name, const std::string& what) {
+  const std::string problem = name_problem(name);
+  if (problem.empty()) return;
+  throw ConfigError({.attempted = fmt::format("naming {}", what),
+                     .found = fmt::format("'{}'", name),
+                     .expected = problem});
 }
 
 void expand_sizes(Suite& suite) {

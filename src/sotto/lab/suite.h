@@ -74,6 +74,10 @@ Suite find_suite(const std::string& name_or_path);
 // Replaces the experiments of a suite of sizes by one for each network and budget.
 void expand_sizes(Suite& suite);
 
+// Throws ConfigError for a name that cannot be part of a file's name, or that names a repetition
+// with another seed. `what`: what is named, for the message.
+void check_file_name(const std::string& name, const std::string& what);
+
 // Keeps the experiments named in `only` (empty: all) that are not in `skip`. Throws ConfigError for
 // an unknown name, with the nearest one, and where nothing is left.
 void select_experiments(Suite& suite, const std::vector<std::string>& only,

@@ -58,10 +58,12 @@ const RunEvaluation* RunContent::best_evaluation() const {
 }
 
 double RunContent::speed() const {
-  double amount = 0.0;
-  for (const RunStep& step : steps)
-    amount += is_text() ? static_cast<double>(step.num_frames) : step.audio_seconds;
-  const double seconds = training_seconds();
+  double amount = 0.0, seconds = 0.0;
+  // The first step of a process includes preparations.
+  for (size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
+    amount += is_text() ? static_cast<double>(steps[i].num_frames) : steps[i].audio_seconds;
+    seconds += steps[i].seconds;
+  }
   return seconds > 0.0 ? amount / seconds : 0.0;
 }
 

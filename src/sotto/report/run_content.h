@@ -70,8 +70,9 @@ struct StepMoment {
   std::vector<int64_t> by_category;
 };
 
-// memory.json: the first step as planned and as measured.
+// memory.json: the first step of the run, or of its last process, as planned and as measured.
 struct StepMemory {
+  int64_t step = 1;
   int64_t planned_peak = 0;
   int64_t measured_peak = 0;
   int64_t planned_high_water = 0;

@@ -200,6 +200,8 @@ Figure category_figure(const RunContent& run) {
                 .description = "Bytes at the peak of the first step.",
                 .name = "planned_and_measured"};
   if (!run.memory) return figure;
+  if (run.memory->step > 1)
+    figure.description = fmt::format("Bytes at the peak of step {}.", run.memory->step);
   BarChart chart{.value = {.title = "memory", .unit = Unit::kBytes},
                  .series = {"planned", "measured"},
                  .rows = {}};

@@ -121,6 +121,7 @@ StepMemory step_memory_of(const Json& json) {
                               .planned = expected.value(category, int64_t{0}),
                               .measured = at_peak.value(category, int64_t{0})});
   }
+  memory.step = json.value("step", int64_t{1});
   for (const Json& moment : json.value("timeline", Json::array()))
     memory.timeline.push_back(moment_of(moment, memory.categories));
   return memory;

@@ -147,6 +147,7 @@ DataTable memory_table(const RunContent& run) {
                   .rows = {}};
   if (!run.memory) return table;
   const StepMemory& memory = *run.memory;
+  if (memory.step > 1) table.title = fmt::format("Memory of step {}", memory.step);
   for (const PlannedBytes& bytes : memory.at_peak) add_bytes(table, bytes);
   add_bytes(table, {"peak", memory.planned_peak, memory.measured_peak});
   add_bytes(table,

@@ -122,6 +122,42 @@ TEST(Comparison, SeedsGiveTheNoise) {
   EXPECT_NEAR(comparison.quality.at("baseline").mean, 100.5, 1e-9);
 }
 
+// Of two seeds of which one failed there is no noise; of three it is the whole range.
+TEST(Comparison, NoiseIsTheRangeOfCompletedSeeds) {
+  const Figures first{.name = "baseline", .dev_loss = std::log(10.0)};
+  Figures less = first, more = first;
+  less.dev_loss = std::log(9.0);
+  more.dev_loss = std::log(11.0);
+  const Comparison three =
+      compare_results({row(first), repetition(less, 2), repetition(more, 3)});
+  EXPECT_NEAR(three.noise->quality, 0.2, 1e-9);
+  Result failed = row(first);
+  failed.status = Result::Status::kFailed;
+  EXPECT_FALSE(compare_results({failed, repetition(less, 2)}).noise.has_value());
+}
+
+// Twice the batch takes twice the time: no slower.
+TEST(Comparison, OtherBatchesAreComparedByTheirSpeed) {
+  Result twice = row({.name = "twice", .seconds = 2.0});
+  twice.batch = 128;
+  twice.speed = 1000.0;
+  const Comparison comparison = compare_results({row({.name = "a"}), twice});
+  EXPECT_EQ(comparison.speed_up(comparison.rows[1]), 1.0);
+  Result elsewhere = row({.name = "elsewhere", .seconds = 0.1});
+  elsewhere.device = "GPU";
+  const Comparison other = compare_results({row({.name = "a"}), elsewhere});
+  EXPECT_EQ(other.speed_up(other.rows[1]), 0.0);
+}
+
+TEST(Comparison, ResultsFollowTheOrderOfTheSuite) {
+  const test::TempFolder folder;
+  for (const char* name : {"zebra", "ant", "standard"}) write_result(folder.path(), row({.name = name}));
+  folder.write("suite.json", R"({"format_version": 1, "experiments": {"zebra": [], "ant": []}})");
+  std::vector<std::string> problems, names;
+  for (const Result& result : read_results(folder.path(), problems)) names.push_back(result.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"standard", "zebra", "ant"}));
+}
+
 TEST(Comparison, ChoosesRowsByName) {
   const std::vector<Result> results = {row({.name = "a"}), row({.name = "b"})};
   EXPECT_EQ(compare_results(results, {"b"}).rows.front().name, "b");
@@ -193,6 +229,16 @@ TEST(Analysis, ExplainsWhatIsBeyondTheNoise) {
   EXPECT_PRED2(contains, text, "If neither may suffer: bf16");
 }
 
+// Steps that differ much among themselves decide nothing.
+TEST(Analysis, IsSilentWhereStepsAreUnsteady) {
+  const Figures first{.name = "baseline", .seconds = 1.0, .peak = 1000};
+  std::vector<Result> results = {row(first), repetition(first, 2),
+                                 row({.name = "other", .seconds = 0.8, .peak = 400})};
+  EXPECT_PRED2(contains, text_of(analyse(compare_results(results))), "Fastest: other");
+  for (Result& result : results) result.seconds_error = 0.2 * result.seconds_per_step;
+  EXPECT_FALSE(contains(text_of(analyse(compare_results(results))), "Fastest"));
+}
+
 TEST(Analysis, OfOneRowComparesNothing) {
   EXPECT_PRED2(contains, text_of(analyse(compare_results({row({.name = "a"})}))),
                "Only a was completed");
@@ -218,7 +264,7 @@ TEST(Analysis, OfLimitsKnowsRowsWithoutSpeed) {
   EXPECT_PRED2(contains, text, "Most effective for memory: accumulation");
   EXPECT_FALSE(contains(text, "Slower"));
   EXPECT_FALSE(contains(text, "Fastest"));
-  EXPECT_PRED2(contains, report::terminal_text(tables_of(comparison).front(), 200), "25.0 %");
+  EXPECT_PRED2(contains, report::terminal_text(tables_of(comparison).front(), 200), "25.00 %");
 }
 
 }  // namespace

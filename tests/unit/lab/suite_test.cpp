@@ -69,6 +69,9 @@ TEST(Suites, MistakesAreNamedWithTheirLine) {
   EXPECT_PRED2(contains, refusal("format_version: 2\nname: m\nexperiments: [{name: x}]\n"),
                "format_version 2");
   EXPECT_PRED2(contains, refusal("name: m\nmatrix: {tier: none}\n"), "a list of values");
+  EXPECT_PRED2(contains, refusal("name: m\nmatrix: {data.cache: [a/b, a-b]}\n"),
+               "two combinations named 'a-b'");
+  EXPECT_PRED2(contains, refusal("name: m\nexperiments: [{name: x_seed2}]\n"), "_seedN");
   EXPECT_PRED2(contains, refusal("name: m\nseeds: 0\nexperiments: [{name: x}]\n"),
                "a number above 0");
 }

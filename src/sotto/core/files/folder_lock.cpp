@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -33,6 +35,16 @@ std::string read_holder(int descriptor) {
   std::array<char, 300> text{};
   const ssize_t size = pread(descriptor, text.data(), text.size(), 0);
   return size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "another process";
+}
+
+// Returns false where another process keeps the lock. A report holds it for an instant (is_locked).
+bool lock_soon(int descriptor) {
+  constexpr int kTries = 5;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -77,7 +89,7 @@ void FolderLock::take() {
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw_file_error("opening", file_);
     // File systems without locks return other error codes; the lock is then skipped.
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (!lock_soon(descriptor_)) {
       const std::string holder = read_holder(descriptor_);
       ::close(std::exchange(descriptor_, -1));
       throw DataError({.attempted = fmt::format("starting a run in {}", folder_.string()),

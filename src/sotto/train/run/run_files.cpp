@@ -203,12 +203,12 @@ nlohmann::json memory_json(const device::MemoryReport& report) {
           {"peak_moment", report.peak_moment.to_string()}};
 }
 
-void write_memory_file(const fs::path& folder, const device::MemoryReport& planned,
-                       const device::MemoryReport& measured) {
+void write_memory_file(const fs::path& folder, int64_t step, const MemoryComparison& comparison) {
   const nlohmann::json json = {{"format_version", kFormatVersion},
-                               {"planned", memory_json(planned)},
-                               {"measured", memory_json(measured)},
-                               {"timeline", timeline_json(planned.timeline)}};
+                               {"step", step},
+                               {"planned", memory_json(comparison.planned)},
+                               {"measured", memory_json(comparison.measured)},
+                               {"timeline", timeline_json(comparison.planned.timeline)}};
   write_text_synced(folder / "memory.json", json.dump(2) + "\n");
 }
 

@@ -15,6 +15,7 @@
 #include "sotto/device/arena.h"
 #include "sotto/train/recognition/evaluation.h"
 #include "sotto/train/run/caches.h"
+#include "sotto/train/run/memory_comparison.h"
 #include "sotto/train/step/recovery.h"
 #include "sotto/train/step/run_config.h"
 #include "sotto/train/step/run_limits.h"
@@ -47,8 +48,9 @@ std::vector<Scalar> evaluation_scalars(const Evaluation& evaluation);
 
 nlohmann::json counts_json(const decode::ErrorCounts& counts);
 nlohmann::json memory_json(const device::MemoryReport& report);
-void write_memory_file(const std::filesystem::path& folder, const device::MemoryReport& planned,
-                       const device::MemoryReport& measured);
+// `step`: the first of this process, which was compared.
+void write_memory_file(const std::filesystem::path& folder, int64_t step,
+                       const MemoryComparison& comparison);
 
 // Writes the limits and syncs at once, so that a run killed right after does not learn them again.
 void write_learned_limits(const std::filesystem::path& folder, const MicroBatchLimits& limits,

@@ -1,0 +1,21 @@
+// What is measured or predicted of an experiment besides its training.
+#pragma once
+
+#include "sotto/device/opened_device.h"
+#include "sotto/lab/experiment.h"
+
+namespace sotto::lab {
+
+StepMemory memory_of(const device::MemoryReport& report);
+
+// Predicts the steps of the first epoch, each as one micro-batch, whether they fit or not.
+StepMemory predict_whole(const train::RunConfig& config, const device::OpenedDevice& opened);
+
+// Finds the largest batch in one micro-batch within the budget, by trying.
+LargestBatch find_largest(train::RunConfig config, const device::OpenedDevice& opened,
+                          const LabEvents& events);
+
+// Plans the run and, on a device of this machine, runs the largest steps that its data has.
+void measure_size(const ExperimentRequest& request, const LabEvents& events, Result& result);
+
+}  // namespace sotto::lab
