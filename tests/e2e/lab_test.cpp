@@ -27,8 +27,8 @@ std::string lines_of_words(int first, int count) {
 // Removes what differs between two runs of the same experiment: times, and the folder's name.
 void forget_times(json& value) {
   if (value.is_object()) {
-    for (const char* key : {"seconds_per_step", "total_seconds", "speed", "speed_up", "noise",
-                            "analysis", "settings"})
+    for (const char* key : {"seconds_per_step", "seconds_per_step_error", "total_seconds", "speed",
+                            "speed_up", "noise", "analysis", "settings"})
       value.erase(key);
   }
   if (value.is_structured()) {
@@ -41,8 +41,9 @@ class Lab : public testing::Test {
   Lab() {
     folder_.write("corpus/train.txt", lines_of_words(0, 150));
     folder_.write("corpus/dev.txt", lines_of_words(7, 39));
-    folder_.write("corpus/vocab.json",
-                  R"({"<pad>": 0, "<unk>": 1, "|": 2, "a": 3, "b": 4, "c": 5, "d": 6, "e": 7, "f": 8, "g": 9,
+    folder_.write(
+        "corpus/vocab.json",
+        R"({"<pad>": 0, "<unk>": 1, "|": 2, "a": 3, "b": 4, "c": 5, "d": 6, "e": 7, "f": 8, "g": 9,
                       "i": 10, "k": 11, "l": 12, "m": 13, "n": 14, "o": 15, "r": 16, "u": 17, "y": 18})");
   }
 
@@ -126,17 +127,17 @@ TEST_F(Lab, MeasuresWhatItPredicts) {
   EXPECT_EQ(rows[0]["model"]["attention"], "plain");
   EXPECT_EQ(rows[0]["model"]["logits"], "whole");
   EXPECT_EQ(rows[2]["model"]["attention"], "tiled");
-  for (const char* file : {"corpus_baseline_metrics.json", "corpus_baseline_memory.json",
-                           "corpus_baseline_seed2_metrics.json", "experiment_summary.json",
-                           "comparison_report.txt"})
+  for (const char* file :
+       {"corpus_baseline_metrics.json", "corpus_baseline_memory.json",
+        "corpus_baseline_seed2_metrics.json", "experiment_summary.json", "comparison_report.txt"})
     EXPECT_TRUE(fs::exists(folder_.path() / "results" / file)) << file;
   EXPECT_EQ(content("results/corpus_bf16_memory.json")["steps"].size(), 6u);
 }
 
 // Kills the suite in its second experiment, and again while it is continued.
 TEST_F(Lab, KilledSuiteContinuesToTheSameFiles) {
-  const std::vector<std::string> more = {"--only", "baseline", "bf16", "grad_checkpoint",
-                                         "--seeds", "1", "--set", "checkpoint_every=2"};
+  const std::vector<std::string> more = {"--only",  "baseline", "bf16",  "grad_checkpoint",
+                                         "--seeds", "1",        "--set", "checkpoint_every=2"};
   ASSERT_EQ(run_sotto(suite("whole", more)).exit_code, 0);
   const auto second_has_checkpoint = [&] {
     return fs::exists(folder_.path() / "killed/runs/bf16/checkpoints/step-4");
@@ -159,8 +160,8 @@ TEST_F(Lab, KilledSuiteContinuesToTheSameFiles) {
 }
 
 TEST_F(Lab, InterruptedSuiteSavesAndEnds) {
-  const std::vector<std::string> more = {"--only", "baseline", "--seeds", "1",
-                                         "--set", "checkpoint_every=1"};
+  const std::vector<std::string> more = {"--only", "baseline", "--seeds",
+                                         "1",      "--set",    "checkpoint_every=1"};
   const auto has_begun = [&] {
     return fs::exists(folder_.path() / "stopped/runs/baseline/checkpoints/step-1");
   };
@@ -213,28 +214,28 @@ TEST_F(Lab, ExperimentThatDoesNotFitIsARow) {
 }
 
 TEST_F(Lab, SingleRunsAreNamedByTheirFlags) {
-  const CommandResult result = run_sotto(on_small_network(
-      lab_words({"train"}, "single", {"--bf16", "--flash-attn", "--window-size", "16",
-                                      "--no-memory-profiling", "--no-find-batch"})));
+  const CommandResult result =
+      run_sotto(on_small_network(lab_words({"train"}, "single",
+                                           {"--bf16", "--flash-attn", "--window-size", "16",
+                                            "--no-memory-profiling", "--no-find-batch"})));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json row = content("single/corpus_bf16_flash_window16_metrics.json");
   EXPECT_EQ(row["model"]["attention_left"], 15);
   EXPECT_EQ(row["model"]["attention"], "tiled");
   EXPECT_FALSE(row["memory"].contains("max"));
   EXPECT_FALSE(fs::exists(folder_.path() / "single/corpus_bf16_flash_window16_memory.json"));
-  const CommandResult named = run_sotto(on_small_network(
-      lab_words({"train"}, "single", {"--gradient-checkpointing", "--technique", "mine",
-                                      "--no-find-batch", "--dataset", "set"})));
+  const CommandResult named = run_sotto(on_small_network(lab_words(
+      {"train"}, "single",
+      {"--gradient-checkpointing", "--technique", "mine", "--no-find-batch", "--dataset", "set"})));
   ASSERT_EQ(named.exit_code, 0) << named.err;
   EXPECT_EQ(content("single/set_mine_metrics.json")["experiment"], "mine");
 }
 
 TEST_F(Lab, ComparesResultsThatAreThere) {
-  ASSERT_EQ(run_sotto(suite("results", {"--only", "baseline", "bf16", "--no-find-batch"})).exit_code,
-            0);
-  const CommandResult result = run_sotto(
-      {"lab", "compare", "--results-dir", in("results"), "--experiments", "bf16", "baseline",
-       "--json"});
+  ASSERT_EQ(
+      run_sotto(suite("results", {"--only", "baseline", "bf16", "--no-find-batch"})).exit_code, 0);
+  const CommandResult result = run_sotto({"lab", "compare", "--results-dir", in("results"),
+                                          "--experiments", "bf16", "baseline", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(json::parse(result.out)["baseline"], "bf16");
   expect_refusal({"lab", "compare", "--results-dir", in("results"), "--experiments", "bf61"},
@@ -245,9 +246,9 @@ TEST_F(Lab, ComparesResultsThatAreThere) {
 
 TEST_F(Lab, SizesArePredictedAndMeasured) {
   const fs::path corpus = write_tiny_corpus(folder_.path(), "features", 40, 1);
-  const CommandResult result = run_sotto(
-      {"lab", "run", "sizes", "--models", "tiny", "--budgets", "60MiB,1MiB", "--train",
-       corpus.string(), "--batch-size", "8", "--out", in("sizes"), "--json"});
+  const CommandResult result =
+      run_sotto({"lab", "run", "sizes", "--models", "tiny", "--budgets", "60MiB,1MiB", "--train",
+                 corpus.string(), "--batch-size", "8", "--out", in("sizes"), "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json rows = json::parse(result.out)["experiments"];
   ASSERT_EQ(rows.size(), 2u);
@@ -272,10 +273,26 @@ TEST_F(Lab, LimitsAreFractionsOfTheStandardRun) {
                 R"({"format_version": 1, "program": "another 1.0", "model": "tiny", "device": "CPU",
                     "parameters": 1000, "effective_batch": 8, "steps": 5, "peak_bytes": 60000000,
                     "seconds_per_step": 0.5, "audio_seconds_per_second": 3.0, "wer": [0.5, 0.6]})");
-  const std::vector<std::string> words = {
-      "lab",   "run",    "limits",       "--model", "tiny",      "--train", train.string(),
-      "--dev", dev.string(), "--standard", in("standard.json"), "--set", "numerics=fp32",
-      "--seeds", "2", "--max-steps", "5", "--out", in("limits"), "--json"};
+  const std::vector<std::string> words = {"lab",
+                                          "run",
+                                          "limits",
+                                          "--model",
+                                          "tiny",
+                                          "--train",
+                                          train.string(),
+                                          "--dev",
+                                          dev.string(),
+                                          "--standard",
+                                          in("standard.json"),
+                                          "--set",
+                                          "numerics=fp32",
+                                          "--seeds",
+                                          "2",
+                                          "--max-steps",
+                                          "5",
+                                          "--out",
+                                          in("limits"),
+                                          "--json"};
   expect_refusal(words, "its effective batch 8, and 32 here");
   std::vector<std::string> right = words;
   right.insert(right.end(), {"--batch-size", "8"});

@@ -108,7 +108,9 @@ void run_and_show(const lab::LabRequest& request, bool as_json) {
   std::cout << (as_json ? json_text(lab::comparison_json(*comparison))
                         : comparison_text(*comparison) +
                               fmt::format("\nFiles: {}\n", request.folder.string()));
-  const auto is_ours = [](const lab::Result& row) { return row.is_done() && !row.settings.empty(); };
+  const auto is_ours = [](const lab::Result& row) {
+    return row.is_done() && !row.settings.empty();
+  };
   if (std::ranges::none_of(comparison->rows, is_ours))
     throw DataError({.attempted = fmt::format("running the suite {}", request.suite.name),
                      .found = "no experiment was completed",
@@ -122,11 +124,11 @@ void set_sizes(const LabRunOptions& options, lab::Suite& suite) {
     if (!options.budgets.empty()) suite.budgets = options.budgets;
     lab::expand_sizes(suite);
   } else if (!options.models.empty() || !options.budgets.empty()) {
-    throw ConfigError({.attempted = fmt::format("running the suite {}", suite.name),
-                       .found = options.models.empty() ? "--budgets" : "--models",
-                       .expected = fmt::format("options of a suite of kind {}",
-                                               lab::name_of_kind(suite.kind)),
-                       .hint = "They belong to sotto lab run sizes."});
+    throw ConfigError(
+        {.attempted = fmt::format("running the suite {}", suite.name),
+         .found = options.models.empty() ? "--budgets" : "--models",
+         .expected = fmt::format("options of a suite of kind {}", lab::name_of_kind(suite.kind)),
+         .hint = "They belong to sotto lab run sizes."});
   }
 }
 
@@ -182,11 +184,11 @@ void run_lab_compare(const LabCompareOptions& options) {
                      .hint = "sotto lab run or sotto lab train writes them."});
   for (const lab::Result& result : results) {
     if (result.dataset == results.front().dataset) continue;
-    throw ConfigError({.attempted = fmt::format("comparing results in {}", options.folder.string()),
-                       .found = fmt::format("results on {} and on {}", results.front().dataset,
-                                            result.dataset),
-                       .expected = "results on the same data",
-                       .hint = "Choose with --dataset."});
+    throw ConfigError(
+        {.attempted = fmt::format("comparing results in {}", options.folder.string()),
+         .found = fmt::format("results on {} and on {}", results.front().dataset, result.dataset),
+         .expected = "results on the same data",
+         .hint = "Choose with --dataset."});
   }
   const lab::Comparison comparison = lab::compare_results(std::move(results), options.experiments);
   // A part of the results does not replace the files of all.

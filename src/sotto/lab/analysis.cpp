@@ -36,7 +36,8 @@ std::map<std::string, std::string> settings_but(const Result& result, std::strin
   for (const auto* list : {&result.settings, &result.decided}) {
     for (const std::string& setting : *list) {
       const size_t equals = setting.find('=');
-      settings[setting.substr(0, equals)] = setting.substr(std::min(equals, setting.size() - 1) + 1);
+      settings[setting.substr(0, equals)] =
+          setting.substr(std::min(equals, setting.size() - 1) + 1);
     }
   }
   settings.erase(std::string(key));
@@ -164,8 +165,7 @@ class Analysis {
       say("The memory of {} is an estimate; it was not measured.", first().name);
     if (&least == &first()) return say("No experiment needs less memory than {}.", first().name);
     say("Most effective for memory: {} with a peak of {}, {} less than {}.", least.name,
-        format_bytes(least.peak_bytes()), percent(1.0 - all_.memory_share(least)),
-        first().name);
+        format_bytes(least.peak_bytes()), percent(1.0 - all_.memory_share(least)), first().name);
   }
 
   void say_speed() {
@@ -187,8 +187,8 @@ class Analysis {
     std::vector<std::string> others;
     for (const Result* row : done_) {
       if (row == &first() || !all_.differs_in_quality(*row, first())) continue;
-      others.push_back(fmt::format("{} ({} instead of {})", row->name, quality_of(*row),
-                                   quality_of(first())));
+      others.push_back(
+          fmt::format("{} ({} instead of {})", row->name, quality_of(*row), quality_of(first())));
     }
     if (others.empty()) {
       say("Quality: no experiment changes the {} by more than the seeds do.", quality_name());

@@ -191,8 +191,10 @@ Comparison compare_results(std::vector<Result> results, const std::vector<std::s
 }
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
-  nlohmann::ordered_json json = {
-      {"format_version", 1}, {"suite", comparison.suite}, {"kind", name_of_kind(comparison.kind)}, {"dataset", comparison.dataset}};
+  nlohmann::ordered_json json = {{"format_version", 1},
+                                 {"suite", comparison.suite},
+                                 {"kind", name_of_kind(comparison.kind)},
+                                 {"dataset", comparison.dataset}};
   if (const Result* const first = comparison.baseline()) json["baseline"] = first->name;
   if (comparison.noise)
     json["noise"] = {{"experiment", comparison.noise->experiment},

@@ -45,10 +45,10 @@ Figure memory_figure(const Comparison& comparison) {
                  .series = {"after forward", "after backward", "peak"}};
   for (const Result& row : comparison.rows) {
     const StepMemory most = row.max_memory();
-    chart.rows.push_back({.name = row.name,
-                          .values = {bytes_or_nothing(most.after_forward),
-                                     bytes_or_nothing(most.after_backward),
-                                     bytes_or_nothing(most.peak)}});
+    chart.rows.push_back(
+        {.name = row.name,
+         .values = {bytes_or_nothing(most.after_forward), bytes_or_nothing(most.after_backward),
+                    bytes_or_nothing(most.peak)}});
   }
   return {.title = "Memory of a step",
           .description = "The most of all steps; a shorter bar is better.",
@@ -70,8 +70,8 @@ Figure bar_figure(const Comparison& comparison, Figure figure, const Axis& axis,
 template <class Value>
 Figure scatter_figure(const Comparison& comparison, Figure figure, const Axis& axis,
                       Value value_of) {
-  ScatterChart chart{
-      .x = {.title = "peak memory", .unit = Unit::kBytes, .has_zero = false}, .y = axis};
+  ScatterChart chart{.x = {.title = "peak memory", .unit = Unit::kBytes, .has_zero = false},
+                     .y = axis};
   for (size_t i = 0; i < comparison.rows.size(); ++i) {
     const Result& row = comparison.rows[i];
     chart.points.push_back({.x = bytes_or_nothing(row.is_done() ? row.peak_bytes() : 0),
@@ -94,11 +94,9 @@ std::vector<Figure> figures_of(const Comparison& comparison) {
   };
   const auto speed_of = [](const Result& row) { return or_nothing(row.speed); };
   std::vector<Figure> figures = {memory_figure(comparison)};
-  figures.push_back(bar_figure(comparison,
-                               {.title = "Speed",
-                                .description = "A longer bar is better.",
-                                .name = "speed"},
-                               speed, speed_of));
+  figures.push_back(bar_figure(
+      comparison, {.title = "Speed", .description = "A longer bar is better.", .name = "speed"},
+      speed, speed_of));
   figures.push_back(bar_figure(
       comparison,
       {.title = "Largest batch", .description = "Items in one micro-batch.", .name = "largest"},
@@ -156,10 +154,11 @@ DataTable set_up_table(const Comparison& comparison) {
 }
 
 DataTable experiments_table(const Comparison& comparison) {
-  DataTable table{.name = "experiments",
-                  .title = "Experiments",
-                  .columns = {{.key = "experiment", .align = report::Align::kLeft},
-                              {.key = "title", .title = "what it is", .align = report::Align::kLeft}}};
+  DataTable table{
+      .name = "experiments",
+      .title = "Experiments",
+      .columns = {{.key = "experiment", .align = report::Align::kLeft},
+                  {.key = "title", .title = "what it is", .align = report::Align::kLeft}}};
   for (const Result& row : comparison.rows)
     table.rows.push_back({report::cell_of(row.name), report::cell_of(row.title)});
   return table;

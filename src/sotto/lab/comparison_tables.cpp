@@ -40,8 +40,8 @@ DataCell digits_cell(double value) {
 
 // "1,900,885", with fewer than three digits as many as matter.
 DataCell speed_cell(double speed) {
-  return number_cell(speed, speed >= 100.0 ? report::format_count(std::llround(speed))
-                                           : format_digits(speed));
+  return number_cell(
+      speed, speed >= 100.0 ? report::format_count(std::llround(speed)) : format_digits(speed));
 }
 
 DataCell count_cell(int64_t count) {
@@ -116,15 +116,15 @@ DataTable training_table(const Comparison& comparison) {
       table.rows.push_back(failed_row(result, table));
       continue;
     }
-    table.rows.push_back({text_cell(result.name), count_cell(result.batch),
-                          number_cell(is_text ? result.train_perplexity() : result.train_loss,
-                                      fmt::format("{:.4g}", is_text ? result.train_perplexity()
-                                                                    : result.train_loss)),
-                          result.quality() ? quality_cell(result, *result.quality())
-                                           : DataCell{.text = "-"},
-                          digits_cell(result.seconds_per_step),
-                          number_cell(result.total_seconds, format_duration(result.total_seconds)),
-                          speed_up_cell(comparison, result)});
+    table.rows.push_back(
+        {text_cell(result.name), count_cell(result.batch),
+         number_cell(
+             is_text ? result.train_perplexity() : result.train_loss,
+             fmt::format("{:.4g}", is_text ? result.train_perplexity() : result.train_loss)),
+         result.quality() ? quality_cell(result, *result.quality()) : DataCell{.text = "-"},
+         digits_cell(result.seconds_per_step),
+         number_cell(result.total_seconds, format_duration(result.total_seconds)),
+         speed_up_cell(comparison, result)});
   }
   return table;
 }
@@ -138,15 +138,16 @@ bool has_only_bounds(const Comparison& comparison) {
 
 DataTable memory_table(const Comparison& comparison) {
   const bool is_bound = has_only_bounds(comparison);
-  DataTable table{.name = "memory",
-                  .title = "Memory",
-                  .columns = {{.key = "experiment", .align = Align::kLeft},
-                              {.key = "after_forward_bytes", .title = "forward"},
-                              {.key = "after_backward_bytes", .title = "backward"},
-                              {.key = "peak_bytes", .title = "peak"},
-                              {.key = "predicted_peak_bytes", .title = is_bound ? "at most" : "predicted"},
-                              {.key = "change"}},
-                  .note = "The most of all steps, after forward, after backward and at the peak."};
+  DataTable table{
+      .name = "memory",
+      .title = "Memory",
+      .columns = {{.key = "experiment", .align = Align::kLeft},
+                  {.key = "after_forward_bytes", .title = "forward"},
+                  {.key = "after_backward_bytes", .title = "backward"},
+                  {.key = "peak_bytes", .title = "peak"},
+                  {.key = "predicted_peak_bytes", .title = is_bound ? "at most" : "predicted"},
+                  {.key = "change"}},
+      .note = "The most of all steps, after forward, after backward and at the peak."};
   for (const Result& result : comparison.rows) {
     const StepMemory most = result.max_memory();
     table.rows.push_back({text_cell(result.name), bytes_cell(most.after_forward),
@@ -203,18 +204,20 @@ DataTable limits_table(const Comparison& comparison) {
 }
 
 DataTable sizes_table(const Comparison& comparison) {
-  DataTable table{.name = "sizes",
-                  .title = "Memory and speed by network and budget",
-                  .columns = {{.key = "experiment", .title = "network, budget", .align = Align::kLeft},
-                              {.key = "parameters"},
-                              {.key = "predicted_peak_bytes", .title = "predicted"},
-                              {.key = "peak_bytes", .title = "measured"},
-                              {.key = "numerics", .align = Align::kLeft},
-                              {.key = "state", .align = Align::kLeft},
-                              {.key = "predicted_speed", .title = "predicted/s"},
-                              {.key = "speed", .title = "measured/s"}},
-                  .note = "Predicted memory: of the steps that were run, or else of the largest possible. "
-                          "Predicted speed: of a step of median length; measured: of the largest."};
+  DataTable table{
+      .name = "sizes",
+      .title = "Memory and speed by network and budget",
+      .columns = {{.key = "experiment", .title = "network, budget", .align = Align::kLeft},
+                  {.key = "parameters"},
+                  {.key = "predicted_peak_bytes", .title = "predicted"},
+                  {.key = "peak_bytes", .title = "measured"},
+                  {.key = "numerics", .align = Align::kLeft},
+                  {.key = "state", .align = Align::kLeft},
+                  {.key = "predicted_speed", .title = "predicted/s"},
+                  {.key = "speed", .title = "measured/s"}},
+      .note =
+          "Predicted memory: of the steps that were run, or else of the largest possible. "
+          "Predicted speed: of a step of median length; measured: of the largest."};
   for (const Result& result : comparison.rows) {
     if (!result.is_done()) {
       table.rows.push_back(failed_row(result, table));
@@ -237,7 +240,8 @@ DataTable notes_table(const Comparison& comparison) {
                   .columns = {{.key = "experiment", .align = Align::kLeft},
                               {.key = "note", .align = Align::kLeft}}};
   for (const Result& result : comparison.rows)
-    if (!result.note.empty()) table.rows.push_back({text_cell(result.name), text_cell(result.note)});
+    if (!result.note.empty())
+      table.rows.push_back({text_cell(result.name), text_cell(result.note)});
   return table;
 }
 
@@ -256,9 +260,9 @@ std::string summary_of_techniques(const Comparison& comparison) {
   for (const Result& result : comparison.rows) {
     text += fmt::format("  {}: {}.", result.name, result.title.empty() ? "no title" : result.title);
     if (result.is_done() && comparison.memory_share(result) > 0.0)
-      text += fmt::format(" Peak {}{} ({})", format_bytes(result.peak_bytes()),
-                          result.memory.empty() ? ", predicted" : "",
-                          change_text(comparison, result));
+      text +=
+          fmt::format(" Peak {}{} ({})", format_bytes(result.peak_bytes()),
+                      result.memory.empty() ? ", predicted" : "", change_text(comparison, result));
     if (result.is_done() && result.seconds_per_step > 0.0)
       text += fmt::format(", {} per step ({})", format_duration(result.seconds_per_step),
                           speed_up_cell(comparison, result).text);
@@ -273,9 +277,8 @@ std::string summary_of_techniques(const Comparison& comparison) {
 // program's.
 std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& comparison) {
   const bool is_of_limits = comparison.kind == Suite::Kind::kLimits;
-  const auto found = std::ranges::find_if(comparison.rows, [](const Result& row) {
-    return row.is_done() && !row.settings.empty();
-  });
+  const auto found = std::ranges::find_if(
+      comparison.rows, [](const Result& row) { return row.is_done() && !row.settings.empty(); });
   const Result& shown = found == comparison.rows.end() ? comparison.rows.front() : *found;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"device", shown.device},
@@ -313,8 +316,7 @@ std::string comparison_report(const Comparison& comparison) {
   for (const auto& [name, value] : set_up_of(comparison))
     text += fmt::format("  {:<12}{}\n", name, value);
   for (const DataTable& table : tables_of(comparison))
-    text += fmt::format("\n{}\n\n{}{}", table.title,
-                        table.note.empty() ? "" : table.note + "\n\n",
+    text += fmt::format("\n{}\n\n{}{}", table.title, table.note.empty() ? "" : table.note + "\n\n",
                         terminal_text(table, kAnyWidth));
   if (comparison.kind == Suite::Kind::kSizes) return text;
   text += "\nTechniques\n\n" + summary_of_techniques(comparison) + "\nAnalysis\n\n";

@@ -79,16 +79,15 @@ void train_run(const ExperimentRequest& request, const LabEvents& events, Result
   training_events.run.should_stop = events.should_stop;
   // A run that was killed before its first checkpoint starts from scratch.
   std::error_code ignored;
-  plan::PlannedTraining training({.run = describe_run(request),
-                                  .folder = folder,
-                                  .resumes = fs::exists(folder, ignored)},
-                                 std::move(training_events));
+  plan::PlannedTraining training(
+      {.run = describe_run(request), .folder = folder, .resumes = fs::exists(folder, ignored)},
+      std::move(training_events));
   if (training.run().was_stopped) throw Interrupted();
 }
 
 double quantile(std::vector<double> values, double share) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(
-                                       share * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = values.begin() +
+                  static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1) + 0.5);
   std::ranges::nth_element(values, at);
   return *at;
 }
@@ -203,13 +202,12 @@ plan::RunDescription describe_run(const ExperimentRequest& request) {
   if (!request.is_whole_batch) return run;
   refuse_split(run);
   // Whatever is not given has a fixed value: an experiment is not planned.
-  const std::vector<std::string> fixed = {"numerics=fp32",         "tier=none",
+  const std::vector<std::string> fixed = {"numerics=fp32",          "tier=none",
                                           "optimizer.state=device", "data.loader_threads=1",
-                                          "data.cache=none",       "checkpoint_seconds=10min"};
+                                          "data.cache=none",        "checkpoint_seconds=10min"};
   run.settings.insert(run.settings.begin(), fixed.begin(), fixed.end());
   const train::RunConfig config = plan::read_config(run, plan::name_config(run)).config;
-  if (config.model.has_loss_rows())
-    run.settings.insert(run.settings.begin(), "model.loss_rows=0");
+  if (config.model.has_loss_rows()) run.settings.insert(run.settings.begin(), "model.loss_rows=0");
   if (config.effective_batch.kind != data::EffectiveBatch::Kind::kUtterances)
     throw ConfigError(
         {.attempted = fmt::format("setting up {}", request.experiment.name),

@@ -174,8 +174,7 @@ nlohmann::ordered_json read_suite_file(const LabRequest& request) {
     return {{"format_version", kSuiteFormatVersion},
             {"experiments", nlohmann::ordered_json::object()}};
   }
-  nlohmann::ordered_json json =
-      nlohmann::ordered_json::parse(read_text_file(file), nullptr, false);
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(read_text_file(file), nullptr, false);
   if (!json.is_object() || !json.contains("format_version") || !json.contains("experiments") ||
       !json["experiments"].is_object())
     refuse_folder(request, fmt::format("a damaged {}", kSuiteFile), "one that sotto lab wrote");
@@ -198,8 +197,8 @@ void fix_budget(const LabRequest& request, plan::RunDescription& run,
   int64_t bytes = 0;
   if (record.value("budget", "") == asked) bytes = record.value("budget_bytes", int64_t{0});
   if (bytes <= 0)
-    bytes = device::OpenedDevice(config.memory, config.device, {}, config.deterministic)
-                .budget_bytes;
+    bytes =
+        device::OpenedDevice(config.memory, config.device, {}, config.deterministic).budget_bytes;
   record["budget"] = asked;
   record["budget_bytes"] = bytes;
   run.memory = fmt::format("{}B", bytes);
@@ -264,9 +263,9 @@ std::optional<Result> earlier_result(const ExperimentRequest& request) {
   if (!fs::exists(file, ignored)) return std::nullopt;
   Result result = read_result(file);
   // What it lacks is measured now.
-  const bool lacks = (request.finds_batch && !result.largest) ||
-                     (request.profiles_memory && result.memory.empty() &&
-                      request.kind != Suite::Kind::kSizes);
+  const bool lacks =
+      (request.finds_batch && !result.largest) ||
+      (request.profiles_memory && result.memory.empty() && request.kind != Suite::Kind::kSizes);
   return result.is_done() && !lacks ? std::optional(std::move(result)) : std::nullopt;
 }
 
@@ -274,9 +273,8 @@ std::optional<Result> earlier_result(const ExperimentRequest& request) {
 std::vector<Result> limit_experiments(LabRequest& request, const plan::RunDescription& run) {
   const train::RunConfig config =
       config_of(request_for(request, run, request.suite.experiments.front()));
-  std::vector<Result> standard = request.standard.empty()
-                                     ? std::vector{estimate_standard(config)}
-                                     : read_standard(request.standard, config);
+  std::vector<Result> standard = request.standard.empty() ? std::vector{estimate_standard(config)}
+                                                          : read_standard(request.standard, config);
   for (Result& result : standard) {
     result.suite = request.suite.name;
     result.dataset = request.dataset;
@@ -334,8 +332,8 @@ std::optional<Comparison> run_suite(const LabRequest& asked, const SuiteEvents& 
   std::vector<Result> standard;
   if (request.suite.kind == Suite::Kind::kLimits) standard = limit_experiments(request, run);
   fix_budget(request, run, record);
-  const bool needs_tokenizer = first.model.task().is_text() && first.data.tokenizer.empty() &&
-                               request.suite.vocabulary > 0;
+  const bool needs_tokenizer =
+      first.model.task().is_text() && first.data.tokenizer.empty() && request.suite.vocabulary > 0;
   if (needs_tokenizer)
     run.settings.push_back(fmt::format("data.tokenizer={}", tokenizer_file(request).string()));
   // Settings that are wrong fail before the first experiment runs.

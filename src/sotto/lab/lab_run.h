@@ -38,8 +38,8 @@ struct SuiteEvents {
   std::function<void(const Result&, bool is_from_before)> ended = {};
 };
 
-// Returns the comparison of what the folder has of this suite and data, also from earlier calls; none
-// where it was interrupted before the end. Throws ConfigError and DataError before the first
+// Returns the comparison of what the folder has of this suite and data, also from earlier calls;
+// none where it was interrupted before the end. Throws ConfigError and DataError before the first
 // experiment for what would fail in each.
 std::optional<Comparison> run_suite(const LabRequest& request, const SuiteEvents& events);
 

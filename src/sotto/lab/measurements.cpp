@@ -56,8 +56,8 @@ StepMemory predict_whole(const train::RunConfig& config, const device::OpenedDev
       sizes.push_back(item_size(examples.back()));
     }
     if (!known.insert(std::move(sizes)).second) continue;
-    steps.push_back(memory_of(
-        dry.run_step(examples, {.reduction = config.reduction, .tier = config.tier})));
+    steps.push_back(
+        memory_of(dry.run_step(examples, {.reduction = config.reduction, .tier = config.tier})));
   }
   return largest_of(steps);
 }
@@ -67,8 +67,8 @@ LargestBatch find_largest(train::RunConfig config, const device::OpenedDevice& o
   // The trials themselves ignore this limit; setting up needs room for one item only.
   config.micro_batch = 1;
   train::Rehearsal rehearsal(std::move(config), opened.device, opened.budget_bytes);
-  const train::Rehearsal::LargestBatch found = rehearsal.find_largest(
-      [&](const train::Rehearsal::Trial&) { check_stop(events); });
+  const train::Rehearsal::LargestBatch found =
+      rehearsal.find_largest([&](const train::Rehearsal::Trial&) { check_stop(events); });
   LargestBatch largest{.tried = found.tried, .predicted = found.predicted};
   for (const train::Rehearsal::Trial& trial : found.trials)
     if (trial.fits && trial.count == found.tried) largest.peak_bytes = trial.peak;

@@ -69,15 +69,17 @@ std::string rates_text(const std::vector<double>& rates) {
 
 void check_standard(const fs::path& file, const Result& standard, const train::RunConfig& config) {
   if (standard.peak_bytes() <= 0 || standard.speed <= 0.0)
-    refuse_standard(file, fmt::format("peak_bytes {}, audio_seconds_per_second {}",
-                                      standard.peak_bytes(), standard.speed),
+    refuse_standard(file,
+                    fmt::format("peak_bytes {}, audio_seconds_per_second {}", standard.peak_bytes(),
+                                standard.speed),
                     "numbers above 0");
   const auto refuse_other = [&](const std::string& found, const std::string& expected,
                                 const std::string& hint) {
-    throw ConfigError({.attempted = fmt::format("comparing with the standard run {}", file.string()),
-                       .found = found,
-                       .expected = expected,
-                       .hint = hint});
+    throw ConfigError(
+        {.attempted = fmt::format("comparing with the standard run {}", file.string()),
+         .found = found,
+         .expected = expected,
+         .hint = hint});
   };
   if (standard.model.value("name", "") != config.model.preset())
     refuse_other(fmt::format("its network {}, and {} here", standard.model.value("name", ""),
@@ -102,8 +104,8 @@ std::vector<Result> read_standard(const fs::path& file, const train::RunConfig& 
     if (!heard_by.empty()) {
       // Another network than the one whose memory was measured.
       results.push_back(result);
-      results.front().note = fmt::format("word error rates of {}, by seed: {}", heard_by,
-                                         rates_text(rates));
+      results.front().note =
+          fmt::format("word error rates of {}, by seed: {}", heard_by, rates_text(rates));
       check_standard(file, results.front(), config);
       return results;
     }
@@ -128,10 +130,9 @@ Result estimate_standard(const train::RunConfig& config) {
          .expected = "a number of utterances"});
   const std::unique_ptr<train::RunData> data = train::open_run_data(config, std::nullopt, {});
   const std::shared_ptr<data::Source> source = all_items(*data);
-  const plan::PaddedTraining padded{
-      .utterances = config.effective_batch.utterances,
-      .seconds = double{std::ranges::max(source->lengths())},
-      .is_half = false};
+  const plan::PaddedTraining padded{.utterances = config.effective_batch.utterances,
+                                    .seconds = double{std::ranges::max(source->lengths())},
+                                    .is_half = false};
   Result result;
   result.kind = Suite::Kind::kLimits;
   result.name = kStandardName;

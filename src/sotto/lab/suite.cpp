@@ -108,9 +108,10 @@ std::string name_problem(const std::string& name) {
   if (name.empty() || name.front() == '.' || !std::ranges::all_of(name, is_allowed))
     return "letters, digits, '_', '-' and '.', since files are named by it";
   const size_t mark = name.rfind("_seed");
-  const bool is_repetition =
-      mark != std::string::npos && mark + 5 < name.size() &&
-      std::ranges::all_of(name.substr(mark + 5), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool is_repetition = mark != std::string::npos && mark + 5 < name.size() &&
+                             std::ranges::all_of(name.substr(mark + 5), [](unsigned char c) {
+                               return std::isdigit(c) != 0;
+                             });
   return is_repetition ? "another ending: _seedN is that of repetitions" : "";
 }
 
@@ -239,9 +240,9 @@ void check_parts(const Suite& suite, const ConfigNode& root) {
   const auto refuse_part = [&](std::string_view key) {
     const ConfigNode* const node = root.find(key);
     if (node == nullptr) return;
-    refuse(node->key_location, {.found = fmt::format("{} in a suite of kind {}", key,
-                                                     name_of_kind(suite.kind)),
-                                .expected = "keys that this kind of suite uses"});
+    refuse(node->key_location,
+           {.found = fmt::format("{} in a suite of kind {}", key, name_of_kind(suite.kind)),
+            .expected = "keys that this kind of suite uses"});
   };
   if (is_of_sizes) {
     for (const char* key : {"experiments", "matrix", "whole_batch", "vocabulary", "seeds"})
@@ -339,11 +340,11 @@ void expand_sizes(Suite& suite) {
     const fs::path path = fs::path(model).lexically_normal();
     const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
     for (const std::string& budget : suite.budgets)
-      suite.experiments.push_back({.name = fmt::format("{}_{}", name_of_value(name),
-                                                       name_of_value(budget)),
-                                   .title = fmt::format("{} in {}", model, budget),
-                                   .model = model,
-                                   .memory = budget});
+      suite.experiments.push_back(
+          {.name = fmt::format("{}_{}", name_of_value(name), name_of_value(budget)),
+           .title = fmt::format("{} in {}", model, budget),
+           .model = model,
+           .memory = budget});
   }
   std::vector<std::string> names = names_of(suite.experiments);
   std::ranges::sort(names);

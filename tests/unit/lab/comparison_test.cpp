@@ -74,8 +74,10 @@ TEST(Results, SurviveTheirFiles) {
   const Result read = read_result(folder.path() / "corpus_bf16_metrics.json");
   EXPECT_EQ(metrics_json(read), metrics_json(result));
   EXPECT_EQ(read.memory, result.memory);
-  EXPECT_EQ(read.mean_memory(), (StepMemory{.after_forward = 20, .after_backward = 12, .peak = 750}));
-  EXPECT_EQ(read.max_memory(), (StepMemory{.after_forward = 30, .after_backward = 20, .peak = 1000}));
+  EXPECT_EQ(read.mean_memory(),
+            (StepMemory{.after_forward = 20, .after_backward = 12, .peak = 750}));
+  EXPECT_EQ(read.max_memory(),
+            (StepMemory{.after_forward = 30, .after_backward = 20, .peak = 1000}));
 }
 
 TEST(Results, DamagedFilesAreNamedAndLeftOut) {
@@ -111,8 +113,8 @@ TEST(Comparison, SeedsGiveTheNoise) {
   Figures second = first;
   second.seconds = 1.1;
   second.dev_loss = std::log(101.0);
-  const Comparison comparison = compare_results(
-      {row(first), repetition(second, 2), row({.name = "bf16", .seconds = 0.95})});
+  const Comparison comparison =
+      compare_results({row(first), repetition(second, 2), row({.name = "bf16", .seconds = 0.95})});
   ASSERT_EQ(comparison.rows.size(), 2u);
   ASSERT_TRUE(comparison.noise.has_value());
   EXPECT_EQ(comparison.noise->num_seeds, 2);
@@ -128,8 +130,7 @@ TEST(Comparison, NoiseIsTheRangeOfCompletedSeeds) {
   Figures less = first, more = first;
   less.dev_loss = std::log(9.0);
   more.dev_loss = std::log(11.0);
-  const Comparison three =
-      compare_results({row(first), repetition(less, 2), repetition(more, 3)});
+  const Comparison three = compare_results({row(first), repetition(less, 2), repetition(more, 3)});
   EXPECT_NEAR(three.noise->quality, 0.2, 1e-9);
   Result failed = row(first);
   failed.status = Result::Status::kFailed;
@@ -151,7 +152,8 @@ TEST(Comparison, OtherBatchesAreComparedByTheirSpeed) {
 
 TEST(Comparison, ResultsFollowTheOrderOfTheSuite) {
   const test::TempFolder folder;
-  for (const char* name : {"zebra", "ant", "standard"}) write_result(folder.path(), row({.name = name}));
+  for (const char* name : {"zebra", "ant", "standard"})
+    write_result(folder.path(), row({.name = name}));
   folder.write("suite.json", R"({"format_version": 1, "experiments": {"zebra": [], "ant": []}})");
   std::vector<std::string> problems, names;
   for (const Result& result : read_results(folder.path(), problems)) names.push_back(result.name);
@@ -172,10 +174,11 @@ TEST(Comparison, ReportHasTablesNotesAndAnalysis) {
   Result failed = row({.name = "huge"});
   failed.status = Result::Status::kDoesNotFit;
   failed.note = "does not fit by far";
-  const std::string report = comparison_report(compare_results({row({.name = "a"}), small, failed}));
-  for (const char* part : {"Suite techniques on corpus", "64 rows of 512 tokens", "Quality and speed",
-                           "does not fit", "no effect: the window", "does not fit by far",
-                           "title of window", "-50 %", "Analysis"})
+  const std::string report =
+      comparison_report(compare_results({row({.name = "a"}), small, failed}));
+  for (const char* part :
+       {"Suite techniques on corpus", "64 rows of 512 tokens", "Quality and speed", "does not fit",
+        "no effect: the window", "does not fit by far", "title of window", "-50 %", "Analysis"})
     EXPECT_PRED2(contains, report, part);
 }
 
@@ -188,9 +191,9 @@ TEST(Comparison, PageHasItsFigures) {
   const std::string html =
       comparison_page(compare_results({row({.name = "a"}), small, failed})).to_html();
   EXPECT_EQ(test::XmlCheck::problem_of(html), "");
-  for (const char* part : {"Suite techniques", "Memory of a step", "Speed against memory",
-                           "Quality against memory", "Largest batch", "does not fit by &lt;far&gt;",
-                           "-50 %"})
+  for (const char* part :
+       {"Suite techniques", "Memory of a step", "Speed against memory", "Quality against memory",
+        "Largest batch", "does not fit by &lt;far&gt;", "-50 %"})
     EXPECT_PRED2(contains, html, part);
   EXPECT_FALSE(contains(html, "http"));
 }

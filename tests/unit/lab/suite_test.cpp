@@ -110,10 +110,10 @@ TEST(Suites, ExperimentsAreSelected) {
   Suite suite = techniques();
   select_experiments(suite, {"baseline", "bf16", "flash_attn"}, {"bf16"});
   EXPECT_EQ(names_in(suite), (std::vector<std::string>{"baseline", "flash_attn"}));
-  EXPECT_PRED2(
-      contains,
-      message_of<ConfigError>([&] { select_experiments(suite, {"baseline"}, {"baseline"}); }),
-      "none left by --only and --skip");
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] {
+                 select_experiments(suite, {"baseline"}, {"baseline"});
+               }),
+               "none left by --only and --skip");
 }
 
 TEST(Suites, SizesAreNetworksTimesBudgets) {

@@ -447,9 +447,8 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
                                  const device::MemoryReport& measured) {
   const MemoryComparison comparison =
       compare_memory(dry_->trace_step(examples, settings), measured);
-  warn_where_unwritten("memory.json was not written", [&] {
-    write_memory_file(request_.folder, settings.step, comparison);
-  });
+  warn_where_unwritten("memory.json was not written",
+                       [&] { write_memory_file(request_.folder, settings.step, comparison); });
   notify(events_.compared, comparison);
   check_settings_took_effect(comparison, request_.config);
 }

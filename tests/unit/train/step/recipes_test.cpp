@@ -42,8 +42,7 @@ std::vector<fs::path> recipes() {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(kConfigs)) {
     // configs/lab has suites, which are no configurations of runs.
-    if (entry.is_regular_file() && entry.path().filename() != kProof)
-      found.push_back(entry.path());
+    if (entry.is_regular_file() && entry.path().filename() != kProof) found.push_back(entry.path());
   }
   std::ranges::sort(found);
   return found;
