@@ -3,8 +3,9 @@
 
     bench/make_noise.py LENGTHS OUT [--count 1280] [--seed 1]
 
-LENGTHS is a TSV of utterances with columns `seconds` and `chars`, also compressed. OUT gets audio/*.wav (16 kHz, 16 bits), train.jsonl and vocab.json; the transcripts are random
-letters, as many as the utterance has characters.
+LENGTHS is a TSV of utterances with columns `seconds` and `chars`, also compressed. OUT gets audio/*.wav
+(16 kHz, 16 bits), train.jsonl and vocab.json; the transcripts are random letters, as many as the utterance
+has characters.
 """
 
 import argparse

@@ -49,6 +49,8 @@ std::vector<float> values_of(const TensorView& tensor) {
 void expect_records(const fs::path& file, const std::vector<nlohmann::json>& expected) {
   std::vector<nlohmann::json> records = records_of(file);
   records.erase(records.begin());  // the header
+  // Builds of then did not record that a run was resumed.
+  std::erase_if(records, [](const nlohmann::json& record) { return record["kind"] == "resume"; });
   ASSERT_GE(records.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     for (const char* key :

@@ -123,12 +123,15 @@ void add_key_figures(const Comparison& comparison, Page& page) {
   const Result* fastest = nullptr;
   for (const Result& row : comparison.rows) {
     if (!row.is_done()) continue;
-    if (least == nullptr || row.peak_bytes() < least->peak_bytes()) least = &row;
+    // Of several with the same bytes, the fastest.
+    if (least == nullptr || row.peak_bytes() < least->peak_bytes() ||
+        (row.peak_bytes() == least->peak_bytes() && row.speed > least->speed))
+      least = &row;
     if (fastest == nullptr || row.speed > fastest->speed) fastest = &row;
   }
   page.key_figures.push_back({.name = "experiments",
                               .value = std::to_string(comparison.rows.size()),
-                              .detail = comparison.rows.front().device});
+                              .detail = set_up_of(comparison).front().second});
   if (least != nullptr)
     page.key_figures.push_back({.name = "least memory",
                                 .value = format_bytes(least->peak_bytes()),

@@ -98,6 +98,32 @@ void read_configuration(RunContent& run, const fs::path& path) {
   list_settings(root, "", run.settings);
 }
 
+// Returns the records before the first line that is none.
+std::vector<nlohmann::json> records_before_damage(const fs::path& path) {
+  std::vector<nlohmann::json> records;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) break;
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+std::vector<nlohmann::json> read_records(RunContent& run, const fs::path& path) {
+  try {
+    return read_run_record(path).records;
+  } catch (const DataError& error) {
+    std::vector<nlohmann::json> records = records_before_damage(path);
+    if (records.empty()) throw;
+    run.problems.push_back(fmt::format("{}: {} The {} lines before it are used.",
+                                       path.filename().string(), error.what(), records.size()));
+    return records;
+  }
+}
+
 void read_metrics(RunContent& run, const fs::path& path) {
   // The version first: what follows the header of a newer format may look like damage.
   std::ifstream file(path);
@@ -107,8 +133,7 @@ void read_metrics(RunContent& run, const fs::path& path) {
   if (first.is_object() && first.contains("format_version") &&
       first["format_version"].is_number_integer())
     check_version(first["format_version"].get<int64_t>(), kRunRecordFormatVersion);
-  const RunRecordContent record = read_run_record(path);
-  const int64_t num_strange = add_records(record.records, run);
+  const int64_t num_strange = add_records(read_records(run, path), run);
   if (num_strange > 0)
     run.problems.push_back(
         fmt::format("{}: {} of an unexpected form", path.filename().string(),
@@ -153,6 +178,10 @@ void find_state(RunContent& run) {
   // A run without a log, such as one of the library.
   const bool has_all_steps = run.total_steps() > 0 && run.last_step() >= run.total_steps();
   if (run.state == RunState::kInterrupted && has_all_steps) run.state = RunState::kComplete;
+  const bool is_short = run.total_steps() > 0 && !has_all_steps && run.problems.empty();
+  if (run.state == RunState::kComplete && is_short)
+    run.problems.push_back(fmt::format("metrics.jsonl: ends at step {} of {}, the last one",
+                                       run.last_step(), run.total_steps()));
 }
 
 void find_checkpoints(RunContent& run) {

@@ -112,6 +112,19 @@ TEST_F(RunReader, DamagedFilesAreNamedAndLeftOut) {
   expect_left_out(read_run(path()), "limits.json");
 }
 
+TEST_F(RunReader, LinesBeforeABrokenOneAreUsed) {
+  recorded_.write(folder_, "run");
+  std::string text = content_of(folder_.path() / "run" / "metrics.jsonl");
+  size_t line = 0;
+  for (int i = 0; i < 9; ++i) line = text.find('\n', line) + 1;
+  text.insert(line, "{broken\n");
+  folder_.write("run/metrics.jsonl", text);
+  const RunContent run = read_run(path());
+  EXPECT_EQ(run.steps.size() + run.evaluations.size() + run.events.size(), 8u);
+  ASSERT_EQ(run.problems.size(), 1u);
+  EXPECT_PRED2(contains, run.problems.front(), "The 8 lines before it are used.");
+}
+
 TEST_F(RunReader, ValuesOfAnotherTypeAreDamage) {
   recorded_.facts["budget"]["total_bytes"] = "much";
   expect_left_out(read(), "facts.json");
