@@ -266,7 +266,7 @@ std::string summary_of_techniques(const Comparison& comparison) {
     if (result.is_done() && result.seconds_per_step > 0.0)
       text += fmt::format(", {} per step ({})", format_duration(result.seconds_per_step),
                           speed_up_cell(comparison, result).text);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -78,7 +78,7 @@ LargestBatch find_largest(train::RunConfig config, const device::OpenedDevice& o
 
 void measure_size(const ExperimentRequest& request, const LabEvents& events, Result& result) {
   // Steps that would take longer than this are not worth the wait: their memory is known.
-  constexpr double kMaxStep_s = 60.0;
+  constexpr double kMaxStepS = 60.0;
   // The first is not timed: libraries choose and load kernels.
   constexpr int64_t kSteps = 4;
   const plan::RunDescription run = describe_run(request);
@@ -96,7 +96,7 @@ void measure_size(const ExperimentRequest& request, const LabEvents& events, Res
     result.note = "not measured: the device is not in this machine";
   } else if (!made.data) {
     result.note = "not measured: no data was given; name a manifest with --train";
-  } else if (best.time.total_s() > kMaxStep_s) {
+  } else if (best.time.total_s() > kMaxStepS) {
     result.note =
         fmt::format("not measured: a step takes {}", format_duration(best.time.total_s()));
   }

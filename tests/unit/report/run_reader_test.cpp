@@ -114,7 +114,7 @@ TEST_F(RunReader, DamagedFilesAreNamedAndLeftOut) {
 
 TEST_F(RunReader, LinesBeforeABrokenOneAreUsed) {
   recorded_.write(folder_, "run");
-  std::string text = content_of(folder_.path() / "run" / "metrics.jsonl");
+  std::string text = test::content_of(folder_.path() / "run" / "metrics.jsonl");
   size_t line = 0;
   for (int i = 0; i < 9; ++i) line = text.find('\n', line) + 1;
   text.insert(line, "{broken\n");
