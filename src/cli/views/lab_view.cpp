@@ -62,7 +62,7 @@ std::string comparison_text(const lab::Comparison& comparison) {
   std::string text;
   for (const report::DataTable& table : lab::tables_of(comparison))
     text += fmt::format("{}{}", text.empty() ? "" : "\n", report::terminal_text(table));
-  text += "\n";
+  text += '\n';
   if (comparison.kind == lab::Suite::Kind::kSizes) return text;
   for (const std::string& sentence : lab::analyse(comparison)) text += sentence + "\n";
   return text;

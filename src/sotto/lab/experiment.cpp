@@ -86,8 +86,7 @@ void train_run(const ExperimentRequest& request, const LabEvents& events, Result
 }
 
 double quantile(std::vector<double> values, double share) {
-  const auto at = values.begin() +
-                  static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = values.begin() + std::lround(share * static_cast<double>(values.size() - 1));
   std::ranges::nth_element(values, at);
   return *at;
 }

@@ -118,9 +118,11 @@ Scale linear_scale(const Axis& axis, ValueRange range, int max_ticks) {
   const double first = first_tick(axis, least / step);
   double last = last_tick(axis, most / step);
   if (axis.ends_at_tick) last = std::max(last, first + 1.0);
-  for (double i = first; i <= last + 0.5; ++i)
-    scale.ticks.push_back(
-        {.value = i * step * unit.factor, .label = tick_label(i * step, step, axis.unit)});
+  const auto num_ticks = static_cast<int>(std::lround(last - first)) + 1;
+  for (int i = 0; i < num_ticks; ++i) {
+    const double at = (first + i) * step;
+    scale.ticks.push_back({.value = at * unit.factor, .label = tick_label(at, step, axis.unit)});
+  }
   scale.first = axis.ends_at_tick ? first * step * unit.factor : range.least;
   scale.last = axis.ends_at_tick ? last * step * unit.factor : range.most;
   // Steps of whole numbers may be longer than the axis.

@@ -110,13 +110,14 @@ void draw_side_by_side(Drawing& drawing, const BarChart& chart, const BarLayout&
       end = layout.x_of(value);
       const size_t style =
           chart.series.size() > 1 ? i : static_cast<size_t>(std::max(0, row.style));
-      const std::string of = chart.series[i].empty() ? row.name : row.name + ", " + chart.series[i];
+      const std::string title = fmt::format(
+          "{}{}{}: {}", row.name, chart.series[i].empty() ? "" : ", ", chart.series[i], text);
       draw_bar(drawing,
                {.x = layout.left,
                 .y = y + 1.0,
                 .width = std::max(0.5, end - layout.left),
                 .height = kBar - 2.0},
-               style, of + ": " + text);
+               style, title);
     }
     drawing.text({.at = {end + 6.0, y + kBar - 3.5},
                   .text = text,

@@ -26,7 +26,7 @@ std::string markdown_cell(const std::string& text) {
 std::string csv_cell(const DataCell& cell) {
   if (cell.value.is_null()) return "";
   if (!cell.value.is_string()) return cell.value.dump();
-  const auto text = cell.value.get<std::string>();
+  auto text = cell.value.get<std::string>();
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char letter : text) {
