@@ -148,7 +148,7 @@ report::Figure curve_figure(const MadePlan& made, const std::vector<plan::Outloo
   return figure;
 }
 
-// Of the largest step, as the plan's table in the terminal.
+// Returns the bytes of the largest step, as in the plan's table in the terminal.
 report::Figure largest_step_figure(const MadePlan& made) {
   const device::MemoryReport& worst = made.plan.best.fit.worst;
   report::BarChart chart{.value = {.title = "memory", .unit = Unit::kBytes}, .rows = {}};

@@ -145,7 +145,7 @@ class Analysis {
   }
 
   const Result& least_memory() const {
-    // Of several with the same bytes, the fastest.
+    // Among rows with equal memory, the fastest is chosen.
     return **std::ranges::min_element(done_, {}, [this](const Result* row) {
       return std::pair(row->peak_bytes(), -all_.speed_up(*row));
     });

@@ -49,7 +49,8 @@ struct Comparison {
   // Whether times, or qualities, differ by more than the noise; false where it is unknown.
   bool differs_in_time(const Result& a, const Result& b) const;
   bool differs_in_quality(const Result& a, const Result& b) const;
-  // Of the first seed; under limits the mean over the seeds. None without evaluation.
+  // Returns the quality with the first seed; under limits, the mean over the seeds. None without
+  // evaluation.
   std::optional<double> quality_of(const Result& result) const;
 
  private:

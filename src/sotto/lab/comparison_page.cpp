@@ -123,7 +123,7 @@ void add_key_figures(const Comparison& comparison, Page& page) {
   const Result* fastest = nullptr;
   for (const Result& row : comparison.rows) {
     if (!row.is_done()) continue;
-    // Of several with the same bytes, the fastest.
+    // Among rows with equal memory, the fastest is chosen.
     if (least == nullptr || row.peak_bytes() < least->peak_bytes() ||
         (row.peak_bytes() == least->peak_bytes() && row.speed > least->speed))
       least = &row;

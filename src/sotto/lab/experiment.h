@@ -15,7 +15,7 @@
 namespace sotto::lab {
 
 struct ExperimentRequest {
-  // Of the suite or of the command line: data, device and budget, and settings of every run.
+  // Data, device, budget and settings of every run, from the suite and the command line.
   plan::RunDescription run;
   std::string suite;
   Suite::Kind kind = Suite::Kind::kTraining;

@@ -1,4 +1,4 @@
-// What is measured or predicted of an experiment besides its training.
+// Measurements and predictions that an experiment makes in addition to its training.
 #pragma once
 
 #include "sotto/device/opened_device.h"

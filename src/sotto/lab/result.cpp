@@ -229,7 +229,7 @@ Json metrics_json(const Result& result) {
     memory["mean"] = memory_json(result.mean_memory());
     memory["max"] = memory_json(result.max_memory());
   }
-  // Of an experiment that was not trained there is no loss.
+  // An experiment that was not trained has no loss.
   const auto trained = [&](double value) {
     return result.num_steps > 0 ? number(value) : Json(nullptr);
   };

@@ -32,7 +32,7 @@ StepMemory largest_of(const std::vector<StepMemory>& steps);
 struct LargestBatch {
   int64_t tried = 0;
   int64_t predicted = 0;
-  // Of a step with it.
+  // Peak and time of a step with that batch.
   int64_t peak_bytes = 0;
   double seconds = 0.0;
 };
