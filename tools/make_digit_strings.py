@@ -3,12 +3,13 @@
 
     tools/setup.sh data
     tools/make_digit_strings.py FSDD OUT [--hold-out lucas,nicolas] [--seed 1]
-                                         [--features 40] [--strings 1200]
+                                         [--features 40] [--strings 1200] [--half-rate] [--wav]
 
 FSDD is a folder with train.jsonl, dev.jsonl, test.jsonl and the audio they name. OUT gets audio/*.flac and
 the same three manifests: strings of 3 to 7 digits of one speaker each, dev and test from their own recordings
 only. With --hold-out the named speakers are in test alone, and the others in train and dev alone. With
---features there are no recordings but stored log-mel features, for machines that cannot decode audio.
+--features there are no recordings but stored log-mel features, for machines that cannot decode audio. With
+--half-rate the strings have 8 kHz, the rate at which the digits were recorded.
 """
 
 import argparse
@@ -111,7 +112,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--features", type=int, default=0, help="mel bins of stored features; 0: recordings")
     parser.add_argument("--strings", type=int, default=STRINGS["train"], help="to train on")
+    parser.add_argument("--half-rate", action="store_true", help="8 kHz instead of 16")
+    parser.add_argument("--wav", action="store_true", help="WAV instead of FLAC")
     arguments = parser.parse_args()
+    step = 2 if arguments.half_rate else 1
     held_out = {name for name in arguments.hold_out.split(",") if name}
 
     (arguments.out / "audio").mkdir(parents=True)
@@ -129,9 +133,10 @@ def main() -> None:
             if features:
                 line = features.append(samples)
             else:
-                line = {"audio_filepath": f"audio/{split}-{number:04}.flac"}
-                soundfile.write(arguments.out / line["audio_filepath"], samples, RATE)
-            line |= {"duration": len(samples) / RATE, "text": text, "speaker": speaker}
+                line = {"audio_filepath": f"audio/{split}-{number:04}.{'wav' if arguments.wav else 'flac'}"}
+                # Nothing in the recordings is above 4 kHz, so that every second sample is enough.
+                soundfile.write(arguments.out / line["audio_filepath"], samples[::step], RATE // step)
+            line |= {"duration": len(samples[::step]) * step / RATE, "text": text, "speaker": speaker}
             lines.append(json.dumps(line))
         (arguments.out / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         seconds = sum(json.loads(line)["duration"] for line in lines)
