@@ -78,7 +78,9 @@ std::string components_text(const std::vector<plan::Components>& all,
   for (const plan::Components& components : all) {
     columns.push_back({std::string(name_of(components.numerics, train::kNumerics)), Align::kRight});
     totals.push_back(format_bytes(components.total() + facts.constant_bytes));
-    speeds.push_back(fmt::format("{} {}", format_digits(components.speed), facts.task->speed_unit));
+    speeds.push_back(components.speed ? fmt::format("{} {}", format_digits(*components.speed),
+                                                    facts.task->speed_unit)
+                                      : "not measured");
   }
   Table table(columns);
   for (const auto& [name, member] : kComponentNames) {
@@ -103,7 +105,7 @@ nlohmann::ordered_json components_json(const std::vector<plan::Components>& all)
     nlohmann::ordered_json& entry =
         json[std::string(name_of(components.numerics, train::kNumerics))];
     for (const auto& [name, member] : kComponentNames) entry[name] = components.*member;
-    entry["speed"] = components.speed;
+    entry["speed"] = components.speed ? nlohmann::ordered_json(*components.speed) : nullptr;
   }
   return json;
 }

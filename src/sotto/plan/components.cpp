@@ -1,9 +1,12 @@
 #include "sotto/plan/components.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "sotto/optim/state.h"
+#include "sotto/plan/calibration.h"
 
 namespace sotto::plan {
 
@@ -15,6 +18,12 @@ using train::Numerics;
 std::vector<Numerics> numerics_of(const device::Target& target) {
   if (target.is_cuda() && !target.has_bf16()) return {Numerics::kFp32, Numerics::kFp16};
   return {Numerics::kFp32, Numerics::kBf16Exact, Numerics::kBf16Lean};
+}
+
+// A CPU without bf16 instructions would take minutes to measure its bf16 rates.
+bool is_slow_to_measure(train::Compute compute, const device::Target& target) {
+  const std::vector<train::Compute> measured = computes_of(target);
+  return !target.is_cuda() && std::ranges::find(measured, compute) == measured.end();
 }
 
 struct StateBytes {
@@ -70,18 +79,23 @@ std::vector<Components> components_of(const Candidate& candidate, const PlanRequ
                   .micro_batch = false,
                   .loss_rows = false};
     fixed.budget = {.bytes = device::Arena::kUnlimited};
+    const bool is_timed = !is_slow_to_measure(fixed.config.arithmetic().compute, request.target);
+    // Every choice is made already, so that the rates change nothing but the time.
+    if (!is_timed)
+      fixed.rates = [&request](train::Compute) { return request.rates(train::Compute::kFp32); };
     const Candidate alone = Planner(fixed, source).plan().best;
     const device::MemoryReport& worst = alone.fit.worst;
     const auto at = [&](Category category) { return worst.at_peak[static_cast<size_t>(category)]; };
     const StateBytes state = state_bytes(fixed.config, request.shape);
-    Components& components = all.emplace_back(Components{.numerics = numerics,
-                                                         .weights = at(Category::kWeights),
-                                                         .remainder = state.remainder,
-                                                         .gradients = at(Category::kGradients),
-                                                         .momentum = state.momentum,
-                                                         .variance = state.variance,
-                                                         .activations = at(Category::kActivations),
-                                                         .speed = alone.speed()});
+    Components& components =
+        all.emplace_back(Components{.numerics = numerics,
+                                    .weights = at(Category::kWeights),
+                                    .remainder = state.remainder,
+                                    .gradients = at(Category::kGradients),
+                                    .momentum = state.momentum,
+                                    .variance = state.variance,
+                                    .activations = at(Category::kActivations)});
+    if (is_timed) components.speed = alone.speed();
     components.other = worst.high_water - components.total();
   }
   return all;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sotto/plan/planner.h"
@@ -21,7 +22,8 @@ struct Components {
   int64_t activations = 0;
   // Workspace, data, and fragmentation.
   int64_t other = 0;
-  double speed = 0.0;
+  // None on a CPU without instructions for the arithmetic: its rates would take minutes to measure.
+  std::optional<double> speed;
 
   int64_t total() const {
     return weights + remainder + gradients + momentum + variance + activations + other;
