@@ -2,9 +2,12 @@
 // each other nor leave their chart, on wide and on narrow screens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "sotto/core/units.h"
 #include "support/browser.h"
 #include "support/train_runs.h"
 
@@ -123,6 +126,29 @@ TEST_F(BrowserTest, ThePageOfAPlanIsReadable) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::string elements = expect_readable(at("planned/plan.html"));
   EXPECT_EQ(figure_of(elements, "budget_bytes"), "100 MiB");
+}
+
+TEST_F(BrowserTest, ThePageOfASuiteIsReadable) {
+  const fs::path suite = folder_.write("mine.yaml",
+                                       "name: recomputation\n"
+                                       "settings:\n"
+                                       "  model: {preset: tiny, layers: 2, width: 32, heads: 2}\n"
+                                       "  effective_batch: 8\n"
+                                       "matrix:\n"
+                                       "  numerics: [fp32, bf16-exact]\n"
+                                       "  tier: [none, block]\n");
+  const CommandResult result =
+      run_sotto({"lab", "run", suite.string(), "--train", at("train.jsonl"), "--dev",
+                 at("dev.jsonl"), "--memory", "100MiB", "--max-steps", "3", "--no-find-batch",
+                 "--out", at("results"), "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json rows = nlohmann::json::parse(result.out)["experiments"];
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const nlohmann::json& row : rows)
+    least = std::min(least, row["memory"]["peak_bytes"].get<int64_t>());
+  const std::string elements = expect_readable(at("results/report.html"));
+  EXPECT_EQ(rows.size(), 4);
+  EXPECT_EQ(figure_of(elements, "least_peak"), format_bytes(least));
 }
 
 }  // namespace
