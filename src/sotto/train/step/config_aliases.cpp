@@ -34,7 +34,11 @@ constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_b
                                  Renamed{"eval_steps", "evaluate_every"},
                                  Renamed{"save_steps", "checkpoint_every"},
                                  Renamed{"save_total_limit", "keep_checkpoints"},
-                                 Renamed{"max_samples", "data.max_samples"}};
+                                 Renamed{"max_samples", "data.max_samples"},
+                                 Renamed{"batch_size", "micro_batch"},
+                                 Renamed{"d_model", "model.width"},
+                                 Renamed{"encoder_layers", "model.layers"},
+                                 Renamed{"decoder_layers", "model.decoder_layers"}};
 
 // Fractions of free memory: a smaller budget should be given in bytes, a larger one leaves nothing
 // for others.
@@ -46,6 +50,7 @@ class Aliases {
   explicit Aliases(ConfigNode& root) : root_(root) {}
 
   void resolve_all() {
+    take_optimizer();
     for (const Renamed& renamed : kRenamed) {
       if (std::optional<ConfigNode> node = take(renamed.key)) put(renamed.ours, std::move(*node));
     }
@@ -125,6 +130,12 @@ class Aliases {
                          .location = node.location});
       }
       map = map->find(group);
+      if (map->kind != ConfigNode::Kind::kMap) {
+        refuse(map->location,
+               {.found = fmt::format("{} is {}, beside {}, which is {} in that group", group,
+                                     describe_value(*map), node.key, ours),
+                .expected = fmt::format("{} as a group of settings", group)});
+      }
       path.remove_prefix(dot + 1);
     }
     if (map->find(path) != nullptr) {
@@ -141,6 +152,15 @@ class Aliases {
     node.text = text;
     node.children.clear();
     put(ours, std::move(node));
+  }
+
+  // `optimizer: NAME`; before the keys that belong to its group.
+  void take_optimizer() {
+    if (const ConfigNode* node = root_.find("optimizer"); node == nullptr || !node->is_scalar())
+      return;
+    const ConfigNode optimizer = *take("optimizer");
+    put_text("precision.moments", optimizer,
+             chosen(optimizer, {{"adamw", "fp32"}, {"adamw_8bit", "8bit"}}));
   }
 
   // effective batch = micro_batch x accumulation_steps
@@ -189,14 +209,14 @@ class Aliases {
     }
     if (const std::optional<ConfigNode> node = take("mixed_precision"))
       put_text("numerics", *node,
-               chosen(*node, {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16-exact"}}));
+               chosen(*node, {{"no", "fp32"},
+                              {"fp16", "fp16"},
+                              {"bf16", "bf16-exact"},
+                              // PyTorch's autocast has fp16 where no type is named.
+                              {"true", "fp16"},
+                              {"false", "fp32"}}));
     if (const std::optional<ConfigNode> node = take("gradient_checkpointing"))
       put_text("tier", *node, boolean(*node) ? "block" : "none");
-    if (const ConfigNode* node = root_.find("optimizer"); node != nullptr && node->is_scalar()) {
-      const ConfigNode optimizer = *take("optimizer");
-      put_text("precision.moments", optimizer,
-               chosen(optimizer, {{"adamw", "fp32"}, {"adamw_8bit", "8bit"}}));
-    }
   }
 
   static std::string chosen(

@@ -5,6 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/core/error.h"
+#include "sotto/models/transformer_ctc.h"
 #include "sotto/train/step/run_config.h"
 #include "support/thrown.h"
 
@@ -60,6 +61,8 @@ TEST(ConfigAliases, ArithmeticAndMemory) {
   EXPECT_EQ(read({"mixed_precision=bf16"}).numerics, Numerics::kBf16Exact);
   EXPECT_EQ(read({"mixed_precision=fp16"}).numerics, Numerics::kFp16);
   EXPECT_EQ(read({"mixed_precision=\"no\""}).numerics, Numerics::kFp32);
+  EXPECT_EQ(read({"mixed_precision=true"}).numerics, Numerics::kFp16);
+  EXPECT_EQ(read({"mixed_precision=false"}).numerics, Numerics::kFp32);
   EXPECT_PRED2(contains, refusal_of({"mixed_precision=fp8"}), "one of no, fp16, bf16");
   EXPECT_PRED2(contains, refusal_of({"bf16=true", "fp16=true"}), "fp16 and numerics");
   EXPECT_EQ(read({"gradient_checkpointing=true"}).tier, nn::Tier::kBlock);
@@ -78,6 +81,21 @@ TEST(ConfigAliases, OptimizersByName) {
   EXPECT_EQ(read({"optimizer=adamw_8bit"}).arithmetic().moments, optim::Moments::k8Bit);
   EXPECT_EQ(read({"optimizer=adamw"}).arithmetic().moments, optim::Moments::kFp32);
   EXPECT_PRED2(contains, refusal_of({"optimizer=sgd"}), "one of adamw, adamw_8bit");
+  // Beside keys that are settings of the optimizer's group.
+  const RunConfig named = read({"optimizer=adamw_8bit", "learning_rate=0.003", "weight_decay=0.2"});
+  EXPECT_EQ(named.arithmetic().moments, optim::Moments::k8Bit);
+  EXPECT_EQ(named.optimizer.schedule.rate, 0.003);
+  EXPECT_EQ(named.optimizer.weight_decay, 0.2);
+}
+
+TEST(ConfigAliases, SizesOfNetworks) {
+  const RunConfig config = read({"d_model=64", "encoder_layers=3", "batch_size=4"});
+  const auto& model = config.model.as<models::TransformerCtcOptions>();
+  EXPECT_EQ(model.width, 64);
+  EXPECT_EQ(model.layers, 3);
+  EXPECT_EQ(config.micro_batch, 4);
+  EXPECT_PRED2(contains, refusal_of({"model=tiny", "d_model=64"}),
+               "beside d_model, which is model.width in that group");
 }
 
 TEST(ConfigAliases, ResumeRequests) {
