@@ -4,28 +4,18 @@
 
 #include <utility>
 
-#include "sotto/core/error.h"
-#include "sotto/kernels/elementwise/cast.h"
-#include "sotto/kernels/norm/group_norm.h"
 #include "sotto/models/ctc_results.h"
 #include "sotto/models/families.h"
 #include "sotto/models/mask_checks.h"
 #include "sotto/models/option_checks.h"
-#include "sotto/nn/constant.h"
 
 namespace sotto::models {
 
 namespace {
 
-using device::Category;
-using device::CategoryScope;
 using device::MomentScope;
 using device::Phase;
-using kernels::Cast;
 using kernels::Dropout;
-using kernels::GroupNorm;
-using kernels::LogMel;
-using kernels::LogMelKind;
 using kernels::Packing;
 using nn::Context;
 
@@ -33,10 +23,6 @@ constexpr int64_t kInputDropout = 0;
 
 std::optional<int64_t> window_of(int64_t frames) {
   return frames < 0 ? std::nullopt : std::optional(frames);
-}
-
-int64_t num_features(const TransformerCtcOptions& options, const DataShape& shape) {
-  return shape.feature_dim > 0 ? shape.feature_dim : options.features.num_mels;
 }
 
 nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) {
@@ -51,25 +37,6 @@ nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) 
           .norm = options.norm,
           .norm_first = options.norm_first,
           .num_layers = options.layers};
-}
-
-void check_features(const TransformerCtcOptions& options, const DataShape& shape) {
-  if (shape.feature_dim > 0 && options.features != kernels::LogMelOptions{})
-    refuse_settings("features of the waveform, but the data has stored ones",
-                    "no settings in features");
-  // A mask as wide as all features could hide whole utterances.
-  const nn::SpecAugmentOptions& masks = options.spec_augment;
-  const int64_t width = num_features(options, shape);
-  if (masks.frequency_masks > 0 && masks.frequency_width >= width)
-    refuse_settings(fmt::format("spec_augment.frequency_width {}", masks.frequency_width),
-                    fmt::format("fewer than the {} features of a frame", width));
-}
-
-std::optional<LogMel::Tables> tables_for(const TransformerCtcOptions& options,
-                                         const DataShape& shape, const at::Device& device) {
-  if (shape.feature_dim > 0) return std::nullopt;
-  const CategoryScope category(Category::kWeights);
-  return LogMel::Tables(options.features, device);
 }
 
 Outline outline_of(const TransformerCtcOptions& options) {
@@ -112,7 +79,7 @@ Family transformer_ctc_family() {
        .sample_rate = [](const Options& options) { return options.features.sample_rate; },
        .min_rows =
            [](const Options& options, int64_t feature_dim) {
-             return feature_dim > 0 ? 1 : LogMel::min_samples(options.features);
+             return SpeechFeatures::min_rows(options.features, feature_dim);
            },
        .check_effects =
            [](const Options& options, const Options& given) {
@@ -161,14 +128,12 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
                                const nn::ParameterAllocation& allocation, at::ScalarType compute)
     : Model(outline_of(options)),
       options_(options),
-      compute_(compute),
-      log_mel_(tables_for(options, shape, allocation.device)),
-      normalisation_{.gamma = nn::constant(num_features(options, shape), 1.0, allocation.device),
-                     .beta = nn::constant(num_features(options, shape), 0.0, allocation.device)},
+      features_({.log_mel = options.features, .masks = options.spec_augment}, shape,
+                allocation.device, compute),
       subsampling_(store_, "subsampling",
                    {.kind = options.subsampling,
                     .factor = options.subsampling_factor,
-                    .num_features = num_features(options, shape),
+                    .num_features = features_.width(),
                     .width = options.width,
                     .activation = options.activation}),
       positions_(
@@ -181,13 +146,12 @@ TransformerCtc::TransformerCtc(const TransformerCtcOptions& options, const DataS
              .blank = shape.blank,
              .norm = options.norm,
              .has_norm = options.norm_first}) {
-  check_features(options, shape);
   store_.allocate(allocation);
 }
 
 data::ItemSize TransformerCtc::size_of(const data::ExampleSize& item) const {
-  const int64_t frames = log_mel_ ? LogMel::num_frames(item.rows, options_.features) : item.rows;
-  return {.frames = subsampling_.num_frames(frames), .labels = item.labels};
+  return {.frames = subsampling_.num_frames(features_.num_frames(item.rows)),
+          .labels = item.labels};
 }
 
 Losses TransformerCtc::forward(const data::MicroBatch& batch, const nn::StepContext& step,
@@ -220,41 +184,16 @@ Recognition TransformerCtc::recognise(const data::MicroBatch& batch) {
   return ctc_recognition(logits, packing, batch.labels, head_.blank());
 }
 
-Packing TransformerCtc::frames_of(const data::MicroBatch& batch) const {
-  if (!log_mel_) return batch.packing;
-  return {LogMel::frame_lengths(batch.packing, options_.features), batch.values.device(),
-          batch.packing.keys()};
-}
-
-at::Tensor TransformerCtc::normalised(const data::MicroBatch& batch, const Packing& frames) const {
-  at::Tensor raw =
-      log_mel_ ? LogMel::forward(batch.values, batch.packing, *log_mel_) : batch.values;
-  // These features are already normalised.
-  if (log_mel_ && options_.features.kind == LogMelKind::kNemo) return raw;
-  return GroupNorm::forward(raw, frames,
-                            {.gamma = normalisation_.gamma,
-                             .beta = normalisation_.beta,
-                             .num_groups = raw.size(1)})
-      .y;
-}
-
-at::Tensor TransformerCtc::features_of(const data::MicroBatch& batch, const nn::StepContext& step,
-                                       const Packing& frames) const {
-  at::Tensor features = normalised(batch, frames);
-  nn::SpecAugment::apply(features, {.step = step, .packing = frames, .layer = front_layer()},
-                         options_.spec_augment);
-  return compute_ == at::kFloat ? features : Cast::to(features, compute_);
-}
-
 at::Tensor TransformerCtc::encode(const data::MicroBatch& batch, const nn::StepContext& step,
                                   nn::Tape& tape) const {
-  tape.put_packings(subsampling_.packings_from(frames_of(batch)));
+  tape.put_packings(subsampling_.packings_from(features_.frames_of(batch)));
   const std::vector<Packing>& packings = tape.packings();
   const Context context{.step = step, .packing = packings.back(), .layer = front_layer()};
   at::Tensor x;
   {
     const MomentScope moment(context.moment(Phase::kForward));
-    x = subsampling_.forward(features_of(batch, step, packings.front()), packings, context, tape);
+    const Context of_input{.step = step, .packing = packings.front(), .layer = front_layer()};
+    x = subsampling_.forward(features_.forward(batch, of_input), packings, context, tape);
     positions_.add(x, context.packing);
     Dropout::apply(x, context.packing, context.dropout(kInputDropout, options_.dropout));
   }

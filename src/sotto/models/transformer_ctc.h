@@ -5,13 +5,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sotto/core/config/options.h"
 #include "sotto/kernels/features/log_mel.h"
 #include "sotto/models/model.h"
+#include "sotto/models/speech_features.h"
 #include "sotto/nn/ctc_head.h"
 #include "sotto/nn/positions.h"
 #include "sotto/nn/spec_augment.h"
@@ -65,18 +65,6 @@ class TransformerCtc : public Model {
   Recognition recognise(const data::MicroBatch& batch) override;
 
  private:
-  // Constants of the feature normalisation, which is per utterance and dimension.
-  struct Normalisation {
-    at::Tensor gamma;  // [F], ones
-    at::Tensor beta;   // [F], zeros
-  };
-
-  // Returns normalised features [N, F] of the micro-batch.
-  at::Tensor normalised(const data::MicroBatch& batch, const kernels::Packing& frames) const;
-  // Returns the encoder's input: features masked in training, in the type of activations.
-  at::Tensor features_of(const data::MicroBatch& batch, const nn::StepContext& step,
-                         const kernels::Packing& frames) const;
-  kernels::Packing frames_of(const data::MicroBatch& batch) const;
   // Computes the last block's result [M, D] from the values; puts the packings on the tape.
   at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
                     nn::Tape& tape) const;
@@ -85,9 +73,7 @@ class TransformerCtc : public Model {
   int64_t head_layer() const { return blocks_.num_layers() + 1; }
 
   TransformerCtcOptions options_;
-  at::ScalarType compute_;
-  std::optional<kernels::LogMel::Tables> log_mel_;  // absent with stored features
-  Normalisation normalisation_;
+  SpeechFeatures features_;
   nn::ParameterStore store_;
   nn::Subsampling subsampling_;
   nn::Positions positions_;
