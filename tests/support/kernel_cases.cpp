@@ -28,6 +28,9 @@ std::vector<Input> two_rows(const Shape& s) {
 constexpr double kDropped = 0.3;
 const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, .layer = 2};
 const Dropout::Mask kMask{.key = kDropoutKey, .probability = kDropped};
+// Of half a step, with dropout and without it.
+const Dropout::Mask kHalfMask{.key = kDropoutKey, .probability = kDropped, .scale = 0.5};
+const Dropout::Mask kHalf{.key = kDropoutKey, .scale = 0.5};
 
 at::Tensor dropout_factors(const at::Tensor& x, const Packing& packing) {
   at::Tensor factors = at::empty_like(x);
@@ -49,11 +52,11 @@ Tensors run_dropout(const Tensors& in, const Packing& packing) {
   at::Tensor y = copy_of(in[0]);
   Dropout::apply(y, packing, kMask);
   at::Tensor dx = Dropout::applied(in[1], packing, kMask);
-  return {y, dx};
+  return {y, dx, Dropout::applied(in[1], packing, kHalfMask)};
 }
 Tensors reference_dropout(const Tensors& in, const Packing& packing) {
   const at::Tensor factors = dropout_factors(in[0], packing);
-  return {in[0] * factors, in[1] * factors};
+  return {in[0] * factors, in[1] * factors, 0.5 * in[1] * factors};
 }
 
 // --- activations: inputs x, dy; results y, dx, and both once more with dropout
@@ -186,18 +189,22 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
-// --- residual: without dropout, with it, and with one that drops nothing; column sum
+// --- residual: without dropout, with it, with one that drops nothing, half steps; column sum
 
 Tensors run_residual_add(const Tensors& in, const Packing& packing) {
   at::Tensor y = copy_of(in[0]), dropped = copy_of(in[0]), plain = copy_of(in[0]);
+  at::Tensor half = copy_of(in[0]), half_dropped = copy_of(in[0]);
   ResidualAdd::accumulate(y, in[1]);
   ResidualAdd::accumulate_dropped(dropped, in[1], packing, kMask);
   ResidualAdd::accumulate_dropped(plain, in[1], packing, {.key = kDropoutKey, .probability = 0.0});
-  return {y, dropped, plain};
+  ResidualAdd::accumulate_dropped(half, in[1], packing, kHalf);
+  ResidualAdd::accumulate_dropped(half_dropped, in[1], packing, kHalfMask);
+  return {y, dropped, plain, half, half_dropped};
 }
 Tensors reference_residual_add(const Tensors& in, const Packing& packing) {
   const at::Tensor sum = in[0] + in[1];
-  return {sum, in[0] * dropout_factors(in[0], packing) + in[1], sum};
+  const at::Tensor dropped = in[0] * dropout_factors(in[0], packing);
+  return {sum, dropped + in[1], sum, 0.5 * in[0] + in[1], 0.5 * dropped + in[1]};
 }
 
 Tensors run_column_sum(const Tensors& in, const Packing&) {

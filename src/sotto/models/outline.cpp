@@ -1,13 +1,13 @@
 #include "sotto/models/outline.h"
 
-#include "sotto/nn/transformer_stack.h"
+#include "sotto/nn/block_stack.h"
 
 namespace sotto::models {
 
 void Outline::add(const StackOutline& stack) {
   const int64_t number = layers.empty() ? 0 : layers.back().stack + 1;
   for (int64_t block = 0; block < stack.num_blocks; ++block) {
-    layers.push_back({.prefix = nn::TransformerStack::prefix_of(stack.prefix, block),
+    layers.push_back({.prefix = nn::prefix_of_block(stack.prefix, block),
                       .is_block = true,
                       .stack = number,
                       .drop = block < stack.num_frozen ? 0.0 : stack.drop});

@@ -38,11 +38,11 @@ std::vector<std::string> frozen_prefixes(const Wav2Vec2Options& options) {
     prefixes.insert(prefixes.end(), {"positions.direction", "positions.length", "positions.bias"});
   if (freezes_front) prefixes.emplace_back("positions.norm.");
   for (int64_t layer = 0; layer < options.freeze_layers; ++layer)
-    prefixes.push_back(nn::TransformerStack::prefix_of("layers", layer));
+    prefixes.push_back(nn::prefix_of_block("layers", layer));
   return prefixes;
 }
 
-nn::TransformerStackOptions stack_options(const Wav2Vec2Options& options) {
+nn::TransformerStack::Options stack_options(const Wav2Vec2Options& options) {
   return {.block = {.width = options.width,
                     .hidden = options.hidden,
                     .attention = {.num_heads = options.heads},

@@ -94,7 +94,7 @@ std::vector<NamedTensor> Wav2Vec2::named_weights() {
   names.add_part(encoder + "layer_norm", options_.norm_first ? "head.norm" : "positions.norm");
   for (int64_t layer = 0; layer < num_layers(); ++layer) {
     const std::string theirs = fmt::format("{}layers.{}.", encoder, layer);
-    const std::string ours = nn::TransformerStack::prefix_of("layers", layer);
+    const std::string ours = nn::prefix_of_block("layers", layer);
     names.add_qkv(theirs + "attention", ours + "attention.qkv");
     names.add_part(theirs + "attention.out_proj", ours + "attention.out");
     names.add_part(theirs + "layer_norm", ours + "norm1");

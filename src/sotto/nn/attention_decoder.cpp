@@ -6,7 +6,7 @@ namespace sotto::nn {
 
 namespace {
 
-TransformerStackOptions decoder_stack(const AttentionDecoderOptions& options) {
+TransformerStack::Options decoder_stack(const AttentionDecoderOptions& options) {
   return {.block = {.width = options.width,
                     .hidden = options.hidden,
                     .attention = {.num_heads = options.heads, .right = 0},

@@ -53,12 +53,13 @@ struct Context {
 
   // Returns one of up to kMasksPerLayer dropout masks of this layer.
   static constexpr int64_t kMasksPerLayer = 8;
-  kernels::Dropout::Mask dropout(int64_t index, double probability) const {
+  kernels::Dropout::Mask dropout(int64_t index, double probability, double scale = 1.0) const {
     return {.key = {.seed = step.seed,
                     .purpose = Purpose::kDropout,
                     .step = step.step,
                     .layer = static_cast<uint64_t>(layer * kMasksPerLayer + index)},
-            .probability = step.is_training ? probability : 0.0};
+            .probability = step.is_training ? probability : 0.0,
+            .scale = scale};
   }
 
   device::Moment moment(device::Phase phase) const {
@@ -67,10 +68,10 @@ struct Context {
 };
 
 // Applies a mask to dy [N, D]: returns a new tensor, because the residual connection needs the
-// original dy; dy itself where nothing is dropped.
+// original dy; dy itself where the mask changes nothing.
 inline at::Tensor dropped_gradient(const at::Tensor& dy, const Context& context,
                                    const kernels::Dropout::Mask& mask) {
-  return mask.probability > 0.0 ? kernels::Dropout::applied(dy, context.packing, mask) : dy;
+  return mask.changes_anything() ? kernels::Dropout::applied(dy, context.packing, mask) : dy;
 }
 
 }  // namespace sotto::nn

@@ -26,11 +26,11 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name,
       keys_values_(store, name + ".kv", options.seen_width, 2 * options.width, options.deviation),
       out_(store, name + ".out", options.width, options.width, options.result_deviation) {}
 
-const CrossTensors& CrossAttention::normed(const Input& x, LayerTape& tape) const {
+const CrossTensors& CrossAttention::normed(const PartInput& x, LayerTape& tape) const {
   return tape.get(slot(kNorm), [&] { return norm_.forward(x()); });
 }
 
-const at::Tensor& CrossAttention::query(const Input& x, LayerTape& tape) const {
+const at::Tensor& CrossAttention::query(const PartInput& x, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor q = query_.forward(normed(x, tape).front());
     tape.settle(slot(kNorm));
@@ -46,7 +46,7 @@ const at::Tensor& CrossAttention::keys_values(const Context& context, LayerTape&
   return tape.get(slot(kKeysValues), compute).front();
 }
 
-const CrossTensors& CrossAttention::attention(const Input& x, const Context& context,
+const CrossTensors& CrossAttention::attention(const PartInput& x, const Context& context,
                                               LayerTape& tape) const {
   return tape.get(slot(kAttention), [&] {
     const at::Tensor& q = query(x, tape);
@@ -59,7 +59,7 @@ const CrossTensors& CrossAttention::attention(const Input& x, const Context& con
   });
 }
 
-const at::Tensor& CrossAttention::result(const Input& x, const Context& context,
+const at::Tensor& CrossAttention::result(const PartInput& x, const Context& context,
                                          LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor y = out_.forward(attention(x, context, tape).front());
@@ -72,8 +72,8 @@ const at::Tensor& CrossAttention::result(const Input& x, const Context& context,
 }
 
 // Each tensor is freed after its last use.
-at::Tensor CrossAttention::backward(const at::Tensor& dy, const Input& x, const Context& context,
-                                    LayerTape& tape) const {
+at::Tensor CrossAttention::backward(const at::Tensor& dy, const PartInput& x,
+                                    const Context& context, LayerTape& tape) const {
   const at::Tensor& q = query(x, tape);
   const at::Tensor& kv = keys_values(context, tape);
   const CrossTensors& kept = attention(x, context, tape);

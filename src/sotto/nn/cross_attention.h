@@ -10,9 +10,9 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 
+#include "sotto/nn/block_part.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"
@@ -52,28 +52,25 @@ class CrossAttention {
   CrossAttention(ParameterStore& store, const std::string& name,
                  const CrossAttentionOptions& options);
 
-  // Returns x [N, D], computed on demand.
-  using Input = std::function<const at::Tensor&()>;
-
   // Returns y [N, D], from its slot or computed; the context names the pack attended to.
-  const at::Tensor& result(const Input& x, const Context& context, LayerTape& tape) const;
+  const at::Tensor& result(const PartInput& x, const Context& context, LayerTape& tape) const;
   // Called after the last use of y in forward, and in backward.
   void settle(LayerTape& tape) const { tape.settle(slot(kResult)); }
   void release(LayerTape& tape) const { tape.release(slot(kResult)); }
 
   // Returns dx [N, D] for dy [N, D]; accumulates into the gradients of the parameters and of the
   // rows attended to.
-  at::Tensor backward(const at::Tensor& dy, const Input& x, const Context& context,
+  at::Tensor backward(const at::Tensor& dy, const PartInput& x, const Context& context,
                       LayerTape& tape) const;
 
  private:
   enum Slot : size_t { kNorm, kQuery, kKeysValues, kAttention, kResult };
   size_t slot(Slot own) const { return options_.first_slot + own; }
 
-  const LayerTape::Tensors& normed(const Input& x, LayerTape& tape) const;
-  const at::Tensor& query(const Input& x, LayerTape& tape) const;                // [N, D]
+  const LayerTape::Tensors& normed(const PartInput& x, LayerTape& tape) const;
+  const at::Tensor& query(const PartInput& x, LayerTape& tape) const;            // [N, D]
   const at::Tensor& keys_values(const Context& context, LayerTape& tape) const;  // [M, 2 D]
-  const LayerTape::Tensors& attention(const Input& x, const Context& context,
+  const LayerTape::Tensors& attention(const PartInput& x, const Context& context,
                                       LayerTape& tape) const;  // y, softmax
 
   CrossAttentionOptions options_;

@@ -50,6 +50,8 @@ struct TransformerBlockOptions {
 
 class TransformerBlock {
  public:
+  using Options = TransformerBlockOptions;
+
   TransformerBlock(ParameterStore& store, const std::string& name,
                    const TransformerBlockOptions& options);
 

@@ -2,34 +2,23 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "sotto/core/error.h"
 #include "sotto/nn/ctc_head.h"
 #include "sotto/nn/positions.h"
 #include "sotto/nn/subsampling.h"
+#include "support/block_part.h"
 #include "support/tolerance.h"
 
 namespace sotto::nn {
 namespace {
 
 using kernels::Packing;
+using test::leaves_of;
 using test::relative_error;
 
 constexpr double kTolerance = 1e-5;
 
-// The parameters of a store as leaves of autograd.
-std::map<std::string, at::Tensor> leaves_of(const ParameterStore& store) {
-  std::map<std::string, at::Tensor> leaves;
-  for (const Parameter& parameter : store.parameters()) {
-    leaves[parameter.spec.name] =
-        parameter.value.to(at::kDouble).detach().clone().set_requires_grad(true);
-  }
-  return leaves;
-}
-
-void expect_same_gradients(const ParameterStore& store,
-                           const std::map<std::string, at::Tensor>& leaves) {
+void expect_same_gradients(const ParameterStore& store, const test::Leaves& leaves) {
   for (const Parameter& parameter : store.parameters()) {
     EXPECT_LT(relative_error(parameter.gradient, leaves.at(parameter.spec.name).grad()), kTolerance)
         << parameter.spec.name;
@@ -44,8 +33,7 @@ void move_from_zero(ParameterStore& store) {
 const std::vector<int64_t> kLengths = {7, 1, 12, 4};
 
 // Convolutions of one utterance by ATen: [T, F] to [ceil(T / factor), D].
-at::Tensor convolved(at::Tensor x, const std::map<std::string, at::Tensor>& leaves,
-                     int64_t factor) {
+at::Tensor convolved(at::Tensor x, const test::Leaves& leaves, int64_t factor) {
   for (int64_t stage = 1; stage <= factor / 2; ++stage) {
     const std::string name = "front.conv" + std::to_string(stage);
     const at::Tensor& flat = leaves.at(name + ".weight");
@@ -56,8 +44,7 @@ at::Tensor convolved(at::Tensor x, const std::map<std::string, at::Tensor>& leav
   return x;
 }
 
-at::Tensor stacked(const at::Tensor& x, const std::map<std::string, at::Tensor>& leaves,
-                   int64_t factor) {
+at::Tensor stacked(const at::Tensor& x, const test::Leaves& leaves, int64_t factor) {
   const int64_t frames = (x.size(0) + factor - 1) / factor;
   const at::Tensor padded = at::constant_pad_nd(x, {0, 0, 0, frames * factor - x.size(0)});
   return at::addmm(leaves.at("front.projection.bias"), padded.reshape({frames, -1}),

@@ -16,6 +16,8 @@ inline constexpr int64_t kDropoutBlock = 8;
 struct DropoutRule {
   PhiloxKey key = {};
   uint32_t threshold = 0;
+  // Kept elements are multiplied by it.
+  float factor = 1.0f;
 };
 
 // Returns the 128 bits of elements 8 * block .. 8 * block + 7 of an utterance (counted row by row

@@ -49,19 +49,18 @@ struct DropoutFactors {
   float at[kSize];
 };
 
-// Returns the factors of the elements of an utterance from `element` on; `scale` is that of the
-// rule. If kSize is a whole block, it must start at the block's first element; otherwise it is one
-// element at any position.
+// Returns the factors of the elements of an utterance from `element` on. If kSize is a whole block,
+// it must start at the block's first element; otherwise it is one element at any position.
 template <int kSize>
-__device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, float scale,
-                                                 uint64_t utterance, int64_t element) {
+__device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, uint64_t utterance,
+                                                 int64_t element) {
   static_assert(kSize == kDropoutBlock || kSize == 1);
   const PhiloxCounter bits =
       dropout_bits(static_cast<uint64_t>(element / kDropoutBlock), utterance, rule.key);
   DropoutFactors<kSize> factors;
   for (int i = 0; i < kSize; ++i) {
     const int64_t index = kSize == 1 ? element % kDropoutBlock : i;
-    factors.at[i] = dropout_keeps(bits, index, rule.threshold) ? scale : 0.0f;
+    factors.at[i] = dropout_keeps(bits, index, rule.threshold) ? rule.factor : 0.0f;
   }
   return factors;
 }
@@ -70,14 +69,12 @@ __device__ DropoutFactors<kSize> dropout_factors(const DropoutRule& rule, float 
 // elements from `at` on.
 template <int kSize, class Body>
 __device__ void for_each_dropped(const CudaDropout& dropout, int64_t width, Body body) {
-  const float scale = dropout_scale(dropout.rule.threshold);
   UtteranceCursor utterance(dropout.pack);
   for_each_row(dropout.pack.num_frames, [&](int64_t row) {
     utterance.move_to(row);
     for_each_column<kSize>(width, [&](int64_t column) {
       const int64_t element = (row - utterance.start()) * width + column;
-      body(row * width + column,
-           dropout_factors<kSize>(dropout.rule, scale, utterance.key(), element));
+      body(row * width + column, dropout_factors<kSize>(dropout.rule, utterance.key(), element));
     });
   });
 }

@@ -58,7 +58,7 @@ Cost cost_of(const at::Tensor& x, double flops_per_element, double moved, const 
 
 // Returns null if nothing is dropped.
 const Dropped* used(const Dropped* dropped) {
-  return dropped != nullptr && dropped->drops_anything() ? dropped : nullptr;
+  return dropped != nullptr && dropped->mask.changes_anything() ? dropped : nullptr;
 }
 
 void forward_on_cuda(ActivationKind kind, const at::Tensor& x, const at::Tensor& y,

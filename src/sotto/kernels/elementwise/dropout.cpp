@@ -32,7 +32,7 @@ void run(const at::Tensor& x, const at::Tensor& y, const Dropped& dropped) {
 
 void Dropout::apply(at::Tensor& x, const Packing& packing, const Mask& mask) {
   const Dropped dropped{.packing = packing, .mask = mask};
-  if (dropped.drops_anything()) run(x, x, dropped);
+  if (mask.changes_anything()) run(x, x, dropped);
 }
 
 at::Tensor Dropout::applied(const at::Tensor& x, const Packing& packing, const Mask& mask) {
@@ -47,7 +47,10 @@ DropoutRule Dropped::rule_for(const at::Tensor& x) const {
                packing.num_frames());
   SOTTO_ASSERT(mask.probability >= 0.0 && mask.probability < 1.0, "dropout of {}",
                mask.probability);
-  return {.key = fold(mask.key), .threshold = dropout_threshold(mask.probability)};
+  const uint32_t threshold = dropout_threshold(mask.probability);
+  return {.key = fold(mask.key),
+          .threshold = threshold,
+          .factor = dropout_scale(threshold) * static_cast<float>(mask.scale)};
 }
 
 CudaDropout Dropped::cuda_dropout_for(const at::Tensor& x) const {

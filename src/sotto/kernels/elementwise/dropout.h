@@ -18,10 +18,14 @@ struct Dropout {
   struct Mask {
     RandomKey key;
     double probability = 0.0;  // of being dropped, in [0, 1); rounded to the nearest 1 / 65,536
+    // Multiplies the result, as for a half step of a residual connection.
+    double scale = 1.0;
+
+    bool changes_anything() const { return dropout_threshold(probability) > 0 || scale != 1.0; }
   };
 
-  // Replaces each element of x [N, D] by 0 or x / (1 - probability). Forward and backward are the
-  // same operation.
+  // Replaces each element of x [N, D] by 0 or scale * x / (1 - probability). Forward and backward
+  // are the same operation.
   static void apply(at::Tensor& x, const Packing& packing, const Mask& mask);
 
   // Returns the result of apply() in a new tensor, for a gradient that the residual connection
@@ -34,7 +38,6 @@ struct Dropped {
   const Packing& packing;
   Dropout::Mask mask;
 
-  bool drops_anything() const { return dropout_threshold(mask.probability) > 0; }
   // Returns the rule for the rows of x [N, D], which must be those of the pack.
   DropoutRule rule_for(const at::Tensor& x) const;
   // Returns the rule in the form for a CUDA source.

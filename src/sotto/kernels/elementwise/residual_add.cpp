@@ -32,7 +32,7 @@ void ResidualAdd::accumulate_dropped(at::Tensor& x, const at::Tensor& residual,
                                      const Packing& packing, const Dropout::Mask& mask) {
   const Dropped dropped{.packing = packing, .mask = mask};
   const DropoutRule rule = dropped.rule_for(x);
-  if (!dropped.drops_anything()) return accumulate(x, residual);
+  if (!mask.changes_anything()) return accumulate(x, residual);
   check_same(x, residual, "residual");
   report_cost("residual_add.dropped",
               {.flops = 21.0 * static_cast<double>(x.numel()), .bytes = 3.0 * bytes_of(x)});

@@ -21,7 +21,6 @@ struct DroppedRange {
 template <class Body>
 [[gnu::always_inline]] inline void for_each_in_range(const DroppedRange& range,
                                                      const DropoutRule& rule, Body body) {
-  const float scale = dropout_scale(rule.threshold);
   const auto threshold = static_cast<int32_t>(rule.threshold);
   uint16_t bits[kDropoutElementsAtOnce + simd::kLanes];  // the tail is read as a whole block
   int64_t first = range.begin / kDropoutBlock * kDropoutBlock;
@@ -32,7 +31,7 @@ template <class Body>
     const int64_t to = std::min(range.end, first + kDropoutElementsAtOnce);
     simd::for_each_block(to - from, [&](int64_t i, auto n) {
       const simd::IntLanes drawn = simd::load_unsigned(bits + (from - first) + i);
-      body(from + i, simd::select<float>(drawn < threshold, 0.0f, scale), n);
+      body(from + i, simd::select<float>(drawn < threshold, 0.0f, rule.factor), n);
     });
   }
 }
