@@ -41,7 +41,12 @@ inline std::function<void()> with_arena(std::shared_ptr<device::Arena> arena,
 inline Sides in_one_arena(Sides sides) {
   const auto arena = std::make_shared<device::Arena>(device::RegionKind::kHost, int64_t{1} << 30);
   return {.ours = with_arena(arena, std::move(sides.ours)),
-          .theirs = with_arena(arena, std::move(sides.theirs))};
+          .theirs = with_arena(arena, std::move(sides.theirs)),
+          .take_peak_bytes = [arena] {
+            const int64_t peak = arena->report().peak;
+            arena->reset_peak();
+            return peak;
+          }};
 }
 
 }  // namespace sotto::bench

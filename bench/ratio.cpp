@@ -55,6 +55,12 @@ class MedianReporter : public benchmark::BenchmarkReporter {
   benchmark::BenchmarkReporter* usual_;  // Google Benchmark owns it
 };
 
+constexpr int64_t kTableWidth = 120;
+
+std::string format_mebibytes(int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20);
+}
+
 std::string format_time(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   return fmt::format("{:.2f} ms", seconds * 1e3);
@@ -82,22 +88,34 @@ PairRunner::PairRunner(std::vector<Pair> pairs, Clock clock)
 
 void PairRunner::add(const Pair& pair, const std::string& side) {
   const std::string name = pair.name() + "/" + side;
-  benchmark::RegisterBenchmark(
-      name.c_str(),
-      [this, &pair, side](benchmark::State& state) {
-        const auto [found, is_new] = made_.try_emplace(pair.name());
-        Sides& sides = found->second;
-        if (is_new) {
-          sides = pair.make();
-          sides.ours();  // the first call of each finds its pages and wakes its threads
-          sides.theirs();
-        }
-        const std::function<void()>& work = side == "ours" ? sides.ours : sides.theirs;
-        for (auto _ : state) work();
-      })
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [this, &pair, side](benchmark::State& state) {
+                                 const auto [found, is_new] = made_.try_emplace(pair.name());
+                                 Sides& sides = found->second;
+                                 if (is_new) {
+                                   sides = make_sides(pair);
+                                 }
+                                 const std::function<void()>& work =
+                                     side == "ours" ? sides.ours : sides.theirs;
+                                 for (auto _ : state) work();
+                               })
       ->MeasureProcessCPUTime()
       ->UseRealTime()
       ->Unit(benchmark::kMicrosecond);
+}
+
+// The first call of each side finds its pages and wakes its threads; the peak is that of a second.
+Sides PairRunner::make_sides(const Pair& pair) {
+  Sides sides = pair.make();
+  sides.ours();
+  sides.theirs();
+  if (!pair.compares_memory) return sides;
+  sides.take_peak_bytes();
+  sides.ours();
+  peaks_[pair.name() + "/ours"] = sides.take_peak_bytes();
+  sides.theirs();
+  peaks_[pair.name() + "/theirs"] = sides.take_peak_bytes();
+  return sides;
 }
 
 void PairRunner::run_in_turns(const std::string& filter) {
@@ -127,7 +145,6 @@ void PairRunner::run_at_once() {
 
 std::string PairRunner::ratios() const {
   using report::Align;
-  constexpr int64_t kWidth = 120;
   report::Table table({{"topic"},
                        {"shape"},
                        {"ours", Align::kRight},
@@ -148,7 +165,27 @@ std::string PairRunner::ratios() const {
                    has_bar ? fmt::format("at least {:.2f}", pair.at_least) : "",
                    has_bar ? (ratio >= pair.at_least ? "met" : "missed") : ""});
   }
-  return is_empty ? "" : table.to_string(kWidth);
+  return is_empty ? "" : table.to_string(kTableWidth) + memory_ratios();
+}
+
+std::string PairRunner::memory_ratios() const {
+  using report::Align;
+  report::Table table({{"topic"},
+                       {"shape"},
+                       {"our peak", Align::kRight},
+                       {"theirs", Align::kRight},
+                       {"theirs/ours", Align::kRight}});
+  bool is_empty = true;
+  for (const Pair& pair : pairs_) {
+    const auto ours = peaks_.find(pair.name() + "/ours");
+    const auto theirs = peaks_.find(pair.name() + "/theirs");
+    if (ours == peaks_.end() || theirs == peaks_.end()) continue;
+    is_empty = false;
+    const double ratio = static_cast<double>(theirs->second) / static_cast<double>(ours->second);
+    table.add_row({pair.topic, pair.shape, format_mebibytes(ours->second),
+                   format_mebibytes(theirs->second), fmt::format("{:.3f}", ratio)});
+  }
+  return is_empty ? "" : "\n" + table.to_string(kTableWidth);
 }
 
 }  // namespace sotto::bench

@@ -17,6 +17,8 @@ namespace sotto::bench {
 struct Sides {
   std::function<void()> ours;
   std::function<void()> theirs;
+  // Returns the peak of allocated bytes since its last call; absent: memory is not measured.
+  std::function<int64_t()> take_peak_bytes = nullptr;
 };
 
 struct Pair {
@@ -27,6 +29,8 @@ struct Pair {
   // Seconds of audio in a unit of work: the table then says how many go through in a second, as
   // (900 x). 0: it is not of audio.
   double audio_s = 0.0;
+  // The table also has the peak memory of both.
+  bool compares_memory = false;
   // Called when the pair's turn comes, so that only one pair's data is alive.
   std::function<Sides()> make;
 
@@ -53,15 +57,19 @@ class PairRunner {
   void run_at_once();
 
   // topic, shape, both medians, ratio, bar, and whether it is met; empty where no pair ran whole.
+  // Below it, where pairs compare memory, the same of their peaks.
   std::string ratios() const;
 
  private:
   void add(const Pair& pair, const std::string& side);
+  Sides make_sides(const Pair& pair);
+  std::string memory_ratios() const;
 
   std::vector<Pair> pairs_;
   Clock clock_;
   std::map<std::string, Sides> made_;        // by the pair's name
   std::map<std::string, double> medians_s_;  // by the benchmark's name
+  std::map<std::string, int64_t> peaks_;     // bytes, by the benchmark's name
 };
 
 }  // namespace sotto::bench

@@ -47,9 +47,9 @@ TEST_P(CudaKernels, AgreeWithTheCpu) {
 TEST_P(CudaKernels, AgreeWithTheCpuOnWideRows) {
   const auto& [row, type] = GetParam();
   static const std::set<std::string> kNames = {
-      "ColumnSum", "Dropout",     "Embedding", "FrameWindows", "Gelu",
-      "Glu",       "GroupNorm",   "LayerNorm", "PositionAdd",  "ResidualAdd",
-      "RmsNorm",   "SinusoidAdd", "WeightNorm"};
+      "ColumnSum",   "Dropout",     "Embedding",      "FrameWindows", "Gelu",
+      "Glu",         "GroupNorm",   "ImageDepthwise", "ImageWindows", "LayerNorm",
+      "PositionAdd", "ResidualAdd", "RmsNorm",        "SinusoidAdd",  "WeightNorm"};
   if (!kNames.contains(row.kernel)) return;
   SOTTO_SKIP_WITHOUT_GPU();
   for (const Shape& shape : {Shape{700, 512}, Shape{70, 1024}, Shape{40, 5120}, Shape{33, 1283},

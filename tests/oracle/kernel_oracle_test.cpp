@@ -10,6 +10,8 @@
 #include "sotto/kernels/attention/attention.h"
 #include "sotto/kernels/convolution/frame_windows.h"
 #include "sotto/kernels/convolution/grouped_convolution.h"
+#include "sotto/kernels/convolution/image_depthwise.h"
+#include "sotto/kernels/convolution/image_windows.h"
 #include "sotto/kernels/elementwise/activation.h"
 #include "sotto/kernels/elementwise/column_sum.h"
 #include "sotto/kernels/elementwise/dropout.h"
@@ -166,6 +168,42 @@ Results run_frame_windows(const Case& in) {
           {"grad_weight", grad_weight}};
 }
 
+ImageShape image_shape(const Case& in) {
+  const auto channels = in.option<int64_t>("channels");
+  return {.bins = in.data("x").size(1) / channels, .channels = channels};
+}
+
+Results run_image_windows(const Case& in) {
+  const Packing packing = in.packing();
+  const Packing windowed(FrameWindows::windowed_lengths(packing.lengths(), 2), at::kCPU);
+  const ImagePackings packings{.from = packing, .to = windowed};
+  const ImageShape shape = image_shape(in);
+  const at::Tensor weight = in.data("weight"), dy = in.data("dy");
+  const at::Tensor windows = ImageWindows::forward(in.data("x"), packings, shape);
+  at::Tensor grad_weight = float_zeros_like(weight);
+  Gemm::accumulate(grad_weight, {.a = dy, .b = windows, .transpose_a = true});
+  const at::Tensor d_windows = Gemm::multiply({.a = dy, .b = weight});
+  return {{"y", Gemm::multiply({.a = windows, .b = weight, .transpose_b = true})},
+          {"dx", ImageWindows::backward(d_windows, packings, shape)},
+          {"grad_weight", grad_weight}};
+}
+
+Results run_image_depthwise(const Case& in) {
+  const Packing packing = in.packing();
+  const Packing windowed(FrameWindows::windowed_lengths(packing.lengths(), 2), at::kCPU);
+  const ImagePackings packings{.from = packing, .to = windowed};
+  const ImageShape shape = image_shape(in);
+  const at::Tensor x = in.data("x"), weight = in.data("weight"), dy = in.data("dy");
+  const at::Tensor bias = in.parameter("bias");
+  at::Tensor grad_weight = float_zeros_like(weight), grad_bias = float_zeros_like(bias);
+  ImageDepthwise::accumulate({.weight = grad_weight, .bias = grad_bias}, {.dy = dy, .x = x},
+                             packings, shape);
+  return {{"y", ImageDepthwise::forward(x, {.weight = weight, .bias = bias}, packings, shape)},
+          {"dx", ImageDepthwise::input_gradient(dy, weight, packings, shape)},
+          {"grad_weight", grad_weight},
+          {"grad_bias", grad_bias}};
+}
+
 Results run_grouped_convolution(const Case& in) {
   const Packing packing = in.packing();
   const at::Tensor x = in.data("x"), weight = in.data("weight"), dy = in.data("dy");
@@ -264,6 +302,8 @@ const std::map<std::string, Run>& runs() {
       {"Attention", run_attention},
       {"CrossAttention", run_cross_attention},
       {"FrameWindows", run_frame_windows},
+      {"ImageWindows", run_image_windows},
+      {"ImageDepthwise", run_image_depthwise},
       {"GroupedConvolution", run_grouped_convolution},
       {"WeightNorm", run_weight_norm},
       {"Ctc", run_ctc},

@@ -5,7 +5,7 @@ that one truth serves all types.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +26,8 @@ EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
 GROUPS = {7: 1, 12: 4, 24: 24}
 # By width: groups and taps of the convolution of positions. Taps odd, even, and more than an utterance has.
 CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
+# By width: channels of an image. One bin, one channel, and several of both.
+IMAGE_CHANNELS = {7: 7, 12: 1, 24: 8}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
 # By rows: the queries that cross-attention has for the keys of LENGTHS. One, as many, fewer and more.
@@ -187,6 +189,52 @@ def frame_windows(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def image_size(rows: int, width: int) -> tuple[int, int, int]:
+    """Channels, mel bins and windows along time of images in frames of a width."""
+    channels = IMAGE_CHANNELS[width]
+    return channels, width // channels, sum((length + 1) // 2 for length in LENGTHS[rows])
+
+
+def images(x: Tensor, rows: int, channels: int) -> Iterator[Tensor]:
+    """The utterances as [1, C, T, F], from frames of bins whose channels are adjacent."""
+    for u in x.split(LENGTHS[rows]):
+        yield u.view(1, len(u), -1, channels).permute(0, 3, 1, 2)
+
+
+def image_windows(draw: Draw, rows: int, width: int) -> Case:
+    """As a convolution over 3 x 3 with stride 2, whose weights are a product's."""
+    channels, bins, windows = image_size(rows, width)
+    x, weight = draw.tensor(rows, width), draw.tensor(4, 9 * channels)
+    dy = draw.tensor(windows * ((bins + 1) // 2), 4)
+    kernel = weight.view(4, 3, 3, channels).permute(0, 3, 1, 2)
+    parts = [functional.conv2d(u, kernel, stride=2, padding=1) for u in images(x, rows, channels)]
+    y = torch.cat([part[0].permute(1, 2, 0).reshape(-1, 4) for part in parts])
+    return {
+        "lengths": LENGTHS[rows],
+        "channels": channels,
+        "inputs": {"x": x, "weight": weight, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
+    }
+
+
+def image_depthwise(draw: Draw, rows: int, width: int) -> Case:
+    channels, bins, windows = image_size(rows, width)
+    x, weight, bias = draw.tensor(rows, width), draw.tensor(channels, 9), draw.tensor(channels)
+    dy = draw.tensor(windows, (bins + 1) // 2 * channels)
+    kernel = weight.view(channels, 1, 3, 3)
+    parts = [
+        functional.conv2d(u, kernel, bias, stride=2, padding=1, groups=channels)
+        for u in images(x, rows, channels)
+    ]
+    y = torch.cat([part[0].permute(1, 2, 0).flatten(1) for part in parts])
+    return {
+        "lengths": LENGTHS[rows],
+        "channels": channels,
+        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
+    }
+
+
 def grouped_convolution(draw: Draw, rows: int, width: int) -> Case:
     """As wav2vec2 has it: padded by half the taps, and of an even number the last output dropped."""
     groups, taps = CONVOLUTIONS[width]
@@ -338,6 +386,8 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Attention": attention,
     "CrossAttention": cross_attention,
     "FrameWindows": frame_windows,
+    "ImageWindows": image_windows,
+    "ImageDepthwise": image_depthwise,
     "GroupedConvolution": grouped_convolution,
     "WeightNorm": weight_norm,
     "Ctc": ctc,

@@ -19,6 +19,9 @@ std::vector<KernelCase> pack_kernel_cases();
 // The convolution of positions and what belongs to it.
 std::vector<KernelCase> convolution_kernel_cases();
 
+// Convolutions over time and bins.
+std::vector<KernelCase> image_kernel_cases();
+
 // Features of waveforms.
 std::vector<KernelCase> feature_kernel_cases();
 

@@ -293,6 +293,7 @@ const std::vector<KernelCase>& kernel_cases() {
     for (const KernelCase& row : flat_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : pack_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : convolution_kernel_cases()) all.push_back(row);
+    for (const KernelCase& row : image_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : feature_kernel_cases()) all.push_back(row);
     return all;
   }();
