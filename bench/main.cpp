@@ -27,11 +27,12 @@ bool wants_single_run(std::string_view argument) {
 
 std::vector<sotto::bench::Pair> all_pairs() {
   std::vector<sotto::bench::Pair> all;
-  for (const auto topic : {sotto::bench::gemm_pairs, sotto::bench::layer_norm_pairs,
-                           sotto::bench::arena_pairs, sotto::bench::elementwise_pairs,
-                           sotto::bench::attention_pairs, sotto::bench::cross_entropy_pairs,
-                           sotto::bench::utterance_pairs, sotto::bench::grouped_convolution_pairs,
-                           sotto::bench::log_mel_pairs, sotto::bench::optimizer_pairs}) {
+  for (const auto topic :
+       {sotto::bench::gemm_pairs, sotto::bench::layer_norm_pairs, sotto::bench::arena_pairs,
+        sotto::bench::elementwise_pairs, sotto::bench::attention_pairs,
+        sotto::bench::cross_entropy_pairs, sotto::bench::utterance_pairs,
+        sotto::bench::grouped_convolution_pairs, sotto::bench::depthwise_convolution_pairs,
+        sotto::bench::log_mel_pairs, sotto::bench::optimizer_pairs}) {
     for (sotto::bench::Pair& pair : topic()) all.push_back(std::move(pair));
   }
   return all;
