@@ -26,6 +26,8 @@ EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
 GROUPS = {7: 1, 12: 4, 24: 24}
 # By width: groups and taps of the convolution of positions. Taps odd, even, and more than an utterance has.
 CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
+# By width: taps of the depthwise convolution. One, and more than an utterance has.
+DEPTHWISE_TAPS = {7: 3, 12: 1, 24: 9}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
 # By rows: the queries that cross-attention has for the keys of LENGTHS. One, as many, fewer and more.
@@ -128,6 +130,29 @@ def group_norm(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def batch_norm(draw: Draw, rows: int, width: int) -> Case:
+    """By torch.nn.BatchNorm1d, with the statistics of the batch and with constants."""
+    x, dy = draw.tensor(rows, width, offset=3.0), draw.tensor(rows, width)
+    gamma, beta = draw.tensor(width), draw.tensor(width)
+    mean, variance = draw.tensor(width).detach(), draw.tensor(width).detach().abs() + 0.5
+    epsilon, results = EPSILON[width], {}
+    for prefix in ("", "frozen_"):
+        norm = torch.nn.BatchNorm1d(width, eps=epsilon, dtype=torch.float64)
+        norm.weight, norm.bias = torch.nn.Parameter(gamma.detach()), torch.nn.Parameter(beta.detach())
+        norm.running_mean, norm.running_var = mean.clone(), variance.clone()
+        norm.train(prefix == "")
+        y = norm(x)
+        grads = gradients(y, dy, dx=x, grad_gamma=norm.weight, grad_beta=norm.bias)
+        results |= {prefix + name: value for name, value in ({"y": y} | grads).items()}
+        if norm.training:
+            results |= {"running_mean": norm.running_mean, "running_variance": norm.running_var}
+    return {
+        "epsilon": epsilon,
+        "inputs": {"x": x, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance, "dy": dy},
+        "results": results,
+    }
+
+
 def attention(draw: Draw, rows: int, width: int) -> Case:
     qkv, dy = draw.tensor(rows, 3 * width), draw.tensor(rows, width)
     heads, (left, right), lengths = HEADS[width], WINDOWS[width], LENGTHS[rows]
@@ -202,6 +227,22 @@ def grouped_convolution(draw: Draw, rows: int, width: int) -> Case:
         "lengths": lengths,
         "inputs": {"x": x, "weight": weight, "dy": dy},
         "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
+    }
+
+
+def depthwise_convolution(draw: Draw, rows: int, width: int) -> Case:
+    taps, lengths = DEPTHWISE_TAPS[width], LENGTHS[rows]
+    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
+    weight, bias = draw.tensor(width, taps), draw.tensor(width)
+    parts = [
+        functional.conv1d(u.t()[None], weight[:, None], bias, padding=taps // 2, groups=width)[0].t()
+        for u in x.split(lengths)
+    ]
+    y = torch.cat(parts)
+    return {
+        "lengths": lengths,
+        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
     }
 
 
@@ -327,6 +368,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "LayerNorm": layer_norm,
     "RmsNorm": rms_norm,
     "GroupNorm": group_norm,
+    "BatchNorm": batch_norm,
     "Gelu": elementwise(functional.gelu),
     "Relu": elementwise(functional.relu),
     "Silu": elementwise(functional.silu),
@@ -339,6 +381,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "CrossAttention": cross_attention,
     "FrameWindows": frame_windows,
     "GroupedConvolution": grouped_convolution,
+    "DepthwiseConvolution": depthwise_convolution,
     "WeightNorm": weight_norm,
     "Ctc": ctc,
     "CrossEntropy": cross_entropy,
