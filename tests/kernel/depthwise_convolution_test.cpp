@@ -82,7 +82,7 @@ void expect_truth(const Layer& layer, const std::vector<int64_t>& lengths) {
 }
 
 TEST(DepthwiseConvolution, AgreesWithAtenForEveryNumberOfTaps) {
-  for (const int64_t taps : {1, 3, 5, 9, 15, 17, 31, 33})
+  for (const int64_t taps : {1, 3, 9, 17, 31})
     expect_truth({.channels = 20, .taps = taps}, {19, 70, 5});
 }
 
@@ -111,7 +111,7 @@ TEST(DepthwiseConvolution, AgreesWithAtenAtRealSizes) {
   expect_truth({.channels = 3, .taps = 9}, {1'500, 700, 1, 800}, at::kBFloat16, at::kFloat);
 }
 
-// Each utterance is as alone: not even a frame of another that is not a number reaches it.
+// Frames of one utterance do not reach another one, even if they are NaN.
 TEST(DepthwiseConvolution, NeverReadsFramesOfOtherUtterances) {
   const Packing packing({17, 3, 70, 40}, at::kCPU);
   const Layer layer{.channels = 21, .taps = 15};
@@ -129,7 +129,7 @@ TEST(DepthwiseConvolution, NeverReadsFramesOfOtherUtterances) {
       EXPECT_EQ(at::equal(rows(before.y), rows(after.y)), u != changed);
       EXPECT_EQ(at::equal(rows(before.dx), rows(after.dx)), u != changed);
     }
-    // In the gradients the pairs of a frame with one of another utterance would count.
+    // Products of frames of two utterances would change the weight's gradient.
     Data zeroed(layer, packing, at::kFloat, at::kFloat);
     zeroed.dy.narrow(0, packing.starts()[changed], packing.lengths()[changed]).zero_();
     const Results without = run(zeroed, packing);

@@ -22,7 +22,12 @@ constexpr int64_t kTapsPerCopy = 64;
 constexpr int64_t kSums = 4;
 
 template <int64_t kRows>
-using StripRows = std::array<float, static_cast<size_t>(kRows* kStripChannels)>;
+struct StripRows {
+  std::array<float, static_cast<size_t>(kRows) * kStripChannels> values;
+
+  float* row(int64_t index) { return values.data() + index * kStripChannels; }
+  const float* row(int64_t index) const { return values.data() + index * kStripChannels; }
+};
 using TileRows = StripRows<kTileFrames>;
 using SeenRows = StripRows<kTileFrames + kTapsPerCopy - 1>;
 
@@ -79,8 +84,8 @@ struct TapRange {
 void add_products(const SeenRows& seen, const TapRange& taps, const ChannelStrip& strip,
                   int64_t row, TileRows& y) {
   simd::for_each_block(strip.count, [&](int64_t c, auto n) {
-    const float* from = seen.data() + row * kStripChannels + c;
-    float* to = y.data() + row * kStripChannels + c;
+    const float* from = seen.row(row) + c;
+    float* to = y.row(row) + c;
     Lanes sums[kSums];
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kSums; ++i) sums[i] = simd::load(to + i * kStripChannels, simd::Full{});
@@ -110,8 +115,7 @@ void convolve_tile(const DepthwiseRows<T>& in, const FrameTile& tile, const Chan
   TileRows y;
   std::array<float, kStripChannels> bias = {};
   if (in.bias != nullptr) std::copy_n(in.bias + strip.first, strip.count, bias.data());
-  for (int64_t row = 0; row < kTileFrames; ++row)
-    std::copy(bias.begin(), bias.end(), y.begin() + row * kStripChannels);
+  for (int64_t row = 0; row < kTileFrames; ++row) std::ranges::copy(bias, y.row(row));
 
   SeenRows seen;
   for (int64_t first = 0; first < in.num_taps; first += kTapsPerCopy) {
@@ -121,11 +125,11 @@ void convolve_tile(const DepthwiseRows<T>& in, const FrameTile& tile, const Chan
                         .count = std::min(kTapsPerCopy, in.num_taps - first)};
     // Whole groups of rows are computed: those past the tile see frames too, and are not written.
     copy_frames(in.x, in.channels, strip, tile, tile.begin + first - in.num_taps / 2,
-                kTileFrames + taps.count - 1, seen.data());
+                kTileFrames + taps.count - 1, seen.row(0));
     for (int64_t row = 0; row < tile.size(); row += kSums) add_products(seen, taps, strip, row, y);
   }
   for (int64_t row = 0; row < tile.size(); ++row) {
-    const float* from = y.data() + row * kStripChannels;
+    const float* from = y.row(row);
     T* to = in.y + (tile.begin + row) * in.channels + strip.first;
     simd::for_each_block(strip.count, [&](int64_t c, auto n) {
       simd::store(to + c, simd::load(from + c, simd::Full{}), n);
@@ -133,16 +137,23 @@ void convolve_tile(const DepthwiseRows<T>& in, const FrameTile& tile, const Chan
   }
 }
 
+// The frames of a tile and those that it sees, in a strip of channels.
+struct TileEnds {
+  TileRows dy;
+  SeenRows seen;
+  int64_t num_frames;
+};
+
 // Adds the gradients of kSums adjacent taps over a tile to rows of sums [K, C]. Taps past the last
 // are computed too, and not added.
-void add_tap_gradients(const TileRows& dy, const SeenRows& seen, const TapRange& taps,
-                       const ChannelStrip& strip, int64_t tap, float* sums) {
+void add_tap_gradients(const TileEnds& ends, const TapRange& taps, const ChannelStrip& strip,
+                       int64_t tap, float* sums) {
   const int64_t num_added = std::min(kSums, taps.count - tap);
   simd::for_each_block(strip.count, [&](int64_t c, auto n) {
-    const float* gradient = dy.data() + c;
-    const float* from = seen.data() + tap * kStripChannels + c;
+    const float* gradient = ends.dy.row(0) + c;
+    const float* from = ends.seen.row(tap) + c;
     Lanes of_tile[kSums];
-    for (int64_t row = 0; row < kTileFrames; ++row) {
+    for (int64_t row = 0; row < ends.num_frames; ++row) {
       const Lanes factor = simd::load(gradient + row * kStripChannels, simd::Full{});
 #pragma GCC unroll 4
       for (int64_t i = 0; i < kSums; ++i)
@@ -169,24 +180,23 @@ struct DepthwiseEnds {
 template <class T>
 void accumulate_tile(const DepthwiseEnds<T>& in, const FrameTile& tile, const ChannelStrip& strip,
                      float* sums) {
-  TileRows dy = {};
-  copy_frames(in.dy, in.channels, strip, tile, tile.begin, tile.size(), dy.data());
-  SeenRows seen = {};
+  TileEnds ends = {.dy = {}, .seen = {}, .num_frames = tile.size()};
+  copy_frames(in.dy, in.channels, strip, tile, tile.begin, tile.size(), ends.dy.row(0));
   for (int64_t first = 0; first < in.num_taps; first += kTapsPerCopy) {
     const TapRange taps{.rows = nullptr,
                         .channels = in.channels,
                         .first = first,
                         .count = std::min(kTapsPerCopy, in.num_taps - first)};
     copy_frames(in.x, in.channels, strip, tile, tile.begin + first - in.num_taps / 2,
-                kTileFrames + taps.count - 1, seen.data());
+                tile.size() + taps.count - 1, ends.seen.row(0));
     for (int64_t tap = 0; tap < taps.count; tap += kSums)
-      add_tap_gradients(dy, seen, taps, strip, tap, sums);
+      add_tap_gradients(ends, taps, strip, tap, sums);
   }
   float* bias_sums = sums + in.num_taps * in.channels + strip.first;
   simd::for_each_block(strip.count, [&](int64_t c, auto n) {
     Lanes sum;
     for (int64_t row = 0; row < tile.size(); ++row)
-      sum += simd::load(dy.data() + row * kStripChannels + c, simd::Full{});
+      sum += simd::load(ends.dy.row(row) + c, simd::Full{});
     simd::store(bias_sums + c, simd::load(bias_sums + c, n) + sum, n);
   });
 }

@@ -6,14 +6,14 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// A warp processes a tile of frames in a strip of channels, with so many taps at a time that the
-// tile's sums and the taps stay in registers. Each frame is read from memory once; warps of a block
+// A warp processes a tile of frames in a strip of channels, some taps at a time: the tile's sums
+// and these taps stay in registers. Each frame is read from memory once; other warps of the block
 // and the next taps find it in a cache.
 constexpr int kTileFrames = 16;
 constexpr int kTapsAtOnce = 16;
 constexpr int kWarps = kStripWarps;
-// At least so many blocks have registers at once, so that some compute while others wait for
-// memory.
+// Number of blocks whose registers a multiprocessor must hold at once, so that some compute while
+// others wait for memory.
 constexpr int kBlocksPerProcessor = 2;
 // Two channels per thread: with 16-bit elements a warp reads whole lines of 128 bytes.
 constexpr int kPair = 2;
