@@ -17,6 +17,7 @@ std::vector<Pair> cross_entropy_pairs();
 std::vector<Pair> utterance_pairs();
 std::vector<Pair> grouped_convolution_pairs();
 std::vector<Pair> image_subsampling_pairs();
+std::vector<Pair> depthwise_convolution_pairs();
 std::vector<Pair> optimizer_pairs();
 
 }  // namespace sotto::bench

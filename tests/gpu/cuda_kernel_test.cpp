@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/convolution/depthwise_convolution.h"
 #include "sotto/kernels/convolution/grouped_convolution.h"
 #include "support/gpu.h"
 #include "support/kernel_case_tools.h"
@@ -47,9 +48,12 @@ TEST_P(CudaKernels, AgreeWithTheCpu) {
 TEST_P(CudaKernels, AgreeWithTheCpuOnWideRows) {
   const auto& [row, type] = GetParam();
   static const std::set<std::string> kNames = {
-      "ColumnSum",   "Dropout",     "Embedding",      "FrameWindows", "Gelu",
-      "Glu",         "GroupNorm",   "ImageDepthwise", "ImageWindows", "LayerNorm",
-      "PositionAdd", "ResidualAdd", "RmsNorm",        "SinusoidAdd",  "WeightNorm"};
+      "BatchNorm",      "ColumnSum",    "DepthwiseConvolution",
+      "Dropout",        "Embedding",    "FrameWindows",
+      "Gelu",           "Glu",          "GroupNorm",
+      "ImageDepthwise", "ImageWindows", "LayerNorm",
+      "PositionAdd",    "ResidualAdd",  "RmsNorm",
+      "SinusoidAdd",    "WeightNorm"};
   if (!kNames.contains(row.kernel)) return;
   SOTTO_SKIP_WITHOUT_GPU();
   for (const Shape& shape : {Shape{700, 512}, Shape{70, 1024}, Shape{40, 5120}, Shape{33, 1283},
@@ -76,6 +80,46 @@ TEST(CudaGroupedConvolution, AgreesWithTheCpuAtPositionalShapes) {
           EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
               << "result " << i << " in " << type << ", " << channels << " channels, block "
               << options.block;
+        }
+      }
+    }
+  }
+}
+
+// y, dx and the parameters' gradients of x, dy, weight and bias.
+Tensors run_depthwise(const Tensors& in, const kernels::Packing& packing) {
+  using kernels::DepthwiseConvolution;
+  at::Tensor grad_weight = float_zeros(in[2].sizes(), in[2]);
+  at::Tensor grad_bias = float_zeros(in[3].sizes(), in[3]);
+  DepthwiseConvolution::accumulate({.weight = grad_weight, .bias = &grad_bias},
+                                   {.dy = in[1], .x = in[0]}, packing);
+  return {DepthwiseConvolution::forward(in[0], {.weight = in[2], .bias = &in[3]}, packing),
+          DepthwiseConvolution::input_gradient(in[1], in[2], packing), grad_weight, grad_bias};
+}
+
+// With and without pairs of channels, taps of one pass and of several, utterances that end
+// everywhere in a tile, and frames for several slabs; weights in fp32 as masters are.
+TEST(CudaDepthwiseConvolution, AgreesWithTheCpuAtRealShapes) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  const std::vector<int64_t> lengths = {130, 1, 64, 17, 300, 15, 16, 700};
+  const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t channels : {128, 512, 1024, 45}) {
+      for (const int64_t taps : {9, 31, 67}) {
+        const at::Tensor x = random_values({on_host.num_frames(), channels}, 1).to(type);
+        const at::Tensor dy = random_values({on_host.num_frames(), channels}, 2).to(type);
+        const at::Tensor weight = random_values({channels, taps}, 3).to(at::kFloat);
+        const at::Tensor bias = random_values({channels}, 4).to(at::kFloat);
+        const Tensors truth = run_depthwise({x, dy, weight, bias}, on_host);
+        const Tensors ours =
+            run_depthwise({x.cuda(), dy.cuda(), weight.cuda(), bias.cuda()}, on_gpu);
+        const Tensors again =
+            run_depthwise({x.cuda(), dy.cuda(), weight.cuda(), bias.cuda()}, on_gpu);
+        for (size_t i = 0; i < truth.size(); ++i) {
+          EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+              << "result " << i << " in " << type << ", " << channels << " channels, " << taps
+              << " taps";
+          EXPECT_TRUE(at::equal(ours[i], again[i])) << "result " << i << " changes";
         }
       }
     }

@@ -8,6 +8,7 @@
 
 #include "oracle/random_json.h"
 #include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/convolution/depthwise_convolution.h"
 #include "sotto/kernels/convolution/frame_windows.h"
 #include "sotto/kernels/convolution/grouped_convolution.h"
 #include "sotto/kernels/convolution/image_depthwise.h"
@@ -20,6 +21,7 @@
 #include "sotto/kernels/elementwise/residual_add.h"
 #include "sotto/kernels/loss/cross_entropy.h"
 #include "sotto/kernels/loss/ctc.h"
+#include "sotto/kernels/norm/batch_norm.h"
 #include "sotto/kernels/norm/group_norm.h"
 #include "sotto/kernels/norm/layer_norm.h"
 #include "sotto/kernels/norm/rms_norm.h"
@@ -120,6 +122,32 @@ Results run_group_norm(const Case& in) {
           {"dx", dx},      {"grad_gamma", grad_gamma}, {"grad_beta", grad_beta}};
 }
 
+Results run_batch_norm(const Case& in) {
+  const at::Tensor x = in.data("x"), gamma = in.parameter("gamma"), beta = in.parameter("beta");
+  at::Tensor mean = in.parameter("mean"), variance = in.parameter("variance");
+  Results results;
+  const auto add = [&](const std::string& prefix, const BatchNorm::Statistics& statistics,
+                       BatchNorm::Kind kind) {
+    at::Tensor grad_gamma = float_zeros_like(gamma), grad_beta = float_zeros_like(beta);
+    results[prefix + "y"] =
+        BatchNorm::forward(x, statistics, {.gamma = gamma, .beta = beta, .epsilon = in.epsilon()});
+    results[prefix + "dx"] = BatchNorm::backward({.dy = in.data("dy"),
+                                                  .x = x,
+                                                  .statistics = statistics,
+                                                  .gamma = gamma,
+                                                  .epsilon = in.epsilon()},
+                                                 {.gamma = grad_gamma, .beta = grad_beta}, kind);
+    results[prefix + "grad_gamma"] = grad_gamma;
+    results[prefix + "grad_beta"] = grad_beta;
+  };
+  add("frozen_", {.mean = mean.clone(), .variance = variance.clone()}, BatchNorm::Kind::kConstant);
+  const BatchNorm::Running running{.mean = mean, .variance = variance};
+  add("", BatchNorm::statistics(x, &running), BatchNorm::Kind::kBatch);
+  results["running_mean"] = mean;
+  results["running_variance"] = variance;
+  return results;
+}
+
 template <class Activation>
 Results run_activation(const Case& in) {
   const at::Tensor x = in.data("x");
@@ -215,6 +243,19 @@ Results run_grouped_convolution(const Case& in) {
           {"grad_weight", grad_weight}};
 }
 
+Results run_depthwise_convolution(const Case& in) {
+  const Packing packing = in.packing();
+  const at::Tensor x = in.data("x"), weight = in.data("weight"), dy = in.data("dy");
+  const at::Tensor bias = in.parameter("bias");
+  at::Tensor grad_weight = float_zeros_like(weight), grad_bias = float_zeros_like(bias);
+  DepthwiseConvolution::accumulate({.weight = grad_weight, .bias = &grad_bias}, {.dy = dy, .x = x},
+                                   packing);
+  return {{"y", DepthwiseConvolution::forward(x, {.weight = weight, .bias = &bias}, packing)},
+          {"dx", DepthwiseConvolution::input_gradient(dy, weight, packing)},
+          {"grad_weight", grad_weight},
+          {"grad_bias", grad_bias}};
+}
+
 Results run_weight_norm(const Case& in) {
   const at::Tensor v = in.data("v"), g = in.parameter("g");
   const WeightNorm::Result result = WeightNorm::forward(v, g, v.scalar_type());
@@ -291,6 +332,7 @@ const std::map<std::string, Run>& runs() {
       {"LayerNorm", run_layer_norm},
       {"RmsNorm", run_rms_norm},
       {"GroupNorm", run_group_norm},
+      {"BatchNorm", run_batch_norm},
       {"Gelu", run_activation<Gelu>},
       {"Relu", run_activation<Relu>},
       {"Silu", run_activation<Silu>},
@@ -305,6 +347,7 @@ const std::map<std::string, Run>& runs() {
       {"ImageWindows", run_image_windows},
       {"ImageDepthwise", run_image_depthwise},
       {"GroupedConvolution", run_grouped_convolution},
+      {"DepthwiseConvolution", run_depthwise_convolution},
       {"WeightNorm", run_weight_norm},
       {"Ctc", run_ctc},
       {"CrossEntropy", run_cross_entropy},

@@ -28,6 +28,8 @@ GROUPS = {7: 1, 12: 4, 24: 24}
 CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
 # By width: channels of an image. One bin, one channel, and several of both.
 IMAGE_CHANNELS = {7: 7, 12: 1, 24: 8}
+# By width: taps of the depthwise convolution. One, and more than an utterance has.
+DEPTHWISE_TAPS = {7: 3, 12: 1, 24: 9}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
 # By rows: the queries that cross-attention has for the keys of LENGTHS. One, as many, fewer and more.
@@ -127,6 +129,29 @@ def group_norm(draw: Draw, rows: int, width: int) -> Case:
         "inputs": {"x": x, "gamma": gamma, "beta": beta, "dy": dy},
         "results": {"y": packed, "mean": torch.stack(mean), "rstd": torch.stack(rstd)}
         | gradients(packed, dy, dx=x, grad_gamma=gamma, grad_beta=beta),
+    }
+
+
+def batch_norm(draw: Draw, rows: int, width: int) -> Case:
+    """By torch.nn.BatchNorm1d, with the statistics of the batch and with constants."""
+    x, dy = draw.tensor(rows, width, offset=3.0), draw.tensor(rows, width)
+    gamma, beta = draw.tensor(width), draw.tensor(width)
+    mean, variance = draw.tensor(width).detach(), draw.tensor(width).detach().abs() + 0.5
+    epsilon, results = EPSILON[width], {}
+    for prefix in ("", "frozen_"):
+        norm = torch.nn.BatchNorm1d(width, eps=epsilon, dtype=torch.float64)
+        norm.weight, norm.bias = torch.nn.Parameter(gamma.detach()), torch.nn.Parameter(beta.detach())
+        norm.running_mean, norm.running_var = mean.clone(), variance.clone()
+        norm.train(prefix == "")
+        y = norm(x)
+        grads = gradients(y, dy, dx=x, grad_gamma=norm.weight, grad_beta=norm.bias)
+        results |= {prefix + name: value for name, value in ({"y": y} | grads).items()}
+        if norm.training:
+            results |= {"running_mean": norm.running_mean, "running_variance": norm.running_var}
+    return {
+        "epsilon": epsilon,
+        "inputs": {"x": x, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance, "dy": dy},
+        "results": results,
     }
 
 
@@ -253,6 +278,22 @@ def grouped_convolution(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def depthwise_convolution(draw: Draw, rows: int, width: int) -> Case:
+    taps, lengths = DEPTHWISE_TAPS[width], LENGTHS[rows]
+    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
+    weight, bias = draw.tensor(width, taps), draw.tensor(width)
+    parts = [
+        functional.conv1d(u.t()[None], weight[:, None], bias, padding=taps // 2, groups=width)[0].t()
+        for u in x.split(lengths)
+    ]
+    y = torch.cat(parts)
+    return {
+        "lengths": lengths,
+        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
+        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
+    }
+
+
 def weight_norm(draw: Draw, rows: int, width: int) -> Case:
     """By the function behind torch.nn.utils.parametrizations.weight_norm, over all axes but the taps'."""
     v, g, dw = draw.tensor(rows, 2, width), draw.tensor(width), draw.tensor(rows, 2, width)
@@ -375,6 +416,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "LayerNorm": layer_norm,
     "RmsNorm": rms_norm,
     "GroupNorm": group_norm,
+    "BatchNorm": batch_norm,
     "Gelu": elementwise(functional.gelu),
     "Relu": elementwise(functional.relu),
     "Silu": elementwise(functional.silu),
@@ -389,6 +431,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "ImageWindows": image_windows,
     "ImageDepthwise": image_depthwise,
     "GroupedConvolution": grouped_convolution,
+    "DepthwiseConvolution": depthwise_convolution,
     "WeightNorm": weight_norm,
     "Ctc": ctc,
     "CrossEntropy": cross_entropy,

@@ -7,6 +7,7 @@
 #include "sotto/kernels/elementwise/embedding.h"
 #include "sotto/kernels/elementwise/glu.h"
 #include "sotto/kernels/elementwise/residual_add.h"
+#include "sotto/kernels/norm/batch_norm.h"
 #include "sotto/kernels/norm/group_norm.h"
 #include "sotto/kernels/norm/layer_norm.h"
 #include "sotto/kernels/norm/rms_norm.h"
@@ -189,6 +190,55 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
+// Results y, dx, the parameters' gradients, and the running statistics of this batch; then y, dx
+// and the gradients with constants instead.
+Tensors run_batch_norm(const Tensors& in, const Packing&) {
+  const int64_t width = in[0].size(1);
+  at::Tensor mean = copy_of(in[4]), variance = copy_of(in[5]);
+  const BatchNorm::Running running{.mean = mean, .variance = variance};
+  Tensors results;
+  const auto add = [&](const BatchNorm::Statistics& statistics, BatchNorm::Kind kind) {
+    at::Tensor grad_gamma = float_zeros({width}, in[0]);
+    at::Tensor grad_beta = float_zeros({width}, in[0]);
+    at::Tensor y =
+        BatchNorm::forward(in[0], statistics, {.gamma = in[2], .beta = in[3], .epsilon = 0.1});
+    at::Tensor dx = BatchNorm::backward(
+        {.dy = in[1], .x = in[0], .statistics = statistics, .gamma = in[2], .epsilon = 0.1},
+        {.gamma = grad_gamma, .beta = grad_beta}, kind);
+    results.insert(results.end(), {y, dx, grad_gamma, grad_beta});
+  };
+  add(BatchNorm::statistics(in[0], &running), BatchNorm::Kind::kBatch);
+  add({.mean = in[4], .variance = in[5]}, BatchNorm::Kind::kConstant);
+  results.insert(results.end(), {mean, variance});
+  return results;
+}
+Tensors reference_batch_norm(const Tensors& in, const Packing&) {
+  at::Tensor mean = copy_of(in[4]), variance = copy_of(in[5]);
+  Tensors results;
+  for (const bool is_training : {true, false}) {
+    const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]), beta = leaf(in[3]);
+    at::Tensor used_mean = is_training ? mean : in[4];
+    at::Tensor used_variance = is_training ? variance : in[5];
+    // A single row has no unbiased variance: ATen's would be infinite.
+    const bool is_single = is_training && x.size(0) == 1;
+    if (is_single) used_variance = variance.clone();
+    const at::Tensor y =
+        at::batch_norm(x, gamma, beta, used_mean, used_variance, is_training, 0.1, 0.1, false);
+    y.backward(in[1]);
+    results.insert(results.end(), {y.detach(), x.grad(), gamma.grad(), beta.grad()});
+  }
+  results.insert(results.end(), {mean, variance});
+  return results;
+}
+
+std::vector<Input> batch_norm_inputs(const Shape& s) {
+  std::vector<Input> inputs = norm_inputs(s);
+  inputs.push_back(parameter({s.width}, 5));
+  inputs.push_back(parameter({s.width}, 6));
+  inputs.back().values = inputs.back().values.square() + 0.5;
+  return inputs;
+}
+
 // --- residual: without dropout, with it, with one that drops nothing, half steps; column sum
 
 Tensors run_residual_add(const Tensors& in, const Packing& packing) {
@@ -273,6 +323,7 @@ std::vector<KernelCase> row_kernel_cases() {
       {"Gemm", true, gemm_inputs, run_gemm, reference_gemm},
       {"LayerNorm", true, norm_inputs, run_layer_norm, reference_layer_norm},
       {"RmsNorm", true, norm_inputs, run_rms_norm, reference_rms_norm},
+      {"BatchNorm", true, batch_norm_inputs, run_batch_norm, reference_batch_norm},
       {"GroupNorm", true, norm_inputs, run_group_norm, reference_group_norm},
       {"Gelu", true, two_rows, run_activation<Gelu>, reference_gelu},
       {"Relu", true, two_rows, run_activation<Relu>, reference_relu},

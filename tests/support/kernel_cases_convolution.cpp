@@ -1,5 +1,6 @@
-// Rows of the kernel table: what wav2vec2 has before its blocks.
+// Rows of the kernel table: convolutions, and what wav2vec2 has before its blocks.
 #include "sotto/kernels/convolution/convolution.h"
+#include "sotto/kernels/convolution/depthwise_convolution.h"
 #include "sotto/kernels/convolution/grouped_convolution.h"
 #include "sotto/kernels/elementwise/frame_mask.h"
 #include "sotto/kernels/norm/wave_norm.h"
@@ -41,6 +42,33 @@ Tensors reference_grouped_convolution(const Tensors& in, const Packing& packing)
   const ConvolutionTruth truth =
       convolution_truth({.x = in[0], .dy = in[1], .weight = in[2]}, packing);
   return {truth.y, truth.dx, 2.0 * truth.grad_weight};
+}
+
+// --- depthwise convolution: inputs x, dy, weight, bias; results y with and without the bias, dx,
+// the parameters' gradients twice over. The shortest utterances are shorter than the taps.
+
+constexpr int64_t kDepthwiseTaps = 9;
+
+std::vector<Input> depthwise_inputs(const Shape& s) {
+  return {data({s.rows, s.width}, 1), data({s.rows, s.width}, 2),
+          data({s.width, kDepthwiseTaps}, 3), parameter({s.width}, 4)};
+}
+Tensors run_depthwise_convolution(const Tensors& in, const Packing& packing) {
+  at::Tensor grad_weight = float_zeros(in[2].sizes(), in[2]);
+  at::Tensor grad_bias = float_zeros(in[3].sizes(), in[3]);
+  at::Tensor y = DepthwiseConvolution::forward(in[0], {.weight = in[2], .bias = &in[3]}, packing);
+  at::Tensor unbiased = DepthwiseConvolution::forward(in[0], {.weight = in[2]}, packing);
+  at::Tensor dx = DepthwiseConvolution::input_gradient(in[1], in[2], packing);
+  for (int i = 0; i < 2; ++i)
+    DepthwiseConvolution::accumulate({.weight = grad_weight, .bias = &grad_bias},
+                                     {.dy = in[1], .x = in[0]}, packing);
+  return {y, unbiased, dx, grad_weight, grad_bias};
+}
+Tensors reference_depthwise_convolution(const Tensors& in, const Packing& packing) {
+  const ConvolutionTruth truth =
+      convolution_truth({.x = in[0], .dy = in[1], .weight = in[2].unsqueeze(1)}, packing);
+  return {truth.y + in[3], truth.y, truth.dx, 2.0 * truth.grad_weight.squeeze(1),
+          2.0 * in[1].sum(0)};
 }
 
 // --- weight norm: inputs v, dw, g; results w in the type of v and in fp32, |v|, and the gradients
@@ -204,6 +232,8 @@ std::vector<KernelCase> convolution_kernel_cases() {
       {"FrameMask", true, mask_inputs, run_frame_mask, reference_frame_mask},
       {"GroupedConvolution", true, convolution_inputs, run_grouped_convolution,
        reference_grouped_convolution},
+      {"DepthwiseConvolution", true, depthwise_inputs, run_depthwise_convolution,
+       reference_depthwise_convolution},
       {"WeightNorm", true, weight_norm_inputs, run_weight_norm, reference_weight_norm},
   };
 }

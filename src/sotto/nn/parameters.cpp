@@ -132,8 +132,8 @@ int64_t ParameterSpec::num_values() const {
 Parameter& ParameterStore::declare(ParameterSpec spec) {
   SOTTO_ASSERT(ranges_.empty(), "'{}' is declared after allocate()", spec.name);
   SOTTO_ASSERT(find(spec.name) == nullptr, "'{}' is declared twice", spec.name);
-  spec.trains = std::ranges::none_of(
-      frozen_prefixes_, [&](const std::string& prefix) { return spec.name.starts_with(prefix); });
+  const auto is_prefix = [&](const std::string& prefix) { return spec.name.starts_with(prefix); };
+  spec.trains = spec.trains && std::ranges::none_of(frozen_prefixes_, is_prefix);
   return parameters_.emplace_back(Parameter{.spec = std::move(spec), .value = {}, .gradient = {}});
 }
 

@@ -26,7 +26,8 @@ struct ParameterSpec {
   // constant.
   double mean = 0.0;
   double deviation = 0.0;
-  // Set by the store: a frozen parameter has neither gradient nor optimizer state.
+  // False: it has neither gradient nor optimizer state. The store also freezes the parameters of
+  // its prefixes.
   bool trains = true;
 
   int64_t num_values() const;

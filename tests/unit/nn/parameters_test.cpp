@@ -50,6 +50,19 @@ TEST(ParameterStore, KeepsGradientsOfLargeMatricesInBf16) {
   EXPECT_THROW(other.allocate({.gradients = at::kBFloat16}), InternalError);
 }
 
+TEST(ParameterStore, DeclaresValuesThatNeverTrain) {
+  ParameterStore store;
+  store.declare({.name = "norm.weight", .shape = {7}, .mean = 1.0});
+  store.declare({.name = "norm.running_mean", .shape = {7}, .mean = 0.5, .trains = false});
+  store.allocate({});
+  const Parameter& running = *store.find("norm.running_mean");
+  EXPECT_FALSE(running.gradient.defined());
+  EXPECT_TRUE(at::equal(running.value, at::full({7}, 0.5)));
+  EXPECT_TRUE(store.find("norm.weight")->gradient.defined());
+  ASSERT_EQ(store.ranges().size(), 2u);
+  EXPECT_EQ(store.ranges()[1].name, "frozen vectors");
+}
+
 TEST(GradientSum, IsTheGradientOrAddedToItOnce) {
   ParameterStore store;
   declare_all(store);

@@ -16,15 +16,15 @@ namespace sotto::kernels {
 // twice that of fp32.
 inline constexpr int kVectorSize = 8;
 
-// If the elements fill a multiple of sixteen bytes, or eight bytes, they are read and written with
-// that width: sixteen bytes are the widest access of a thread. Their address must then be a
-// multiple of it.
+// If the elements fill a multiple of sixteen bytes, or eight or four bytes, they are read and
+// written with that width: sixteen bytes are the widest access of a thread. Their address must then
+// be a multiple of it.
 template <class T, int kSize>
 struct Vector {
   static constexpr size_t kBytes = kSize * sizeof(T);
-  static constexpr bool kIsWide = kSize > 1 && (kBytes % 16 == 0 || kBytes == 8);
+  static constexpr bool kIsWide = kSize > 1 && (kBytes % 16 == 0 || kBytes == 8 || kBytes == 4);
 
-  alignas(!kIsWide ? alignof(T) : kBytes == 8 ? 8 : 16) T values[kSize];
+  alignas(!kIsWide ? alignof(T) : kBytes < 16 ? kBytes : 16) T values[kSize];
 
   __device__ float operator[](int i) const { return static_cast<float>(values[i]); }
   __device__ void set(int i, float value) { values[i] = static_cast<T>(value); }
