@@ -32,8 +32,8 @@ std::vector<sotto::bench::Pair> all_pairs() {
         sotto::bench::elementwise_pairs, sotto::bench::attention_pairs,
         sotto::bench::cross_entropy_pairs, sotto::bench::utterance_pairs,
         sotto::bench::grouped_convolution_pairs, sotto::bench::image_subsampling_pairs,
-        sotto::bench::grouped_convolution_pairs, sotto::bench::depthwise_convolution_pairs,
-        sotto::bench::log_mel_pairs, sotto::bench::optimizer_pairs}) {
+        sotto::bench::depthwise_convolution_pairs, sotto::bench::log_mel_pairs,
+        sotto::bench::optimizer_pairs}) {
     for (sotto::bench::Pair& pair : topic()) all.push_back(std::move(pair));
   }
   return all;

@@ -1,7 +1,6 @@
 // Every kernel of the table that has a CUDA version: against the CPU's in the same type.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <set>
 
 #include "sotto/kernels/attention/attention.h"
@@ -126,63 +125,116 @@ TEST(CudaDepthwiseConvolution, AgreesWithTheCpuAtRealShapes) {
   }
 }
 
-// y, dqkv and the bias's gradient of qkv, dy and bias.
-Tensors run_attention(const Tensors& in, const kernels::Packing& packing,
-                      const kernels::Attention::Options& options) {
-  using kernels::Attention;
-  at::Tensor d_bias = at::full_like(in[2], std::numeric_limits<double>::quiet_NaN());
-  const Attention::Bias bias{.values = in[2], .gradient = &d_bias};
-  const Attention::Result result = Attention::forward(in[0], packing, options, &bias);
-  const at::Tensor dqkv =
-      Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
-                          packing, options, &bias);
-  return {result.y, dqkv, d_bias};
+// Inputs of attention with relative positions: qkv, dy, positions and both biases.
+Tensors relative_inputs(const std::vector<int64_t>& lengths, int64_t width, at::ScalarType type) {
+  const kernels::Packing packing(lengths, at::kCPU);
+  return {random_values({packing.num_frames(), 3 * width}, 1).to(type),
+          random_values({packing.num_frames(), width}, 2).to(type),
+          random_values({2 * packing.max_length() + 1, width}, 3).to(type),
+          random_values({width}, 4).to(at::kFloat), random_values({width}, 5).to(at::kFloat)};
 }
 
-// Compares both variants, with a bias and windows, with the CPU. Heads that a lane of a warp holds
-// one to eight values of.
-void check_attention_with_bias(const std::vector<int64_t>& lengths) {
+// y, dqkv and the gradients of positions and biases.
+Tensors run_relative(const Tensors& in, const kernels::Packing& packing,
+                     const kernels::Attention::Options& options) {
   using kernels::Attention;
-  const kernels::Packing on_host(lengths, at::kCPU), on_gpu(lengths, at::kCUDA);
-  const int64_t heads = 3;
-  int64_t num_scores = 0;
-  for (const int64_t length : lengths) num_scores += heads * length * length;
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const int64_t head_size : {16, 64, 80, 200}) {
-      const int64_t width = heads * head_size;
-      const at::Tensor qkv = random_values({on_host.num_frames(), 3 * width}, 1).to(type);
-      const at::Tensor dy = random_values({on_host.num_frames(), width}, 2).to(type);
-      const at::Tensor bias = random_values({num_scores}, 3).to(type);
-      for (const Attention::Variant variant :
-           {Attention::Variant::kTiled, Attention::Variant::kPlain}) {
-        for (Attention::Options options : {Attention::Options{}, {.right = 0}, {.left = 6}}) {
-          options.num_heads = heads;
-          options.variant = variant;
-          const Tensors truth = run_attention({qkv, dy, bias}, on_host, options);
-          const Tensors ours = run_attention({qkv.cuda(), dy.cuda(), bias.cuda()}, on_gpu, options);
-          for (size_t i = 0; i < truth.size(); ++i) {
-            EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
-                << "result " << i << " in " << type << ", heads of " << head_size;
-          }
-        }
-      }
-    }
+  at::Tensor d_content = at::zeros_like(in[3]), d_position = at::zeros_like(in[4]);
+  Attention::Relative::Gradients gradients{.content_bias = d_content, .position_bias = d_position};
+  const Attention::Relative relative{
+      .positions = in[2], .content_bias = in[3], .position_bias = in[4], .gradients = &gradients};
+  const Attention::Result result = Attention::forward(in[0], packing, options, &relative);
+  const at::Tensor dqkv =
+      Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
+                          packing, options, &relative);
+  return {result.y, dqkv, gradients.positions, d_content, d_position};
+}
+
+Tensors on_gpu(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.cuda());
+  return copies;
+}
+
+void check_relative(const std::vector<int64_t>& lengths, int64_t head_size,
+                    const kernels::Attention::Options& options, at::ScalarType type) {
+  const Tensors in = relative_inputs(lengths, options.num_heads * head_size, type);
+  const Tensors truth = run_relative(in, kernels::Packing(lengths, at::kCPU), options);
+  const Tensors ours = run_relative(on_gpu(in), kernels::Packing(lengths, at::kCUDA), options);
+  for (size_t i = 0; i < truth.size(); ++i) {
+    EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+        << "result " << i << " in " << type << ", heads of " << head_size << ", left "
+        << options.left.value_or(-1) << " right " << options.right.value_or(-1);
   }
 }
 
-// More utterances than a warp has lanes.
-TEST(CudaAttention, FindsTheBiasOfEveryUtterance) {
+// Lengths around the sizes of tiles, and more utterances than a warp has lanes; head sizes with and
+// without a kernel for tensor cores.
+TEST(CudaRelativeAttention, AgreesWithTheCpu) {
   SOTTO_SKIP_WITHOUT_GPU();
-  std::vector<int64_t> lengths;
-  for (int64_t u = 0; u < 70; ++u) lengths.push_back(1 + u * 7 % 45);
-  check_attention_with_bias(lengths);
+  std::vector<int64_t> many;
+  for (int64_t u = 0; u < 70; ++u) many.push_back(1 + u * 7 % 45);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t head_size : {16, 36, 48, 64, 80, 128, 200}) {
+      for (kernels::Attention::Options options :
+           {kernels::Attention::Options{}, {.right = 0}, {.left = 6}, {.left = 40, .right = 70}}) {
+        options.num_heads = 3;
+        check_relative(many, head_size, options, type);
+        check_relative({63, 1, 200, 64, 17, 129}, head_size, options, type);
+      }
+    }
+    check_relative({1000, 20}, 64, {.num_heads = 2}, type);
+  }
+}
+
+TEST(CudaRelativeAttention, GivesTheSameBitsEachTimeAndInAnyPack) {
+  SOTTO_SKIP_WITHOUT_GPU();
+  const kernels::Attention::Options options{.num_heads = 3};
+  const std::vector<int64_t> lengths = {300, 70, 150};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const Tensors in = on_gpu(relative_inputs(lengths, 3 * 64, type));
+    const kernels::Packing packing(lengths, at::kCUDA);
+    const Tensors once = run_relative(in, packing, options);
+    const Tensors again = run_relative(in, packing, options);
+    for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], again[i])) << i;
+    const Tensors first = {in[0].narrow(0, 0, 300), in[1].narrow(0, 0, 300), in[2], in[3], in[4]};
+    const Tensors alone = run_relative(first, kernels::Packing({300}, at::kCUDA), options);
+    EXPECT_TRUE(at::equal(alone[0], once[0].narrow(0, 0, 300)));
+    EXPECT_TRUE(at::equal(alone[1], once[1].narrow(0, 0, 300)));
+  }
+}
+
+// y and dqkv.
+Tensors run_plain_attention(const Tensors& in, const kernels::Packing& packing,
+                            const kernels::Attention::Options& options) {
+  using kernels::Attention;
+  const Attention::Result result = Attention::forward(in[0], packing, options);
+  return {result.y,
+          Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
+                              packing, options)};
 }
 
 // More and fewer utterances of the same length than heads: plain attention computes the former
 // together.
-TEST(CudaAttention, HandlesUtterancesOfTheSameLength) {
+TEST(CudaAttention, PlainHandlesUtterancesOfTheSameLength) {
   SOTTO_SKIP_WITHOUT_GPU();
-  check_attention_with_bias({33, 33, 33, 33, 33, 12, 12, 33, 33, 33, 33, 1, 1, 1, 1, 1, 40});
+  const std::vector<int64_t> lengths = {33, 33, 33, 33, 33, 12, 12, 33, 33,
+                                        33, 33, 1,  1,  1,  1,  1,  40};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t head_size : {16, 80}) {
+      for (kernels::Attention::Options options :
+           {kernels::Attention::Options{}, {.right = 0}, {.left = 6}}) {
+        options.num_heads = 3;
+        options.variant = kernels::Attention::Variant::kPlain;
+        const Tensors in = relative_inputs(lengths, 3 * head_size, type);
+        const Tensors truth = run_plain_attention(in, kernels::Packing(lengths, at::kCPU), options);
+        const Tensors ours =
+            run_plain_attention(on_gpu(in), kernels::Packing(lengths, at::kCUDA), options);
+        for (size_t i = 0; i < truth.size(); ++i)
+          EXPECT_LE(relative_error(ours[i], truth[i]), cuda_tolerance(type))
+              << "result " << i << " in " << type << ", heads of " << head_size;
+      }
+    }
+  }
 }
 
 // y, dq and dkv of q, kv and dy.

@@ -10,16 +10,22 @@ namespace sotto::test {
 
 // In double.
 struct AttentionInputs {
-  at::Tensor qkv;        // [N, 3 D]
-  at::Tensor dy;         // [N, D]
-  at::Tensor bias = {};  // [sum over utterances of H T_u T_u]; undefined: none
+  at::Tensor qkv;  // [N, 3 D]
+  at::Tensor dy;   // [N, D]
+  // Of relative positions; undefined: none.
+  at::Tensor positions = {};      // [2 L - 1, D]
+  at::Tensor content_bias = {};   // [D]
+  at::Tensor position_bias = {};  // [D]
 };
 
 struct AttentionTruth {
   at::Tensor y;          // [N, D]
   at::Tensor dqkv;       // [N, 3 D]
   at::Tensor logsumexp;  // [H, N]
-  at::Tensor d_bias;     // shape of the bias; undefined without one
+  // Undefined without relative positions.
+  at::Tensor d_positions;
+  at::Tensor d_content_bias;
+  at::Tensor d_position_bias;
 };
 
 AttentionTruth attention_truth(const AttentionInputs& in, const kernels::Packing& packing,

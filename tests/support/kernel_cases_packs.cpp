@@ -1,4 +1,5 @@
 // Rows of the kernel table: the kernels that know the boundaries of utterances.
+#include <algorithm>
 #include <cmath>
 
 #include "sotto/kernels/attention/attention.h"
@@ -42,8 +43,8 @@ Tensors reference_attention(const Tensors& in, const Packing& packing) {
   return {truth.y, truth.dqkv};
 }
 
-// --- attention with a bias: inputs qkv, dy, bias; results y, dqkv and the bias's gradient, and all
-// of it once more in a window
+// --- attention with relative positions: inputs qkv, dy, positions, both biases; results y, dqkv
+// and the gradients of the others, and all of it once more in a window
 
 Attention::Options in_a_window(Attention::Options options) {
   options.left = 9;
@@ -51,38 +52,46 @@ Attention::Options in_a_window(Attention::Options options) {
   return options;
 }
 
-// Seeds that leave the scores of the smallest packs gradients of about 1: they are differences, and
-// from inputs that happen to cancel little but rounding would be left.
-std::vector<Input> attention_bias_inputs(const Shape& s) {
-  const int64_t heads = attention_options(s.width, Attention::Variant::kTiled).num_heads;
-  int64_t num_scores = 0;
-  for (const int64_t length : lengths_for(s.rows)) num_scores += heads * length * length;
-  return {data({s.rows, 3 * s.width}, 34), data({s.rows, s.width}, 35), data({num_scores}, 36)};
+// Two distances on each side are in no utterance.
+std::vector<Input> attention_relative_inputs(const Shape& s) {
+  const int64_t longest = std::ranges::max(lengths_for(s.rows));
+  return {data({s.rows, 3 * s.width}, 34), data({s.rows, s.width}, 35),
+          data({2 * (longest + 2) - 1, s.width}, 36), parameter({s.width}, 37),
+          parameter({s.width}, 38)};
 }
 
-template <Attention::Variant kVariant>
-Tensors run_attention_bias(const Tensors& in, const Packing& packing) {
-  const Attention::Options everywhere = attention_options(in[1].size(1), kVariant);
-  Tensors results;
-  for (const Attention::Options& options : {everywhere, in_a_window(everywhere)}) {
-    at::Tensor d_bias = at::empty_like(in[2]);
-    const Attention::Bias bias{.values = in[2], .gradient = &d_bias};
-    const Attention::Result result = Attention::forward(in[0], packing, options, &bias);
-    const at::Tensor dqkv =
-        Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
-                            packing, options, &bias);
-    results.insert(results.end(), {result.y, dqkv, d_bias});
-  }
-  return results;
-}
-Tensors reference_attention_bias(const Tensors& in, const Packing& packing) {
+Tensors run_attention_relative(const Tensors& in, const Packing& packing) {
   const Attention::Options everywhere =
       attention_options(in[1].size(1), Attention::Variant::kTiled);
   Tensors results;
   for (const Attention::Options& options : {everywhere, in_a_window(everywhere)}) {
-    const AttentionTruth truth =
-        attention_truth({.qkv = in[0], .dy = in[1], .bias = in[2]}, packing, options);
-    results.insert(results.end(), {truth.y, truth.dqkv, truth.d_bias});
+    at::Tensor d_content = float_zeros(in[3].sizes(), in[3]);
+    at::Tensor d_position = float_zeros(in[4].sizes(), in[4]);
+    Attention::Relative::Gradients gradients{.content_bias = d_content,
+                                             .position_bias = d_position};
+    const Attention::Relative relative{
+        .positions = in[2], .content_bias = in[3], .position_bias = in[4], .gradients = &gradients};
+    const Attention::Result result = Attention::forward(in[0], packing, options, &relative);
+    const at::Tensor dqkv =
+        Attention::backward({.dy = in[1], .qkv = in[0], .y = result.y, .softmax = result.softmax},
+                            packing, options, &relative);
+    results.insert(results.end(), {result.y, dqkv, gradients.positions, d_content, d_position});
+  }
+  return results;
+}
+Tensors reference_attention_relative(const Tensors& in, const Packing& packing) {
+  const Attention::Options everywhere =
+      attention_options(in[1].size(1), Attention::Variant::kTiled);
+  Tensors results;
+  for (const Attention::Options& options : {everywhere, in_a_window(everywhere)}) {
+    const AttentionTruth truth = attention_truth({.qkv = in[0],
+                                                  .dy = in[1],
+                                                  .positions = in[2],
+                                                  .content_bias = in[3],
+                                                  .position_bias = in[4]},
+                                                 packing, options);
+    results.insert(results.end(), {truth.y, truth.dqkv, truth.d_positions, truth.d_content_bias,
+                                   truth.d_position_bias});
   }
   return results;
 }
@@ -193,6 +202,22 @@ Tensors reference_sinusoid_add(const Tensors& in, const Packing& packing) {
   const at::Tensor exponent = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
   const at::Tensor angle = index / at::pow(10'000.0, exponent);
   return {in[0] + at::stack({angle.sin(), angle.cos()}, 2).reshape({-1, width})};
+}
+
+// The width is even; the input only has it, and a type and a device.
+std::vector<Input> relative_sinusoid_inputs(const Shape& s) {
+  return {data({1, 2 * s.width}, 1)};
+}
+Tensors run_relative_sinusoids(const Tensors& in, const Packing& packing) {
+  return {RelativeSinusoids::forward(packing, in[0].size(1), in[0].options())};
+}
+// As ParakeetEncoderRelPositionalEncoding of transformers.
+Tensors reference_relative_sinusoids(const Tensors& in, const Packing& packing) {
+  const int64_t width = in[0].size(1), longest = packing.max_length();
+  const at::Tensor distance = at::arange(longest - 1, -longest, -1, at::kDouble).unsqueeze(1);
+  const at::Tensor exponent = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
+  const at::Tensor angle = distance / at::pow(10'000.0, exponent);
+  return {at::stack({angle.sin(), angle.cos()}, 2).reshape({-1, width})};
 }
 
 // --- CTC: inputs logits; results losses and the gradient of their weighted sum
@@ -339,15 +364,15 @@ std::vector<KernelCase> pack_kernel_cases() {
        reference_attention},
       {"AttentionPlain", true, attention_inputs, run_attention<Attention::Variant::kPlain>,
        reference_attention},
-      {"AttentionBias", true, attention_bias_inputs, run_attention_bias<Attention::Variant::kTiled>,
-       reference_attention_bias},
-      {"AttentionPlainBias", true, attention_bias_inputs,
-       run_attention_bias<Attention::Variant::kPlain>, reference_attention_bias},
+      {"AttentionRelative", true, attention_relative_inputs, run_attention_relative,
+       reference_attention_relative},
       {"CrossAttention", true, cross_attention_inputs, run_cross_attention,
        reference_cross_attention},
       {"FrameWindows", true, windows_inputs, run_frame_windows, reference_frame_windows},
       {"PositionAdd", true, position_inputs, run_position_add, reference_position_add},
       {"SinusoidAdd", true, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},
+      {"RelativeSinusoids", true, relative_sinusoid_inputs, run_relative_sinusoids,
+       reference_relative_sinusoids},
       {"Ctc", true, logits_inputs, run_ctc, reference_ctc},
       {"CtcGreedy", true, logits_inputs, run_ctc_greedy, reference_ctc_greedy},
       {"CrossEntropy", true, cross_entropy_inputs,

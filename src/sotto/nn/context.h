@@ -8,6 +8,7 @@
 #include "sotto/device/memory_scope.h"
 #include "sotto/kernels/base/packing.h"
 #include "sotto/kernels/elementwise/dropout.h"
+#include "sotto/nn/relative_positions.h"
 #include "sotto/nn/shared_result.h"
 
 namespace sotto::nn {
@@ -45,11 +46,15 @@ struct Context {
   bool is_frozen = false;
   // The pack that cross-attention attends to.
   const SeenPack* seen = nullptr;
+  // The table of relative positions of the pack, for attention that uses it.
+  const RelativePositions* positions = nullptr;
 
   bool has_backward() const { return step.is_training && !is_frozen; }
 
-  Context at_layer(int64_t number) const { return {step, packing, number, false, seen}; }
-  Context at_frozen_layer(int64_t number) const { return {step, packing, number, true, seen}; }
+  Context at_layer(int64_t number) const { return {step, packing, number, false, seen, positions}; }
+  Context at_frozen_layer(int64_t number) const {
+    return {step, packing, number, true, seen, positions};
+  }
 
   // Returns one of up to kMasksPerLayer dropout masks of this layer.
   static constexpr int64_t kMasksPerLayer = 8;

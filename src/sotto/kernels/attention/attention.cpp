@@ -10,6 +10,7 @@
 #include "sotto/kernels/attention/attention_cpu.h"
 #include "sotto/kernels/attention/attention_library.h"
 #include "sotto/kernels/attention/attention_plain.h"
+#include "sotto/kernels/attention/attention_relative.h"
 #include "sotto/kernels/attention/attention_task.h"
 #include "sotto/kernels/base/kernel.h"
 
@@ -32,17 +33,6 @@ using detail::operands_of;
 
 // --- checks of arguments
 
-// Checks a tensor of the bias: one value per score, with the type and device of qkv.
-void check_scores(const at::Tensor& values, const at::Tensor& qkv, const AttentionShape& shape,
-                  std::string_view name) {
-  SOTTO_ASSERT(values.dim() == 1 && values.numel() == shape.num_scores() &&
-                   values.is_contiguous() && values.scalar_type() == qkv.scalar_type() &&
-                   values.device() == qkv.device(),
-               "{} has shape [{}] and type {}, expected [{}] and {}, on the device of qkv", name,
-               fmt::join(values.sizes(), ", "), c10::toString(values.scalar_type()),
-               shape.num_scores(), c10::toString(qkv.scalar_type()));
-}
-
 // Checks that there is one row for each frame of the pack, with `num_parts` of all heads; returns
 // the head size.
 int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_t num_heads,
@@ -59,7 +49,8 @@ int64_t checked_head_size(const at::Tensor& rows, const Packing& packing, int64_
 }
 
 AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
-                             const Attention::Options& options, const Attention::Bias* bias) {
+                             const Attention::Options& options,
+                             const Attention::Relative* relative) {
   const int64_t head_size = checked_head_size(qkv, packing, options.num_heads, 3);
   // A window longer than every utterance has no effect.
   const int64_t all = packing.max_length();
@@ -73,10 +64,11 @@ AttentionShape checked_shape(const at::Tensor& qkv, const Packing& packing,
                              .head_size = head_size,
                              .left = std::min(left, all),
                              .right = std::min(right, all),
-                             .bias = bias};
-  if (bias != nullptr) check_scores(bias->values, qkv, shape, "a bias");
-  if (shape.bias_gradient() != nullptr)
-    check_scores(*bias->gradient, qkv, shape, "the gradient of a bias");
+                             .relative = relative};
+  if (relative == nullptr) return shape;
+  SOTTO_ASSERT(options.variant == Attention::Variant::kTiled,
+               "relative positions have no plain variant");
+  detail::check_relative(qkv, shape);
   return shape;
 }
 
@@ -124,25 +116,22 @@ double operand_bytes(const AttentionOperands& in, const AttentionShape& shape) {
   return static_cast<double>(rows * shape.width()) * static_cast<double>(in.q.rows.itemsize());
 }
 
-// Bytes read of a bias: one value for each pair that the variant computes.
-double bias_bytes(const AttentionShape& shape, Attention::Variant variant) {
-  if (shape.bias == nullptr) return 0.0;
-  if (variant == Attention::Variant::kPlain) return bytes_of(shape.bias->values);
-  return static_cast<double>(shape.num_heads * shape.num_pairs()) *
-         static_cast<double>(shape.bias->values.itemsize());
+// Products of the term of positions: the scores; in backward also the gradients of queries and of
+// positions.
+double relative_products(const AttentionShape& shape, double num_products) {
+  return shape.relative == nullptr ? 0.0 : num_products;
 }
 
-double bias_gradient_bytes(const AttentionShape& shape) {
-  const at::Tensor* gradient = shape.bias_gradient();
-  return gradient == nullptr ? 0.0 : bytes_of(*gradient);
+double position_bytes(const AttentionShape& shape) {
+  return shape.relative == nullptr ? 0.0 : bytes_of(shape.relative->positions);
 }
 
 // --- tiled, by a library
 
 // Returns whether a library computes it on the GPU that the tensor is on, or represents.
-// FlashAttention does not support a bias, efficient attention only one with padded rows.
+// No library computes relative positions inside of tiles.
 bool is_for_library(const at::Tensor& rows, const AttentionShape& shape) {
-  return is_for_cuda(rows) && shape.bias == nullptr &&
+  return is_for_cuda(rows) && shape.relative == nullptr &&
          LibraryAttention::has(shape, rows.scalar_type(), target_of(rows));
 }
 
@@ -223,8 +212,7 @@ CudaAttentionTask cuda_task(const AttentionOperands& in, const at::Tensor& y,
           .num_heads = shape.num_heads,
           .head_size = shape.head_size,
           .left = shape.left,
-          .right = shape.right,
-          .bias = shape.bias == nullptr ? CudaArray{} : cuda_array(shape.bias->values)};
+          .right = shape.right};
 }
 
 Attention::Result forward_tiled(const AttentionOperands& in, const AttentionShape& shape,
@@ -233,17 +221,18 @@ Attention::Result forward_tiled(const AttentionOperands& in, const AttentionShap
   const int64_t frames = like.size(0);
   const double y_bytes =
       static_cast<double>(frames * shape.width()) * static_cast<double>(like.itemsize());
-  report_cost(name, {.flops = tiled_flops(like, shape, 2.0),
-                     .bytes = operand_bytes(in, shape) + y_bytes +
-                              bias_bytes(shape, Attention::Variant::kTiled),
+  report_cost(name, {.flops = tiled_flops(like, shape, 2.0 + relative_products(shape, 1.0)),
+                     .bytes = operand_bytes(in, shape) + y_bytes + position_bytes(shape),
                      .work = work_of(like)});
   if (is_for_library(like, shape)) return forward_in_library(in, shape);
   Attention::Result result{.y = make_result({frames, shape.width()}, like),
                            .softmax = make_float_result({shape.num_heads, frames}, like)};
+  const detail::RelativeForward relative(like, shape);
   if (is_dry(like)) return result;
   if (like.is_cuda()) {
-    detail::attention_forward_cuda(cuda_task(in, result.y, result.softmax, shape),
-                                   device::current_cuda_stream());
+    CudaAttentionTask task = cuda_task(in, result.y, result.softmax, shape);
+    task.relative = relative.inputs(shape);
+    detail::attention_forward_cuda(task, device::current_cuda_stream());
   } else {
     detail::attention_forward_cpu(in, shape, result);
   }
@@ -273,11 +262,12 @@ void begin_backward(const AttentionBackward& in, const AttentionShape& shape,
   check_softmax(in.softmax, c10::multiply_integers(logsumexp_sizes(like, shape)), at::kFloat);
   check_same(in.dy, in.y, "y");
   // The four products of the gradients, and the recomputed scores.
-  report_cost(
-      name, {.flops = backward_slowdown(like, shape) * tiled_flops(like, shape, 5.0),
-             .bytes = 2.0 * (operand_bytes(in.in, shape) + bytes_of(in.dy)) + bytes_of(in.softmax) +
-                      bias_bytes(shape, Attention::Variant::kTiled) + bias_gradient_bytes(shape),
-             .work = work_of(like)});
+  report_cost(name, {.flops = backward_slowdown(like, shape) *
+                              tiled_flops(like, shape, 5.0 + relative_products(shape, 3.0)),
+                     .bytes = 2.0 * (operand_bytes(in.in, shape) + bytes_of(in.dy) +
+                                     position_bytes(shape)) +
+                              bytes_of(in.softmax),
+                     .work = work_of(like)});
 }
 
 void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
@@ -293,24 +283,28 @@ void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
   const int64_t frames = in.dy.size(0);
   const at::TensorOptions as_float = in.dy.options().dtype(at::kFloat);
   const at::Tensor delta = make_workspace({shape.num_heads, frames}, as_float);
-  const at::Tensor* d_bias = shape.bias_gradient();
-  // Tiles without a visible pair are skipped.
-  if (d_bias != nullptr && shape.has_window() && !dry) d_bias->zero_();
+  const detail::RelativeBackward relative(in.dy, shape);
   if (is_for_cuda(in.dy)) {
     if (dry) return;
-    detail::attention_backward_cuda(
-        cuda_task(in.in, in.y, in.softmax, shape),
-        {.dy = cuda_array(in.dy),
-         .out = cuda_operands(gradients),
-         .d_bias = d_bias == nullptr ? CudaArray{} : cuda_array(*d_bias),
-         .delta = delta.mutable_data_ptr<float>()},
-        device::current_cuda_stream());
+    CudaAttentionTask task = cuda_task(in.in, in.y, in.softmax, shape);
+    task.relative = relative.inputs(shape);
+    detail::attention_backward_cuda(task,
+                                    {.dy = cuda_array(in.dy),
+                                     .out = cuda_operands(gradients),
+                                     .relative = relative.gradients(shape),
+                                     .delta = delta.mutable_data_ptr<float>()},
+                                    device::current_cuda_stream());
     return;
   }
   at::Tensor dq_sum;
   if (in.dy.scalar_type() != at::kFloat) dq_sum = make_workspace({frames, shape.width()}, as_float);
   if (dry) return;
-  detail::attention_backward_cpu(in, shape, {.out = gradients, .delta = delta, .dq_sum = dq_sum});
+  detail::attention_backward_cpu(in, shape,
+                                 {.out = gradients,
+                                  .delta = delta,
+                                  .dq_sum = dq_sum,
+                                  .position_sums = relative.position_sums(),
+                                  .bias_sums = relative.row_sums()});
 }
 
 // --- plain
@@ -329,8 +323,7 @@ Attention::Result forward_plain(const at::Tensor& qkv, const AttentionShape& sha
   const at::Tensor scores = make_scores(qkv, shape);
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
-               .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax) +
-                        bias_bytes(shape, Attention::Variant::kPlain),
+               .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax),
                .work = work_of(qkv)});
   const device::LibraryCall call("plain attention", qkv.device().type(), 0);
   if (is_dry(qkv)) return result;
@@ -350,8 +343,7 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in, const AttentionSh
   // The four products of the gradients.
   report_cost("attention_plain.backward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
-               .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax) +
-                        bias_gradient_bytes(shape),
+               .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax),
                .work = work_of(in.qkv)});
   const device::LibraryCall call("plain attention", in.qkv.device().type(), 0);
   if (is_dry(in.qkv)) return dqkv;
@@ -377,15 +369,15 @@ int64_t Attention::num_pairs(const Packing& packing, const Options& options) {
 }
 
 Attention::Result Attention::forward(const at::Tensor& qkv, const Packing& packing,
-                                     const Options& options, const Bias* bias) {
-  const AttentionShape shape = checked_shape(qkv, packing, options, bias);
+                                     const Options& options, const Relative* relative) {
+  const AttentionShape shape = checked_shape(qkv, packing, options, relative);
   if (options.variant == Variant::kPlain) return forward_plain(qkv, shape);
   return forward_tiled(operands_of(qkv), shape, "attention.forward");
 }
 
 at::Tensor Attention::backward(const BackwardInputs& in, const Packing& packing,
-                               const Options& options, const Bias* bias) {
-  const AttentionShape shape = checked_shape(in.qkv, packing, options, bias);
+                               const Options& options, const Relative* relative) {
+  const AttentionShape shape = checked_shape(in.qkv, packing, options, relative);
   if (options.variant == Variant::kPlain) return backward_plain(in, shape);
   const AttentionBackward tiled{
       .dy = in.dy, .in = operands_of(in.qkv), .y = in.y, .softmax = in.softmax};

@@ -2,16 +2,20 @@
 // them or those in a window around it. Cross-attention: queries of one pack see all keys of their
 // utterance in another pack, as the tokens of a decoder see the frames of its encoder. N queries, M
 // keys (N in self-attention), H heads of head size D / H, T_u frames of utterance u. Scores are
-// scaled by 1 / sqrt(head size), then a bias may be added; arithmetic is fp32 for every type.
+// scaled by 1 / sqrt(head size); they may have a term of relative positions. Arithmetic is fp32 for
+// every type.
 //
 // Allocates, kTiled: forward y and the logsumexp; backward dqkv, or dq and dkv, and as workspace
 // fp32 [H, N] and, for 16-bit types on the CPU, fp32 [N, D]. Scores exist only as tiles on the
 // stack. On a GPU, FlashAttention or efficient attention is used for the shapes that they support,
-// and allocates what attention_library.h declares; calls with a bias use our own kernel, which
-// allocates what is listed above. Allocates, kPlain: forward y and the probabilities, and as
-// workspace the scores of the longest utterance, fp32 [H, T, T], or on a GPU those of one head of
-// consecutive utterances of the same length, if these are more; backward dqkv and the same
-// workspace.
+// and allocates what attention_library.h declares. With relative positions, kernels of ours compute
+// every shape; backward then also allocates the gradient of the positions, and as workspace on the
+// CPU fp32 [sum of 2 T_u - 1, D] and [utterances, 2, D], with head sizes rounded up to multiples of
+// 16; on a GPU fp32 [H, N], [H, P] and [slabs, 2, D] for P positions, and on tensor cores (16-bit
+// types) [sum of 2 T_u - 1, D + H], and in both directions [H, N] and [H, P]. Allocates, kPlain:
+// forward y and the probabilities, and as workspace the scores of the longest utterance, fp32 [H,
+// T, T], or on a GPU those of one head of consecutive utterances of the same length, if these are
+// more; backward dqkv and the same workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -50,14 +54,24 @@ struct Attention {
     at::Tensor softmax;
   };
 
-  // A bias that is added to the scaled scores, for example relative positions.
-  struct Bias {
-    // [sum over utterances of H T_u T_u], type of qkv, finite; same layout as the probabilities of
-    // kPlain. Values outside of the window have no effect.
-    const at::Tensor& values;
-    // If not null, backward fills it with the gradient of the values, of the same shape and type.
-    // Zero outside of the window. Not used by forward.
-    at::Tensor* gradient = nullptr;
+  // Relative positions in the form of Transformer-XL (Dai et al. 2019, section 3.3): the score of
+  // query i and key j of a head is ((q_i + u) k_j + (q_i + v) p_{i - j}) / sqrt(head size). The
+  // term of positions exists only inside of tiles. Requires kTiled; a window is allowed.
+  struct Relative {
+    // Added to by backward, except for `positions`.
+    struct Gradients {
+      at::Tensor& content_bias;   // [D] fp32
+      at::Tensor& position_bias;  // [D] fp32
+      at::Tensor positions = {};  // result of backward, of the shape and type of the positions
+    };
+
+    // [2 L - 1, D], type of qkv: p of distances from L - 1 down to -(L - 1). L is at least the
+    // longest utterance; rows of distances that do not occur have no effect.
+    const at::Tensor& positions;
+    const at::Tensor& content_bias;   // u [D] fp32
+    const at::Tensor& position_bias;  // v [D] fp32
+    // Required by backward, not used by forward.
+    Gradients* gradients = nullptr;
   };
 
   struct BackwardInputs {
@@ -69,11 +83,11 @@ struct Attention {
 
   // qkv [N, 3 D]: a row holds q, k and v of a frame, each [H, D / H].
   static Result forward(const at::Tensor& qkv, const Packing& packing, const Options& options,
-                        const Bias* bias = nullptr);
+                        const Relative* relative = nullptr);
 
-  // Returns dqkv [N, 3 D], for the same options and bias as forward.
+  // Returns dqkv [N, 3 D], for the same options and relative positions as forward.
   static at::Tensor backward(const BackwardInputs& in, const Packing& packing,
-                             const Options& options, const Bias* bias = nullptr);
+                             const Options& options, const Relative* relative = nullptr);
 
   // Returns the number of pairs of a query and a key that it sees, over the whole pack: the cost is
   // proportional to it.

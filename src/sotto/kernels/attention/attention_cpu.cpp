@@ -3,6 +3,7 @@
 // from the logsumexp.
 #include "sotto/kernels/attention/attention_cpu.h"
 
+#include "sotto/kernels/attention/attention_relative_tile.h"
 #include "sotto/kernels/attention/attention_tile.h"
 #include "sotto/kernels/simd/cpu_kernel.h"
 #include "sotto/kernels/simd/simd_math.h"
@@ -79,18 +80,22 @@ struct ForwardTiles {
   HeadTile<kTile> k;      // [keys, head size], scaled
   HeadTile<kTile> v;      // [keys, head size]
   ScoreTile scores;
+  ForwardBand band;
   // Per query:
   alignas(64) float largest[kWideTile];  // maximum of the scores so far
   alignas(64) float sum[kWideTile];      // sum of exp(score - largest)
   alignas(64) float factor[kWideTile];   // factor by which y is rescaled
 
-  // `bias`: the bias of this head, [queries, keys] of the utterance, or null.
   template <class T>
-  void run(const QkvRows<const T>& head, const T* bias, const AttentionShape& shape,
-           const Piece& piece) {
-    const int64_t num_keys = shape.num_keys_of(piece.utterance);
+  void run(const QkvRows<const T>& head, const RelativeHead<T>& relative,
+           const AttentionShape& shape, const Piece& piece) {
     const int64_t num_queries = piece.queries.size();
     load_tile(q_rows, head.q, piece.queries);
+    if (shape.relative != nullptr) {
+      const int64_t size = shape.head_size;
+      band.begin(q_rows, num_queries, {relative.position_bias, size, size});
+      add_to_rows(q_rows, q_rows, num_queries, {relative.content_bias, size, size});
+    }
     transpose_tile(q, q_rows, num_queries, shape.head_size);
     y.set_zero(num_queries, shape.head_size);
     // Finite, so that a query without a key in the first tile does not produce NaN.
@@ -101,8 +106,7 @@ struct ForwardTiles {
       load_tile(v, head.v, keys);
       product.assign(scores.matrix(), k.matrix(), q.matrix(),
                      {keys.size(), num_queries, shape.head_size});
-      if (bias != nullptr)
-        add_bias_transposed(scores.matrix(), columns_of(bias, num_keys, keys), piece.queries);
+      if (shape.relative != nullptr) band.add_to(scores.matrix(), relative, piece, keys);
       if (!shape.all_see_all(piece.queries, keys)) {
         const ScoreMask mask{keys, piece.queries, /*before=*/shape.right, /*after=*/shape.left};
         mask.apply(scores.matrix());
@@ -163,8 +167,8 @@ struct BackwardHead {
   Rows<float> dq_sum;
   const float* logsumexp;  // [queries]
   const float* delta;      // [queries]
-  const T* bias;           // [queries, keys] or null
-  T* d_bias;               // likewise
+  RelativeHead<T> relative;
+  RelativeSums sums;
   int64_t num_queries;
   int64_t num_keys;
 };
@@ -183,6 +187,7 @@ struct BackwardTiles {
   HeadTile<kTile> dq;
   ScoreTile scores;
   ScoreTile d_scores;
+  BackwardBand band;
   const AttentionShape& shape;
   Pass pass;
 
@@ -194,6 +199,7 @@ struct BackwardTiles {
     const Span all_keys = whole_tiles<kWideTile>(piece.keys, head.num_keys);
     for_each_tile<kWideTile>(all_keys, [&](const Span& keys) {
       load_keys(head, keys);
+      std::fill_n(band.key_sums, kWideTile, 0.0f);
       const Span seen_by = shape.queries_that_see(keys, head.num_queries);
       const Span both{std::max(seen_by.begin, piece.queries.begin),
                       std::min(seen_by.end, piece.queries.end)};
@@ -202,6 +208,9 @@ struct BackwardTiles {
       if (pass == Pass::kQueries) return;
       store_tile(head.out.k, keys, dk, score_scale(shape.head_size));
       store_tile(head.out.v, keys, dv);
+      if (shape.relative != nullptr)
+        product.add(head.sums.content_bias, {band.key_sums, kWideTile}, k.matrix(),
+                    {1, shape.head_size, keys.size()});
     });
   }
 
@@ -217,16 +226,18 @@ struct BackwardTiles {
   void run_pair(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
     load_tile(q, head.in.q, queries);
     load_tile(dy, head.dy, queries);
-    const Extent to_scores{queries.size(), keys.size(), shape.head_size};
-    product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), to_scores);
-    product.assign(d_scores.matrix(), dy.matrix(), v_columns.matrix(), to_scores);
-    if (head.bias != nullptr)
-      add_bias(scores.matrix(), columns_of(head.bias, head.num_keys, keys), queries);
+    to_scores(head, queries, keys);
     if (!shape.all_see_all(queries, keys)) {
       const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
       mask.apply(scores.matrix());
     }
     to_gradients(head, queries, keys.size());
+    if (shape.relative != nullptr) {
+      const Span needed = head.relative.rows_for(queries, keys);
+      band.assign(d_scores.matrix(), queries.size(), keys.size());
+      band.accumulate(head.sums, needed, queries.size(), shape.head_size);
+      BackwardBand::add_rows(band.key_sums, d_scores.matrix(), queries.size(), keys.size(), false);
+    }
     if (pass != Pass::kQueries) {
       const Extent to_keys{keys.size(), shape.head_size, queries.size()};
       product.add_transposed(dv.matrix(), scores.matrix(), dy.matrix(), to_keys);
@@ -234,8 +245,23 @@ struct BackwardTiles {
     }
     if (pass == Pass::kKeys) return;
     add_to_dq(head, queries, keys);
-    if (head.d_bias != nullptr)
-      store_scores(columns_of(head.d_bias, head.num_keys, keys), queries, d_scores.matrix());
+  }
+
+  // Computes scores, and the gradients of the probabilities in d_scores.
+  void to_scores(const BackwardHead<T>& head, const Span& queries, const Span& keys) {
+    const Extent extent{queries.size(), keys.size(), shape.head_size};
+    product.assign(d_scores.matrix(), dy.matrix(), v_columns.matrix(), extent);
+    if (shape.relative == nullptr) {
+      product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), extent);
+      return;
+    }
+    // From here on q has the bias of contents: the gradient of k needs that as well.
+    const HeadTile<kTile>& without_bias = q;
+    band.load(without_bias, head.relative, queries, keys);
+    add_to_rows(q, q, queries.size(),
+                {head.relative.content_bias, shape.head_size, shape.head_size});
+    product.assign(scores.matrix(), q.matrix(), k_columns.matrix(), extent);
+    band.add_to(scores.matrix(), queries.size(), keys.size());
   }
 
   // Replaces scores by probabilities, and gradients of the probabilities by those of the scores.
@@ -263,6 +289,9 @@ struct BackwardTiles {
     }
     product.add(dq.matrix(), d_scores.matrix(), k.matrix(),
                 {queries.size(), shape.head_size, keys.size()});
+    if (shape.relative != nullptr)
+      product.add(dq.matrix(), band.matrix(), band.rows.matrix(),
+                  {queries.size(), shape.head_size, head.relative.rows_for(queries, keys).size()});
     if (keys.end >= seen.end) {
       store_tile(head.out.q, queries, dq);
     } else {
@@ -299,12 +328,11 @@ void attention_forward_cpu(const AttentionOperands& in, const AttentionShape& sh
   with_element_type(in.q.rows, [&](auto zero) {
     using T = decltype(zero);
     const QkvRows<const T> packs = input_rows<T>(in);
-    const T* bias = bias_of<T>(shape);
     T* out = result.y.mutable_data_ptr<T>();
     work_by_queries(shape).run([&](const Piece* first, const Piece* last) {
       ForwardTiles tiles;
       for (const Piece* piece = first; piece != last; ++piece) {
-        tiles.run(head_rows(packs, shape, *piece), scores_of(bias, shape, *piece), shape, *piece);
+        tiles.run(head_rows(packs, shape, *piece), relative_head<T>(shape, *piece), shape, *piece);
         store_tile(head_rows(out, shape, *piece), piece->queries, tiles.y);
         float* to = logsumexp + piece->head * shape.queries.num_frames() +
                     shape.first_query_of(piece->utterance) + piece->queries.begin;
@@ -325,8 +353,6 @@ void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& s
     const QkvRows<const T> packs = input_rows<T>(in.in);
     const QkvRows<T> gradients = output_rows<T>(gradient.out);
     const T* dy = in.dy.const_data_ptr<T>();
-    const T* bias = bias_of<T>(shape);
-    T* d_bias = bias_gradient_of<T>(shape);
     sum_delta<T>(in, shape, delta);
     const auto run = [&](const Work& work, Pass pass) {
       work.run([&](const Piece* first, const Piece* last) {
@@ -340,8 +366,8 @@ void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& s
                                .dq_sum = {},
                                .logsumexp = logsumexp + row,
                                .delta = delta + row,
-                               .bias = scores_of(bias, shape, *piece),
-                               .d_bias = scores_of(d_bias, shape, *piece),
+                               .relative = relative_head<T>(shape, *piece),
+                               .sums = relative_sums(gradient, shape, *piece),
                                .num_queries = shape.num_queries_of(piece->utterance),
                                .num_keys = shape.num_keys_of(piece->utterance)};
           // fp32 gradients are accumulated in place.
@@ -359,12 +385,15 @@ void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& s
     // instead of 5 products are faster. Both compute the same sums in the same order.
     const Work by_heads = work_by_heads(shape);
     const int64_t cores = at::in_parallel_region() ? 1 : at::get_num_threads();
-    if (5 * by_heads.largest_share(cores) * cores <= 7 * by_heads.total()) {
+    // Gradients of positions are sums over both queries and keys.
+    const bool has_positions = shape.relative != nullptr;
+    if (has_positions || 5 * by_heads.largest_share(cores) * cores <= 7 * by_heads.total()) {
       run(by_heads, Pass::kAll);
     } else {
       run(work_by_keys(shape), Pass::kKeys);
       run(work_by_queries(shape), Pass::kQueries);
     }
+    if (has_positions) add_relative_sums(gradient, shape);
   });
 }
 

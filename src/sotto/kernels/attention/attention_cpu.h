@@ -82,6 +82,10 @@ struct AttentionGradient {
   AttentionOperands out;
   const at::Tensor& delta;   // workspace [H, N] fp32: sum over a head of dy y
   const at::Tensor& dq_sum;  // workspace [N, D] fp32; undefined if q is fp32
+  // Workspace for the sums of each utterance with relative positions, fp32: attention_cpu.cpp. Zero
+  // before. Undefined without positions.
+  const at::Tensor& position_sums;
+  const at::Tensor& bias_sums;
 };
 void attention_backward_cpu(const AttentionBackward& in, const AttentionShape& shape,
                             const AttentionGradient& gradient);

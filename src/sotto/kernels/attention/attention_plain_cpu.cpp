@@ -78,7 +78,6 @@ struct PlainForward {
   Rows<T> y;
   float* scores;     // [T, T]
   T* probabilities;  // [T, T]
-  const T* bias;     // [T, T] or null
 
   void run(PlainTiles& tiles, const Span& queries, int64_t length) const {
     load_tile(tiles.queries, head.q, queries);
@@ -88,8 +87,6 @@ struct PlainForward {
       tiles.weights.stride = padded(keys.size());
       product.assign(tiles.weights.matrix(), tiles.queries.matrix(), tiles.keys_columns.matrix(),
                      {queries.size(), keys.size(), shape.head_size});
-      if (bias != nullptr)
-        add_bias(tiles.weights.matrix(), columns_of(bias, length, keys), queries);
       const ScoreMask mask{queries, keys, /*before=*/shape.left, /*after=*/shape.right};
       mask.apply(tiles.weights.matrix());
       store_tile(columns_of(scores, length, keys), queries, tiles.weights);
@@ -117,7 +114,6 @@ struct PlainBackward {
   QkvRows<T> gradient;
   float* d_scores;         // [T, T]
   const T* probabilities;  // [T, T]
-  T* d_bias;               // [T, T] or null
 
   // Computes the gradients of the scores and of q for a tile of queries.
   void run_queries(PlainTiles& tiles, const Span& queries, int64_t length) const {
@@ -133,9 +129,6 @@ struct PlainBackward {
     for (int64_t query = queries.begin; query < queries.end; ++query) {
       softmax_gradient_row(d_scores + query * length, probabilities + query * length, length);
     }
-    if (d_bias != nullptr)
-      store_scores(columns_of(d_bias, length, {0, length}), queries,
-                   {d_scores + queries.begin * length, length});
     tiles.first_sum.set_zero(queries.size(), shape.head_size);
     for_each_tile<kTile>({0, length}, [&](const Span& keys) {
       load_tile(tiles.keys, head.k, keys, score_scale(shape.head_size));
@@ -184,8 +177,7 @@ void attention_plain_forward_cpu(const at::Tensor& qkv, const AttentionShape& sh
               .head = head_rows(packs, shape, *piece),
               .y = head_rows(result.y.mutable_data_ptr<T>(), shape, *piece),
               .scores = scores.mutable_data_ptr<float>() + matrix,
-              .probabilities = result.softmax.mutable_data_ptr<T>() + offset + matrix,
-              .bias = scores_of(bias_of<T>(shape), shape, *piece)};
+              .probabilities = result.softmax.mutable_data_ptr<T>() + offset + matrix};
           forward.run(tiles, piece->queries, length);
         }
       });
@@ -212,8 +204,7 @@ void attention_plain_backward_cpu(const Attention::BackwardInputs& in, const Att
                 .dy = head_rows(in.dy.const_data_ptr<T>(), shape, *piece),
                 .gradient = head_rows(gradients, shape, *piece),
                 .d_scores = scores.mutable_data_ptr<float>() + matrix,
-                .probabilities = in.softmax.const_data_ptr<T>() + offset + matrix,
-                .d_bias = scores_of(bias_gradient_of<T>(shape), shape, *piece)};
+                .probabilities = in.softmax.const_data_ptr<T>() + offset + matrix};
             body(backward, tiles, *piece, length);
           }
         });

@@ -64,15 +64,13 @@ __global__ void softmax_kernel(CudaPlainScores task) {
 }
 
 // Replaces the gradients of probabilities by those of scores, in the type of the probabilities and
-// at the beginning of their row. The bias is added after scaling, so its gradient is not scaled.
+// at the beginning of their row.
 template <class T>
 __global__ void gradient_kernel(CudaPlainScores task) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   for_each_row(task, [&](const Row& row) {
     float* gradients = task.scores + row.in_scores;
     const T* probabilities = static_cast<const T*>(task.probabilities) + row.in_probabilities;
-    T* d_bias =
-        task.d_bias == nullptr ? nullptr : static_cast<T*>(task.d_bias) + row.in_probabilities;
     float sum = 0.0f;
     for (int64_t key = lane; key < task.length; key += kWarp)
       sum += gradients[key] * static_cast<float>(probabilities[key]);
@@ -84,10 +82,6 @@ __global__ void gradient_kernel(CudaPlainScores task) {
       const float value =
           is_there ? task.scale * static_cast<float>(probabilities[key]) * (gradients[key] - sum)
                    : 0.0f;
-      if (is_there && d_bias != nullptr) {
-        const float d_score = static_cast<float>(probabilities[key]) * (gradients[key] - sum);
-        d_bias[key] = static_cast<T>(d_score);
-      }
       __syncwarp();
       if (is_there) reinterpret_cast<T*>(gradients)[key] = static_cast<T>(value);
       __syncwarp();

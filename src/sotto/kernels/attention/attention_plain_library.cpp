@@ -128,10 +128,6 @@ void attention_plain_forward_library(const at::Tensor& qkv, const AttentionShape
     at::Tensor of_part = part.workspace(scores);
     const at::Tensor probabilities = part.matrices(result.softmax);
     multiply_to_float(of_part, part.heads(qkv, 0), part.heads(qkv, 1).transpose(1, 2));
-    // The scores are not scaled yet: the softmax applies the scale, also to the bias.
-    if (shape.bias != nullptr)
-      of_part.add_(part.matrices(shape.bias->values),
-                   std::sqrt(static_cast<double>(shape.head_size)));
     attention_plain_softmax_cuda(part.task(of_part, probabilities), device::current_cuda_stream());
     multiply_into(part.heads(result.y), probabilities, part.heads(qkv, 2));
   });
@@ -146,10 +142,7 @@ void attention_plain_backward_library(const Attention::BackwardInputs& in,
     const at::Tensor dy = part.heads(in.dy);
     multiply_into(part.heads(dqkv, 2), probabilities.transpose(1, 2), dy);
     multiply_to_float(of_part, dy, part.heads(in.qkv, 2).transpose(1, 2));
-    CudaPlainScores task = part.task(of_part, probabilities);
-    if (const at::Tensor* d_bias = shape.bias_gradient())
-      task.d_bias = part.matrices(*d_bias).data_ptr();
-    attention_plain_gradient_cuda(task, device::current_cuda_stream());
+    attention_plain_gradient_cuda(part.task(of_part, probabilities), device::current_cuda_stream());
     // In the type of qkv, at the beginning of each fp32 row.
     const at::Tensor gradients =
         of_part.view(in.qkv.scalar_type()).narrow(2, 0, part.utterances.length);  // [B, T, T]

@@ -59,7 +59,7 @@ struct AttentionShape {
   int64_t head_size;
   int64_t left;
   int64_t right;
-  const Attention::Bias* bias = nullptr;  // null: nothing is added to the scores
+  const Attention::Relative* relative = nullptr;  // null: scores without positions
 
   int64_t width() const { return num_heads * head_size; }
   int64_t num_utterances() const { return queries.num_utterances(); }
@@ -79,8 +79,16 @@ struct AttentionShape {
   // The maximum number of queries or keys of any utterance.
   int64_t max_length() const { return std::max(queries.max_length(), keys.max_length()); }
 
-  // Null if not requested.
-  const at::Tensor* bias_gradient() const { return bias == nullptr ? nullptr : bias->gradient; }
+  // Rows of the table of positions: the one that an utterance begins with, whose distance is the
+  // largest of this utterance, and the number that the utterances before it use.
+  int64_t num_positions() const { return relative->positions.size(0); }
+  int64_t first_position_of(int64_t utterance) const {
+    return (num_positions() + 1) / 2 - num_queries_of(utterance);
+  }
+  static int64_t num_positions_of_length(int64_t length) { return 2 * length - 1; }
+  int64_t positions_before(int64_t utterance) const {
+    return 2 * first_query_of(utterance) - utterance;
+  }
 
   // Returns the number of scores of the preceding utterances, one row per query: the offset of this
   // utterance's scores.

@@ -20,6 +20,35 @@ struct CudaAttentionOperands {
   CudaHeadRows v;
 };
 
+// Relative positions; without data: none. P rows.
+struct CudaRelative {
+  CudaArray positions;                   // [P, D]
+  const float* content_bias = nullptr;   // [D]
+  const float* position_bias = nullptr;  // [D]
+  // Workspace of the kernels on tensor cores, or null if others are used: each key times the bias
+  // of contents [H, M], each position times its bias [H, P].
+  float* content_terms = nullptr;
+  float* position_terms = nullptr;
+
+  bool is_on_tensor_cores() const { return content_terms != nullptr; }
+};
+
+struct CudaRelativeGradients {
+  CudaArray positions;             // [P, D]
+  float* content_bias = nullptr;   // [D], added to
+  float* position_bias = nullptr;  // [D], added to
+  // Workspace: sums of the gradients of the scores of each key [H, M] and of each row of the table
+  // [H, P], and the products of these with keys and positions, [slabs, 2, D].
+  float* key_sums = nullptr;
+  float* table_sums = nullptr;
+  float* slabs = nullptr;
+  int64_t num_slabs = 0;
+  // Likewise, on tensor cores: sums of each utterance, the gradients of positions [sum of 2 T - 1,
+  // D] and those of their scores [H, sum of 2 T - 1].
+  float* position_sums = nullptr;
+  float* row_sums = nullptr;
+};
+
 struct CudaAttentionTask {
   CudaAttentionOperands in;
   CudaArray y;                 // [N, D], of the common type
@@ -30,13 +59,13 @@ struct CudaAttentionTask {
   int64_t head_size = 1;
   int64_t left = 0;
   int64_t right = 0;
-  CudaArray bias;  // for each utterance [H, queries, keys]; without data: none
+  CudaRelative relative = {};
 };
 
 struct CudaAttentionGradients {
   CudaArray dy;  // [N, D]
   CudaAttentionOperands out;
-  CudaArray d_bias;        // shape of bias; without data: not requested
+  CudaRelativeGradients relative = {};
   float* delta = nullptr;  // [H, N], workspace
 };
 
@@ -52,7 +81,6 @@ struct CudaPlainScores {
   int64_t left = 0;
   int64_t right = 0;
   float scale = 1.0f;
-  void* d_bias = nullptr;  // same layout as the probabilities, or null: unscaled gradients
 };
 
 }  // namespace sotto::kernels

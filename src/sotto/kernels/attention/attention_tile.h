@@ -86,16 +86,6 @@ Rows<T> head_rows(T* x, const AttentionShape& shape, const Piece& piece) {
   return head_from(pack, shape.first_query_of(piece.utterance), shape, piece);
 }
 
-// Returns the [queries, keys] of a piece's head in a tensor that holds one for each head of each
-// utterance, such as a bias; null if there is no such tensor.
-template <class T>
-T* scores_of(T* of_all, const AttentionShape& shape, const Piece& piece) {
-  if (of_all == nullptr) return nullptr;
-  const int64_t of_head =
-      shape.num_queries_of(piece.utterance) * shape.num_keys_of(piece.utterance);
-  return of_all + shape.scores_before(piece.utterance) + piece.head * of_head;
-}
-
 // Returns some columns of one head's [queries, keys].
 template <class T>
 Rows<T> columns_of(T* scores, int64_t num_keys, const Span& keys) {
@@ -181,40 +171,6 @@ void transpose_tile(HeadTile<kFrames>& transposed, const HeadTile<kFrames>& tile
   }
 }
 
-// scores [queries, keys] += bias, one row per query.
-template <class T>
-void add_bias(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
-  for (int64_t query = 0; query < queries.size(); ++query) {
-    float* to = scores.row(query);
-    const T* from = bias.row(queries.begin + query);
-    simd::for_each_block(bias.width, [&](int64_t i, auto n) {
-      simd::store(to + i, simd::load(to + i, n) + simd::load(from + i, n), n);
-    });
-  }
-}
-
-// scores [keys, queries] += bias.
-template <class T>
-void add_bias_transposed(const Matrix& scores, const Rows<const T>& bias, const Span& queries) {
-  for (int64_t query = 0; query < queries.size(); ++query) {
-    const T* from = bias.row(queries.begin + query);
-    for (int64_t key = 0; key < bias.width; ++key) {
-      scores.row(key)[query] += static_cast<float>(from[key]);
-    }
-  }
-}
-
-// rows = scores [queries, keys].
-template <class T>
-void store_scores(const Rows<T>& rows, const Span& queries, const Matrix& scores) {
-  for (int64_t query = 0; query < queries.size(); ++query) {
-    const float* from = scores.row(query);
-    T* to = rows.row(queries.begin + query);
-    simd::for_each_block(
-        rows.width, [&](int64_t i, auto n) { simd::store(to + i, simd::load(from + i, n), n); });
-  }
-}
-
 // Mask of the visible scores: the columns of a row from `before` frames before its own frame to
 // `after` frames after it.
 struct ScoreMask {
@@ -235,17 +191,6 @@ struct ScoreMask {
     }
   }
 };
-
-// Return the data of a bias and of its gradient; null if absent.
-template <class T>
-const T* bias_of(const AttentionShape& shape) {
-  return shape.bias == nullptr ? nullptr : shape.bias->values.const_data_ptr<T>();
-}
-template <class T>
-T* bias_gradient_of(const AttentionShape& shape) {
-  const at::Tensor* gradient = shape.bias_gradient();
-  return gradient == nullptr ? nullptr : gradient->mutable_data_ptr<T>();
-}
 
 // Returns the scale of the scores. It is applied to k when a tile of it is loaded, in forward and
 // backward, so that both round the scores identically.

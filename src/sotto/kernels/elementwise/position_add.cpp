@@ -15,6 +15,8 @@ SOTTO_CUDA_ENTRY void position_add_cuda(const CudaArray& x, const CudaArray& tab
 SOTTO_CUDA_ENTRY void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table,
                                                  const CudaPack& pack, void* stream);
 SOTTO_CUDA_ENTRY void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream);
+void relative_sinusoids_cpu(const at::Tensor& table);
+SOTTO_CUDA_ENTRY void relative_sinusoids_cuda(const CudaArray& table, void* stream);
 }  // namespace detail
 
 namespace {
@@ -75,6 +77,21 @@ void SinusoidAdd::accumulate(at::Tensor& x, const Packing& packing) {
   } else {
     detail::sinusoid_add_cpu(x, packing);
   }
+}
+
+at::Tensor RelativeSinusoids::forward(const Packing& packing, int64_t width,
+                                      const at::TensorOptions& like) {
+  SOTTO_ASSERT(width > 0 && width % 2 == 0, "sinusoids for a width of {}", width);
+  const at::Tensor table = at::empty({2 * packing.max_length() - 1, width}, like);
+  report_cost("relative_sinusoids",
+              {.flops = 20.0 * static_cast<double>(table.numel()), .bytes = bytes_of(table)});
+  if (is_dry(table)) return table;
+  if (table.is_cuda()) {
+    detail::relative_sinusoids_cuda(cuda_array(table), device::current_cuda_stream());
+  } else {
+    detail::relative_sinusoids_cpu(table);
+  }
+  return table;
 }
 
 }  // namespace sotto::kernels

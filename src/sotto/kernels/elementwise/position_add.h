@@ -1,10 +1,12 @@
 // Adds position encodings to the frames of utterances in place. N frames of a pack, D width, P rows
-// of a table of learned positions.
+// of a table of learned positions. Also the table of relative positions that attention uses.
 //
-// Allocates nothing.
+// Allocates nothing but the table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <cstdint>
 
 #include "sotto/kernels/base/packing.h"
 
@@ -25,6 +27,14 @@ struct PositionAdd {
 struct SinusoidAdd {
   // x [N, D] += sinusoids; D is even.
   static void accumulate(at::Tensor& x, const Packing& packing);
+};
+
+// The same sines and cosines of signed distances between frames: row i of [2 L - 1, D] is that of
+// distance L - 1 - i, for the longest utterance L of a pack (Dai et al. 2019, section 3.3). D is
+// even.
+struct RelativeSinusoids {
+  // `like`: its type and device.
+  static at::Tensor forward(const Packing& packing, int64_t width, const at::TensorOptions& like);
 };
 
 }  // namespace sotto::kernels

@@ -28,6 +28,19 @@ void add_row(To* to, const From* from, int64_t count) {
   });
 }
 
+// Calls body(i, value) for the sine or cosine of every column i.
+template <class Body>
+void for_each_sinusoid(int64_t position, int64_t width, Body body) {
+  // Ratio of the frequencies of consecutive pairs of values: 10,000^(-2 / D).
+  const double ratio = std::pow(10'000.0, -2.0 / static_cast<double>(width));
+  double frequency = 1.0;
+  for (int64_t i = 0; i < width; i += 2, frequency *= ratio) {
+    const double angle = static_cast<double>(position) * frequency;
+    body(i, static_cast<float>(std::sin(angle)));
+    body(i + 1, static_cast<float>(std::cos(angle)));
+  }
+}
+
 }  // namespace
 
 void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packing& packing) {
@@ -64,19 +77,29 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
 
 void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing) {
   const int64_t width = x.size(1);
-  // Ratio of the frequencies of consecutive pairs of values: 10,000^(-2 / D).
-  const double ratio = std::pow(10'000.0, -2.0 / static_cast<double>(width));
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
     T* to = x.mutable_data_ptr<T>();
     for_each_position(packing, 16 * width, [&](int64_t row, int64_t index) {
       T* cell = to + row * width;
-      double frequency = 1.0;
-      for (int64_t i = 0; i < width; i += 2, frequency *= ratio) {
-        const double angle = static_cast<double>(index) * frequency;
-        cell[i] = static_cast<T>(static_cast<float>(cell[i]) + static_cast<float>(std::sin(angle)));
-        cell[i + 1] =
-            static_cast<T>(static_cast<float>(cell[i + 1]) + static_cast<float>(std::cos(angle)));
+      for_each_sinusoid(index, width, [&](int64_t i, float value) {
+        cell[i] = static_cast<T>(static_cast<float>(cell[i]) + value);
+      });
+    });
+  });
+}
+
+void relative_sinusoids_cpu(const at::Tensor& table) {
+  const int64_t width = table.size(1);
+  const int64_t farthest = table.size(0) / 2;
+  with_element_type(table, [&](auto zero) {
+    using T = decltype(zero);
+    T* to = table.mutable_data_ptr<T>();
+    parallel_rows(table.size(0), 16 * width, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        for_each_sinusoid(farthest - row, width, [&](int64_t i, float value) {
+          to[row * width + i] = static_cast<T>(value);
+        });
       }
     });
   });

@@ -46,30 +46,53 @@ __device__ double turns_of(int64_t column, int64_t width) {
   return exp(-kLogLongest * static_cast<double>(column) / static_cast<double>(width)) / kTurn;
 }
 
-// Outer loop over columns, inner loop over rows: the turns of a column are computed once. They are
-// computed in double, because positions reach tens of thousands; the fractional part is precise
-// enough for sines in fp32.
+// The frequencies of some columns, as turns per frame. They are double, because positions reach
+// tens of thousands; the fractional part of a turn is precise enough for sines in fp32.
+template <int kSize>
+struct Sinusoids {
+  static_assert(kSize % 2 == 0);
+  double turns[kSize / 2];
+
+  __device__ Sinusoids(int64_t column, int64_t width) {
+    for (int i = 0; i < kSize / 2; ++i) turns[i] = turns_of(column + 2 * i, width);
+  }
+
+  __device__ Vector<float, kSize> at(int64_t position) const {
+    Vector<float, kSize> values;
+    for (int i = 0; i < kSize / 2; ++i) {
+      const double turned = static_cast<double>(position) * turns[i];
+      const auto half_turns = static_cast<float>(2.0 * (turned - rint(turned)));
+      sincospif(half_turns, &values.values[2 * i], &values.values[2 * i + 1]);
+    }
+    return values;
+  }
+};
+
+// Outer loop over columns, inner loop over rows: the turns of a column are computed once.
 template <class T, int kSize>
 __global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack) {
-  static_assert(kSize % 2 == 0);
   for_each_column<kSize>(width, [&](int64_t column) {
-    double turns[kSize / 2];
-    for (int i = 0; i < kSize / 2; ++i) turns[i] = turns_of(column + 2 * i, width);
+    const Sinusoids<kSize> sinusoids(column, width);
     UtteranceCursor utterance(pack);
     for_each_row(pack.num_frames, [&](int64_t row) {
       utterance.move_to(row);
-      const auto index = static_cast<double>(row - utterance.start());
+      const Vector<float, kSize> added = sinusoids.at(row - utterance.start());
       Vector<T, kSize> values = load<kSize>(x + row * width + column);
-      for (int i = 0; i < kSize / 2; ++i) {
-        const double turned = index * turns[i];
-        const auto half_turns = static_cast<float>(2.0 * (turned - rint(turned)));
-        float sine = 0.0f;
-        float cosine = 0.0f;
-        sincospif(half_turns, &sine, &cosine);
-        values.set(2 * i, values[2 * i] + sine);
-        values.set(2 * i + 1, values[2 * i + 1] + cosine);
-      }
+      for (int i = 0; i < kSize; ++i) values.set(i, values[i] + added[i]);
       store(x + row * width + column, values);
+    });
+  });
+}
+
+template <class T, int kSize>
+__global__ void relative_sinusoids_kernel(T* table, int64_t num_rows, int64_t width) {
+  for_each_column<kSize>(width, [&](int64_t column) {
+    const Sinusoids<kSize> sinusoids(column, width);
+    for_each_row(num_rows, [&](int64_t row) {
+      const Vector<float, kSize> sines = sinusoids.at(num_rows / 2 - row);
+      Vector<T, kSize> values;
+      for (int i = 0; i < kSize; ++i) values.set(i, sines[i]);
+      store(table + row * width + column, values);
     });
   });
 }
@@ -118,6 +141,23 @@ void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream) {
     }
   });
   check_launch("sinusoid add");
+}
+
+void relative_sinusoids_cuda(const CudaArray& table, void* stream) {
+  with_cuda_type(table.type, [&](auto zero) {
+    using T = decltype(zero);
+    auto* on = static_cast<cudaStream_t>(stream);
+    const int size = fits_vectors(table.width, {table.data}) ? kVectorSize : 2;
+    const RowGrid grid = row_grid(table.rows, table.width / size);
+    if (size == 2) {
+      relative_sinusoids_kernel<T, 2>
+          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(table), table.rows, table.width);
+    } else {
+      relative_sinusoids_kernel<T, kVectorSize>
+          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(table), table.rows, table.width);
+    }
+  });
+  check_launch("relative sinusoids");
 }
 
 }  // namespace sotto::kernels::detail
