@@ -35,7 +35,8 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
   device::HostMemory host(at::kCPU);
   device::StagingBuffer unused(host);
   for (const std::vector<int64_t>& indices : packs) {
-    const data::MicroBatch batch = data::make_micro_batch(examples, indices, unused, {});
+    const data::MicroBatch batch =
+        data::make_micro_batch(examples, indices, unused, {.decoder = model->outline().decoder});
     std::vector<float> weights;
     for (const int64_t index : indices) weights.push_back(0.5f + 0.1f * static_cast<float>(index));
     nn::HostTape on_host(host);
@@ -44,9 +45,11 @@ Outcome run(const TinyModel& tiny, const std::vector<std::vector<int64_t>>& pack
     const models::Losses losses = model->forward(batch, step, weights, tape);
     model->backward(batch, step, tape);
     EXPECT_EQ(tape.num_open(), 0) << "tapes that no backward closed";
-    for (size_t i = 0; i < indices.size(); ++i)
-      outcome.losses[static_cast<size_t>(indices[i])] =
-          losses.terms.front()[static_cast<int64_t>(i)].item<float>();
+    for (const at::Tensor& term : losses.terms) {
+      for (size_t i = 0; i < indices.size(); ++i)
+        outcome.losses[static_cast<size_t>(indices[i])] +=
+            term[static_cast<int64_t>(i)].item<float>();
+    }
   }
   for (const nn::Parameter& parameter : model->parameters().parameters())
     outcome.gradients.push_back(parameter.gradient.defined() ? parameter.gradient.clone()

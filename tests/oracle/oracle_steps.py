@@ -50,9 +50,9 @@ class Steps:
     final: dict[str, Tensor]
 
 
-def take_steps(model: nn.Module, loss_of: Callable[[], Tensor]) -> Steps:
+def take_steps(model: nn.Module, loss_of: Callable[[], Tensor], epsilon: float = EPSILON) -> Steps:
     """Trains the model; loss_of computes the loss of a whole step."""
-    optimizer = torch.optim.AdamW(parameter_groups(model, DECAY), lr=RATE, betas=BETAS, eps=EPSILON)
+    optimizer = torch.optim.AdamW(parameter_groups(model, DECAY), lr=RATE, betas=BETAS, eps=epsilon)
     result = Steps([], [], {}, [], {})
     for step in range(STEPS):
         optimizer.zero_grad()

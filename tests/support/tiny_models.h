@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sotto/core/rng.h"
+#include "sotto/models/conformer.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/models/transformer_ctc.h"
 #include "sotto/models/wav2vec2_options.h"
@@ -86,6 +87,27 @@ inline train::RunConfig tiny_transformer(kernels::LogMelKind kind) {
   return config;
 }
 
+// A frame each 20 samples before subsampling, as in tiny_transformer().
+inline train::RunConfig tiny_conformer(models::ConformerObjective objective) {
+  train::RunConfig config = tiny_transformer(kernels::LogMelKind::kTorchaudio);
+  const auto of_transformer = config.model.as<models::TransformerCtcOptions>();
+  config.model = models::ModelOptions::of_preset("conformer-128");
+  models::ConformerOptions& model = config.model.as<models::ConformerOptions>();
+  model.features = of_transformer.features;
+  model.spec_augment = of_transformer.spec_augment;
+  model.objective = objective;
+  const bool is_joint = objective == models::ConformerObjective::kJoint;
+  model.subsampling = is_joint ? nn::ImageSubsamplingKind::kPlain
+                               : nn::ImageSubsamplingKind::kSeparable;
+  model.subsampling_channels = 12;
+  model.layers = 2;
+  model.width = 32;
+  model.hidden = 64;
+  model.kernel = 7;
+  model.decoder_layers = is_joint ? 2 : 0;
+  return config;
+}
+
 // Utterances of 300 samples and more, with few enough labels.
 inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
   const RandomStream stream({.seed = seed});
@@ -140,7 +162,11 @@ inline std::vector<TinyModel> tiny_models() {
       {"torchaudio", tiny_transformer(kernels::LogMelKind::kTorchaudio), kWaveShape, wave_examples},
       {"whisper", tiny_transformer(kernels::LogMelKind::kWhisper), kWaveShape, wave_examples},
       {"nemo", tiny_transformer(kernels::LogMelKind::kNemo), kWaveShape, wave_examples},
-      {"kaldi", tiny_transformer(kernels::LogMelKind::kKaldi), kWaveShape, wave_examples}};
+      {"kaldi", tiny_transformer(kernels::LogMelKind::kKaldi), kWaveShape, wave_examples},
+      {"conformer_joint", tiny_conformer(models::ConformerObjective::kJoint), kWaveShape,
+       wave_examples},
+      {"conformer_ctc", tiny_conformer(models::ConformerObjective::kCtc), kWaveShape,
+       wave_examples}};
 }
 
 }  // namespace sotto::test

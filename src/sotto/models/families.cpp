@@ -3,8 +3,8 @@
 namespace sotto::models {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {transformer_ctc_family(), wav2vec2_family(),
-                                          decoder_lm_family()};
+  static const std::vector<Family> all = {transformer_ctc_family(), conformer_family(),
+                                          wav2vec2_family(), decoder_lm_family()};
   return all;
 }
 

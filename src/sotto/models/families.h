@@ -13,6 +13,7 @@ namespace sotto::models {
 const std::vector<Family>& families();
 
 Family transformer_ctc_family();
+Family conformer_family();
 Family wav2vec2_family();
 Family decoder_lm_family();
 

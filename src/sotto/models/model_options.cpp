@@ -58,8 +58,9 @@ void ModelOptions::validate() const {
 }
 
 void ModelOptions::check_effects(const ModelOptions& given) const {
-  const ModelOptions same_family = given.family_ == family_ ? given : of_family(*family_);
-  family_->check_effects(settings_, same_family.settings_);
+  const bool is_same = given.family_ == family_ && given.preset_ == preset_;
+  const ModelOptions initial = is_same ? given : of_preset(preset_);
+  family_->check_effects(settings_, initial.settings_);
 }
 
 ModelOptions ModelOptions::with_one_layer() const {

@@ -56,6 +56,10 @@ struct Context {
     return {step, packing, number, true, seen, positions};
   }
 
+  Context with_positions(const RelativePositions& table) const {
+    return {step, packing, layer, is_frozen, seen, &table};
+  }
+
   // Returns one of up to kMasksPerLayer dropout masks of this layer.
   static constexpr int64_t kMasksPerLayer = 8;
   kernels::Dropout::Mask dropout(int64_t index, double probability, double scale = 1.0) const {

@@ -55,11 +55,11 @@ ConvolutionModule::ConvolutionModule(ParameterStore& store, const std::string& n
       inner_norm_(store, name + ".inner_norm", inner_norm_options(options)),
       project_(store, name + ".project", options.width, options.width, options.result_deviation) {}
 
-const ModuleTensors& ConvolutionModule::normed(const Input& x, LayerTape& tape) const {
+const ModuleTensors& ConvolutionModule::normed(const PartInput& x, LayerTape& tape) const {
   return tape.get(slot(kNorm), [&] { return norm_.forward(x()); });
 }
 
-const at::Tensor& ConvolutionModule::expanded(const Input& x, LayerTape& tape) const {
+const at::Tensor& ConvolutionModule::expanded(const PartInput& x, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = expand_.forward(normed(x, tape).front());
     tape.settle(slot(kNorm));
@@ -68,7 +68,7 @@ const at::Tensor& ConvolutionModule::expanded(const Input& x, LayerTape& tape) c
   return tape.get(slot(kExpanded), compute).front();
 }
 
-const at::Tensor& ConvolutionModule::gated(const Input& x, LayerTape& tape) const {
+const at::Tensor& ConvolutionModule::gated(const PartInput& x, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = Glu::forward(expanded(x, tape));
     tape.settle(slot(kExpanded));
@@ -77,7 +77,7 @@ const at::Tensor& ConvolutionModule::gated(const Input& x, LayerTape& tape) cons
   return tape.get(slot(kGated), compute).front();
 }
 
-const at::Tensor& ConvolutionModule::depthwise(const Input& x, const Context& context,
+const at::Tensor& ConvolutionModule::depthwise(const PartInput& x, const Context& context,
                                                LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = DepthwiseConvolution::forward(
@@ -89,7 +89,7 @@ const at::Tensor& ConvolutionModule::depthwise(const Input& x, const Context& co
   return tape.get(slot(kDepthwise), compute).front();
 }
 
-const ModuleTensors& ConvolutionModule::inner_normed(const Input& x, const Context& context,
+const ModuleTensors& ConvolutionModule::inner_normed(const PartInput& x, const Context& context,
                                                      LayerTape& tape) const {
   return tape.get(slot(kInnerNorm), [&] {
     const at::Tensor& before = depthwise(x, context, tape);
@@ -106,7 +106,7 @@ const ModuleTensors& ConvolutionModule::inner_normed(const Input& x, const Conte
   });
 }
 
-const at::Tensor& ConvolutionModule::activated(const Input& x, const Context& context,
+const at::Tensor& ConvolutionModule::activated(const PartInput& x, const Context& context,
                                                LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = Silu::forward(inner_normed(x, context, tape).front());
@@ -116,7 +116,7 @@ const at::Tensor& ConvolutionModule::activated(const Input& x, const Context& co
   return tape.get(slot(kActivated), compute).front();
 }
 
-const at::Tensor& ConvolutionModule::result(const Input& x, const Context& context,
+const at::Tensor& ConvolutionModule::result(const PartInput& x, const Context& context,
                                             LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor y = project_.forward(activated(x, context, tape));
@@ -129,8 +129,8 @@ const at::Tensor& ConvolutionModule::result(const Input& x, const Context& conte
 }
 
 // Each tensor is freed after its last use.
-at::Tensor ConvolutionModule::backward(const at::Tensor& dy, const Input& x, const Context& context,
-                                       LayerTape& tape) const {
+at::Tensor ConvolutionModule::backward(const at::Tensor& dy, const PartInput& x,
+                                       const Context& context, LayerTape& tape) const {
   const at::Tensor& activation = activated(x, context, tape);
   at::Tensor d_result =
       dropped_gradient(dy, context, context.dropout(options_.dropout_index, options_.dropout));
@@ -151,7 +151,7 @@ at::Tensor ConvolutionModule::backward(const at::Tensor& dy, const Input& x, con
   return dx;
 }
 
-at::Tensor ConvolutionModule::depthwise_backward(at::Tensor d_activated, const Input& x,
+at::Tensor ConvolutionModule::depthwise_backward(at::Tensor d_activated, const PartInput& x,
                                                  const Context& context, LayerTape& tape) const {
   Silu::backward(d_activated, inner_normed(x, context, tape).front());
   ModuleTensors inner = tape.take(slot(kInnerNorm));

@@ -9,9 +9,9 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 
+#include "sotto/nn/block_part.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/inner_norm.h"
 #include "sotto/nn/linear.h"
@@ -59,17 +59,14 @@ class ConvolutionModule {
   ConvolutionModule(ParameterStore& store, const std::string& name,
                     const ConvolutionModuleOptions& options);
 
-  // Returns x [N, D], computed on demand.
-  using Input = std::function<const at::Tensor&()>;
-
   // Returns y [N, D], from its slot or computed.
-  const at::Tensor& result(const Input& x, const Context& context, LayerTape& tape) const;
+  const at::Tensor& result(const PartInput& x, const Context& context, LayerTape& tape) const;
   // Called after the last use of y in forward, and in backward.
   void settle(LayerTape& tape) const { tape.settle(slot(kResult)); }
   void release(LayerTape& tape) const { tape.release(slot(kResult)); }
 
   // Returns dx [N, D] for dy [N, D]; accumulates into the parameters' gradients.
-  at::Tensor backward(const at::Tensor& dy, const Input& x, const Context& context,
+  at::Tensor backward(const at::Tensor& dy, const PartInput& x, const Context& context,
                       LayerTape& tape) const;
 
  private:
@@ -85,18 +82,18 @@ class ConvolutionModule {
   };
   size_t slot(Slot own) const { return options_.first_slot + own; }
 
-  const LayerTape::Tensors& normed(const Input& x, LayerTape& tape) const;  // y, statistics
-  const at::Tensor& expanded(const Input& x, LayerTape& tape) const;        // [N, 2 D]
-  const at::Tensor& gated(const Input& x, LayerTape& tape) const;           // [N, D]
-  const at::Tensor& depthwise(const Input& x, const Context& context,
+  const LayerTape::Tensors& normed(const PartInput& x, LayerTape& tape) const;  // y, statistics
+  const at::Tensor& expanded(const PartInput& x, LayerTape& tape) const;        // [N, 2 D]
+  const at::Tensor& gated(const PartInput& x, LayerTape& tape) const;           // [N, D]
+  const at::Tensor& depthwise(const PartInput& x, const Context& context,
                               LayerTape& tape) const;  // [N, D]
-  const LayerTape::Tensors& inner_normed(const Input& x, const Context& context,
+  const LayerTape::Tensors& inner_normed(const PartInput& x, const Context& context,
                                          LayerTape& tape) const;  // y, statistics
-  const at::Tensor& activated(const Input& x, const Context& context,
+  const at::Tensor& activated(const PartInput& x, const Context& context,
                               LayerTape& tape) const;  // [N, D]
 
   // Returns the gradient of the gated frames for that of the activated ones, which it overwrites.
-  at::Tensor depthwise_backward(at::Tensor d_activated, const Input& x, const Context& context,
+  at::Tensor depthwise_backward(at::Tensor d_activated, const PartInput& x, const Context& context,
                                 LayerTape& tape) const;
 
   ConvolutionModuleOptions options_;

@@ -57,11 +57,11 @@ RelativeAttention::RelativeAttention(ParameterStore& store, const std::string& n
       position_bias_(store.declare({.name = name + ".position_bias", .shape = {options.width}})),
       out_(store, name + ".out", options.width, options.width, options.result_deviation) {}
 
-const RelativeTensors& RelativeAttention::normed(const Input& x, LayerTape& tape) const {
+const RelativeTensors& RelativeAttention::normed(const PartInput& x, LayerTape& tape) const {
   return tape.get(slot(kNorm), [&] { return norm_.forward(x()); });
 }
 
-const at::Tensor& RelativeAttention::qkv(const Input& x, LayerTape& tape) const {
+const at::Tensor& RelativeAttention::qkv(const PartInput& x, LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor rows = qkv_.forward(normed(x, tape).front());
     tape.settle(slot(kNorm));
@@ -79,7 +79,7 @@ const at::Tensor& RelativeAttention::positions(const Context& context, LayerTape
   return tape.get(slot(kPositions), compute).front();
 }
 
-const RelativeTensors& RelativeAttention::attention(const Input& x, const Context& context,
+const RelativeTensors& RelativeAttention::attention(const PartInput& x, const Context& context,
                                                     LayerTape& tape) const {
   return tape.get(slot(kAttention), [&] {
     const at::Tensor& rows = qkv(x, tape);
@@ -94,7 +94,7 @@ const RelativeTensors& RelativeAttention::attention(const Input& x, const Contex
   });
 }
 
-const at::Tensor& RelativeAttention::result(const Input& x, const Context& context,
+const at::Tensor& RelativeAttention::result(const PartInput& x, const Context& context,
                                             LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor y = out_.forward(attention(x, context, tape).front());
@@ -106,7 +106,7 @@ const at::Tensor& RelativeAttention::result(const Input& x, const Context& conte
   return tape.get(slot(kResult), compute).front();
 }
 
-at::Tensor RelativeAttention::attention_backward(const at::Tensor& dy, const Input& x,
+at::Tensor RelativeAttention::attention_backward(const at::Tensor& dy, const PartInput& x,
                                                  const Context& context, LayerTape& tape) const {
   const RelativeTensors& kept = attention(x, context, tape);
   Attention::Relative::Gradients gradients{.content_bias = content_bias_.gradient,
@@ -124,8 +124,8 @@ at::Tensor RelativeAttention::attention_backward(const at::Tensor& dy, const Inp
 }
 
 // Each tensor is freed after its last use.
-at::Tensor RelativeAttention::backward(const at::Tensor& dy, const Input& x, const Context& context,
-                                       LayerTape& tape) const {
+at::Tensor RelativeAttention::backward(const at::Tensor& dy, const PartInput& x,
+                                       const Context& context, LayerTape& tape) const {
   qkv(x, tape);  // recomputed before others take memory
   positions(context, tape);
   const RelativeTensors& kept = attention(x, context, tape);

@@ -10,10 +10,10 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "sotto/kernels/attention/attention.h"
+#include "sotto/nn/block_part.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"
@@ -56,30 +56,27 @@ class RelativeAttention {
   RelativeAttention(ParameterStore& store, const std::string& name,
                     const RelativeAttentionOptions& options);
 
-  // Returns x [N, D], computed on demand.
-  using Input = std::function<const at::Tensor&()>;
-
   // Returns y [N, D], from its slot or computed; the context has the table of positions.
-  const at::Tensor& result(const Input& x, const Context& context, LayerTape& tape) const;
+  const at::Tensor& result(const PartInput& x, const Context& context, LayerTape& tape) const;
   // Called after the last use of y in forward, and in backward.
   void settle(LayerTape& tape) const { tape.settle(slot(kResult)); }
   void release(LayerTape& tape) const { tape.release(slot(kResult)); }
 
   // Returns dx [N, D] for dy [N, D]; accumulates into the gradients of the parameters.
-  at::Tensor backward(const at::Tensor& dy, const Input& x, const Context& context,
+  at::Tensor backward(const at::Tensor& dy, const PartInput& x, const Context& context,
                       LayerTape& tape) const;
 
  private:
   enum Slot : size_t { kNorm, kQkv, kPositions, kAttention, kResult };
   size_t slot(Slot own) const { return options_.first_slot + own; }
 
-  const LayerTape::Tensors& normed(const Input& x, LayerTape& tape) const;
-  const at::Tensor& qkv(const Input& x, LayerTape& tape) const;                // [N, 3 D]
+  const LayerTape::Tensors& normed(const PartInput& x, LayerTape& tape) const;
+  const at::Tensor& qkv(const PartInput& x, LayerTape& tape) const;            // [N, 3 D]
   const at::Tensor& positions(const Context& context, LayerTape& tape) const;  // [P, D]
-  const LayerTape::Tensors& attention(const Input& x, const Context& context,
+  const LayerTape::Tensors& attention(const PartInput& x, const Context& context,
                                       LayerTape& tape) const;  // y, softmax
   // Returns the gradient of the attention's qkv [N, 3 D]; accumulates into those of u, v and Wp.
-  at::Tensor attention_backward(const at::Tensor& dy, const Input& x, const Context& context,
+  at::Tensor attention_backward(const at::Tensor& dy, const PartInput& x, const Context& context,
                                 LayerTape& tape) const;
 
   RelativeAttentionOptions options_;
