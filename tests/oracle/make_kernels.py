@@ -323,7 +323,7 @@ def cross_entropy(draw: Draw, rows: int, width: int) -> Case:
 
 
 def relative_shift(scores: Tensor) -> Tensor:
-    """Transformer-XL's shift: scores [H, T, 2 T - 1] of distances from T - 1 down, to those of keys [H, T, T]."""
+    """Transformer-XL's shift: from scores [H, T, 2 T - 1] by falling distance to [H, T, T] by key."""
     heads, frames, distances = scores.shape
     padded = functional.pad(scores, (1, 0)).view(heads, distances + 1, frames)
     return padded[:, 1:].reshape(heads, frames, distances)[..., :frames]
@@ -346,7 +346,7 @@ def attention_relative(draw: Draw, rows: int, width: int) -> Case:
         scores = (content + relative_shift(by_distance)) / (width // heads) ** 0.5
         parts.append((scores.softmax(2) @ v).transpose(0, 1).reshape(frames, width))
     y = torch.cat(parts)
-    of = {"dqkv": qkv, "d_positions": positions, "d_content_bias": content_bias, "d_position_bias": position_bias}
+    biases = {"d_content_bias": content_bias, "d_position_bias": position_bias}
     return {
         "heads": heads,
         "lengths": lengths,
@@ -357,7 +357,7 @@ def attention_relative(draw: Draw, rows: int, width: int) -> Case:
             "position_bias": position_bias,
             "dy": dy,
         },
-        "results": {"y": y} | gradients(y, dy, **of),
+        "results": {"y": y} | gradients(y, dy, dqkv=qkv, d_positions=positions, **biases),
     }
 
 
