@@ -169,6 +169,30 @@ Results run_attention(const Case& in) {
   return {{"y", result.y}, {"dqkv", dqkv}};
 }
 
+Results run_attention_relative(const Case& in) {
+  const Packing packing = in.packing();
+  const Attention::Options options{.num_heads = in.option<int64_t>("heads")};
+  const at::Tensor qkv = in.data("qkv"), positions = in.data("positions");
+  const at::Tensor content_bias = in.parameter("content_bias");
+  const at::Tensor position_bias = in.parameter("position_bias");
+  at::Tensor d_content = float_zeros_like(content_bias);
+  at::Tensor d_position = float_zeros_like(position_bias);
+  Attention::Relative::Gradients gradients{.content_bias = d_content, .position_bias = d_position};
+  const Attention::Relative relative{.positions = positions,
+                                     .content_bias = content_bias,
+                                     .position_bias = position_bias,
+                                     .gradients = &gradients};
+  const Attention::Result result = Attention::forward(qkv, packing, options, &relative);
+  const at::Tensor dqkv = Attention::backward(
+      {.dy = in.data("dy"), .qkv = qkv, .y = result.y, .softmax = result.softmax}, packing, options,
+      &relative);
+  return {{"y", result.y},
+          {"dqkv", dqkv},
+          {"d_positions", gradients.positions},
+          {"d_content_bias", d_content},
+          {"d_position_bias", d_position}};
+}
+
 Results run_cross_attention(const Case& in) {
   const Packing queries(in.option<std::vector<int64_t>>("queries"), at::kCPU);
   const Packing keys = in.packing();
@@ -342,6 +366,7 @@ const std::map<std::string, Run>& runs() {
       {"ColumnSum", run_column_sum},
       {"Embedding", run_embedding},
       {"Attention", run_attention},
+      {"AttentionRelative", run_attention_relative},
       {"CrossAttention", run_cross_attention},
       {"FrameWindows", run_frame_windows},
       {"ImageWindows", run_image_windows},

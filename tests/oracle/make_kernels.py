@@ -411,6 +411,45 @@ def cross_entropy(draw: Draw, rows: int, width: int) -> Case:
     }
 
 
+def relative_shift(scores: Tensor) -> Tensor:
+    """Transformer-XL's shift: from scores [H, T, 2 T - 1] by falling distance to [H, T, T] by key."""
+    heads, frames, distances = scores.shape
+    padded = functional.pad(scores, (1, 0)).view(heads, distances + 1, frames)
+    return padded[:, 1:].reshape(heads, frames, distances)[..., :frames]
+
+
+def attention_relative(draw: Draw, rows: int, width: int) -> Case:
+    heads, lengths = HEADS[width], LENGTHS[rows]
+    # Small, so that no softmax is that of a single key: its gradient would be little but rounding.
+    qkv = (draw.tensor(rows, 3 * width) / 8).detach().requires_grad_()
+    positions = (draw.tensor(2 * max(lengths) - 1, width) / 8).detach().requires_grad_()
+    content_bias, position_bias, dy = draw.tensor(width), draw.tensor(width), draw.tensor(rows, width)
+    parts = []
+    for utterance in qkv.split(lengths):  # [T, 3 D]
+        frames = len(utterance)
+        q, k, v = utterance.view(frames, 3, heads, -1).permute(1, 2, 0, 3)  # [H, T, D / H]
+        begin = max(lengths) - frames
+        p = positions[begin : begin + 2 * frames - 1].view(2 * frames - 1, heads, -1).transpose(0, 1)
+        content = (q + content_bias.view(heads, 1, -1)) @ k.transpose(1, 2)
+        by_distance = (q + position_bias.view(heads, 1, -1)) @ p.transpose(1, 2)
+        scores = (content + relative_shift(by_distance)) / (width // heads) ** 0.5
+        parts.append((scores.softmax(2) @ v).transpose(0, 1).reshape(frames, width))
+    y = torch.cat(parts)
+    biases = {"d_content_bias": content_bias, "d_position_bias": position_bias}
+    return {
+        "heads": heads,
+        "lengths": lengths,
+        "inputs": {
+            "qkv": qkv,
+            "positions": positions,
+            "content_bias": content_bias,
+            "position_bias": position_bias,
+            "dy": dy,
+        },
+        "results": {"y": y} | gradients(y, dy, dqkv=qkv, d_positions=positions, **biases),
+    }
+
+
 KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "Gemm": gemm,
     "LayerNorm": layer_norm,
@@ -426,6 +465,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "ColumnSum": column_sum,
     "Embedding": embedding,
     "Attention": attention,
+    "AttentionRelative": attention_relative,
     "CrossAttention": cross_attention,
     "FrameWindows": frame_windows,
     "ImageWindows": image_windows,

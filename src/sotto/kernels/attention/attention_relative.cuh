@@ -18,7 +18,13 @@ inline constexpr int kTileThreads = 32 * kTileWarps;
 inline constexpr int kTileRows = 64;  // queries or keys of a tile
 inline constexpr int kWarpRows = 16;  // of which a warp has these
 inline constexpr int kBandColumns = 80;
-inline constexpr int kBandStride = 88;
+// Elements from row to row of a band, and of the same in 16 bits, which ldmatrix reads.
+inline constexpr int kBandStride = kBandColumns;
+inline constexpr int kSkewedStride = kBandColumns + 8;
+// Blocks that a multiprocessor is to hold, by registers: three of the kernels whose shared memory
+// allows it, for heads of up to 64.
+template <int kHead>
+inline constexpr int kMinBlocks = kHead <= 64 ? 3 : 1;
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
@@ -28,6 +34,7 @@ struct HeadSource {
   const T* first;
   int64_t stride;
   int num_rows;
+  int size;  // of the head
 };
 
 // Tensors of a call and its shape. H heads, N frames, P rows of the table of positions.
@@ -68,11 +75,12 @@ struct RelativeHeadOfBlock {
     length = static_cast<int>(call.pack.starts[utterance + 1] - start);
     const int64_t column = static_cast<int64_t>(head) * call.head_size;
     const int64_t first_position = (call.positions.num_rows + 1) / 2 - length;
-    q = {call.q.first + start * call.q.stride + column, call.q.stride, length};
-    k = {call.k.first + start * call.k.stride + column, call.k.stride, length};
-    v = {call.v.first + start * call.v.stride + column, call.v.stride, length};
+    const int size = call.head_size;
+    q = {call.q.first + start * call.q.stride + column, call.q.stride, length, size};
+    k = {call.k.first + start * call.k.stride + column, call.k.stride, length, size};
+    v = {call.v.first + start * call.v.stride + column, call.v.stride, length, size};
     positions = {call.positions.first + first_position * call.positions.stride + column,
-                 call.positions.stride, 2 * length - 1};
+                 call.positions.stride, 2 * length - 1, size};
     content_terms = call.content_terms + head * call.pack.num_frames + start;
     position_terms =
         call.position_terms + static_cast<int64_t>(head) * call.positions.num_rows + first_position;
@@ -81,7 +89,8 @@ struct RelativeHeadOfBlock {
   // Rows of a tensor [N, D] of this head, and the index of a statistic [H, N] of the first frame.
   __device__ HeadSource<T> rows_of(const T* x, const RelativeCall<T>& call) const {
     const int64_t width = static_cast<int64_t>(call.num_heads) * call.head_size;
-    return {x + start * width + static_cast<int64_t>(head) * call.head_size, width, length};
+    return {x + start * width + static_cast<int64_t>(head) * call.head_size, width, length,
+            call.head_size};
   }
   __device__ int64_t statistic(const RelativeCall<T>& call) const {
     return head * call.pack.num_frames + start;
@@ -93,14 +102,14 @@ template <int kHead>
 inline constexpr int kRowStride = kHead + 8;
 
 template <int kHead, int kChunk, class T>
-__device__ void start_rows_by(T* tile, const HeadSource<T>& source, int begin, int head_size) {
+__device__ void start_rows_by(T* tile, const HeadSource<T>& source, int begin) {
   constexpr int kChunks = kHead / kChunk;
   for (int i = static_cast<int>(threadIdx.x); i < kTileRows * kChunks; i += kTileThreads) {
     const int row = i / kChunks;
     const int column = i % kChunks * kChunk;
     T* to = tile + row * kRowStride<kHead> + column;
     const int from = begin + row;
-    if (from >= 0 && from < source.num_rows && column < head_size) {
+    if (from >= 0 && from < source.num_rows && column < source.size) {
       start_copy<kChunk * sizeof(T)>(to, source.first + from * source.stride + column);
     } else {
       for (int k = 0; k < kChunk; k += 2) *reinterpret_cast<uint32_t*>(to + k) = 0;
@@ -111,11 +120,11 @@ __device__ void start_rows_by(T* tile, const HeadSource<T>& source, int begin, i
 // Starts copies of kTileRows rows from `begin` on to shared memory, with zeros where the source has
 // none. Rows of a head that are multiples of 8 elements are copied 16 bytes at a time, others 8.
 template <int kHead, class T>
-__device__ void start_rows(T* tile, const HeadSource<T>& source, int begin, int head_size) {
-  if (head_size % 8 == 0) {
-    start_rows_by<kHead, 8>(tile, source, begin, head_size);
+__device__ void start_rows(T* tile, const HeadSource<T>& source, int begin) {
+  if (source.size % 8 == 0) {
+    start_rows_by<kHead, 8>(tile, source, begin);
   } else {
-    start_rows_by<kHead, 4>(tile, source, begin, head_size);
+    start_rows_by<kHead, 4>(tile, source, begin);
   }
 }
 
@@ -134,10 +143,11 @@ struct RowRing {
 
   __device__ static int place(int row) { return row & (2 * kTileRows - 1); }
   __device__ const T* row(int index) const { return rows + place(index) * kRowStride<kHead>; }
+  // Starts the copies of a chunk, whose rows are those of the source from `begin` on.
   __device__ void start_chunk(const HeadSource<T>& source, const float* source_terms, int chunk,
-                              int begin, int head_size) const {
+                              int begin) const {
     const int to = place(chunk * kTileRows);
-    start_rows<kHead>(rows + to * kRowStride<kHead>, source, begin, head_size);
+    start_rows<kHead>(rows + to * kRowStride<kHead>, source, begin);
     if (terms != nullptr) load_terms(terms + to, source_terms, begin, source.num_rows);
   }
 };
@@ -235,13 +245,18 @@ __device__ inline int band_column(const Place& place) {
   return kWarpRows - 1 - place.row + place.column;
 }
 
-// Scores of a warp's queries and a tile of keys, unscaled.
+// The products of a warp's sixteen rows with the rows of a tile.
 template <class T, int kHead>
-__device__ void compute_scores(SumTile (&scores)[8], const LeftRows<T, kHead>& q, const T* keys,
-                               const float* band, const float* content_terms) {
+__device__ void multiply_rows(SumTile (&products)[8], const LeftRows<T, kHead>& rows,
+                              const T* tile) {
 #pragma unroll
   for (int pair = 0; pair < 4; ++pair)
-    q.multiply(scores[2 * pair], scores[2 * pair + 1], keys + pair * 16 * kRowStride<kHead>);
+    rows.multiply(products[2 * pair], products[2 * pair + 1], tile + pair * 16 * kRowStride<kHead>);
+}
+
+// Adds the other terms to the scores of a warp's queries and a tile of keys, unscaled.
+__device__ inline void add_terms(SumTile (&scores)[8], const float* band,
+                                 const float* content_terms) {
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
 #pragma unroll
@@ -251,7 +266,7 @@ __device__ void compute_scores(SumTile (&scores)[8], const LeftRows<T, kHead>& q
           band[place.row * kBandStride + band_column(place)] + content_terms[place.column];
     }
   }
-  __syncwarp();
+  __syncwarp();  // the band has been read
 }
 
 // Tiles of 64 that contain rows begin .. end.

@@ -65,27 +65,27 @@ struct RunningSoftmax {
   }
 };
 
-// Starts the copies of a tile of keys and of the positions that are new for it.
+// The keys and positions of a block of queries in shared memory.
 template <class T, int kHead>
-__device__ void start_keys(T* k, float* content_terms, const RowRing<T, kHead>& ring,
-                           const RelativeHeadOfBlock<T>& head, int first_query, int tile,
-                           int head_size) {
-  start_rows<kHead>(k, head.k, tile * kTileRows, head_size);
-  load_terms(content_terms, head.content_terms, tile * kTileRows, head.length);
-  // Chunk n begins with the position of the last query of this block and of key 64 n.
-  const int first_position = head.length - kTileRows - first_query;
-  ring.start_chunk(head.positions, head.position_terms, tile + 1,
-                   first_position + (tile + 1) * kTileRows, head_size);
-}
+struct KeyTiles {
+  T* k;
+  float* content_terms;
+  RowRing<T, kHead> ring;
+  const RelativeHeadOfBlock<T>& head;
+  int first_query;
 
-template <class T, int kHead>
-__device__ void start_first_positions(const RowRing<T, kHead>& ring,
-                                      const RelativeHeadOfBlock<T>& head, int first_query, int tile,
-                                      int head_size) {
-  const int first_position = head.length - kTileRows - first_query;
-  ring.start_chunk(head.positions, head.position_terms, tile, first_position + tile * kTileRows,
-                   head_size);
-}
+  // Chunk n begins with the position of the last query of this block and of key 64 n.
+  __device__ void start_positions(int chunk) const {
+    ring.start_chunk(head.positions, head.position_terms, chunk,
+                     head.length - kTileRows - first_query + chunk * kTileRows);
+  }
+  // Starts the copies of a tile of keys and of the positions that are new for it.
+  __device__ void start(int tile) const {
+    start_rows<kHead>(k, head.k, tile * kTileRows);
+    load_terms(content_terms, head.content_terms, tile * kTileRows, head.length);
+    start_positions(tile + 1);
+  }
+};
 
 // Returns the first row of the ring that a warp needs for a tile of keys.
 __device__ int first_band_row(int tile) {
@@ -104,14 +104,15 @@ __global__ void __launch_bounds__(kTileThreads)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_query = first_query + warp * kWarpRows;
   const RowRing<T, kHead> ring{memory.positions, memory.position_terms};
+  const KeyTiles<T, kHead> keys{memory.k, memory.content_terms, ring, head, first_query};
   const Visibility visibility{head.length, call.left, call.right};
   const TileRange tiles =
       TileRange::of(first_query - call.left, first_query + kTileRows + call.right, head.length);
   const float scale = call.scale * kLog2E;
 
-  start_rows<kHead>(memory.q, head.q, first_query, call.head_size);
-  start_first_positions(ring, head, first_query, tiles.begin, call.head_size);
-  start_keys(memory.k, memory.content_terms, ring, head, first_query, tiles.begin, call.head_size);
+  start_rows<kHead>(memory.q, head.q, first_query);
+  keys.start_positions(tiles.begin);
+  keys.start(tiles.begin);
   end_copies();
   wait_for_copies<0>();
   __syncthreads();
@@ -122,14 +123,14 @@ __global__ void __launch_bounds__(kTileThreads)
   HeadSums<T, kHead> sums;
   RunningSoftmax softmax;
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
-    start_rows<kHead>(memory.v, head.v, tile * kTileRows, call.head_size);
+    start_rows<kHead>(memory.v, head.v, tile * kTileRows);
     end_copies();
     SumTile scores[8];
     compute_band(memory.band[warp], q, ring, first_band_row(tile));
-    compute_scores(scores, q, memory.k, memory.band[warp], memory.content_terms);
+    multiply_rows(scores, q, memory.k);
+    add_terms(scores, memory.band[warp], memory.content_terms);
     __syncthreads();  // keys and the older half of the ring are free
-    if (tile + 1 < tiles.end)
-      start_keys(memory.k, memory.content_terms, ring, head, first_query, tile + 1, call.head_size);
+    if (tile + 1 < tiles.end) keys.start(tile + 1);
     end_copies();
     const bool all = visibility.has_all(first_query, tile * kTileRows);
 #pragma unroll
@@ -187,7 +188,8 @@ struct QueryMemory {
     T rows[2][kTileRows * kRowStride<kHead>];  // q and dy, until each warp has loaded its rows
     struct {
       float band[kTileWarps][kWarpRows * kBandStride];
-      T skewed[kTileWarps][kWarpRows * kBandStride];  // gradients of scores in columns of the band
+      T skewed[kTileWarps]
+              [kWarpRows * kSkewedStride];  // gradients of scores in columns of the band
     };
   };
   float content_terms[kTileRows];
@@ -195,7 +197,7 @@ struct QueryMemory {
 };
 
 template <class T, int kHead>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kMinBlocks<kHead>)
     relative_query_kernel(RelativeCall<T> call, RelativeSaved<T> saved, GradientRows<T> dq) {
   extern __shared__ __align__(16) char bytes[];
   auto& memory = *reinterpret_cast<QueryMemory<T, kHead>*>(bytes);
@@ -205,14 +207,15 @@ __global__ void __launch_bounds__(kTileThreads)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_query = first_query + warp * kWarpRows;
   const RowRing<T, kHead> ring{memory.positions, memory.position_terms};
+  const KeyTiles<T, kHead> keys{memory.k, memory.content_terms, ring, head, first_query};
   const Visibility visibility{head.length, call.left, call.right};
   const TileRange tiles =
       TileRange::of(first_query - call.left, first_query + kTileRows + call.right, head.length);
   const float scale = call.scale * kLog2E;
 
-  start_rows<kHead>(memory.rows[0], head.q, first_query, call.head_size);
-  start_rows<kHead>(memory.rows[1], head.rows_of(saved.dy, call), first_query, call.head_size);
-  start_first_positions(ring, head, first_query, tiles.begin, call.head_size);
+  start_rows<kHead>(memory.rows[0], head.q, first_query);
+  start_rows<kHead>(memory.rows[1], head.rows_of(saved.dy, call), first_query);
+  keys.start_positions(tiles.begin);
   end_copies();
   wait_for_copies<0>();
   __syncthreads();
@@ -225,24 +228,22 @@ __global__ void __launch_bounds__(kTileThreads)
                             saved.delta + head.statistic(call), warp_query, head.length);
   __syncthreads();
   T* skewed = memory.skewed[warp];
-  for (int i = lane_index(); i < kWarpRows * kBandStride / 2; i += 32)
+  for (int i = lane_index(); i < kWarpRows * kSkewedStride / 2; i += 32)
     reinterpret_cast<uint32_t*>(skewed)[i] = 0;
 
   HeadSums<T, kHead> sums;
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
-    start_keys(memory.k, memory.content_terms, ring, head, first_query, tile, call.head_size);
-    start_rows<kHead>(memory.v, head.v, tile * kTileRows, call.head_size);
+    keys.start(tile);
+    start_rows<kHead>(memory.v, head.v, tile * kTileRows);
     end_copies();
     wait_for_copies<0>();
     __syncthreads();
     SumTile scores[8];
     compute_band(memory.band[warp], q, ring, first_band_row(tile));
-    compute_scores(scores, q, memory.k, memory.band[warp], memory.content_terms);
+    multiply_rows(scores, q, memory.k);
+    add_terms(scores, memory.band[warp], memory.content_terms);
     SumTile gradients[8];
-#pragma unroll
-    for (int pair = 0; pair < 4; ++pair)
-      dy.multiply(gradients[2 * pair], gradients[2 * pair + 1],
-                  memory.v + pair * 16 * kRowStride<kHead>);
+    multiply_rows(gradients, dy, memory.v);
     const bool all = visibility.has_all(first_query, tile * kTileRows);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(kTileThreads)
             is_seen ? exp2f(scores[n].at[e] * scale - statistics.logsumexp[e / 2]) : 0.0f;
         const float gradient = weight * (gradients[n].at[e] - statistics.delta[e / 2]);
         gradients[n].at[e] = gradient;
-        skewed[place.row * kBandStride + band_column(place)] = static_cast<T>(gradient);
+        skewed[place.row * kSkewedStride + band_column(place)] = static_cast<T>(gradient);
       }
     }
     __syncwarp();
@@ -265,7 +266,7 @@ __global__ void __launch_bounds__(kTileThreads)
                memory.k + k * 16 * kRowStride<kHead>);
 #pragma unroll
     for (int k = 0; k < kBandColumns / 16; ++k)
-      sums.add(load_left(skewed + k * 16, kBandStride), ring.row(first_band_row(tile) + k * 16));
+      sums.add(load_left(skewed + k * 16, kSkewedStride), ring.row(first_band_row(tile) + k * 16));
     __syncthreads();
   }
   sums.for_each([&](int row, int column, float value, float next) {

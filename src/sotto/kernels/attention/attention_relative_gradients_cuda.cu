@@ -38,26 +38,8 @@ struct KeyMemory {
   float position_terms[2 * kTileRows];
 };
 
-// Copies the queries of a tile, with their gradients of results.
 template <class T, int kHead>
-__device__ void start_queries(T* q, T* dy, const RelativeHeadOfBlock<T>& head,
-                              const HeadSource<T>& dy_rows, int first_query, int head_size) {
-  start_rows<kHead>(q, head.q, first_query, head_size);
-  start_rows<kHead>(dy, dy_rows, first_query, head_size);
-}
-
-// Gradients of the results of a warp's queries times the values of a tile of keys.
-template <class T, int kHead>
-__device__ void multiply_values(SumTile (&products)[8], const T* dy, const T* v) {
-  LeftRows<T, kHead> rows;
-  rows.load(dy);
-#pragma unroll
-  for (int pair = 0; pair < 4; ++pair)
-    rows.multiply(products[2 * pair], products[2 * pair + 1], v + pair * 16 * kRowStride<kHead>);
-}
-
-template <class T, int kHead>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kMinBlocks<kHead>)
     relative_key_kernel(RelativeCall<T> call, RelativeSaved<T> saved, GradientRows<T> dk,
                         GradientRows<T> dv, const float* content_bias, float* key_sums) {
   extern __shared__ __align__(16) char bytes[];
@@ -75,11 +57,11 @@ __global__ void __launch_bounds__(kTileThreads)
   // Chunk -n begins with the position of the last query of tile n and of the first key.
   const auto start_positions = [&](int chunk) {
     ring.start_chunk(head.positions, head.position_terms, chunk,
-                     head.length - kTileRows + first_key + chunk * kTileRows, call.head_size);
+                     head.length - kTileRows + first_key + chunk * kTileRows);
   };
 
-  start_rows<kHead>(memory.k, head.k, first_key, call.head_size);
-  start_rows<kHead>(memory.v, head.v, first_key, call.head_size);
+  start_rows<kHead>(memory.k, head.k, first_key);
+  start_rows<kHead>(memory.v, head.v, first_key);
   load_terms(memory.content_terms, head.content_terms, first_key, head.length);
   start_positions(1 - tiles.begin);
 
@@ -89,7 +71,8 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     const int first_query = tile * kTileRows;
     const int warp_query = first_query + warp * kWarpRows;
-    start_queries<T, kHead>(memory.q, memory.dy, head, dy_rows, first_query, call.head_size);
+    start_rows<kHead>(memory.q, head.q, first_query);
+    start_rows<kHead>(memory.dy, dy_rows, first_query);
     start_positions(-tile);
     end_copies();
     const QueryStatistics statistics =
@@ -104,11 +87,15 @@ __global__ void __launch_bounds__(kTileThreads)
       q.load(memory.q + warp * kWarpRows * kRowStride<kHead>);
       compute_band(memory.warps[warp].band, q, ring,
                    -tile * kTileRows + (kTileWarps - 1 - warp) * kWarpRows);
-      compute_scores(scores, q, memory.k, memory.warps[warp].band, memory.content_terms);
+      multiply_rows(scores, q, memory.k);
+      add_terms(scores, memory.warps[warp].band, memory.content_terms);
     }
     SumTile gradients[8];
-    multiply_values<T, kHead>(gradients, memory.dy + warp * kWarpRows * kRowStride<kHead>,
-                              memory.v);
+    {
+      LeftRows<T, kHead> dy;
+      dy.load(memory.dy + warp * kWarpRows * kRowStride<kHead>);
+      multiply_rows(gradients, dy, memory.v);
+    }
     WarpWeights<T>& weights = memory.warps[warp].weights;
     const bool all = visibility.has_all(first_query, first_key);
 #pragma unroll
@@ -264,11 +251,11 @@ __global__ void __launch_bounds__(kTileThreads)
   // The key that the first query of tile 0 and the first position belong to; chunk n is 64 n later.
   const auto start_keys = [&](int chunk) {
     const int first_key = begin - largest + chunk * kTileRows;
-    keys.start_chunk(head.k, head.content_terms, chunk, first_key, call.head_size);
-    values.start_chunk(head.v, nullptr, chunk, first_key, call.head_size);
+    keys.start_chunk(head.k, head.content_terms, chunk, first_key);
+    values.start_chunk(head.v, nullptr, chunk, first_key);
   };
 
-  start_rows<kHead>(memory.positions, head.positions, first_position, call.head_size);
+  start_rows<kHead>(memory.positions, head.positions, first_position);
   load_terms(memory.position_terms, head.position_terms, first_position, 2 * length - 1);
   start_keys(0);
 
@@ -277,7 +264,8 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int tile = 0; begin + tile * kTileRows < end; ++tile) {
     const int first_query = begin + tile * kTileRows;
     const int warp_query = first_query + warp * kWarpRows;
-    start_queries<T, kHead>(memory.q, memory.dy, head, dy_rows, first_query, call.head_size);
+    start_rows<kHead>(memory.q, head.q, first_query);
+    start_rows<kHead>(memory.dy, dy_rows, first_query);
     start_keys(tile + 1);
     end_copies();
     const QueryStatistics statistics =

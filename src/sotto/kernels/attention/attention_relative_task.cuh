@@ -39,9 +39,9 @@ GradientRows<T> gradient_rows(const CudaHeadRows& rows) {
 
 template <class T>
 RelativeCall<T> relative_call(const CudaAttentionTask& task) {
-  const auto source = [](const CudaHeadRows& rows, int64_t num_rows) {
-    return HeadSource<T>{static_cast<const T*>(rows.first), rows.stride,
-                         static_cast<int>(num_rows)};
+  const auto source = [&](const CudaHeadRows& rows, int64_t num_rows) {
+    return HeadSource<T>{static_cast<const T*>(rows.first), rows.stride, static_cast<int>(num_rows),
+                         static_cast<int>(task.head_size)};
   };
   const CudaRelative& relative = task.relative;
   const int64_t frames = task.queries.num_frames;
