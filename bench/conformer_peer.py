@@ -1,4 +1,4 @@
-"""Conformer networks as a PyTorch run trains them, on padded batches: speed and memory to compare with sotto's.
+"""Conformer networks as a PyTorch run trains them, on padded batches: speed and memory beside sotto's.
 
     bench/conformer_peer.py --lengths noise/train.jsonl --model conformer-l --json peer.json
     bench/conformer_peer.py --device cpu --smoke                       tiny sizes: whether it works
@@ -133,7 +133,9 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.ctc = nn.Linear(width, VOCABULARY)
         self.decoder = nn.ModuleList(
-            nn.TransformerDecoderLayer(width, heads, 4 * width, DROPOUT, "gelu", batch_first=True, norm_first=True)
+            nn.TransformerDecoderLayer(
+                width, heads, 4 * width, DROPOUT, "gelu", batch_first=True, norm_first=True
+            )
             for _ in range(decoder_layers)
         )
         if decoder_layers:
@@ -198,7 +200,9 @@ def make_batch(seconds: list[float], device: str) -> tuple[Tensor, Tensor, Tenso
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lengths", type=Path, metavar="SECONDS")
     parser.add_argument("--model", choices=MODELS, default="conformer-256")
     parser.add_argument("--batch", type=int, default=32, help="utterances of an update")

@@ -137,10 +137,9 @@ TEST_F(BrowserTest, ThePageOfASuiteIsReadable) {
                                        "matrix:\n"
                                        "  numerics: [fp32, bf16-exact]\n"
                                        "  tier: [none, block]\n");
-  const CommandResult result =
-      run_sotto({"lab", "run", suite.string(), "--train", at("train.jsonl"), "--dev",
-                 at("dev.jsonl"), "--memory", "100MiB", "--max-steps", "3", "--no-find-batch",
-                 "--out", at("results"), "--json"});
+  const CommandResult result = run_sotto(
+      {"lab", "run", suite.string(), "--train", at("train.jsonl"), "--dev", at("dev.jsonl"),
+       "--memory", "100MiB", "--max-steps", "3", "--out", at("results"), "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json rows = nlohmann::json::parse(result.out)["experiments"];
   int64_t least = std::numeric_limits<int64_t>::max();

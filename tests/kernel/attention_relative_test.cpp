@@ -221,7 +221,7 @@ TEST_P(AttentionRelative, AddsToTheGradientsOfBiases) {
 
 INSTANTIATE_TEST_SUITE_P(Types, AttentionRelative,
                          ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
-                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
 
 // One product more in forward, three in backward; the table of positions and its gradient.
 TEST(AttentionRelativeCost, IsThatOfTheTermOfPositions) {

@@ -1,4 +1,4 @@
-"""The network `conformer` in PyTorch, one utterance at a time, with the parameter names and layouts of sotto."""
+"""The network `conformer` in PyTorch, one utterance at a time, with the names and layouts of sotto."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Affine(nn.Module):
 
 
 class Subsampling(nn.Module):
-    """3 x 3 convolutions with stride 2 over (time, mel); dense weights are [C, 9 inputs], window by window."""
+    """3 x 3 convolutions with stride 2 over (time, mel); dense weights are [C, 9 inputs], tap by tap."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

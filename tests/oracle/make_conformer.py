@@ -46,7 +46,12 @@ def joint_loss(model: Conformer, features: list[Tensor]) -> Tensor:
 
 
 def make() -> dict:
-    result = {"optimizer": SETTINGS | {"epsilon": EPSILON}, "labels": LABELS, "ctc_weight": CTC_WEIGHT, "networks": {}}
+    result = {
+        "optimizer": SETTINGS | {"epsilon": EPSILON},
+        "labels": LABELS,
+        "ctc_weight": CTC_WEIGHT,
+        "networks": {},
+    }
     generator = torch.Generator().manual_seed(22)
     features = [(2 * draw(generator, length, SIZES["features"]) + 1).float().double() for length in LENGTHS]
     for name, shape in NETWORKS.items():

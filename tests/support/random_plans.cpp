@@ -70,6 +70,15 @@ void draw_sizes(Draws& draws, RunConfig& config) {
     model.width = width;
     model.hidden = hidden;
     model.max_tokens = 512;
+  } else if (config.model.find<models::ConformerOptions>() != nullptr) {
+    models::ConformerOptions& model = config.model.as<models::ConformerOptions>();
+    model.features = kernels::LogMelOptions::of_kind(model.features.kind);
+    model.layers = layers;
+    model.heads = heads;
+    model.width = width;
+    model.hidden = hidden;
+    model.kernel = 2 * draws.from(0, 20) + 1;
+    model.subsampling_factor = int64_t{1} << draws.from(1, 3);
   } else {
     models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.features = kernels::LogMelOptions::of_kind(model.features.kind);
@@ -97,6 +106,12 @@ void make_large(Draws& draws, RunConfig& config) {
     model.width = width;
     model.heads = width / 64;
     model.hidden = 4 * width;
+    model.layers = layers;
+  } else if (config.model.find<models::ConformerOptions>() != nullptr) {
+    models::ConformerOptions& model = config.model.as<models::ConformerOptions>();
+    model.width = width;
+    model.heads = width / 64;
+    model.hidden = width;
     model.layers = layers;
   } else {
     models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();

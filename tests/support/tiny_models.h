@@ -97,8 +97,8 @@ inline train::RunConfig tiny_conformer(models::ConformerObjective objective) {
   model.spec_augment = of_transformer.spec_augment;
   model.objective = objective;
   const bool is_joint = objective == models::ConformerObjective::kJoint;
-  model.subsampling = is_joint ? nn::ImageSubsamplingKind::kPlain
-                               : nn::ImageSubsamplingKind::kSeparable;
+  model.subsampling =
+      is_joint ? nn::ImageSubsamplingKind::kPlain : nn::ImageSubsamplingKind::kSeparable;
   model.subsampling_channels = 12;
   model.layers = 2;
   model.width = 32;

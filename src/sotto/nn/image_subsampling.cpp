@@ -74,11 +74,16 @@ void ImageSubsamplingOptions::check() const {
 ImageSubsampling::Weights ImageSubsampling::declare(ParameterStore& store, const std::string& name,
                                                     const std::vector<int64_t>& shape,
                                                     double variance) {
+  const auto inputs = static_cast<double>(shape[1]);
+  // Biases are as wide as PyTorch draws them. With zeros, frames that are masked entirely would be
+  // rows of zeros for the first block, whose norm multiplies their gradients by 316: too much for
+  // fp16.
   return {
-      .weight = store.declare({.name = name + ".weight",
-                               .shape = shape,
-                               .deviation = std::sqrt(variance / static_cast<double>(shape[1]))}),
-      .bias = store.declare({.name = name + ".bias", .shape = {shape[0]}})};
+      .weight = store.declare(
+          {.name = name + ".weight", .shape = shape, .deviation = std::sqrt(variance / inputs)}),
+      .bias = store.declare({.name = name + ".bias",
+                             .shape = {shape[0]},
+                             .deviation = std::sqrt(1.0 / (3.0 * inputs))})};
 }
 
 std::vector<ImageSubsampling::Stage> ImageSubsampling::declare_stages(

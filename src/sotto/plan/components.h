@@ -23,7 +23,7 @@ struct Components {
   // Workspace, data, and fragmentation.
   int64_t other = 0;
   // None on a CPU without instructions for the arithmetic: its rates would take minutes to measure.
-  std::optional<double> speed;
+  std::optional<double> speed = std::nullopt;
 
   int64_t total() const {
     return weights + remainder + gradients + momentum + variance + activations + other;

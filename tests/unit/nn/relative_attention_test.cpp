@@ -107,9 +107,7 @@ Step run_layer(const RelativeAttention& layer, const at::Tensor& x, const at::Te
                const Context& context, Tier tier) {
   LayerTape tape(kBlockSlots, tier);
   tape.put(0, {x});
-  const PartInput input = [&]() -> const at::Tensor& {
-    return tape.kept(0).front();
-  };
+  const PartInput input = [&]() -> const at::Tensor& { return tape.kept(0).front(); };
   Step step;
   step.y = layer.result(input, context, tape).clone();
   layer.settle(tape);

@@ -15,8 +15,8 @@ struct ResidualAdd {
   // x [N, D] += residual [N, D], both of one type.
   static void accumulate(at::Tensor& x, const at::Tensor& residual);
 
-  // x [N, D] = residual [N, D] + dropout(x), rounded once; N rows of the pack. The mask's scale makes
-  // it a half step.
+  // x [N, D] = residual [N, D] + dropout(x), rounded once; N rows of the pack. The mask's scale
+  // makes it a half step.
   static void accumulate_dropped(at::Tensor& x, const at::Tensor& residual, const Packing& packing,
                                  const Dropout::Mask& mask);
 };
