@@ -91,7 +91,8 @@ CrossAttentionTruth cross_attention_truth(const CrossAttentionInputs& in,
   const std::vector<at::Tensor> queries = q.split_with_sizes(packs.queries.lengths());
   const std::vector<at::Tensor> keys = kv.split_with_sizes(packs.keys.lengths());
   const int64_t width = in.q.size(1);
-  const double scale = std::sqrt(static_cast<double>(width / num_heads));
+  const int64_t head_size = width / num_heads;
+  const double scale = std::sqrt(static_cast<double>(head_size));
   std::vector<at::Tensor> ys;
   std::vector<at::Tensor> sums;
   for (size_t u = 0; u < queries.size(); ++u) {

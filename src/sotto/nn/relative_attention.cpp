@@ -17,7 +17,7 @@ using kernels::Attention;
 using kernels::Gemm;
 using RelativeTensors = LayerTape::Tensors;
 
-const RelativeAttentionOptions& checked(const RelativeAttentionOptions& options) {
+RelativeAttentionOptions checked(const RelativeAttentionOptions& options) {
   if (options.attention_dropout > 0.0) {
     throw ConfigError({.attempted = "creating attention with relative positions",
                        .found = fmt::format("attention dropout of {}", options.attention_dropout),

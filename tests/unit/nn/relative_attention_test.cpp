@@ -76,9 +76,10 @@ at::Tensor attended(const at::Tensor& x, const Leaves& leaves,
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < length; ++i)
     rows.push_back(by_row.select(1, i).narrow(1, length - 1 - i, length));
+  const int64_t head_size = width / heads;
   const at::Tensor scores =
       (at::matmul(parts[0] + u, parts[1].transpose(1, 2)) + at::stack(rows, 1)) /
-      std::sqrt(static_cast<double>(width / heads));
+      std::sqrt(static_cast<double>(head_size));
   const at::Tensor frames = at::arange(length);
   const at::Tensor distance = frames.unsqueeze(0) - frames.unsqueeze(1);  // key - query
   const at::Tensor hidden = (distance < -options.attention.left.value_or(length)) |

@@ -1,5 +1,7 @@
 #include "sotto/kernels/elementwise/position_add.h"
 
+#include <ATen/ATen.h>
+
 #include "sotto/device/cuda_device.h"
 #include "sotto/kernels/base/kernel.h"
 
@@ -82,7 +84,7 @@ void SinusoidAdd::accumulate(at::Tensor& x, const Packing& packing) {
 at::Tensor RelativeSinusoids::forward(const Packing& packing, int64_t width,
                                       const at::TensorOptions& like) {
   SOTTO_ASSERT(width > 0 && width % 2 == 0, "sinusoids for a width of {}", width);
-  const at::Tensor table = at::empty({2 * packing.max_length() - 1, width}, like);
+  at::Tensor table = at::empty({2 * packing.max_length() - 1, width}, like);
   report_cost("relative_sinusoids",
               {.flops = 20.0 * static_cast<double>(table.numel()), .bytes = bytes_of(table)});
   if (is_dry(table)) return table;
