@@ -1,7 +1,5 @@
 #include "sotto/models/speech_features.h"
 
-#include <utility>
-
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/kernels/norm/group_norm.h"
 #include "sotto/models/option_checks.h"
@@ -39,9 +37,9 @@ std::optional<LogMel::Tables> tables_for(const SpeechFeatureOptions& options,
 
 }  // namespace
 
-SpeechFeatures::SpeechFeatures(SpeechFeatureOptions options, const DataShape& shape,
+SpeechFeatures::SpeechFeatures(const SpeechFeatureOptions& options, const DataShape& shape,
                                const at::Device& device, at::ScalarType compute)
-    : options_(std::move(options)),
+    : options_(options),
       width_(width_of(options_, shape)),
       compute_(compute),
       log_mel_(tables_for(options_, shape, device)),

@@ -27,8 +27,8 @@ struct SpeechFeatureOptions {
 class SpeechFeatures {
  public:
   // `compute`: the type of the result.
-  SpeechFeatures(SpeechFeatureOptions options, const DataShape& shape, const at::Device& device,
-                 at::ScalarType compute);
+  SpeechFeatures(const SpeechFeatureOptions& options, const DataShape& shape,
+                 const at::Device& device, at::ScalarType compute);
 
   int64_t width() const { return width_; }
   // Returns the number of frames of samples, or of stored frames.
