@@ -12,7 +12,7 @@ namespace sotto::test {
 struct AttentionInputs {
   at::Tensor qkv;  // [N, 3 D]
   at::Tensor dy;   // [N, D]
-  // Of relative positions; undefined: none.
+  // The operands of relative positions; undefined where there are none.
   at::Tensor positions = {};      // [2 L - 1, D]
   at::Tensor content_bias = {};   // [D]
   at::Tensor position_bias = {};  // [D]

@@ -29,7 +29,7 @@ std::vector<Input> two_rows(const Shape& s) {
 constexpr double kDropped = 0.3;
 const RandomKey kDropoutKey{.seed = 5, .purpose = Purpose::kDropout, .step = 7, .layer = 2};
 const Dropout::Mask kMask{.key = kDropoutKey, .probability = kDropped};
-// Of half a step, with dropout and without it.
+// Masks for half a step, with dropout and without it.
 const Dropout::Mask kHalfMask{.key = kDropoutKey, .probability = kDropped, .scale = 0.5};
 const Dropout::Mask kHalf{.key = kDropoutKey, .scale = 0.5};
 

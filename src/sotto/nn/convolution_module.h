@@ -30,7 +30,7 @@ struct ConvolutionModuleOptions {
   int64_t num_groups = 1;
   double dropout = 0.1;
   NormKind norm = NormKind::kLayer;
-  // Of both norms; 0: the default of the kind.
+  // Added to the variance in both norms; 0: the default of the kind.
   double norm_epsilon = 0.0;
   // Standard deviations of the initial matrices, and of the output projection; 0: derived from the
   // number of inputs.
@@ -48,7 +48,7 @@ class ConvolutionModule {
       {.name = "convolution expanded", .dropped_from = Tier::kQkv},
       {.name = "convolution gated", .dropped_from = Tier::kNorms},
       {.name = "convolution depthwise", .dropped_from = Tier::kQkv},
-      // Of a batch norm: two vectors, kept by every tier, since computing them updates the running
+      // A batch norm's two vectors are kept by every tier, since computing them updates the running
       // averages.
       {.name = "convolution statistics"},
       {.name = "convolution inner norm", .dropped_from = Tier::kNorms},

@@ -28,7 +28,7 @@ struct FeedForwardOptions {
   // Dropout on the result, and after the activation.
   double dropout = 0.1;
   double activation_dropout = 0.1;
-  // Of what is added to x: 0.5 for the half steps of a Conformer block.
+  // Factor of what is added to x: 0.5 for the half steps of a Conformer block.
   double scale = 1.0;
   NormKind norm = NormKind::kLayer;
   // 0: the default of the kind.

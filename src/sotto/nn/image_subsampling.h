@@ -89,7 +89,7 @@ class ImageSubsampling {
     int64_t first_row;    // of the output
     int64_t first_frame;  // of the input
     bool starts_inside;   // of an utterance
-    // Of the input, and of the output of each stage.
+    // The packing of the input, and then those of the output of each stage.
     std::vector<kernels::Packing> packings;
   };
 

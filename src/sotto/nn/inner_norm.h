@@ -1,10 +1,10 @@
-// The norm inside of a convolution module, after its depthwise convolution. N frames, C channels.
+// The norm inside a convolution module, after its depthwise convolution. N frames, C channels.
 //
 //   layer          each frame over its channels
 //   group          each utterance over its frames and the channels of a group
 //   batch_frozen   an affine map per channel, with a constant mean and variance
-//   batch          each channel over all frames of the micro-batch; evaluation uses running
-//   averages
+//   batch          each channel over all frames of the micro-batch, or, in evaluation, by running
+//                  averages
 //
 // With `batch` a result depends on how a step is split into micro-batches, and a step that runs
 // again after it ran out of memory has updated the running averages twice.

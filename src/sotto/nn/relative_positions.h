@@ -1,6 +1,6 @@
-// The table of relative positions that all attention layers of a network share: sines and cosines
-// of distances between frames. It depends only on the longest utterance of the pack and is computed
-// once for each pack; the layers project it by weights of their own.
+// The table of relative positions that all attention layers of a stack share: sines and cosines of
+// distances between frames. It depends only on the longest utterance of the pack; the stack
+// computes it for forward, and again for backward. The layers project it by weights of their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
