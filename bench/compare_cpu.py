@@ -1,21 +1,29 @@
-"""wav2vec2-base on the CPU, forward and backward in fp32: Hugging Face's against sotto's, speed and memory.
+"""A network on the CPU, forward and backward in fp32: PyTorch's against sotto's, speed and memory.
 
     bench/compare_cpu.py [--sotto build/bin/sotto_model_bench] [--threads 8] [--repeat 3] [--json OUT]
+    bench/compare_cpu.py --model conformer-128
 
-Eight utterances of 2 to 15 s, 68 s in all, a loss of `ctc mean`, random weights, a vocabulary of 32; dropout,
-layer drop and masking off; no optimizer. Once with the feature encoder trained, once with it frozen. Hugging
-Face's Wav2Vec2ForCTC gets the eight padded to one batch, SDPA, and no attention mask: a model with a group
-norm in its feature encoder was trained without one, and is fastest so. sotto packs them. (The losses in OUT
-differ for that: without a mask padding counts as audio. The weights are others, too.) Each measurement is a
-process of its own on the same number of threads; seconds are the median behind one update to warm up.
+wav2vec2-base: eight utterances of 2 to 15 s, 68 s in total, a loss of `ctc mean`, once with the feature
+encoder trained, once with it frozen. Hugging Face's Wav2Vec2ForCTC gets the eight padded to one batch, SDPA,
+and no attention mask: a model with a group norm in its feature encoder was trained without one, and is
+fastest so. (The losses in OUT differ for that: without a mask padding counts as audio.)
 
-Memory is what is held beyond weights and gradients, and the inputs of the update are part of it. Of sotto:
-the peak of its arena less the bytes of weights and gradients in it. Of Hugging Face: how far the largest
-resident memory of the process (VmHWM) grew from just before the first update of the eight to the end; a tiny
-update before that has allocated the gradients and loaded the libraries. The column `resident MiB` says that
-of both sides: for sotto it holds what libraries take outside of the arena, too.
+conformer-128: sixteen utterances of 2 to 12 s, 112 s in total, CTC and attention decoder. The network of
+conformer_peer.py gets the sixteen padded to one batch and features drawn beforehand; sotto's time includes
+its log-mel features.
 
-Needs torch and transformers. The bars at the end are printed, not enforced. Exit status 1 where a side fails.
+Both have random weights and a vocabulary of 32; dropout, layer drop and masking are off; no optimizer. sotto
+packs the utterances. Each measurement is a process of its own on the same number of threads; seconds are the
+median after one update to warm up.
+
+Memory is what is held in addition to weights and gradients, and the inputs of the update are part of it. Of
+sotto: the peak of its arena less the bytes of weights and gradients in it. Of PyTorch: how far the largest
+resident memory of the process (VmHWM) grew from just before the first update of all utterances to the end; a
+tiny update before that has allocated the gradients and loaded the libraries. The column `resident MiB` is the
+growth of resident memory on both sides: for sotto it includes what libraries take outside of the arena.
+
+Needs torch, and transformers for wav2vec2. The bars at the end are printed, not enforced. Exit status 1 where
+a side fails.
 """
 
 import argparse
@@ -26,20 +34,43 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 RATE = 16_000
-SECONDS = [2.0, 3.9, 5.7, 7.6, 9.4, 11.3, 13.1, 15.0]
-LABELS_A_SECOND = 12  # as bench/model_bench.cpp has it
+LABELS_PER_SECOND = 12  # the same in bench/model_bench.cpp
 VOCABULARY = 32
 MIB = 1 << 20
-PEER = "Hugging Face"
-FEATURE_ENCODERS = ["trained", "frozen"]
 TIERS = ["norms", "block"]
 MIN_SPEED = 1.3
-MAX_MEMORY = {"norms": 0.6, "block": 0.35}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its utterances, and the bars for it."""
+
+    seconds: list[float]
+    peer: str
+    feature_encoders: list[str]
+    max_memory: dict[str, float]
+
+
+CASES = {
+    "wav2vec2-base": Case(
+        seconds=[2.0, 3.9, 5.7, 7.6, 9.4, 11.3, 13.1, 15.0],
+        peer="Hugging Face",
+        feature_encoders=["trained", "frozen"],
+        max_memory={"norms": 0.6, "block": 0.35},
+    ),
+    "conformer-128": Case(
+        seconds=[round(2 + 10 * i / 15, 1) for i in range(16)],
+        peer="PyTorch",
+        feature_encoders=["trained"],
+        max_memory={"norms": 0.5, "block": 0.5},
+    ),
+}
 
 
 @dataclass
@@ -69,13 +100,14 @@ def resident_peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def measure_peer(options: argparse.Namespace) -> dict[str, Any]:
-    """Hugging Face's side, in this process."""
+# A model, what draws a batch of utterances of given seconds, and the loss of a batch.
+Peer = tuple[Any, Callable[[list[float]], Any], Callable[[Any], Any]]
+
+
+def hugging_face(options: argparse.Namespace) -> Peer:
     import torch
     from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(1)
     config = Wav2Vec2Config(
         vocab_size=VOCABULARY,
         hidden_dropout=0.0,
@@ -92,30 +124,53 @@ def measure_peer(options: argparse.Namespace) -> dict[str, Any]:
     if options.peer == "frozen":
         model.freeze_feature_encoder()
 
-    def update(waves: list[torch.Tensor]) -> float:
-        model.zero_grad(set_to_none=False)
-        counts = [int(len(wave) / RATE * LABELS_A_SECOND) for wave in waves]
+    def make_batch(seconds: list[float]) -> dict[str, torch.Tensor]:
+        waves = [torch.randn(int(length * RATE)) for length in seconds]
+        counts = [int(length * LABELS_PER_SECOND) for length in seconds]
         labels = torch.full((len(waves), max(counts)), -100)
         for u, count in enumerate(counts):
             labels[u, :count] = 1 + (7 * torch.arange(count) + u) % (VOCABULARY - 1)
         padded = torch.nn.utils.rnn.pad_sequence(waves, batch_first=True)
-        loss = model(input_values=padded, labels=labels).loss
+        return {"input_values": padded, "labels": labels}
+
+    return model, make_batch, lambda batch: model(**batch).loss
+
+
+def conformer(options: argparse.Namespace) -> Peer:
+    from conformer_peer import MODELS, Network, make_batch
+
+    model = Network(*MODELS[options.model], dropout=0.0).train()
+    return model, lambda seconds: make_batch(seconds, "cpu"), lambda batch: model.losses(*batch).mean()
+
+
+def measure_peer(options: argparse.Namespace) -> dict[str, Any]:
+    """PyTorch's side, in this process."""
+    import torch
+
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    build = hugging_face if options.model.startswith("wav2vec2") else conformer
+    model, make_batch, loss_of = build(options)
+
+    def update(batch: Any) -> float:
+        model.zero_grad(set_to_none=False)
+        loss = loss_of(batch)
         loss.backward()
         return loss.item()
 
-    waves = [torch.randn(int(length * RATE)) for length in SECONDS]
-    update([torch.randn(RATE // 2)])
+    update(make_batch([0.5]))
     before = resident_peak()
+    batch = make_batch(CASES[options.model].seconds)
     seconds = []
     for _ in range(options.repeat + 1):
         start = time.perf_counter()
-        loss = update(waves)
+        loss = update(batch)
         seconds.append(time.perf_counter() - start)
     return {
         "seconds": statistics.median(seconds[1:]),
         "resident_growth_bytes": resident_peak() - before,
         "loss": loss,
-        "parameters": model.num_parameters(),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "threads": torch.get_num_threads(),
     }
 
@@ -134,21 +189,24 @@ def run_side(command: list[str], threads: int, out: Path) -> Any:
 
 
 def run_peer(options: argparse.Namespace, feature_encoder: str, out: Path) -> Row:
-    command = [sys.executable, str(Path(__file__).resolve()), "--peer", feature_encoder]
-    command += ["--threads", str(options.threads), "--repeat", str(options.repeat), "--json", str(out)]
+    case = CASES[options.model]
+    command = [sys.executable, str(Path(__file__).resolve()), "--model", options.model]
+    command += ["--peer", feature_encoder, "--threads", str(options.threads)]
+    command += ["--repeat", str(options.repeat), "--json", str(out)]
     found = run_side(command, options.threads, out)
     return Row(
-        side=PEER,
+        side=case.peer,
         feature_encoder=feature_encoder,
         tier="",
-        audio_seconds_per_second=sum(SECONDS) / found["seconds"],
+        audio_seconds_per_second=sum(case.seconds) / found["seconds"],
         peak_bytes=found["resident_growth_bytes"],
         **found,
     )
 
 
 def run_sotto(options: argparse.Namespace, feature_encoder: str, tier: str, out: Path) -> Row:
-    command = [str(options.sotto), "--model", "wav2vec2-base", "--seconds", *map(str, SECONDS)]
+    command = [str(options.sotto), "--model", options.model]
+    command += ["--seconds", *map(str, CASES[options.model].seconds)]
     command += ["--tier", tier, "--repeat", str(options.repeat), "--json", str(out)]
     if feature_encoder == "frozen":
         command.append("--frozen")
@@ -168,7 +226,7 @@ def run_sotto(options: argparse.Namespace, feature_encoder: str, tier: str, out:
 
 
 def measure_all(options: argparse.Namespace) -> list[Row]:
-    """Takes minutes: each row is told on standard error when it is there."""
+    """Takes minutes: each row is printed on standard error when it is there."""
     rows: list[Row] = []
 
     def add(row: Row) -> None:
@@ -178,7 +236,7 @@ def measure_all(options: argparse.Namespace) -> list[Row]:
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "side.json"
-        for feature_encoder in FEATURE_ENCODERS:
+        for feature_encoder in CASES[options.model].feature_encoders:
             add(run_peer(options, feature_encoder, out))
             for tier in TIERS:
                 add(run_sotto(options, feature_encoder, tier, out))
@@ -186,7 +244,7 @@ def measure_all(options: argparse.Namespace) -> list[Row]:
 
 
 def print_table(rows: list[Row]) -> None:
-    """Ratios are those to Hugging Face's row above."""
+    """Ratios are those to PyTorch's row above."""
     titles = ["side", "feature encoder", "tier", "seconds", "audio-s/s"]
     titles += ["peak MiB", "resident MiB", "speed", "memory"]
     lines = [titles]
@@ -224,8 +282,8 @@ def memory_ratio(row: Row, peer: Row) -> float:
     return row.peak_bytes / peer.peak_bytes
 
 
-def print_bars(rows: list[Row]) -> None:
-    """The speed is held at the tier that people use, the memory at both."""
+def print_bars(rows: list[Row], case: Case) -> None:
+    """The speed has a bar at the tier that people use, the memory at both."""
     for row in rows:
         if not row.tier:
             continue
@@ -233,7 +291,7 @@ def print_bars(rows: list[Row]) -> None:
         if row.tier == "norms":
             speed = speed_ratio(row, peer)
             print_bar(f"speed at {where}", speed, f"at least {MIN_SPEED}", speed >= MIN_SPEED)
-        memory, most = memory_ratio(row, peer), MAX_MEMORY[row.tier]
+        memory, most = memory_ratio(row, peer), case.max_memory[row.tier]
         print_bar(f"memory at {where}", memory, f"at most {most}", memory <= most)
 
 
@@ -245,12 +303,13 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--model", choices=CASES, default="wav2vec2-base")
     parser.add_argument("--sotto", type=Path, default=Path("build/bin/sotto_model_bench"), metavar="BINARY")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of either side")
     parser.add_argument("--repeat", type=int, default=3, help="updates that are timed")
     parser.add_argument("--json", type=Path, metavar="OUT")
-    # One measurement of Hugging Face's side, for the processes that this program starts.
-    parser.add_argument("--peer", choices=FEATURE_ENCODERS, help=argparse.SUPPRESS)
+    # One measurement of PyTorch's side, for the processes that this program starts.
+    parser.add_argument("--peer", choices=["trained", "frozen"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.threads < 1 or options.repeat < 1:
         parser.error("--threads and --repeat: expected 1 or more")
@@ -267,10 +326,11 @@ def main() -> int:
         except SideFailedError as error:
             print(f"compare_cpu: {error}", file=sys.stderr)
             return 1
-        print(f"wav2vec2-base, {sum(SECONDS):.0f} s of audio, {options.threads} threads\n")
+        case = CASES[options.model]
+        print(f"{options.model}, {sum(case.seconds):.0f} s of audio, {options.threads} threads\n")
         print_table(rows)
         print()
-        print_bars(rows)
+        print_bars(rows, case)
         found = [asdict(row) for row in rows]
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -98,26 +98,26 @@ class Convolution(nn.Module):
         return self.project(F.silu(self.inner_norm(x)))
 
 
-def feed_forward(width: int) -> nn.Sequential:
+def feed_forward(width: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(
         nn.LayerNorm(width),
         nn.Linear(width, 4 * width),
         nn.SiLU(),
-        nn.Dropout(DROPOUT),
+        nn.Dropout(dropout),
         nn.Linear(4 * width, width),
-        nn.Dropout(DROPOUT),
+        nn.Dropout(dropout),
     )
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.ffn1 = feed_forward(width)
+        self.ffn1 = feed_forward(width, dropout)
         self.attention = RelativeAttention(width, heads)
         self.convolution = Convolution(width)
-        self.ffn2 = feed_forward(width)
+        self.ffn2 = feed_forward(width, dropout)
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(DROPOUT)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, table: Tensor, mask: Tensor, keep: Tensor) -> Tensor:
         x = x + 0.5 * self.ffn1(x)
@@ -127,14 +127,16 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    def __init__(self, layers: int, width: int, heads: int, decoder_layers: int) -> None:
+    def __init__(
+        self, layers: int, width: int, heads: int, decoder_layers: int, dropout: float = DROPOUT
+    ) -> None:
         super().__init__()
         self.subsampling = Subsampling(width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
         self.ctc = nn.Linear(width, VOCABULARY)
         self.decoder = nn.ModuleList(
             nn.TransformerDecoderLayer(
-                width, heads, 4 * width, DROPOUT, "gelu", batch_first=True, norm_first=True
+                width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True
             )
             for _ in range(decoder_layers)
         )

@@ -1,6 +1,7 @@
-// sotto_model_bench: forward and backward of a whole wav2vec2 on the CPU in fp32, all utterances in
-// one micro-batch, by tier: seconds, and the most memory that is held beyond weights and gradients.
-// Nothing is dropped or masked. bench/compare_cpu.py runs it beside Hugging Face's.
+// sotto_model_bench: forward and backward of a whole wav2vec2 or conformer on the CPU in fp32, all
+// utterances in one micro-batch, by tier: seconds, and the peak memory in addition to weights and
+// gradients. Nothing is dropped or masked. bench/compare_cpu.py runs it beside the same network in
+// PyTorch.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@
 #include "sotto/core/units.h"
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
+#include "sotto/models/conformer.h"
 #include "sotto/models/wav2vec2_options.h"
 #include "sotto/report/table.h"
 #include "sotto/train/step/step.h"
@@ -44,11 +46,16 @@ struct Arguments {
 train::RunConfig config_of(const Arguments& arguments) {
   train::RunConfig config;
   config.model = models::ModelOptions::of_preset(arguments.model);
+  if (config.model.find<models::ConformerOptions>() != nullptr && !arguments.is_frozen) {
+    config.model.as<models::ConformerOptions>().dropout = 0.0;
+    return config;
+  }
   if (config.model.find<models::Wav2Vec2Options>() == nullptr) {
     throw ConfigError(
         {.attempted = "choosing a model",
-         .found = fmt::format("'{}', which does not begin at the waveform", arguments.model),
-         .expected = "a preset of wav2vec2, such as wav2vec2-base"});
+         .found = fmt::format("'{}'{}", arguments.model, arguments.is_frozen ? ", frozen" : ""),
+         .expected = "a preset of wav2vec2 or conformer, such as wav2vec2-base; only wav2vec2 has "
+                     "a feature encoder to freeze"});
   }
   models::Wav2Vec2Options& model = config.model.as<models::Wav2Vec2Options>();
   model.dropout = 0.0;
@@ -104,8 +111,8 @@ class Update {
     model_->parameters().zero_gradients();
     device::HostMemory host(device_.type());
     device::StagingBuffer unused(host);
-    const data::MicroBatch batch =
-        data::make_micro_batch(examples, indices, unused, {.device = device_});
+    const data::MicroBatch batch = data::make_micro_batch(
+        examples, indices, unused, {.device = device_, .decoder = model_->outline().decoder});
     nn::HostTape on_host(host);
     nn::Tape tape(std::vector<nn::Tier>(static_cast<size_t>(model_->num_tapes()), tier), &on_host);
     const nn::StepContext step{.step = 1};
@@ -116,9 +123,14 @@ class Update {
                        .found = "utterances with fewer frames than their labels need",
                        .expected = "longer ones: see --seconds"});
     }
-    if (losses.loss.is_meta()) return 0.0;
-    return std::inner_product(weights.begin(), weights.end(), losses.loss.const_data_ptr<float>(),
-                              0.0);
+    if (device_.is_meta()) return 0.0;
+    double loss = 0.0;
+    for (size_t term = 0; term < losses.terms.size(); ++term) {
+      const float* of_utterances = losses.terms[term].const_data_ptr<float>();
+      loss += model_->outline().loss_terms[term].weight *
+              std::inner_product(weights.begin(), weights.end(), of_utterances, 0.0);
+    }
+    return loss;
   }
 
   int64_t num_values() const {
@@ -266,8 +278,9 @@ int run_program(int argc, char** argv) {
   Arguments arguments;
   std::vector<std::string> tiers;
   for (const auto& [name, tier] : nn::kTiers) tiers.emplace_back(name);
-  CLI::App app("Forward and backward of wav2vec2 on the CPU: seconds and memory by tier");
-  app.add_option("--model", arguments.model, "A preset of wav2vec2")->capture_default_str();
+  CLI::App app("Measure forward and backward of a network on the CPU: seconds and memory by tier");
+  app.add_option("--model", arguments.model, "A preset of wav2vec2 or conformer")
+      ->capture_default_str();
   app.add_option("--seconds", arguments.seconds, "Of each utterance")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();

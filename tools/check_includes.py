@@ -36,6 +36,7 @@ ROOMS = {
         "cuda",
         "product",
         "elementwise",
+        "recurrent",
         "norm",
         "attention",
         "loss",

@@ -6,7 +6,7 @@ tools/build.sh dev sotto_cli
 
 readonly DEMO=build/demo
 # Less than a step takes at once: it is split, and the result does not change.
-readonly MEMORY=30MiB
+readonly MEMORY=40MiB
 # Updates at which the run is interrupted, and is out of memory.
 readonly INTERRUPTED=40 FAILING=200
 sotto() { build/bin/sotto "$@"; }

@@ -18,10 +18,12 @@ readonly CPU_WHEELS=("torch==$TORCH_VERSION" nvidia-cuda-runtime==13.0.96 nvidia
 readonly NVCC_WHEELS=('cuda-toolkit[nvcc,cudart,crt,cccl,nvvm]==13.0.2')
 readonly OLDEST_DRIVER=580 OLDEST_CAPABILITY=7.5
 readonly CHECK_WHEELS=(clang-format==23.1.3 clang-tidy==23.1.4 ruff==0.17.4)
-readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
+readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" "torchaudio==$TORCH_VERSION" numpy==2.3.4 safetensors==0.8.0 jiwer==4.0.0 rapidfuzz==3.14.6
                        soundfile==0.14.0 transformers==5.17.0 librosa==0.11.0 kaldi-native-fbank==1.22.4
                        sentencepiece==0.2.1 bitsandbytes==0.50.2 tensorboard==2.21.0 accelerate==1.12.0)
-
+# Whisper's vocabularies and spellings. Only its files are used: its dependencies are not needed, and not
+# there for every machine. It is pure Python, in a source package.
+readonly ORACLE_FILES=openai-whisper==20250625
 readonly DATA_WHEELS=(numpy==2.3.4 soundfile==0.14.0)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
@@ -103,6 +105,16 @@ make_environment() {
   "$folder/bin/pip" install --quiet --disable-pip-version-check "$@" ||
     fail "could not install $what (no network?). It needs these Python packages: $*"
   printf '%s' "$want" >"$folder/complete"
+}
+
+# add_files NAME PACKAGE==VERSION   a package without those that it depends on, added to the environment in .deps/NAME
+add_files() {
+  local name=$1 package=$2
+  local folder=${package//-/_}
+  compgen -G ".deps/$name/lib/python3*/site-packages/${folder/==/-}.dist-info" >/dev/null && return
+  say "installing $package into .deps/$name, without its dependencies"
+  ".deps/$name/bin/pip" install --quiet --disable-pip-version-check --no-deps "$package" ||
+    fail "could not install $package (no network?)"
 }
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; }
@@ -226,6 +238,7 @@ case "${1:-build}" in
   oracle)
     install_torch
     make_environment oracle "the oracle's Python packages (about 5 GB)" "${ORACLE_WHEELS[@]}"
+    add_files oracle "$ORACLE_FILES"
     ;;
   data) make_environment data "numpy and soundfile" "${DATA_WHEELS[@]}" ;;
   fuzz) install_clang ;;

@@ -1,12 +1,14 @@
-"""Compares sotto with transformers on a released wav2vec2 checkpoint: the logits of a few seconds of audio.
+"""Compares sotto with transformers on a released checkpoint: the logits of a few seconds of audio.
 
     .deps/oracle/bin/python tools/verify_hub.py ID [--audio FILE.wav] [--sotto build/bin/sotto]
 
-ID is a wav2vec2 or XLS-R checkpoint on the Hugging Face hub, such as facebook/wav2vec2-base-960h, or a folder
-with one. It is fetched as it was released, and both programs read the same files. A checkpoint without a CTC
-head (as XLS-R before fine-tuning) gets one of random weights. Without --audio the signal is synthetic. The
-audio and both logits stay in runs/verify_hub. Exit status 1 where the logits differ by more than 1e-3 of the
-largest, 2 where something is missing. Needs torch, transformers and a network.
+ID is a wav2vec2, XLS-R or Parakeet checkpoint on the Hugging Face hub, such as facebook/wav2vec2-base-960h,
+a folder with one, or a `.nemo` archive. It is fetched as it was released, and both programs read the same
+files; weights of an archive are renamed for transformers. A wav2vec2 without a CTC head (as XLS-R before
+fine-tuning) gets one of random weights. Transducers are compared by their greedy transcripts. Without --audio
+the signal is synthetic. The audio and both results stay in runs/verify_hub. Exit status 1 where logits differ
+by more than 1e-3 of the largest, or transcripts at all, 2 where something is missing. Needs torch,
+transformers and a network.
 """
 
 import argparse
@@ -26,6 +28,7 @@ try:
     from safetensors.torch import load_file, save_file
     from torch import Tensor
     from transformers import Wav2Vec2FeatureExtractor, Wav2Vec2ForCTC, logging
+    from verify_parakeet import is_parakeet, load_parakeet
 except ImportError as error:
     print(
         f"verify_hub: the Python package {error.name} is missing: expected torch and transformers.\n"
@@ -38,7 +41,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RATE = 16_000
 SECONDS = 5
 TOLERANCE = 1e-3
-DESCRIPTIONS = ["config.json", "preprocessor_config.json", "vocab.json"]
+DESCRIPTIONS = [
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "vocab.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
 HEAD_ENTRIES = 32  # of a checkpoint whose configuration names no vocabulary
 
 
@@ -48,13 +58,16 @@ def fail(*lines: str) -> NoReturn:
 
 
 def fetch(name: str) -> Path:
-    """The folder of a checkpoint with one form of its weights: safetensors where there are any."""
-    if Path(name).is_dir():
+    """The folder of a checkpoint with one form of its weights, or an archive."""
+    if Path(name).exists():
         return Path(name)
     try:
         folder = Path(snapshot_download(name, allow_patterns=[*DESCRIPTIONS, "model*.safetensors*"]))
         if not list(folder.glob("model*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*DESCRIPTIONS, "pytorch_model*.bin*"]))
+        if not (folder / "config.json").is_file():
+            folder = Path(snapshot_download(name, allow_patterns=["*.nemo"]))
+            return next(iter(folder.glob("*.nemo")), folder)
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         fail(
@@ -70,7 +83,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         fail(f"{path} is not there: expected a folder as transformers saves it")
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("model_type") != "wav2vec2":
-        fail(f"{path}: the model is of type '{config.get('model_type')}', expected 'wav2vec2'")
+        fail(f"{path}: the model is of type '{config.get('model_type')}', expected wav2vec2 or parakeet")
     return config
 
 
@@ -135,6 +148,14 @@ def write_audio(path: Path, samples: numpy.ndarray) -> None:
         file.writeframes(samples.tobytes())
 
 
+def prepared_place(name: str, samples: numpy.ndarray) -> Path:
+    """The folder of the results, with the audio."""
+    place = ROOT / "runs/verify_hub" / name.strip("/").replace("/", "--")
+    place.mkdir(parents=True, exist_ok=True)
+    write_audio(place / "audio.wav", samples)
+    return place
+
+
 def run_transformers(folder: Path, samples: numpy.ndarray) -> tuple[Tensor, int]:
     """Logits [frames, vocabulary] in fp32, and the number of parameters."""
     logging.set_verbosity_error()
@@ -151,16 +172,20 @@ def run_transformers(folder: Path, samples: numpy.ndarray) -> tuple[Tensor, int]
     return logits.contiguous(), sum(value.numel() for value in model.parameters())
 
 
-def run_sotto(program: Path, folder: Path, audio: Path, out: Path) -> Tensor:
-    """Logits [frames, vocabulary] in fp32."""
-    out.unlink(missing_ok=True)
-    command = [program, "logits", "--model", folder, "--audio", audio, "--out", out]
+def call_sotto(command: list[Any]) -> str:
     run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode != 0 or not out.is_file():
+    if run.returncode != 0:
         fail(
             f"`{' '.join(map(str, command))}` ended with status {run.returncode}",
             *run.stderr.strip().splitlines()[-5:],
         )
+    return run.stdout
+
+
+def run_sotto(program: Path, folder: Path, audio: Path, out: Path) -> Tensor:
+    """Logits [frames, vocabulary] in fp32."""
+    out.unlink(missing_ok=True)
+    call_sotto([program, "logits", "--model", folder, "--audio", audio, "--out", out])
     tensors = load_file(out)
     if "logits" not in tensors:
         fail(f"{out} holds {', '.join(sorted(tensors)) or 'nothing'}: expected a tensor 'logits'")
@@ -188,11 +213,35 @@ def compare(name: str, num_parameters: int, ours: Tensor, theirs: Tensor) -> boo
     return relative <= TOLERANCE
 
 
+def compare_parakeet(name: str, program: Path, model: Path, place: Path) -> bool:
+    """The logits of CTC, or the greedy transcript of a transducer."""
+    try:
+        theirs = load_parakeet(model)
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
+        fail(f"transformers could not load {model}: {str(error).strip().splitlines()[0]}")
+    samples = read_audio(place / "audio.wav").astype(numpy.float32) / 32768
+    if theirs.is_ctc:
+        logits = theirs.logits(samples)
+        save_file({"logits": logits}, place / "transformers.safetensors")
+        ours = run_sotto(program, model, place / "audio.wav", place / "sotto.safetensors")
+        return compare(name, theirs.num_parameters, ours, logits)
+    found = call_sotto([program, "transcribe", "--model", model, place / "audio.wav", "--json"])
+    ours, expected = json.loads(found)[0]["text"].strip(), theirs.transcript(samples).strip()
+    for title, value in [
+        ("checkpoint", name),
+        ("parameters", f"{theirs.num_parameters:,}"),
+        ("transcript of sotto", ours),
+        ("transcript of transformers", expected),
+    ]:
+        print(f"{title:<32} {value}")
+    return ours == expected
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("id", metavar="ID", help="a checkpoint on the hub, or a folder")
+    parser.add_argument("id", metavar="ID", help="a checkpoint on the hub, a folder, or a .nemo file")
     parser.add_argument("--audio", type=Path, metavar="FILE.wav", help="mono, 16 bits, 16,000 Hz")
     parser.add_argument(
         "--sotto", type=Path, default=ROOT / "build/bin/sotto", help="default: build/bin/sotto"
@@ -204,13 +253,15 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = fetch(arguments.id)
+        if is_parakeet(folder):
+            place = prepared_place(arguments.id, samples)
+            same = compare_parakeet(arguments.id, arguments.sotto.resolve(), folder, place)
+            return 0 if same else 1
         config = read_config(folder)
         if config.get("architectures") != ["Wav2Vec2ForCTC"]:
             add_head(folder, config, Path(temporary))
             folder = Path(temporary)
-        place = ROOT / "runs/verify_hub" / arguments.id.strip("/").replace("/", "--")
-        place.mkdir(parents=True, exist_ok=True)
-        write_audio(place / "audio.wav", samples)
+        place = prepared_place(arguments.id, samples)
         theirs, num_parameters = run_transformers(folder, samples)
         save_file({"logits": theirs}, place / "transformers.safetensors")
         ours = run_sotto(arguments.sotto.resolve(), folder, place / "audio.wav", place / "sotto.safetensors")

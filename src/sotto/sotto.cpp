@@ -118,6 +118,8 @@ struct Training::State {
   TrainingResult run(bool only_epoch) {
     ends_with_epoch = only_epoch;
     const train::RunSummary summary = training.run();
+    // A stage that ended early shortens the run.
+    plan.total_steps = training.trainer().plan().total_steps;
     is_finished = !summary.was_stopped || step >= plan.total_steps;
     TrainingResult result{.step = summary.steps,
                           .loss = summary.loss,

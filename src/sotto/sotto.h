@@ -40,7 +40,8 @@ struct Config {
   // Settings that override the file, in order: "memory=8GiB", "epochs=2". Those that a plan decides
   // (`numerics`, `tier`, `max_frames` and so on) are planned for the budget unless they are given.
   std::vector<std::string> settings = {};
-  // A preset, a Hugging Face folder, or the id of one in its cache; empty: taken from the settings.
+  // A preset, a Hugging Face folder, the id of one in its cache, or a `.nemo` archive; empty: taken
+  // from the settings.
   std::string model = {};
 };
 

@@ -2,10 +2,12 @@
 // weights to begin with, an early end, the mean of several.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -351,6 +353,38 @@ TEST_F(Checkpoints, AverageIsACheckpointToo) {
            {run("run").string(), "--last", "9"},
            {step("run", 58).string(), step("run", 60).string(), "--last", "2"}}) {
     std::vector<std::string> all = {"average", "--out", named};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run_sotto(all).exit_code, 2);
+  }
+}
+
+TEST_F(Checkpoints, AverageOfTheBest) {
+  ASSERT_EQ(train("run", {"--set", "epochs=10", "--set", "keep_best=3"}).exit_code, 0);
+  std::vector<std::pair<double, int64_t>> order;
+  for (const auto& entry : fs::directory_iterator(run("run") / "checkpoints")) {
+    const auto state = nlohmann::json::parse(content_of(entry.path() / "state.json"));
+    if (state.contains("metric")) order.emplace_back(state["metric"], -state["step"].get<int>());
+  }
+  ASSERT_GE(order.size(), 3u);
+  std::ranges::sort(order);
+  std::vector<std::string> named = {"average", "--out", run("named").string()};
+  std::set<int64_t> steps = {-order[0].second, -order[1].second, -order[2].second};
+  for (const int64_t number : steps) named.push_back(step("run", number).string());
+  ASSERT_EQ(run_sotto(named).exit_code, 0);
+  const CommandResult averaged =
+      run_sotto({"average", run("run").string(), "--best", "3", "--out", run("mean").string()});
+  ASSERT_EQ(averaged.exit_code, 0) << averaged.err;
+  EXPECT_PRED2(contains, averaged.out, "the average of 3 checkpoints");
+  EXPECT_EQ(content_of(run("mean") / "model.safetensors"),
+            content_of(run("named") / "model.safetensors"));
+  const CommandResult too_many =
+      run_sotto({"average", run("run").string(), "--best", "99", "--out", run("x").string()});
+  EXPECT_EQ(too_many.exit_code, 2);
+  EXPECT_PRED2(contains, too_many.err, "keep_best sets how many a run keeps");
+  for (const auto& more : std::vector<std::vector<std::string>>{
+           {run("run").string(), "--best", "2", "--last", "2"},
+           {step("run", 60).string(), step("run", 58).string(), "--best", "2"}}) {
+    std::vector<std::string> all = {"average", "--out", run("x").string()};
     all.insert(all.end(), more.begin(), more.end());
     EXPECT_EQ(run_sotto(all).exit_code, 2);
   }

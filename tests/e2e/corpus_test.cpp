@@ -221,6 +221,10 @@ TEST_F(Corpus, IsTranscribedWithinBudget) {
   EXPECT_PRED2(contains, refusal({at("slow.wav")}), "its header claims 1 samples per second");
   EXPECT_PRED2(contains, refusal({at("long.flac")}), "30 min 00 s of audio. Expected at most ");
   EXPECT_PRED2(contains, refusal({at("good0.wav"), "--beam", "1000000000"}), "--beam");
+  const CommandResult small =
+      run_sotto({"transcribe", "--checkpoint", at("run"), "--memory", "4KiB", at("good0.wav")});
+  EXPECT_EQ(small.exit_code, 2) << small.err;
+  EXPECT_PRED2(contains, small.err, "the network alone needs");
 }
 
 TEST_F(Corpus, EvaluationListsSpeakersAndWorstUtterances) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sotto/core/files/run_record.h"
+#include "support/byte_vocabulary.h"
 #include "support/thrown.h"
 #include "support/train_runs.h"
 
@@ -107,6 +108,55 @@ TEST_F(EvaluationRuns, CountBrokenLinesAndShowTheFirst) {
   const CommandResult shown = eval("dev.jsonl", {});
   EXPECT_PRED2(contains, shown.out, "25 utterances skipped\n");
   EXPECT_PRED2(contains, shown.out, "and 5 more; --json lists 25\n");
+}
+
+TEST_F(EvaluationRuns, NormaliseTextsOnRequest) {
+  ASSERT_EQ(train("run", {"--max-steps", "2"}).exit_code, 0);
+  const nlohmann::json plain = evaluate("dev.jsonl", {});
+  EXPECT_EQ(plain["normalizer"], "none");
+  const nlohmann::json split =
+      evaluate("dev.jsonl", {"decode.normalizer=basic", "decode.split_letters=true"});
+  EXPECT_EQ(split["normalizer"], "basic");
+  std::string letters;
+  for (const char c : plain["sentences"][0]["reference"].get<std::string>()) {
+    if (c != ' ') letters += std::string(letters.empty() ? "" : " ") + c;
+  }
+  EXPECT_EQ(split["sentences"][0]["reference"], letters);
+  EXPECT_GT(split["wer"]["reference"], plain["wer"]["reference"]);
+
+  const CommandResult refused = eval("dev.jsonl", {"--set", "decode.normalizer=english"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "decode.spellings: FILE");
+  folder_.write("british.json", R"({"colour": "color"})");
+  const CommandResult none = run_sotto({"transcribe", "--model", path("run"), "--set",
+                                        "decode.normalizer=basic", path("missing.wav")});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_PRED2(contains, none.err, "decode.normalizer=basic, which has no effect");
+  const nlohmann::json english = evaluate(
+      "dev.jsonl", {"decode.normalizer=english", "decode.spellings=" + path("british.json")});
+  EXPECT_EQ(english["normalizer"], "english");
+}
+
+// A byte-level BPE is the tokenizer of a CTC network, of its checkpoints, and of what is exported.
+TEST_F(EvaluationRuns, WorkWithAByteLevelBpe) {
+  const TempFolder whisper;
+  write_tiny_whisper(whisper);
+  const std::string tokenizer = "data.tokenizer=" + whisper.path().string();
+  const CommandResult trained =
+      train("run", {"--max-steps", "4", "--set", tokenizer, "--set", "decode.normalizer=english"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const nlohmann::json evaluated = evaluate("dev.jsonl", {});
+  EXPECT_EQ(evaluated["utterances"], kDevUtterances);
+  EXPECT_EQ(evaluated["normalizer"], "english");
+  ASSERT_EQ(run_sotto({"export", "--model", path("run"), "--out", path("hub")}).exit_code, 0);
+  for (const char* name : {"vocab.json", "merges.txt", "added_tokens.json", "normalizer.json"})
+    EXPECT_EQ(content_of(run("hub") / name), content_of(whisper.path() / name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(run("hub") / "tokenizer_config.json"));
+  EXPECT_PRED2(contains, content_of(run("hub") / "README.md"), "byte-level BPE");
+  const CommandResult again =
+      run_sotto({"eval", "--model", path("hub"), "--data", path("dev.jsonl"), "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out)["wer"], evaluated["wer"]);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/run_command.h"
 #include "support/temp_folder.h"
@@ -264,6 +265,129 @@ TEST_F(Lab, SizesArePredictedAndMeasured) {
                  "--out", in("t4"), "--json"});
   ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
   EXPECT_PRED2(contains, json::parse(elsewhere.out)["experiments"][0]["note"], "not measured");
+}
+
+// Micro-batches and the smallest budget, without a budget of the user.
+class LabSizes : public Lab {
+ protected:
+  LabSizes() : corpus_(write_tiny_corpus(folder_.path(), "features", 40, 1)) {}
+
+  std::vector<std::string> sizes(const std::string& out,
+                                 const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {
+        "lab",   "run",   "sizes",        "--models", "tiny",      "--train", corpus_.string(),
+        "--out", in(out), "--batch-size", "8",        "--dataset", "set"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The first epoch of `sotto train` with these settings: five updates of 8 utterances.
+  CommandResult train(const std::string& out, const std::vector<std::string>& settings) const {
+    std::vector<std::string> words = {
+        "train", "--model",     "tiny", "--train", corpus_.string(),   "--out",
+        in(out), "--max-steps", "5",    "--set",   "effective_batch=8"};
+    words.insert(words.end(), settings.begin(), settings.end());
+    return run_sotto(words);
+  }
+  int64_t largest_peak(const std::string& out) const {
+    int64_t most = 0;
+    std::istringstream lines(content_of(folder_.path() / out / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const json record = json::parse(line);
+      if (record.value("kind", "") == "step")
+        most = std::max(most, record.at("peak_bytes").get<int64_t>());
+    }
+    return most;
+  }
+
+  fs::path corpus_;
+};
+
+TEST_F(LabSizes, MicroBatchRowIsWhatARunTakes) {
+  const CommandResult result = run_sotto(sizes("sizes", {"--micro-batches", "4,1", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json rows = json::parse(result.out)["experiments"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const int row : {0, 1}) {
+    const int64_t count = rows[row]["micro_batch"];
+    EXPECT_EQ(rows[row]["experiment"], "tiny_micro_batch_" + std::to_string(count));
+    const json& memory = rows[row]["memory"];
+    EXPECT_EQ(memory["max"]["peak_bytes"], memory["predicted"]["peak_bytes"]) << count;
+    EXPECT_GE(rows[row]["budget_bytes"], memory["predicted"]["peak_bytes"]);
+    EXPECT_GT(rows[row]["speed"], 0.0);
+    const std::string out = "run-" + std::to_string(count);
+    const CommandResult run =
+        train(out, {"--set", "tier=none", "--set", "numerics=fp32", "--set",
+                    "adaptive_batching=false", "--set", "micro_batch=" + std::to_string(count),
+                    "--memory", std::to_string(rows[row]["budget_bytes"].get<int64_t>()) + "B"});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(largest_peak(out), memory["predicted"]["peak_bytes"]) << count;
+  }
+  EXPECT_GT(rows[0]["budget_bytes"], rows[1]["budget_bytes"]);
+}
+
+TEST_F(LabSizes, OneByteLessThanTheSmallestBudgetIsTooLittle) {
+  const CommandResult result = run_sotto(sizes("sizes", {"--micro-batches", "1", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json row = json::parse(result.out)["experiments"][1];
+  EXPECT_EQ(row["experiment"], "tiny_smallest_budget");
+  EXPECT_EQ(row["has_smallest_budget"], true);
+  EXPECT_EQ(row["memory"]["max"]["peak_bytes"], row["memory"]["predicted"]["peak_bytes"]);
+  EXPECT_GT(row["predicted_speed"], 0.0);
+  const int64_t bytes = row["budget_bytes"];
+  const CommandResult run = train("run", {"--memory", std::to_string(bytes) + "B"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_LE(largest_peak("run"), bytes);
+  const CommandResult less = train("less", {"--memory", std::to_string(bytes - 1) + "B"});
+  EXPECT_EQ(less.exit_code, 2) << less.err;
+  EXPECT_PRED2(contains, less.err, "planning a run inside its budget");
+}
+
+// A card that is elsewhere: a prediction alone, with what libraries take in the budget.
+TEST_F(LabSizes, CardElsewhereIsPredicted) {
+  const CommandResult result =
+      run_sotto(sizes("t4", {"--micro-batches", "2", "1", "--device", "t4"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_PRED2(contains, result.out, "Device: Tesla T4, 16 GB");
+  const json rows = content("t4/experiment_summary.json")["experiments"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const json& row : rows) {
+    EXPECT_PRED2(contains, row["note"], "not in this machine");
+    EXPECT_FALSE(row["memory"].contains("max"));
+    EXPECT_GT(row["budget_bytes"], row["memory"]["predicted"]["peak_bytes"]);
+    EXPECT_GT(row["budget_bytes"], int64_t{768} << 20);
+  }
+  EXPECT_LE(rows[2]["budget_bytes"], rows[1]["budget_bytes"]);
+}
+
+// Killed after its first row, it keeps that row and adds the others.
+TEST_F(LabSizes, KilledSuiteContinues) {
+  const std::vector<std::string> words = sizes("killed", {"--micro-batches", "8,4,2,1", "--json"});
+  const auto has_first = [&] {
+    return fs::exists(folder_.path() / "killed/set_tiny_micro_batch_8_metrics.json");
+  };
+  EXPECT_EQ(run_sotto_and_signal(words, SIGKILL, has_first), -SIGKILL);
+  EXPECT_FALSE(fs::exists(folder_.path() / "killed/set_tiny_smallest_budget_metrics.json"));
+  const CommandResult continued = run_sotto(words);
+  ASSERT_EQ(continued.exit_code, 0) << continued.err;
+  EXPECT_PRED2(contains, continued.err, "(from before)");
+  const json rows = json::parse(continued.out)["experiments"];
+  ASSERT_EQ(rows.size(), 5u);
+  for (const json& row : rows) EXPECT_EQ(row["status"], "done") << row.dump();
+}
+
+TEST_F(LabSizes, BadInputIsOneMessage) {
+  expect_refusal(sizes("bad", {"--micro-batches", "0"}), "micro-batches");
+  expect_refusal(sizes("bad", {"--micro-batches", "9"}), "a micro_batch of at most 8");
+  expect_refusal(sizes("bad", {"--micro-batches", "2", "2"}), "two experiments named");
+  expect_refusal(sizes("bad", {"--micro-batches", "2", "--set", "micro_batch=4"}),
+                 "Change --micro-batches");
+  expect_refusal(sizes("bad", {"--micro-batches", "2", "--set", "memory=1GiB"}),
+                 "Name budgets with --budgets");
+  expect_refusal(suite("bad", {"--micro-batches", "2"}), "--micro-batches");
+  expect_refusal(sizes("bad", {"--pretend-device", "t4"}), "--pretend-device restricts a GPU");
+  expect_refusal(sizes("bad", {"--pretend-device", "t4", "--device", "t4"}), "cpu, cuda or cuda:N");
+  expect_refusal(suite("bad", {"--pretend-device", "t4"}), "--pretend-device restricts a GPU");
+  EXPECT_FALSE(fs::exists(folder_.path() / "bad"));
 }
 
 TEST_F(Lab, LimitsAreFractionsOfTheStandardRun) {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "support/byte_vocabulary.h"
 #include "support/run_command.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -140,6 +141,25 @@ TEST_F(LanguageModel, RefusesSpeechSettings) {
   EXPECT_EQ(speech.exit_code, 2);
   EXPECT_PRED2(contains, speech.err,
                "data.row_tokens: 64. Expected none: the network learns from speech");
+}
+
+TEST_F(LanguageModel, LearnsWithAByteLevelBpe) {
+  const TempFolder whisper;
+  write_tiny_whisper(whisper);
+  const std::string tokenizer = "data.tokenizer=" + whisper.path().string();
+  const CommandResult trained = run_sotto(words("run", {"--max-steps", "10", "--set", tokenizer}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(content_of(folder_.path() / "run" / "best" / "merges.txt"),
+            content_of(whisper.path() / "merges.txt"));
+  const CommandResult eval =
+      run_sotto({"eval", "--model", in("run"), "--data", in("dev.txt"), "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  // One token per byte, merges aside, and one for the end of each line.
+  EXPECT_GT(json::parse(eval.out)["tokens"], 400);
+  const CommandResult refused = run_sotto(
+      {"eval", "--model", in("run"), "--data", in("dev.txt"), "--set", "decode.normalizer=basic"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_PRED2(contains, refused.err, "does not transcribe");
 }
 
 TEST_F(LanguageModel, CannotTranscribe) {

@@ -113,7 +113,12 @@ TEST_P(AllNumerics, SplitsGiveTheSameCurve) {
   }
   for (const int64_t max_utterances : {3, 1}) {
     settings.limits.max_utterances = max_utterances;
-    EXPECT_LE(largest_difference(run(config, settings), whole), allowed) << max_utterances;
+    const double found = largest_difference(run(config, settings), whole);
+    if (GetParam().tiny.depends_on_split()) {
+      EXPECT_GT(found, 1e-3) << max_utterances;
+    } else {
+      EXPECT_LE(found, allowed) << max_utterances;
+    }
   }
 }
 

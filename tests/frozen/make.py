@@ -19,7 +19,7 @@ import wave
 
 HERE = pathlib.Path(__file__).parent
 # Where each run was stopped: something was learned by then, and not everything.
-STOPPED = {"transformer_ctc": 48, "wav2vec2": 240, "decoder_lm": 48}
+STOPPED = {"transformer_ctc": 48, "wav2vec2": 240, "decoder_lm": 48, "conformer": 144, "parakeet": 60}
 # Steps at the beginning and behind the stop that are run again.
 BEGINNING = 3
 RESUMED = 8
@@ -47,6 +47,23 @@ curriculum: bucketed
    mask_time_probability: 0.2, mask_time_length: 2, mask_time_min: 1,
    mask_feature_probability: 0.1, mask_feature_length: 2, mask_feature_min: 1}
 data: {train: train.jsonl, dev: dev.jsonl, augment: {speeds: [0.9, 1.0, 1.1]}}
+""",
+    "conformer": """model:
+  {preset: conformer-128, layers: 2, width: 12, heads: 2, hidden: 16, kernel: 5, subsampling: separable,
+   subsampling_factor: 2, subsampling_channels: 4, decoder_layers: 1, dropout: 0.1,
+   spec_augment: {frequency_masks: 1, frequency_width: 2, time_masks: 1, time_width: 4}}
+data: {train: train.jsonl, dev: dev.jsonl}
+decode: {beam: 3}
+""",
+    "parakeet": """model:
+  {preset: parakeet-tiny, layers: 2, width: 12, heads: 2, hidden: 16, kernel: 5, subsampling_factor: 4,
+   subsampling_channels: 4, input_dropout: 0.1, dropout: 0.1, activation_dropout: 0.1, layer_drop: 0.2,
+   convolution_norm: batch,
+   transducer: {layers: 2, width: 12, joint_width: 12, dropout: 0.1, joint_dropout: 0.1, durations: [0, 1, 2],
+   sigma: 0.02, omega: 0.1},
+   spec_augment: {frequency_masks: 1, frequency_width: 2, time_masks: 1, time_width: 4}}
+data: {train: train.jsonl, dev: dev.jsonl}
+decode: {beam: 3}
 """,
     "decoder_lm": """model:
   {preset: decoder-lm, layers: 2, width: 16, heads: 2, hidden: 32, dropout: 0.1, label_smoothing: 0.1}
@@ -111,7 +128,7 @@ def write_text(folder: pathlib.Path, name: str, first: int, count: int) -> None:
 
 
 def write_data(family: str, folder: pathlib.Path) -> None:
-    write = {"transformer_ctc": write_features, "wav2vec2": write_audio, "decoder_lm": write_text}[family]
+    write = {"wav2vec2": write_audio, "decoder_lm": write_text}.get(family, write_features)
     count = 40 if family == "decoder_lm" else 12
     write(folder, "train", 0, count)
     write(folder, "dev", 100, count // 3)

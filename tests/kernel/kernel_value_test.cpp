@@ -32,8 +32,9 @@ TEST_P(KernelValues, AgreeWithDoublePrecision) {
 TEST_P(KernelValues, AreTheSameOnAnyNumberOfCores) {
   const auto& [row, type] = GetParam();
   static const std::set<std::string> kWithProducts = {
-      "Convolution", "CrossEntropy", "CrossEntropyWhole", "Gemm",         "GroupedConvolution",
-      "LogMel",      "LogMelKaldi",  "LogMelNemo",        "LogMelWhisper"};
+      "Convolution",        "CrossEntropy", "CrossEntropyWhole", "Gemm",
+      "GroupedConvolution", "LogMel",       "LogMelKaldi",       "LogMelNemo",
+      "LogMelWhisper",      "Lstm",         "Transducer",        "TransducerDurations"};
   const Shape shape{.rows = 1030, .width = 33};
   const Tensors inputs = materialise(row.make_inputs(shape), type, at::kCPU);
   const kernels::Packing packing(lengths_for(shape.rows), at::kCPU);

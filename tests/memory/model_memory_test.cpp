@@ -43,6 +43,48 @@ TEST_P(ModelMemory, IsExactIn16Bits) {
 INSTANTIATE_TEST_SUITE_P(All, ModelMemory, ::testing::ValuesIn(tiny_models()),
                          [](const auto& test) { return test.param.name; });
 
+// The dry run has full beams and the longest output: a search takes that much at most, and a greedy
+// one exactly.
+TEST(RecognitionMemory, IsThatOfTheLargestSearch) {
+  for (const auto objective :
+       {models::ConformerObjective::kJoint, models::ConformerObjective::kAttention}) {
+    for (const train::Numerics numerics : {train::Numerics::kFp32, train::Numerics::kBf16Exact}) {
+      for (const int64_t beam : {1, 5}) {
+        train::RunConfig config = tiny_conformer(objective);
+        config.model.as<models::ConformerOptions>().decoder_layers = 2;
+        config.numerics = numerics;
+        config.decode.beam = beam;
+        for (const bool has_times : {false, true})
+          expect_planned_recognition(config, kWaveShape, wave_examples(6, 2), has_times);
+      }
+    }
+  }
+}
+
+// One long utterance beside many short ones makes each of them as expensive as the long one.
+TEST(RecognitionMemory, HoldsForAnyMixtureOfLengths) {
+  train::RunConfig config = tiny_conformer(models::ConformerObjective::kJoint);
+  config.decode.beam = 20;
+  std::vector<data::Example> examples;
+  for (int64_t i = 0; i < 40; ++i)
+    examples.push_back(data::make_dry_example(i % 8 == 0 ? 4'000 : 300, /*feature_dim=*/0,
+                                              /*num_labels=*/i % 8 == 3 ? 9 : 2));
+  const data::ExampleList source{std::vector<data::Example>(examples)};
+  train::DryRun dry(config, kWaveShape, train::DryRun::Purpose::kRecognition);
+  const int64_t alone = dry.recognise({examples.data(), 1}).high_water;
+  for (const int64_t bytes : {alone + alone / 3, 3 * alone}) {
+    const train::Fit fit = train::fit_recognition(dry, source, {.bytes = bytes});
+    int64_t num_together = 0;
+    for (const auto& indices : train::split_step(dry.model(), examples, fit.limits)) {
+      std::vector<data::Example> together;
+      for (const int64_t index : indices) together.push_back(examples[static_cast<size_t>(index)]);
+      num_together = std::max(num_together, std::ssize(together));
+      EXPECT_LE(dry.recognise(together).high_water, bytes) << together.size() << " utterances";
+    }
+    EXPECT_GE(num_together, bytes > 2 * alone ? 2 : 1);
+  }
+}
+
 TEST(Wav2Vec2Memory, IsExactWithFrozenPartsAndLayerDrop) {
   for (const bool is_stable : {false, true}) {
     train::RunConfig config = tiny_wav2vec2(is_stable);

@@ -27,6 +27,7 @@
 #include "sotto/kernels/norm/rms_norm.h"
 #include "sotto/kernels/norm/weight_norm.h"
 #include "sotto/kernels/product/gemm.h"
+#include "sotto/kernels/recurrent/lstm.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
 
@@ -141,8 +142,9 @@ Results run_batch_norm(const Case& in) {
     results[prefix + "grad_beta"] = grad_beta;
   };
   add("frozen_", {.mean = mean.clone(), .variance = variance.clone()}, BatchNorm::Kind::kConstant);
-  const BatchNorm::Running running{.mean = mean, .variance = variance};
-  add("", BatchNorm::statistics(x, &running), BatchNorm::Kind::kBatch);
+  BatchNorm::Stage stage{.mean = float_zeros_like(mean), .variance = float_zeros_like(mean)};
+  add("", BatchNorm::statistics(x, &stage), BatchNorm::Kind::kBatch);
+  BatchNorm::commit(stage, {.mean = mean, .variance = variance});
   results["running_mean"] = mean;
   results["running_variance"] = variance;
   return results;
@@ -348,6 +350,31 @@ Results run_cross_entropy(const Case& in) {
   return {{"loss", result.loss}, {"dx", result.dx}, {"grad_weight", grad_weight}};
 }
 
+Results run_lstm(const Case& in) {
+  const RecurrenceOrder order(in.packing());
+  const at::Tensor x = in.data("x"), input = in.data("input_weight");
+  const at::Tensor hidden = in.data("hidden_weight");
+  const at::Tensor bias = in.parameter("input_bias"), hidden_bias = in.parameter("hidden_bias");
+  at::Tensor grad_input = float_zeros_like(input), grad_hidden = float_zeros_like(hidden);
+  at::Tensor grad_bias = float_zeros_like(bias), grad_hidden_bias = float_zeros_like(bias);
+  const Lstm::Weights weights{
+      .input = input, .hidden = hidden, .input_bias = bias, .hidden_bias = hidden_bias};
+  const Lstm::Activations activations = Lstm::forward(x, weights, order);
+  const at::Tensor y = Lstm::output(activations, order);
+  const at::Tensor dx = Lstm::backward(
+      {.dy = in.data("dy"), .x = x, .activations = activations, .weights = weights}, order,
+      {.input = grad_input,
+       .hidden = grad_hidden,
+       .input_bias = grad_bias,
+       .hidden_bias = grad_hidden_bias});
+  return {{"y", y},
+          {"dx", dx},
+          {"grad_input_weight", grad_input},
+          {"grad_hidden_weight", grad_hidden},
+          {"grad_input_bias", grad_bias},
+          {"grad_hidden_bias", grad_hidden_bias}};
+}
+
 using Run = Results (*)(const Case&);
 
 const std::map<std::string, Run>& runs() {
@@ -374,6 +401,7 @@ const std::map<std::string, Run>& runs() {
       {"GroupedConvolution", run_grouped_convolution},
       {"DepthwiseConvolution", run_depthwise_convolution},
       {"WeightNorm", run_weight_norm},
+      {"Lstm", run_lstm},
       {"Ctc", run_ctc},
       {"CrossEntropy", run_cross_entropy},
   };

@@ -4,32 +4,29 @@ T frames of an utterance, D width. Inputs are multiples of 1/32 up to 6, which b
 that one truth serves all types.
 """
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import torch
+from kernel_convolutions import (
+    depthwise_convolution,
+    frame_windows,
+    grouped_convolution,
+    image_depthwise,
+    image_windows,
+    weight_norm,
+)
+from kernel_draw import LENGTHS, SHAPES, Case, Draw, gradients
+from kernel_recurrent import lstm
 from philox import KNOWN_ANSWERS, WORD, Key, Stream, Utterance, dropout_factors, philox
 from torch import Tensor
 from torch.nn import functional
 
-Case = dict[str, Any]
-
-# Rows and width: the CPU works on sixteen elements at a time, so two are all rest and one has a whole vector.
-SHAPES = [(5, 7), (8, 12), (9, 24)]
-# By rows: the utterances of the pack, one of a single frame among them.
-LENGTHS = {5: [2, 1, 2], 8: [1, 4, 3], 9: [4, 2, 3]}
 # By width. Large ones too: the usual ones would vanish below the tolerance.
 EPSILON = {7: 1e-5, 12: 0.25, 24: 1e-2}
 # By width: one group, several, and a channel a group as in wav2vec2.
 GROUPS = {7: 1, 12: 4, 24: 24}
-# By width: groups and taps of the convolution of positions. Taps odd, even, and more than an utterance has.
-CONVOLUTIONS = {7: (1, 3), 12: (4, 4), 24: (3, 8)}
-# By width: channels of an image. One bin, one channel, and several of both.
-IMAGE_CHANNELS = {7: 7, 12: 1, 24: 8}
-# By width: taps of the depthwise convolution. One, and more than an utterance has.
-DEPTHWISE_TAPS = {7: 3, 12: 1, 24: 9}
 # By width: frames seen before and behind a frame (none: all), in heads.
 WINDOWS = {7: (None, None), 12: (1, 0), 24: (None, 1)}
 # By rows: the queries that cross-attention has for the keys of LENGTHS. One, as many, fewer and more.
@@ -51,27 +48,6 @@ BLANK = {5: 0, 8: 4, 9: 6}
 # By rows: those without a target, an utterance of nothing else among them. By width: label smoothing.
 NO_TARGET = {5: [], 8: [0, 6], 9: [2, 4, 5]}
 SMOOTHING = {7: 0.0, 12: 0.1, 24: 0.25}
-
-
-class Draw:
-    """Inputs of one case. Python promises the sequence of random() for a seed in all its versions."""
-
-    def __init__(self, seed: str) -> None:
-        self.source = random.Random(seed)
-
-    def whole(self, below: int) -> int:
-        return int(self.source.random() * below)
-
-    def tensor(self, *shape: int, offset: float = 0.0) -> Tensor:
-        """Multiples of 1/32 in [-3, 3], moved by an offset."""
-        count = torch.Size(shape).numel()
-        values = [(self.whole(193) - 96) / 32 + offset for _ in range(count)]
-        return torch.tensor(values, dtype=torch.float64).view(shape).requires_grad_()
-
-
-def gradients(y: Tensor, dy: Tensor, **of: Tensor) -> dict[str, Tensor]:
-    """The gradients of sum(y * dy) by autograd, under the given names."""
-    return dict(zip(of, torch.autograd.grad(y, list(of.values()), dy), strict=True))
 
 
 def gemm(draw: Draw, rows: int, width: int) -> Case:
@@ -197,111 +173,6 @@ def cross_attention(draw: Draw, rows: int, width: int) -> Case:
         "lengths": keys,
         "inputs": {"q": q, "kv": kv, "dy": dy},
         "results": {"y": y} | gradients(y, dy, dq=q, dkv=kv),
-    }
-
-
-def frame_windows(draw: Draw, rows: int, width: int) -> Case:
-    """As a convolution over 3 frames with stride 2, whose weights are a product's."""
-    x, weight, lengths = draw.tensor(rows, width), draw.tensor(4, 3 * width), LENGTHS[rows]
-    dy = draw.tensor(sum((length + 1) // 2 for length in lengths), 4)
-    kernel = weight.view(4, 3, width).transpose(1, 2)
-    parts = [functional.conv1d(u.t()[None], kernel, stride=2, padding=1)[0].t() for u in x.split(lengths)]
-    y = torch.cat(parts)
-    return {
-        "lengths": lengths,
-        "inputs": {"x": x, "weight": weight, "dy": dy},
-        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
-    }
-
-
-def image_size(rows: int, width: int) -> tuple[int, int, int]:
-    """Channels, mel bins and windows along time of images in frames of a width."""
-    channels = IMAGE_CHANNELS[width]
-    return channels, width // channels, sum((length + 1) // 2 for length in LENGTHS[rows])
-
-
-def images(x: Tensor, rows: int, channels: int) -> Iterator[Tensor]:
-    """The utterances as [1, C, T, F], from frames of bins whose channels are adjacent."""
-    for u in x.split(LENGTHS[rows]):
-        yield u.view(1, len(u), -1, channels).permute(0, 3, 1, 2)
-
-
-def image_windows(draw: Draw, rows: int, width: int) -> Case:
-    """As a convolution over 3 x 3 with stride 2, whose weights are a product's."""
-    channels, bins, windows = image_size(rows, width)
-    x, weight = draw.tensor(rows, width), draw.tensor(4, 9 * channels)
-    dy = draw.tensor(windows * ((bins + 1) // 2), 4)
-    kernel = weight.view(4, 3, 3, channels).permute(0, 3, 1, 2)
-    parts = [functional.conv2d(u, kernel, stride=2, padding=1) for u in images(x, rows, channels)]
-    y = torch.cat([part[0].permute(1, 2, 0).reshape(-1, 4) for part in parts])
-    return {
-        "lengths": LENGTHS[rows],
-        "channels": channels,
-        "inputs": {"x": x, "weight": weight, "dy": dy},
-        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
-    }
-
-
-def image_depthwise(draw: Draw, rows: int, width: int) -> Case:
-    channels, bins, windows = image_size(rows, width)
-    x, weight, bias = draw.tensor(rows, width), draw.tensor(channels, 9), draw.tensor(channels)
-    dy = draw.tensor(windows, (bins + 1) // 2 * channels)
-    kernel = weight.view(channels, 1, 3, 3)
-    parts = [
-        functional.conv2d(u, kernel, bias, stride=2, padding=1, groups=channels)
-        for u in images(x, rows, channels)
-    ]
-    y = torch.cat([part[0].permute(1, 2, 0).flatten(1) for part in parts])
-    return {
-        "lengths": LENGTHS[rows],
-        "channels": channels,
-        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
-        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
-    }
-
-
-def grouped_convolution(draw: Draw, rows: int, width: int) -> Case:
-    """As wav2vec2 has it: padded by half the taps, and of an even number the last output dropped."""
-    groups, taps = CONVOLUTIONS[width]
-    lengths = LENGTHS[rows]
-    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
-    weight = draw.tensor(width, width // groups, taps)
-    parts = [
-        functional.conv1d(u.t()[None], weight, padding=taps // 2, groups=groups)[0].t()[: len(u)]
-        for u in x.split(lengths)
-    ]
-    y = torch.cat(parts)
-    return {
-        "lengths": lengths,
-        "inputs": {"x": x, "weight": weight, "dy": dy},
-        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight),
-    }
-
-
-def depthwise_convolution(draw: Draw, rows: int, width: int) -> Case:
-    taps, lengths = DEPTHWISE_TAPS[width], LENGTHS[rows]
-    x, dy = draw.tensor(rows, width), draw.tensor(rows, width)
-    weight, bias = draw.tensor(width, taps), draw.tensor(width)
-    parts = [
-        functional.conv1d(u.t()[None], weight[:, None], bias, padding=taps // 2, groups=width)[0].t()
-        for u in x.split(lengths)
-    ]
-    y = torch.cat(parts)
-    return {
-        "lengths": lengths,
-        "inputs": {"x": x, "weight": weight, "bias": bias, "dy": dy},
-        "results": {"y": y} | gradients(y, dy, dx=x, grad_weight=weight, grad_bias=bias),
-    }
-
-
-def weight_norm(draw: Draw, rows: int, width: int) -> Case:
-    """By the function behind torch.nn.utils.parametrizations.weight_norm, over all axes but the taps'."""
-    v, g, dw = draw.tensor(rows, 2, width), draw.tensor(width), draw.tensor(rows, 2, width)
-    w = torch._weight_norm(v, g.view(1, 1, width), 2)
-    norm = torch.linalg.vector_norm(v, dim=(0, 1))
-    return {
-        "inputs": {"v": v, "g": g, "dw": dw},
-        "results": {"w": w, "norm": norm} | gradients(w, dw, grad_v=v, grad_g=g),
     }
 
 
@@ -473,6 +344,7 @@ KERNELS: dict[str, Callable[[Draw, int, int], Case]] = {
     "GroupedConvolution": grouped_convolution,
     "DepthwiseConvolution": depthwise_convolution,
     "WeightNorm": weight_norm,
+    "Lstm": lstm,
     "Ctc": ctc,
     "CrossEntropy": cross_entropy,
 }

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from bitsandbytes import functional as bnb
-from make_kernels import Draw
+from kernel_draw import Draw
 
 PACKAGES = ("bitsandbytes",)
 

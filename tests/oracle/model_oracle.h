@@ -5,8 +5,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +32,12 @@ class ModelFixture {
   const std::filesystem::path& folder() const { return folder_; }
   const nlohmann::json& scalars() const { return scalars_; }
   bool has(const std::string& name) const { return expected_.find(name) != nullptr; }
+
+  // Returns the number of tensors whose names begin so.
+  int64_t count(const std::string& prefix) const {
+    return std::ranges::count_if(expected_.names(),
+                                 [&](const std::string& name) { return name.starts_with(prefix); });
+  }
 
   // fp32, or int64.
   at::Tensor tensor(const std::string& name) const {
@@ -61,22 +69,24 @@ class ModelFixture {
 };
 
 // All examples in their order.
-inline data::MicroBatch packed_batch(const std::vector<data::Example>& examples,
-                                     const at::Device& device) {
+inline data::MicroBatch packed_batch(
+    const std::vector<data::Example>& examples, const at::Device& device,
+    const std::optional<data::DecoderTokens>& decoder = std::nullopt) {
   std::vector<int64_t> indices(examples.size());
   std::iota(indices.begin(), indices.end(), int64_t{0});
   device::HostMemory host(device.type());
   device::StagingBuffer staging(host);
-  return data::make_micro_batch(examples, indices, staging, {.device = device});
+  return data::make_micro_batch(examples, indices, staging, {.device = device, .decoder = decoder});
 }
 
-// The parameters' gradients under the names and in the layouts of files, as named_weights() has the
-// values.
+// The parameters' gradients, undefined where they have none, under the names and in the layouts of
+// files, as named_weights() has the values.
 inline at::Tensor gradient_of(models::Model& model, const models::NamedTensor& named) {
   for (const nn::Parameter& parameter : model.parameters().parameters()) {
     if (!named.tensor.is_alias_of(parameter.value)) continue;
     const int64_t first = named.tensor.storage_offset() - parameter.value.storage_offset();
     if (first < 0 || first >= parameter.value.numel()) continue;
+    if (!parameter.gradient.defined()) return {};
     return parameter.gradient.view(-1)
         .narrow(0, first, named.tensor.numel())
         .view(named.tensor.sizes());
@@ -88,7 +98,9 @@ inline at::Tensor gradient_of(models::Model& model, const models::NamedTensor& n
 inline at::Tensor as_in_file(const models::NamedTensor& named, const at::Tensor& values) {
   if (named.taps > 0) {
     const int64_t rows = values.size(0);
-    return values.view({rows, named.taps, -1}).transpose(1, 2).contiguous();
+    return values.view({rows, named.taps, -1})
+        .transpose(1, 2)
+        .reshape(named.shape.empty() ? values.sizes() : at::IntArrayRef(named.shape));
   }
   return named.shape.empty() ? values : values.view(named.shape);
 }

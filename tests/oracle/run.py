@@ -23,8 +23,10 @@ import check_events
 import fixture
 import fixture_folder
 import numpy
+import saved_parakeet
 import soundfile
 import speech_features
+import whisper_texts
 
 ORACLE = Path(__file__).resolve().parent
 ROOT = ORACLE.parent.parent
@@ -35,6 +37,7 @@ SOTTO = BINARIES / "sotto"
 SPEECH = Path(os.environ.get("SOTTO_TEST_DATA", ROOT.parent / "shared" / "data")) / "iban_mini" / "dev.jsonl"
 # Fixtures of CTC networks, written in files of at most this size.
 SAVED = ["base", "base_bias", "processor", "stable", "stable_nobias"]
+ARCHIVES = ["ctc", "rnnt", "tdt"]
 SHARD_BYTES = "80KiB"
 # Plans whose settings transformers is to take, each with its effective batch.
 FOR_TRANSFORMERS = {
@@ -160,6 +163,30 @@ def check_saved_models(folder: Path) -> bool:
     return report("saved_models", not wrong, text, wrong)
 
 
+def check_saved_parakeet(folder: Path) -> bool:
+    """What runs and `sotto export` wrote of each kind of Parakeet, loaded and run by transformers."""
+    text, differences = saved_parakeet.check(SOTTO, folder)
+    return report("saved_parakeet", not differences, text, differences)
+
+
+def check_saved_archives(folder: Path) -> bool:
+    """What `sotto export` wrote of each archive and of folders, read by the tools that NeMo uses."""
+    wrong = []
+    for name in ARCHIVES:
+        source, saved = fixture.FOLDER / "nemo" / f"{name}.nemo", folder / f"saved_{name}.nemo"
+        commands = [
+            [SOTTO, "export", "--model", source, "--out", saved],
+            [sys.executable, ORACLE / "check_nemo.py", saved, source],
+        ]
+        for command in commands:
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode != 0:
+                wrong.append(f"{name}: {(run.stderr or run.stdout).strip().splitlines()[-1]}")
+                break
+    text = f"{len(ARCHIVES)} .nemo archives that sotto wrote, read by tarfile, yaml, torch and sentencepiece"
+    return report("saved_archives", not wrong, text, wrong)
+
+
 def write_sounds(folder: Path) -> Path:
     """A manifest of short sounds, for a run that is about its card alone."""
     lines = []
@@ -203,8 +230,17 @@ def check_speech_features(folder: Path) -> bool:
     """Features of real speech, packed by us and one by one by others."""
     if not SPEECH.exists():
         return report("speech_features", True, f"skipped: no {SPEECH.parent.name} (SOTTO_TEST_DATA)", [])
-    text, differences = speech_features.compare(BINARIES / "dump_features", SPEECH, folder)
+    # The kinds of features are the names of its files, and a fixture may have the same name.
+    own = folder / "speech_features"
+    own.mkdir()
+    text, differences = speech_features.compare(BINARIES / "dump_features", SPEECH, own)
     return report("speech_features", not differences, text, differences)
+
+
+def check_whisper_texts(folder: Path) -> bool:
+    """Labels, prompts and normalised texts of many lines, with Whisper's own vocabularies."""
+    text, differences = whisper_texts.compare(BINARIES / "dump_text", SPEECH.parent.parent, folder)
+    return report("whisper_texts", not differences, text, differences)
 
 
 def check_event_files(folder: Path) -> bool:
@@ -235,10 +271,13 @@ def check_training_arguments(folder: Path) -> bool:
 CHECKS = {
     "event_files": (check_event_files, SOTTO),
     "model_cards": (check_model_cards, SOTTO),
+    "saved_archives": (check_saved_archives, SOTTO),
     "saved_models": (check_saved_models, SOTTO),
+    "saved_parakeet": (check_saved_parakeet, SOTTO),
     "speech_features": (check_speech_features, BINARIES / "dump_features"),
     "training_arguments": (check_training_arguments, SOTTO),
     "vector_math": (check_vector_math, None),
+    "whisper_texts": (check_whisper_texts, BINARIES / "dump_text"),
 }
 
 

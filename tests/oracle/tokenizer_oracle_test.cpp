@@ -62,6 +62,40 @@ TEST(TokenizerOracle, PiecesMatchThePythonPackage) {
   }
 }
 
+TEST(TokenizerOracle, TokenizerJsonMatchesTransformers) {
+  if (build_info().text.find("no SentencePiece") != std::string::npos)
+    GTEST_SKIP() << "this build has no SentencePiece";
+  const json fixture = read_fixture("tokenizer_json");
+  for (const char* name : {"bpe", "blank", "unigram"}) {
+    SCOPED_TRACE(name);
+    const json& part = fixture.at(name);
+    const TempFolder folder;
+    folder.write("tokenizer.json", part.at("file").dump());
+    const Tokenizer tokenizer =
+        Tokenizer::read(folder.path(), TextRules{.unicode = data::UnicodeForm::kNone});
+    EXPECT_EQ(tokenizer.size(), part.at("size").get<int64_t>());
+    EXPECT_EQ(tokenizer.blank(), part.at("blank").get<int32_t>());
+    for (const json& one : part.at("cases")) {
+      EXPECT_EQ(tokenizer.encode(one.at("text").get<std::string>()).labels,
+                one.at("labels").get<std::vector<int32_t>>())
+          << one.at("text");
+    }
+    // Written again, it says the same.
+    const std::optional<data::TokenizersFile> again = tokenizer.for_transformers("<blank>");
+    ASSERT_TRUE(again);
+    folder.write("tokenizer.json", again->text);
+    const Tokenizer reread =
+        Tokenizer::read(folder.path(), TextRules{.unicode = data::UnicodeForm::kNone});
+    EXPECT_EQ(reread.size(), tokenizer.size());
+    EXPECT_EQ(reread.blank(), tokenizer.blank());
+    for (const json& one : part.at("cases")) {
+      EXPECT_EQ(reread.encode(one.at("text").get<std::string>()).labels,
+                one.at("labels").get<std::vector<int32_t>>())
+          << one.at("text");
+    }
+  }
+}
+
 TEST(TokenizerOracle, CharactersMatchTransformers) {
   const json fixture = read_fixture("tokenizers").at("characters");
   const TempFolder folder;

@@ -160,21 +160,22 @@ class Twin(nn.Module):
         return self.head(x), frames
 
 
-def ctc_sum(logits: Tensor, labels: Tensor) -> Tensor:
-    """The loss of one utterance; the blank is 0."""
+def ctc_sum(logits: Tensor, labels: Tensor, blank: int = 0) -> Tensor:
+    """The loss of one utterance."""
     return F.ctc_loss(
         F.log_softmax(logits, -1)[:, None],
         labels[None],
         (len(logits),),
         (len(labels),),
         reduction="sum",
+        blank=blank,
         zero_infinity=True,
     )
 
 
-def ctc_mean(logits: Tensor, labels: Tensor) -> Tensor:
+def ctc_mean(logits: Tensor, labels: Tensor, blank: int = 0) -> Tensor:
     """The loss of one utterance over its number of labels, at least one."""
-    return ctc_sum(logits, labels) / max(1, len(labels))
+    return ctc_sum(logits, labels, blank) / max(1, len(labels))
 
 
 def parameter_groups(model: nn.Module, decay: float) -> list[dict]:

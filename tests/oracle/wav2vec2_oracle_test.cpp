@@ -1,17 +1,11 @@
 // wav2vec2 against Hugging Face's: each utterance alone there, all of them packed here.
-#include <algorithm>
-#include <set>
-
 #include "oracle/wav2vec2_fixture.h"
 #include "sotto/data/text/tokenizer.h"
 #include "sotto/models/wav2vec2.h"
 #include "sotto/models/wav2vec2_options.h"
-#include "sotto/train/step/step.h"
 
 namespace sotto::test {
 namespace {
-
-constexpr double kTolerance = 1e-4;
 
 class Wav2Vec2Oracle : public ::testing::TestWithParam<const char*> {
  protected:
@@ -25,20 +19,20 @@ TEST_P(Wav2Vec2Oracle, GivesTheSameLogitsAndLosses) {
   auto& model = dynamic_cast<models::Wav2Vec2&>(*learner.model);
   const std::vector<data::Example> examples = fixture_.examples();
   const data::MicroBatch batch = packed_batch(examples, at::kCPU);
-  EXPECT_LT(relative_error(model.logits(batch), fixture_.packed("logits")), kTolerance);
+  EXPECT_LT(relative_error(model.logits(batch), fixture_.packed("logits")), kNetworkTolerance);
 
   const models::Recognition recognised = model.recognise(batch);
   const nlohmann::json& losses = fixture_.scalars().at("losses");
   const auto by_utterance = losses.at("by_utterance").get<std::vector<double>>();
   for (size_t u = 0; u < by_utterance.size(); ++u) {
     EXPECT_NEAR(recognised.losses.terms.front()[static_cast<int64_t>(u)].item<float>(),
-                by_utterance[u], kTolerance * by_utterance[u]);
+                by_utterance[u], kNetworkTolerance * by_utterance[u]);
   }
   for (const auto& [name, reduction] : train::kReductions) {
     models::load_hugging_face(fixture_.folder(), *learner.model);
     const train::StepResult result = train::run_step(learner, examples, {.reduction = reduction});
     const double expected = losses.at(std::string(name));
-    EXPECT_NEAR(result.loss, expected, kTolerance * expected) << name;
+    EXPECT_NEAR(result.loss, expected, kNetworkTolerance * expected) << name;
   }
 }
 
@@ -49,55 +43,16 @@ INSTANTIATE_TEST_SUITE_P(Variants, Wav2Vec2Oracle,
 class Wav2Vec2Training : public Wav2Vec2Oracle {};
 
 TEST_P(Wav2Vec2Training, GivesTheSameGradients) {
-  const train::RunConfig config = fixture_.config();
-  train::Learner learner(config, Wav2Vec2Fixture::kShape, at::kCPU);
+  train::Learner learner(fixture_.config(), Wav2Vec2Fixture::kShape, at::kCPU);
   models::load_hugging_face(fixture_.folder(), *learner.model);
-  const std::vector<data::Example> examples = fixture_.examples();
-  const data::MicroBatch batch = packed_batch(examples, at::kCPU);
-  std::vector<int64_t> label_lengths;
-  for (const data::Example& example : examples) label_lengths.push_back(std::ssize(example.labels));
-  const std::vector<float> weights =
-      models::utterance_weights(models::Reduction::kCtcMean, label_lengths);
-  nn::Tape tape;
-  learner.model->parameters().zero_gradients();
-  learner.model->forward(batch, {}, weights, tape);
-  learner.model->backward(batch, {}, tape);
-
-  const std::set<std::string> zeros = fixture_.zero_gradients();
-  double largest = 0.0;
-  for (const models::NamedTensor& named : learner.model->named_weights())
-    largest = std::max(largest, gradient_of(*learner.model, named).abs().max().item<double>());
-  for (const models::NamedTensor& named : learner.model->named_weights()) {
-    const at::Tensor ours = as_in_file(named, gradient_of(*learner.model, named));
-    if (zeros.contains(named.name) || !fixture_.has("gradients." + named.name)) {
-      EXPECT_LT(ours.abs().max().item<double>(), 1e-6 * largest) << named.name;
-    } else {
-      EXPECT_LT(relative_error(ours, fixture_.tensor("gradients." + named.name)), kTolerance)
-          << named.name;
-    }
-  }
+  expect_gradients(learner, fixture_);
 }
 
 TEST_P(Wav2Vec2Training, EndsInTheSameWeightsAfterFiveSteps) {
   for (const nn::Tier tier : {nn::Tier::kNone, nn::Tier::kBlock}) {
     train::Learner learner(fixture_.config(), Wav2Vec2Fixture::kShape, at::kCPU);
     models::load_hugging_face(fixture_.folder(), *learner.model);
-    const std::vector<data::Example> examples = fixture_.examples();
-    train::StepSettings settings{.tier = tier, .total_steps = 5};
-    for (const nlohmann::json& loss : fixture_.scalars().at("step_losses")) {
-      const train::StepResult result = train::run_step(learner, examples, settings);
-      EXPECT_NEAR(result.loss, loss.get<double>(), kTolerance * loss.get<double>());
-      ++settings.step;
-    }
-    const std::set<std::string> zeros = fixture_.zero_gradients();
-    for (const models::NamedTensor& named : learner.model->named_weights()) {
-      // Adam makes steps of rounding errors where the gradient is zero.
-      if (zeros.contains(named.name)) continue;
-      EXPECT_LT(
-          relative_error(as_in_file(named, named.tensor), fixture_.tensor("final." + named.name)),
-          kTolerance)
-          << named.name;
-    }
+    expect_five_steps(learner, fixture_, tier);
   }
 }
 
@@ -119,7 +74,7 @@ TEST(Wav2Vec2Pretraining, BecomesACtcModel) {
   const nn::Parameter* weight = model.parameters().find("head.weight");
   const at::Tensor expected = at::matmul(fixture.packed("encoded"), weight->value.t());
   EXPECT_LT(relative_error(model.logits(packed_batch(fixture.examples(), at::kCPU)), expected),
-            kTolerance);
+            kNetworkTolerance);
 }
 
 // 8 kHz and no normalisation from processor_config.json, the blank, digraphs and the size of the
@@ -138,7 +93,7 @@ TEST(Wav2Vec2Processor, FollowsItsFiles) {
   auto& model = dynamic_cast<models::Wav2Vec2&>(*learner.model);
   EXPECT_LT(relative_error(model.logits(packed_batch(fixture.examples(), at::kCPU)),
                            fixture.packed("logits")),
-            kTolerance);
+            kNetworkTolerance);
 
   const data::Tokenizer tokenizer =
       data::Tokenizer::read(fixture.folder(), {.unicode = data::UnicodeForm::kNone});

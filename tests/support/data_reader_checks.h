@@ -12,6 +12,8 @@
 #include "sotto/data/manifest/manifest.h"
 #include "sotto/data/manifest/manifest_line.h"
 #include "sotto/data/manifest/manifest_paths.h"
+#include "sotto/data/text/byte_bpe_files.h"
+#include "sotto/data/text/sentence_piece_file.h"
 #include "sotto/data/text/table_reader.h"
 #include "sotto/data/text/text_lines.h"
 #include "sotto/decode/ngram_model.h"
@@ -30,6 +32,17 @@ inline void check_segments(const data::Utterance& utterance) {
     expect_promise(end_s <= utterance.duration_s + kToleranceS, "segments end in the utterance");
     expect_promise(is_utf8(segment.text), "texts are UTF-8");
   }
+}
+
+inline void check_stored_pieces(std::string_view model, const std::string& source) {
+  const size_t count = data::stored_pieces(model, source).size();
+  expect_promise(data::stored_pieces(data::without_padding(model), source).size() == count,
+                 "a model without padding has the same pieces");
+  if (count == 0) return;
+  const auto last = static_cast<int64_t>(count) - 1;
+  expect_promise(
+      data::stored_pieces(data::without_piece(model, last, source), source).size() == count - 1,
+      "a model without a piece has one less");
 }
 
 inline void check_utterance(const data::Utterance& utterance) {
@@ -149,6 +162,28 @@ inline void check_wav(std::string_view bytes) {
     const auto samples = data::read_wav_samples(read_from(bytes), header, first, int64_t{1} << 40);
     expect_promise(std::ssize(samples) == header.info.frames - first, "all frames are there");
     for (const float sample : samples) expect_promise(std::abs(sample) <= 1.0f, "|sample| <= 1");
+  }
+}
+
+// Numbers of merges and of tokens with a role are those of entries.
+inline void check_byte_bpe(const std::filesystem::path& path) {
+  if (!data::is_byte_bpe(path)) return;
+  const data::ByteBpeFiles files = data::read_byte_bpe(path);
+  const auto is_entry = [&](int32_t number) {
+    return number >= 0 && number < std::ssize(files.entries) &&
+           !files.entries[static_cast<size_t>(number)].empty();
+  };
+  expect_promise(files.is_special.size() == files.entries.size(), "each entry has a kind");
+  for (const data::BpeMerge& merge : files.merges)
+    expect_promise(is_entry(merge.first) && is_entry(merge.second) && is_entry(merge.result),
+                   "merges are of entries");
+  for (const auto& number : {files.padding, files.end})
+    expect_promise(!number || (is_entry(*number) && files.is_special[static_cast<size_t>(*number)]),
+                   "padding and end are special entries");
+  for (const std::string& entry : files.entries) {
+    expect_promise(is_utf8(entry), "entries are UTF-8");
+    const std::string bytes = data::bytes_of_entry(entry);
+    touch(std::as_bytes(std::span(bytes)));
   }
 }
 

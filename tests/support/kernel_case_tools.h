@@ -22,8 +22,14 @@ std::vector<KernelCase> convolution_kernel_cases();
 // Convolutions over time and bins.
 std::vector<KernelCase> image_kernel_cases();
 
+// Recurrences over packed sequences.
+std::vector<KernelCase> recurrent_kernel_cases();
+
 // Features of waveforms.
 std::vector<KernelCase> feature_kernel_cases();
+
+// The transducer loss.
+std::vector<KernelCase> transducer_kernel_cases();
 
 inline at::Tensor random_values(at::IntArrayRef sizes, uint64_t seed) {
   at::Tensor values = at::empty(sizes, at::kDouble);

@@ -190,12 +190,13 @@ Tensors reference_group_norm(const Tensors& in, const Packing& packing) {
   return {y.detach(), x.grad(), gamma.grad(), beta.grad()};
 }
 
-// Results y, dx, the parameters' gradients, and the running statistics of this batch; then y, dx
-// and the gradients with constants instead.
+// Results y, dx and the parameters' gradients; the same with constants instead; and the running
+// averages after a step of two batches, x and dy.
 Tensors run_batch_norm(const Tensors& in, const Packing&) {
   const int64_t width = in[0].size(1);
   at::Tensor mean = copy_of(in[4]), variance = copy_of(in[5]);
-  const BatchNorm::Running running{.mean = mean, .variance = variance};
+  BatchNorm::Stage stage{.mean = float_zeros({width}, in[0]),
+                         .variance = float_zeros({width}, in[0])};
   Tensors results;
   const auto add = [&](const BatchNorm::Statistics& statistics, BatchNorm::Kind kind) {
     at::Tensor grad_gamma = float_zeros({width}, in[0]);
@@ -207,27 +208,26 @@ Tensors run_batch_norm(const Tensors& in, const Packing&) {
         {.gamma = grad_gamma, .beta = grad_beta}, kind);
     results.insert(results.end(), {y, dx, grad_gamma, grad_beta});
   };
-  add(BatchNorm::statistics(in[0], &running), BatchNorm::Kind::kBatch);
+  add(BatchNorm::statistics(in[0], &stage), BatchNorm::Kind::kBatch);
   add({.mean = in[4], .variance = in[5]}, BatchNorm::Kind::kConstant);
+  BatchNorm::statistics(in[1], &stage);
+  BatchNorm::commit(stage, {.mean = mean, .variance = variance});
   results.insert(results.end(), {mean, variance});
   return results;
 }
 Tensors reference_batch_norm(const Tensors& in, const Packing&) {
-  at::Tensor mean = copy_of(in[4]), variance = copy_of(in[5]);
   Tensors results;
   for (const bool is_training : {true, false}) {
     const at::Tensor x = leaf(in[0]), gamma = leaf(in[2]), beta = leaf(in[3]);
-    at::Tensor used_mean = is_training ? mean : in[4];
-    at::Tensor used_variance = is_training ? variance : in[5];
-    // A single row has no unbiased variance: ATen's would be infinite.
-    const bool is_single = is_training && x.size(0) == 1;
-    if (is_single) used_variance = variance.clone();
+    at::Tensor used_mean = in[4].clone(), used_variance = in[5].clone();
     const at::Tensor y =
         at::batch_norm(x, gamma, beta, used_mean, used_variance, is_training, 0.1, 0.1, false);
     y.backward(in[1]);
     results.insert(results.end(), {y.detach(), x.grad(), gamma.grad(), beta.grad()});
   }
-  results.insert(results.end(), {mean, variance});
+  const at::Tensor step = at::cat({in[0], in[1]});
+  results.push_back(0.9 * in[4] + 0.1 * step.mean(0));
+  results.push_back(0.9 * in[5] + 0.1 * step.var(0, /*unbiased=*/true));
   return results;
 }
 
@@ -345,7 +345,9 @@ const std::vector<KernelCase>& kernel_cases() {
     for (const KernelCase& row : pack_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : convolution_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : image_kernel_cases()) all.push_back(row);
+    for (const KernelCase& row : recurrent_kernel_cases()) all.push_back(row);
     for (const KernelCase& row : feature_kernel_cases()) all.push_back(row);
+    for (const KernelCase& row : transducer_kernel_cases()) all.push_back(row);
     return all;
   }();
   return cases;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/attention/row_attention.h"
 #include "sotto/kernels/convolution/frame_windows.h"
 #include "sotto/kernels/elementwise/position_add.h"
 #include "sotto/kernels/loss/cross_entropy.h"
@@ -128,6 +129,76 @@ Tensors reference_cross_attention(const Tensors& in, const Packing& packing) {
   const CrossAttentionTruth truth = cross_attention_truth(
       {.q = in[0], .kv = in[1], .dy = in[2]}, {.queries = queries, .keys = packing}, heads);
   return {truth.y, truth.dq, truth.dkv};
+}
+
+// --- attention of single queries: inputs q, kv; results y over ranges and over lists of rows, and
+// the mean weights of both
+
+// Query i sees an utterance of the pack, or every other row of it from the last.
+struct SeenByQueries {
+  std::vector<SeenRows::Range> ranges = {};
+  std::vector<std::vector<int32_t>> lists = {};
+};
+
+SeenByQueries seen_by_queries(int64_t num_queries, const Packing& packing) {
+  SeenByQueries seen;
+  for (int64_t query = 0; query < num_queries; ++query) {
+    const auto u = static_cast<size_t>(query % packing.num_utterances());
+    const int64_t first = packing.starts()[u], end = packing.starts()[u + 1];
+    seen.ranges.push_back({.first = first, .count = end - first});
+    std::vector<int32_t>& list = seen.lists.emplace_back();
+    for (int64_t row = end - 1; row >= first; row -= 2) list.push_back(static_cast<int32_t>(row));
+  }
+  return seen;
+}
+
+std::vector<Input> row_attention_inputs(const Shape& s) {
+  return {data({s.rows, s.width}, 1), data({s.rows, 2 * s.width}, 2)};
+}
+Tensors run_row_attention(const Tensors& in, const Packing& packing) {
+  const int64_t heads = attention_options(in[0].size(1), Attention::Variant::kTiled).num_heads;
+  const SeenByQueries by = seen_by_queries(in[0].size(0), packing);
+  SeenRows seen(in[0].size(0), in[0].size(0) * packing.max_length(), in[0].device());
+  at::Tensor weights = float_zeros({in[0].size(0), packing.max_length()}, in[0]);
+  const RowAttention::Inputs inputs{.q = in[0], .kv = in[1]};
+  Tensors results;
+  for (const bool has_lists : {false, true}) {
+    if (has_lists) {
+      seen.set_lists(by.lists);
+    } else {
+      seen.set_ranges(by.ranges);
+    }
+    results.push_back(RowAttention::forward(inputs, seen, heads));
+    RowAttention::add_weights(inputs, seen, heads, 0.5, weights);
+  }
+  results.push_back(weights);
+  return results;
+}
+Tensors reference_row_attention(const Tensors& in, const Packing& packing) {
+  const int64_t heads = attention_options(in[0].size(1), Attention::Variant::kTiled).num_heads;
+  const int64_t size = in[0].size(1) / heads;
+  const SeenByQueries by = seen_by_queries(in[0].size(0), packing);
+  const at::Tensor weights = at::zeros({in[0].size(0), packing.max_length()}, at::kDouble);
+  Tensors results;
+  for (const bool has_lists : {false, true}) {
+    at::Tensor y = at::zeros_like(in[0]);
+    for (int64_t query = 0; query < in[0].size(0); ++query) {
+      const auto& list = by.lists[static_cast<size_t>(query)];
+      const SeenRows::Range& range = by.ranges[static_cast<size_t>(query)];
+      const at::Tensor rows = has_lists ? at::tensor(std::vector<int64_t>(list.begin(), list.end()))
+                                        : at::arange(range.first, range.first + range.count);
+      const at::Tensor kv = in[1].index_select(0, rows).view({-1, 2, heads, size});
+      const at::Tensor q = in[0][query].view({heads, 1, size});
+      const at::Tensor scores =
+          at::matmul(q, kv.select(1, 0).permute({1, 2, 0})) / std::sqrt(static_cast<double>(size));
+      const at::Tensor p = at::softmax(scores, -1);  // [H, 1, rows]
+      y[query] = at::matmul(p, kv.select(1, 1).transpose(0, 1)).reshape({-1});
+      weights[query].narrow(0, 0, rows.numel()) += 0.5 * p.mean(0)[0];
+    }
+    results.push_back(y);
+  }
+  results.push_back(weights);
+  return results;
 }
 
 // --- windows of frames: inputs x, and dy that is folded to the windows of 3 frames, stride 2
@@ -368,6 +439,7 @@ std::vector<KernelCase> pack_kernel_cases() {
        reference_attention_relative},
       {"CrossAttention", true, cross_attention_inputs, run_cross_attention,
        reference_cross_attention},
+      {"RowAttention", true, row_attention_inputs, run_row_attention, reference_row_attention},
       {"FrameWindows", true, windows_inputs, run_frame_windows, reference_frame_windows},
       {"PositionAdd", true, position_inputs, run_position_add, reference_position_add},
       {"SinusoidAdd", true, sinusoid_inputs, run_sinusoid_add, reference_sinusoid_add},

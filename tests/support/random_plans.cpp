@@ -16,6 +16,7 @@
 #include "sotto/data/batch/example_list.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/models/decoder_lm.h"
+#include "sotto/models/parakeet_options.h"
 #include "sotto/models/transformer_ctc.h"
 #include "sotto/models/wav2vec2_options.h"
 #include "sotto/plan/calibration.h"
@@ -79,6 +80,15 @@ void draw_sizes(Draws& draws, RunConfig& config) {
     model.hidden = hidden;
     model.kernel = 2 * draws.from(0, 20) + 1;
     model.subsampling_factor = int64_t{1} << draws.from(1, 3);
+  } else if (config.model.find<models::ParakeetOptions>() != nullptr) {
+    models::ParakeetOptions& model = config.model.as<models::ParakeetOptions>();
+    model.features = models::ParakeetOptions().features;
+    model.layers = layers;
+    model.heads = heads;
+    model.width = width;
+    model.hidden = hidden;
+    model.subsampling_channels = draws.from(4, 40);
+    model.freeze_layers = draws.coin() ? draws.from(0, layers - 1) : 0;
   } else {
     models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.features = kernels::LogMelOptions::of_kind(model.features.kind);
@@ -113,6 +123,13 @@ void make_large(Draws& draws, RunConfig& config) {
     model.heads = width / 64;
     model.hidden = width;
     model.layers = layers;
+  } else if (config.model.find<models::ParakeetOptions>() != nullptr) {
+    models::ParakeetOptions& model = config.model.as<models::ParakeetOptions>();
+    model.width = width;
+    model.heads = width / 64;
+    model.hidden = width;
+    model.layers = layers;
+    model.freeze_layers = 0;
   } else {
     models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.width = width;

@@ -20,6 +20,8 @@
 #include "sotto/core/config/config_json.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/core/files/text_file.h"
+#include "sotto/core/formats/gzip.h"
+#include "sotto/core/formats/nemo_archive.h"
 #include "sotto/core/formats/npy.h"
 #include "sotto/core/formats/pickle_reader.h"
 #include "sotto/core/formats/tar_reader.h"
@@ -122,6 +124,29 @@ inline void check_tar_file(const std::filesystem::path& path, std::span<const st
                    "a file is found by its name");
   });
   expect_promise(file.size() == num_files, "an index has all files");
+}
+
+// Everything of a `.nemo` archive but the tensors and the tokenizer.
+inline void check_nemo(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  const NemoParts parts = find_nemo_parts(bytes, path);
+  expect_promise(
+      is_inside(std::as_bytes(std::span(parts.config)), bytes) && is_inside(parts.weights, bytes),
+      "a part lies in its archive");
+  expect_promise(is_utf8(parts.config), "settings are UTF-8");
+  touch(parts.weights);
+  for (const auto& [name, content] : parts.others) {
+    expect_promise(is_utf8(name), "names are UTF-8");
+    touch(content);
+  }
+  expect_promise(is_utf8(nemo_tokenizer_name(nemo_settings(parts, path))), "names are UTF-8");
+}
+
+// What is unpacked has at most the bytes that it may have.
+inline void check_gzip(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  constexpr int64_t kMaxBytes = 1 << 20;
+  const MappedFile file = unpack_gzip(bytes, path, kMaxBytes);
+  expect_promise(std::ssize(file.bytes()) <= kMaxBytes, "a file grows to its limit at most");
+  touch(file.bytes());
 }
 
 // --- configurations

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "sotto/core/formats/protobuf_message.h"
 #include "sotto/core/formats/safetensors.h"
+#include "support/gzip_bytes.h"
 #include "support/npy_bytes.h"
 #include "support/tar_bytes.h"
 #include "support/temp_folder.h"
@@ -86,6 +88,36 @@ inline std::string tar_sample(const std::function<std::string(const std::string&
   return file('0', "one") + file('L', change(std::string("long\0", 5))) + file('0', "two") +
          file('x', change(pax_record("path", "p.flac") + pax_record("size", "5"))) +
          file('0', "three") + file('5', "") + file('2', "") + tar_end();
+}
+
+// A SentencePiece model of two pieces.
+inline std::string nemo_tokenizer_sample() {
+  const auto piece = [](const std::string& text, int64_t type) {
+    ProtobufMessage one;
+    one.put_bytes(1, text);
+    one.put_float(2, -1.0F);
+    one.put_integer(3, type);
+    return one.bytes();
+  };
+  ProtobufMessage model;
+  model.put_bytes(1, piece("<unk>", 2));
+  model.put_bytes(1, piece("a", 1));
+  return model.bytes();
+}
+
+inline std::string nemo_config_sample() {
+  return "target: nemo.collections.asr.models.EncDecCTCModelBPE\n"
+         "tokenizer:\n  type: bpe\n  model_path: nemo:3f_tokenizer.model\n"
+         "encoder: {d_model: 16, dropout: 1e-1, att_context_size: [-1, -1]}\n"
+         "labels: ['\xE2\x96\x81t', \"\\u2581\", '''']\n";
+}
+
+// A `.nemo` archive of these settings, with an empty state dict and that tokenizer.
+inline std::string nemo_sample(const std::string& config) {
+  return tar_file({.name = "./model_config.yaml"}, config) +
+         tar_file({.name = "./model_weights.ckpt"},
+                  torch_sample(pickled::whole(pickled::ordered_dict()), TorchForm::kZip)) +
+         tar_file({.name = "./3f_tokenizer.model"}, nemo_tokenizer_sample()) + tar_end();
 }
 
 // --- manifests

@@ -8,6 +8,7 @@
 #include "sotto/core/rng.h"
 #include "sotto/models/conformer.h"
 #include "sotto/models/decoder_lm.h"
+#include "sotto/models/parakeet_options.h"
 #include "sotto/models/transformer_ctc.h"
 #include "sotto/models/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
@@ -108,6 +109,52 @@ inline train::RunConfig tiny_conformer(models::ConformerObjective objective) {
   return config;
 }
 
+// The same with a batch norm in its convolution modules: with frozen statistics the network with
+// both heads, with trained ones that with CTC, and without biases.
+inline train::RunConfig tiny_batch_conformer(nn::InnerNormKind kind) {
+  const bool is_trained = kind == nn::InnerNormKind::kBatch;
+  train::RunConfig config = tiny_conformer(is_trained ? models::ConformerObjective::kCtc
+                                                      : models::ConformerObjective::kJoint);
+  auto& model = config.model.as<models::ConformerOptions>();
+  model.convolution_norm = kind;
+  model.biases = !is_trained;
+  return config;
+}
+
+// A frame each 20 samples before subsampling, as in tiny_transformer().
+inline train::RunConfig tiny_parakeet() {
+  train::RunConfig config = tiny_transformer(kernels::LogMelKind::kNemo);
+  const auto of_transformer = config.model.as<models::TransformerCtcOptions>();
+  config.model = models::ModelOptions::of_preset("parakeet-ctc-0.6b");
+  auto& model = config.model.as<models::ParakeetOptions>();
+  model.features = of_transformer.features;
+  model.spec_augment = of_transformer.spec_augment;
+  model.subsampling_factor = 2;
+  model.subsampling_channels = 12;
+  model.layers = 2;
+  model.width = 32;
+  model.heads = 4;
+  model.hidden = 64;
+  model.activation_dropout = 0.2;
+  return config;
+}
+
+// With everything on that training has: of TDT also utterances with the loss of RNN-T.
+inline train::RunConfig tiny_transducer(models::ParakeetObjective objective) {
+  train::RunConfig config = tiny_parakeet();
+  auto& model = config.model.as<models::ParakeetOptions>();
+  model.objective = objective;
+  model.transducer.width = 20;
+  model.transducer.joint_width = 24;
+  if (objective == models::ParakeetObjective::kTdt) {
+    model.transducer.durations = {0, 1, 3};
+    model.transducer.sigma = 0.05;
+    model.transducer.omega = 0.3;
+    model.transducer.train_start = false;
+  }
+  return config;
+}
+
 // Utterances of 300 samples and more, with few enough labels.
 inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
   const RandomStream stream({.seed = seed});
@@ -150,6 +197,8 @@ struct TinyModel {
   train::RunConfig config;
   models::DataShape shape;
   std::vector<data::Example> (*examples)(int64_t count, uint64_t seed);
+
+  bool depends_on_split() const { return config.model.split_dependence().has_value(); }
 };
 
 // All that the tests of equivalence and memory go through.
@@ -166,6 +215,15 @@ inline std::vector<TinyModel> tiny_models() {
       {"conformer_joint", tiny_conformer(models::ConformerObjective::kJoint), kWaveShape,
        wave_examples},
       {"conformer_ctc", tiny_conformer(models::ConformerObjective::kCtc), kWaveShape,
+       wave_examples},
+      {"conformer_batch_frozen", tiny_batch_conformer(nn::InnerNormKind::kFrozenBatch), kWaveShape,
+       wave_examples},
+      {"conformer_batch", tiny_batch_conformer(nn::InnerNormKind::kBatch), kWaveShape,
+       wave_examples},
+      {"parakeet", tiny_parakeet(), kWaveShape, wave_examples},
+      {"parakeet_rnnt", tiny_transducer(models::ParakeetObjective::kRnnt), kWaveShape,
+       wave_examples},
+      {"parakeet_tdt", tiny_transducer(models::ParakeetObjective::kTdt), kWaveShape,
        wave_examples}};
 }
 

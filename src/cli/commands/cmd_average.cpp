@@ -24,18 +24,27 @@ namespace fs = std::filesystem;
 struct AverageOptions {
   std::vector<std::string> folders;
   int64_t last = 0;
+  int64_t best = 0;
   std::string out;
 };
 
 std::vector<fs::path> chosen_checkpoints(const AverageOptions& options) {
   std::vector<fs::path> folders(options.folders.begin(), options.folders.end());
-  if (options.last > 0 && folders.size() == 1)
-    return train::newest_checkpoints(folders.front(), options.last);
-  if (options.last == 0 && folders.size() > 1) return folders;
+  const bool is_by_number = options.last > 0 || options.best > 0;
+  if (is_by_number && folders.size() == 1) {
+    return options.best > 0 ? train::best_checkpoints(folders.front(), options.best)
+                            : train::newest_checkpoints(folders.front(), options.last);
+  }
+  if (!is_by_number && folders.size() > 1) return folders;
+  std::string number = ", without --last or --best";
+  if (is_by_number)
+    number = options.best > 0 ? fmt::format(" and --best {}", options.best)
+                              : fmt::format(" and --last {}", options.last);
   throw ConfigError({.attempted = "choosing checkpoints",
-                     .found = fmt::format("{} folder{} and --last {}", folders.size(),
-                                          folders.size() == 1 ? "" : "s", options.last),
-                     .expected = "a run with --last N, or at least two checkpoints"});
+                     .found = fmt::format("{} folder{}{}", folders.size(),
+                                          folders.size() == 1 ? "" : "s", number),
+                     .expected = "a run with --last N or --best N, or at least two checkpoints",
+                     .hint = "Type: sotto average runs/NAME --last 5 --out FOLDER"});
 }
 
 void run_average(const AverageOptions& options) {
@@ -53,8 +62,14 @@ void add_average(CLI::App& app, const GlobalOptions&) {
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<AverageOptions>();
   command->add_option("folders", options->folders, "A run, or several checkpoints")->required();
-  command->add_option("--last", options->last, "Number of latest checkpoints of the run to average")
-      ->check(positive());
+  CLI::Option* last = command->add_option("--last", options->last,
+                                          "Number of latest checkpoints of the run to average");
+  last->check(positive());
+  command
+      ->add_option("--best", options->best,
+                   "Number of checkpoints of the run with the best evaluations to average")
+      ->check(positive())
+      ->excludes(last);
   command->add_option("--out", options->out, "Folder to write")->required();
   command->footer(example("  sotto average runs/tiny-1 --last 2 --out runs/tiny-1-mean",
                           "a run with checkpoints in runs/tiny-1"));

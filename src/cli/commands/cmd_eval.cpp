@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/commands/beam_choice.h"
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/decode_choice.h"
 #include "cli/commands/number_checks.h"
 #include "cli/views/json_text.h"
 #include "cli/views/progress.h"
@@ -37,7 +37,7 @@ struct EvalOptions {
   std::string data;
   std::string memory = "auto";
   std::string device = "cpu";
-  BeamChoice beam;
+  DecodeChoice decode;
   int64_t show = 0;
   int64_t worst = 0;
   std::string by;
@@ -64,7 +64,9 @@ nlohmann::ordered_json groups_json(const train::Evaluation& evaluation,
   return groups;
 }
 
-nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::string& checkpoint) {
+nlohmann::ordered_json to_json(const train::Evaluation& evaluation,
+                               const train::Recogniser& recogniser) {
+  const std::string checkpoint = recogniser.folder().string();
   if (evaluation.task->is_text()) {
     return {{"format_version", 1},
             {"checkpoint", checkpoint},
@@ -89,6 +91,8 @@ nlohmann::ordered_json to_json(const train::Evaluation& evaluation, const std::s
           {"checkpoint", checkpoint},
           {"wer", train::counts_json(evaluation.words)},
           {"cer", train::counts_json(evaluation.characters)},
+          {"normalizer",
+           name_of(recogniser.checkpoint().config.decode.normalizer, decode::kNormalizerKinds)},
           {"loss", evaluation.loss},
           {"utterances", evaluation.num_utterances},
           {"skipped", evaluation.num_skipped},
@@ -174,13 +178,27 @@ std::string render(const train::Evaluation& evaluation, const EvalOptions& optio
   return text + render_skipped(evaluation);
 }
 
-// Data settings that affect an evaluation.
-constexpr std::array kSettings = {
-    std::string_view("data.min_seconds"),   std::string_view("data.max_seconds"),
-    std::string_view("data.max_samples"),   std::string_view("data.too_short"),
-    std::string_view("data.too_long"),      std::string_view("data.broken"),
-    std::string_view("data.unknown_text"),  std::string_view("data.empty_text"),
-    std::string_view("data.loader_threads")};
+// Settings that affect an evaluation.
+constexpr std::array kSettings = {std::string_view("data.min_seconds"),
+                                  std::string_view("data.max_seconds"),
+                                  std::string_view("data.max_samples"),
+                                  std::string_view("data.too_short"),
+                                  std::string_view("data.too_long"),
+                                  std::string_view("data.broken"),
+                                  std::string_view("data.unknown_text"),
+                                  std::string_view("data.empty_text"),
+                                  std::string_view("data.loader_threads"),
+                                  std::string_view("decode.beam"),
+                                  std::string_view("decode.ctc_weight"),
+                                  std::string_view("decode.max_tokens_per_frame"),
+                                  std::string_view("decode.min_tokens_per_frame"),
+                                  std::string_view("decode.lm"),
+                                  std::string_view("decode.lm_weight"),
+                                  std::string_view("decode.word_bonus"),
+                                  std::string_view("decode.normalizer"),
+                                  std::string_view("decode.spellings"),
+                                  std::string_view("decode.remove_diacritics"),
+                                  std::string_view("decode.split_letters")};
 // Text normalisation rules: a run has its own, a model of other programs has none.
 constexpr std::array kTextSettings = {
     std::string_view("data.text.unicode"), std::string_view("data.text.case"),
@@ -202,8 +220,8 @@ void check_bound(const std::vector<std::string>& sets) {
 }
 
 // Returns the run's settings overridden by --set; throws for settings that would have no effect.
-train::DataOptions change_data(const train::Recogniser& recogniser,
-                               const std::vector<std::string>& sets) {
+train::RunConfig changed_config(const train::Recogniser& recogniser,
+                                const std::vector<std::string>& sets) {
   std::vector<std::string_view> known(kSettings.begin(), kSettings.end());
   if (!train::is_checkpoint(recogniser.folder()))
     known.insert(known.end(), kTextSettings.begin(), kTextSettings.end());
@@ -217,28 +235,28 @@ train::DataOptions change_data(const train::Recogniser& recogniser,
   train::RunConfig changed = recogniser.checkpoint().config;
   check_bound(sets);
   read_group(load_overrides(sets), as_group(changed));
-  return changed.data;
+  return changed;
 }
 
 void run_eval(const EvalOptions& options) {
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
-  recogniser.set_data_options(change_data(recogniser, options.overrides));
-  const Task& task = recogniser.checkpoint().config.model.task();
-  const std::unique_ptr<decode::BeamSearch> beam =
-      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
-  if (task.is_text() && (options.show > 0 || options.worst > 0 || !options.by.empty() || beam)) {
+  const train::RunConfig config = changed_config(recogniser, options.overrides);
+  recogniser.set_data_options(config.data);
+  const Task& task = config.model.task();
+  if (task.is_text() && (options.show > 0 || options.worst > 0 || !options.by.empty() ||
+                         !options.decode.is_empty())) {
     throw ConfigError({.attempted = "evaluating a language model",
-                       .found = "--show, --worst, --by, --beam or --lm",
-                       .expected = "none of them: a language model does not transcribe"});
+                       .found = "an option of transcripts, such as --show, --by or --beam",
+                       .expected = "none: a language model does not transcribe"});
   }
+  options.decode.apply(recogniser, config.decode, options.overrides);
   Progress progress("evaluating");
   const train::Evaluation evaluation = recogniser.evaluate(
-      options.data, beam.get(),
-      [&](int64_t done, int64_t total) { progress.show(done, total, task.items); });
+      options.data, [&](int64_t done, int64_t total) { progress.show(done, total, task.items); });
   progress.clear();
   if (options.json) {
-    std::cout << json_text(to_json(evaluation, recogniser.folder().string()));
+    std::cout << json_text(to_json(evaluation, recogniser));
   } else {
     std::cout << (task.is_text() ? render_text(evaluation, recogniser.peak_bytes())
                                  : render(evaluation, options, recogniser.peak_bytes()));
@@ -255,7 +273,8 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option(
           "--model,--checkpoint", options->model,
-          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, id in the local cache, or "
+          ".nemo archive")
       ->required();
   command
       ->add_option("--data", options->data, "Manifest to evaluate on; a text for a language model")
@@ -273,11 +292,12 @@ void add_eval(CLI::App& app, const GlobalOptions&) {
       ->check(CLI::IsMember({"speaker", "lang"}));
   command
       ->add_option("--set", options->overrides,
-                   "Override how broken, long or unknown utterances are handled: "
-                   "data.broken=skip; for a Hugging Face model also text rules: "
+                   "Override how broken, long or unknown utterances are handled, or the search: "
+                   "data.broken=skip, decode.beam=8, decode.normalizer=basic; for a Hugging Face "
+                   "model also text rules: "
                    "data.text.case=upper (repeatable)")
       ->allow_extra_args(false);
-  options->beam.add_to(*command);
+  options->decode.add_to(*command);
   command->add_flag("--json", options->json, "Print JSON, with all sentences and groups");
   command->footer(example("  sotto eval --model runs/tiny-1 --data demo_data/test.jsonl --show 3",
                           "a run in runs/tiny-1 and a manifest: sotto train --help makes both"));

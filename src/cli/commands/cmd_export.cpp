@@ -1,4 +1,5 @@
-// `sotto export`: exports a model as a folder for the Hugging Face Hub, and uploads it.
+// `sotto export`: exports a model as a folder for the Hugging Face Hub, and uploads it; or as a
+// `.nemo` archive.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -34,8 +35,18 @@ void check(const ExportOptions& options) {
   if (std::ranges::count(models::preset_names(), options.model) > 0) {
     throw ConfigError({.attempted = "exporting a model",
                        .found = fmt::format("the preset '{}', which has no weights", options.model),
-                       .expected = "a folder with weights: a checkpoint or a Hugging Face folder"});
+                       .expected =
+                           "a model with weights: a checkpoint, a Hugging Face folder or a .nemo "
+                           "archive"});
   }
+  const bool has_card_fields =
+      !options.repository.empty() || !options.languages.empty() || !options.license.empty();
+  if (train::is_nemo_export(options.out) && has_card_fields)
+    throw ConfigError(
+        {.attempted = "exporting a model",
+         .found = fmt::format("--push, --language or --license with --out {}", options.out),
+         .expected = "none of them: a .nemo archive has no model card",
+         .hint = "hf upload ORG/NAME FILE.nemo uploads an archive."});
   if (!options.repository.empty() && !is_hub_repository(options.repository)) {
     throw ConfigError({.attempted = "exporting a model",
                        .found = fmt::format("--push {}", options.repository),
@@ -70,14 +81,19 @@ void run_export(const ExportOptions& options) {
 
 void add_export(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand(
-      "export", "Export a model as a folder for the Hugging Face Hub, with its model card");
+      "export",
+      "Export a model as a folder for the Hugging Face Hub, with its model card, or as a .nemo "
+      "archive");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<ExportOptions>();
   command
       ->add_option("--model", options->model,
-                   "A run, a checkpoint, a Hugging Face folder, or an id in the local cache")
+                   "A run, a checkpoint, a Hugging Face folder, an id in the local cache, or a "
+                   ".nemo archive")
       ->required();
-  command->add_option("--out", options->out, "Folder to write")->required();
+  command
+      ->add_option("--out", options->out, "Folder to write, or archive if the name ends with .nemo")
+      ->required();
   command->add_option("--max-shard", options->max_shard, "Maximum size of a weight file (5GB)");
   command->add_option(
       "--push", options->repository,

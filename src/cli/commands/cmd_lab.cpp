@@ -13,6 +13,7 @@
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/number_checks.h"
+#include "cli/commands/run_options.h"
 #include "cli/commands/stop_signal.h"
 #include "cli/views/console.h"
 #include "cli/views/json_text.h"
@@ -40,6 +41,7 @@ struct LabOptions {
   bool no_find_batch = false;
   bool no_memory_profiling = false;
   bool keep_checkpoints = false;
+  std::string pretended;
   bool json = false;
 };
 
@@ -49,6 +51,7 @@ struct LabRunOptions {
   std::vector<std::string> skip;
   std::vector<std::string> models;
   std::vector<std::string> budgets;
+  std::vector<int64_t> micro_batches;
   std::string standard;
   int64_t seeds = 0;
 };
@@ -77,7 +80,8 @@ lab::LabRequest request_of(const LabOptions& options, lab::Suite suite) {
                           .dataset = options.dataset,
                           .finds_batch = !options.no_find_batch,
                           .profiles_memory = !options.no_memory_profiling,
-                          .keeps_checkpoints = options.keep_checkpoints};
+                          .keeps_checkpoints = options.keep_checkpoints,
+                          .pretended_device = options.pretended};
   if (options.vocabulary > 0) {
     if (request.suite.vocabulary == 0 || !options.tokenizer.empty())
       throw ConfigError({.attempted = fmt::format("running the suite {}", request.suite.name),
@@ -117,16 +121,24 @@ void run_and_show(const lab::LabRequest& request, bool as_json) {
                      .hint = "The notes above say why."});
 }
 
-// Throws ConfigError for models and budgets of a suite that has none.
+// Budgets and micro-batches of the command line replace both lists of the suite. Throws ConfigError
+// for a suite that has none.
 void set_sizes(const LabRunOptions& options, lab::Suite& suite) {
+  const bool has_models = !options.models.empty(), has_budgets = !options.budgets.empty();
+  const bool has_micro_batches = !options.micro_batches.empty();
   if (suite.kind == lab::Suite::Kind::kSizes) {
-    if (!options.models.empty()) suite.models = options.models;
-    if (!options.budgets.empty()) suite.budgets = options.budgets;
+    if (has_models) suite.models = options.models;
+    if (has_budgets || has_micro_batches) {
+      suite.budgets = options.budgets;
+      suite.micro_batches = options.micro_batches;
+    }
     lab::expand_sizes(suite);
-  } else if (!options.models.empty() || !options.budgets.empty()) {
+  } else if (has_models || has_budgets || has_micro_batches) {
     throw ConfigError(
         {.attempted = fmt::format("running the suite {}", suite.name),
-         .found = options.models.empty() ? "--budgets" : "--models",
+         .found = has_models    ? "--models"
+                  : has_budgets ? "--budgets"
+                                : "--micro-batches",
          .expected = fmt::format("options of a suite of kind {}", lab::name_of_kind(suite.kind)),
          .hint = "They belong to sotto lab run sizes."});
   }
@@ -234,6 +246,7 @@ void add_lab_options(CLI::App& command, LabOptions& options) {
   command.add_option("--max-steps", options.run.max_steps, "Updates per run")->check(positive());
   add_memory_option(command, options.run.memory);
   command.add_option("--device", options.run.device, "Device: cpu, cuda or cuda:N");
+  add_pretend_option(command, options.pretended);
   command.add_option("--out", options.out, "Folder of the results (results/SUITE)");
   command.add_option("--dataset", options.dataset,
                      "Name of the data in file names (default: the name of its folder)");
@@ -261,6 +274,11 @@ void add_lab_run(CLI::App& lab) {
   command->add_option("--models", options->models, "sizes: networks to compare")->delimiter(',');
   command->add_option("--budgets", options->budgets, "sizes: memory budgets: 4GiB 8GiB")
       ->delimiter(',');
+  command
+      ->add_option("--micro-batches", options->micro_batches,
+                   "sizes: utterances per micro-batch: 8 2 1; also finds the smallest budget")
+      ->delimiter(',')
+      ->check(positive());
   command->footer(
       example("  sotto lab run techniques --train corpus/train.txt --dev corpus/dev.txt",
               "corpus: a text of your own, divided by sotto data text"));

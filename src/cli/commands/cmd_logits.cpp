@@ -47,7 +47,8 @@ void add_logits(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option(
           "--model", options->model,
-          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, id in the local cache, or "
+          ".nemo archive")
       ->required();
   command->add_option("--audio", options->audio, "WAV, FLAC, OGG or MP3")->required();
   command->add_option("--out", options->out, "File for the tensor `logits` [frames, entries]")

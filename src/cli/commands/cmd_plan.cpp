@@ -57,7 +57,7 @@ void compare(const PlanOptions& options, std::string_view what,
     run.*option = name;
     ComparedPlan row{.name = name, .plan = {}, .facts = {}, .refused = {}};
     try {
-      plan::MadePlan made = plan::make_plan(run, log_note);
+      plan::MadePlan made = plan::make_plan(run, {.noted = log_note});
       row.plan = std::move(made.plan);
       row.facts = std::move(made.facts);
       row.facts.price = options.price;
@@ -149,7 +149,7 @@ void run_plan(const PlanOptions& options) {
     return compare(options, "memory", options.memories, &plan::RunDescription::memory);
   if (!options.devices.empty())
     return compare(options, "device", options.devices, &plan::RunDescription::device);
-  plan::MadePlan made = plan::make_plan(options.run, log_note);
+  plan::MadePlan made = plan::make_plan(options.run, {.noted = log_note});
   made.facts.price = options.price;
   const fs::path folder = plan_folder_for(options, made);
   // A run of this plan uses the folder that the plan is in.
@@ -200,7 +200,7 @@ void add_estimates(CLI::App& command, PlanOptions& options) {
       .add_option("--sequence-length-percentile", options.paper.percentile,
                   "Percentile of the lengths used by that formula")
       ->needs(estimator)
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(between(0.0, 100.0));
   command.add_flag("--components", options.components,
                    "Show weights, gradients, moments and activations for each arithmetic");
   command.add_flag("--timeline", options.timeline, "Draw the memory over one step");

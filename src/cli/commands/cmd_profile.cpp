@@ -220,7 +220,8 @@ void add_profile(CLI::App& app, const GlobalOptions&) {
   auto options = std::make_shared<ProfileOptions>();
   command->add_option(
       "--model", options->model,
-      "Describe a model: a preset, a Hugging Face folder, or an id in the local cache");
+      "Describe a model: a preset, a Hugging Face folder, an id in the local cache, or a .nemo "
+      "archive");
   command->add_option("--vocabulary", options->vocabulary, "Vocabulary size of its output")
       ->check(positive());
   command->add_option("--set", options->overrides, "Override a setting of the model: key=value")

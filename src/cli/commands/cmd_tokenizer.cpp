@@ -214,7 +214,7 @@ void add_train_command(CLI::App& tokenizer) {
   command->add_option("--out", options->out, "File to write: .model, or .json for characters")
       ->required();
   command->add_option("--coverage", options->coverage, "Share of characters that get an entry (1)")
-      ->check(CLI::Range(0.5, 1.0));
+      ->check(between(0.5, 1.0));
   command
       ->add_option("--max-texts", options->max_texts,
                    "Maximum number of texts to learn from, chosen randomly (1000000)")
@@ -235,7 +235,7 @@ void add_use_command(CLI::App& tokenizer, bool encodes) {
   auto options = std::make_shared<UseOptions>();
   command
       ->add_option("--tokenizer", options->tokenizer,
-                   "A vocab.json, a .model, or a folder with vocab.json or tokenizer.model")
+                   "A vocab.json, a .model, a tokenizer.json, or a folder with one of them")
       ->required();
   command->add_option(encodes ? "texts" : "labels", options->words,
                       encodes

@@ -150,9 +150,7 @@ void add_train(CLI::App& app, const GlobalOptions&) {
       ->add_option("--plan", options->run.config,
                    "Train with this plan.yaml, written by sotto plan")
       ->excludes(command->get_option("--config"));
-  command->add_option(
-      "--pretend-device", options->pretended,
-      "Restrict the GPU to the memory and features of another: t4, l4, rtx4090 ...");
+  add_pretend_option(*command, options->pretended);
   command->add_option("--out", options->out,
                       "Folder of the run (runs/NAME, or runs/MODEL-N without a name)");
   command

@@ -4,17 +4,20 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "cli/commands/beam_choice.h"
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/decode_choice.h"
 #include "cli/commands/number_checks.h"
 #include "cli/views/json_text.h"
+#include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/opened_device.h"
@@ -30,7 +33,8 @@ struct Options {
   std::string memory = "auto";
   std::string device = "cpu";
   train::TranscribeOptions windows;
-  BeamChoice beam;
+  DecodeChoice decode;
+  std::vector<std::string> overrides;
   bool srt = false;
   bool json = false;
 };
@@ -39,12 +43,14 @@ void check(const Options& options) {
   if (options.srt && options.json) {
     throw ConfigError({.attempted = "transcribing audio",
                        .found = "--srt and --json",
-                       .expected = "one of them"});
+                       .expected = "one of them",
+                       .hint = "Remove one."});
   }
   if (options.srt && options.files.size() > 1) {
     throw ConfigError({.attempted = "transcribing audio",
                        .found = fmt::format("--srt and {} files", options.files.size()),
-                       .expected = "one file: subtitles are numbered from 1 in each"});
+                       .expected = "one file: subtitles are numbered from 1 in each",
+                       .hint = "Call sotto transcribe once per file."});
   }
 }
 
@@ -66,13 +72,12 @@ std::string to_text(const std::string& file, const decode::Transcript& transcrip
 }
 
 // Transcribes the files in order: unreadable ones do not prevent output for the others.
-void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOptions& how,
-                    const Options& options) {
+void transcribe_all(train::Recogniser& recogniser, const Options& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::vector<std::string> failed;
   for (const std::string& file : options.files) {
     try {
-      const decode::Transcript transcript = recogniser.transcribe(file, how);
+      const decode::Transcript transcript = recogniser.transcribe(file, options.windows);
       if (options.json) {
         json.push_back(to_json(file, transcript));
       } else {
@@ -89,18 +94,40 @@ void transcribe_all(train::Recogniser& recogniser, const train::TranscribeOption
   throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
                    .found = fmt::format("{} could not be transcribed: {}", failed.size(),
                                         fmt::join(failed, ", ")),
+                   .expected = "audio files that can be read",
                    .hint = "The transcripts of the others were printed; the reasons are above."});
+}
+
+// Returns the run's search overridden by --set.
+decode::DecodeOptions search_of(const train::Recogniser& recogniser,
+                                const std::vector<std::string>& sets) {
+  constexpr std::array kOfEvaluations = {"decode.normalizer=", "decode.spellings=",
+                                         "decode.remove_diacritics=", "decode.split_letters="};
+  for (const std::string& text : sets) {
+    const bool is_of_evaluations =
+        std::ranges::any_of(kOfEvaluations, [&](const char* key) { return text.starts_with(key); });
+    if (is_of_evaluations) {
+      throw ConfigError({.attempted = "reading the settings of a transcription",
+                         .found = fmt::format("--set {}, which has no effect", text),
+                         .expected = "settings of the search, such as decode.beam=8",
+                         .hint = "Texts are normalised where they are compared: sotto eval."});
+    }
+    if (text.starts_with("decode.")) continue;
+    throw ConfigError({.attempted = "reading the settings of a transcription",
+                       .found = fmt::format("--set {}", text),
+                       .expected = "settings of decode, such as decode.beam=8"});
+  }
+  train::RunConfig changed = recogniser.checkpoint().config;
+  read_group(load_overrides(sets), as_group(changed));
+  return changed.decode;
 }
 
 void run_transcribe(const Options& options) {
   check(options);
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
-  const std::unique_ptr<decode::BeamSearch> beam =
-      options.beam.open(recogniser.checkpoint().tokenizer, recogniser.host_bytes());
-  train::TranscribeOptions how = options.windows;
-  how.beam = beam.get();
-  transcribe_all(recogniser, how, options);
+  options.decode.apply(recogniser, search_of(recogniser, options.overrides), options.overrides);
+  transcribe_all(recogniser, options);
 }
 
 }  // namespace
@@ -114,7 +141,8 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
   command
       ->add_option(
           "--model,--checkpoint", options->model,
-          "Run (its best checkpoint), checkpoint, Hugging Face folder, or id in the local cache")
+          "Run (its best checkpoint), checkpoint, Hugging Face folder, id in the local cache, or "
+          ".nemo archive")
       ->required();
   add_memory_option(*command, options->memory);
   command->add_option("--device", options->device, "Device: cpu, cuda or cuda:N");
@@ -126,7 +154,11 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       ->add_option("--overlap", options->windows.overlap_s,
                    "Overlap of neighbouring windows, in seconds (6)")
       ->check(not_negative());
-  options->beam.add_to(*command);
+  options->decode.add_to(*command);
+  command
+      ->add_option("--set", options->overrides,
+                   "Override the run's search: decode.max_tokens_per_frame=0.5 (repeatable)")
+      ->allow_extra_args(false);
   command->add_flag("--srt", options->srt, "Print subtitles");
   command->add_flag("--json", options->json, "Print JSON, with the time of each word");
   command->footer(example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3",

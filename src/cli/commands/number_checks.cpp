@@ -1,5 +1,7 @@
 #include "cli/commands/number_checks.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -33,6 +35,16 @@ CLI::Validator not_negative() {
                                                          : text + " is not a number of 0 or more";
           },
           "NONNEGATIVE"};
+}
+
+CLI::Validator between(double least, double most) {
+  return {[least, most](std::string& text) {
+            const std::optional<double> number = number_in(text);
+            return number && *number >= least && *number <= most
+                       ? std::string()
+                       : fmt::format("{} is not a number from {} to {}", text, least, most);
+          },
+          fmt::format("FROM {} TO {}", least, most)};
 }
 
 CLI::Validator finite() {

@@ -9,6 +9,8 @@ namespace sotto::cli {
 CLI::Validator positive();
 // Accepts 0 and above.
 CLI::Validator not_negative();
+// Accepts numbers from `least` to `most`; CLI11's own check of a range accepts NaN.
+CLI::Validator between(double least, double most);
 // Accepts any finite number.
 CLI::Validator finite();
 

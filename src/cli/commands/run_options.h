@@ -16,6 +16,9 @@ namespace sotto::cli {
 
 void add_run_options(CLI::App& command, plan::RunDescription& run);
 
+// Adds --pretend-device.
+void add_pretend_option(CLI::App& command, std::string& pretended);
+
 // Options of a run that is only tried.
 struct TrialOptions {
   plan::RunDescription run;

@@ -24,6 +24,8 @@ constexpr std::array kKnownElsewhere = {
     KnownElsewhere{"batch_size", "effective_batch"},
     KnownElsewhere{"train_batch_size", "effective_batch"},
     KnownElsewhere{"per_device_train_batch_size", "micro_batch"},
+    KnownElsewhere{"per_device_eval_batch_size", "evaluation_micro_batch"},
+    KnownElsewhere{"eval_batch_size", "evaluation_micro_batch"},
     KnownElsewhere{"epoch", "epochs"},
     KnownElsewhere{"num_epochs", "epochs"},
     KnownElsewhere{"max_epochs", "epochs"},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "cli/views/console.h"
 #include "sotto/core/units.h"
 #include "sotto/lab/analysis.h"
@@ -16,6 +18,21 @@ std::string quality_text(const lab::Result& result) {
   if (result.is_text())
     return fmt::format(", validation perplexity {}", format_digits(*result.quality()));
   return fmt::format(", WER {:.1f} %", 100.0 * *result.quality());
+}
+
+// Breaks a text into lines of at most 80 characters.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kWidth = 80;
+  std::string lines, word;
+  size_t width = 0;
+  for (std::istringstream words(text); words >> word; width += word.size()) {
+    const bool is_first = width == 0;
+    const bool is_full = !is_first && width + 1 + word.size() > kWidth;
+    lines += is_first ? "" : is_full ? "\n" : " ";
+    width = is_full || is_first ? 0 : width + 1;
+    lines += word;
+  }
+  return lines + "\n";
 }
 
 }  // namespace
@@ -59,11 +76,16 @@ lab::SuiteEvents LabView::events() {
 }
 
 std::string comparison_text(const lab::Comparison& comparison) {
+  const bool is_of_sizes = comparison.kind == lab::Suite::Kind::kSizes;
   std::string text;
-  for (const report::DataTable& table : lab::tables_of(comparison))
+  for (const report::DataTable& table : lab::tables_of(comparison)) {
     text += fmt::format("{}{}", text.empty() ? "" : "\n", report::terminal_text(table));
+    if (is_of_sizes && !table.note.empty()) text += "\n" + wrapped(table.note);
+  }
+  if (const std::string devices = lab::devices_of(comparison); !devices.empty())
+    text += fmt::format("\nDevice: {}\n", devices);
   text += '\n';
-  if (comparison.kind == lab::Suite::Kind::kSizes) return text;
+  if (is_of_sizes) return text;
   for (const std::string& sentence : lab::analyse(comparison)) text += sentence + "\n";
   return text;
 }

@@ -229,6 +229,25 @@ report::Figure plan_timeline_figure(const std::vector<device::MomentPeak>& timel
   return figure;
 }
 
+DataTable stage_table(const MadePlan& made) {
+  DataTable table{.name = "stages",
+                  .title = "Stages",
+                  .columns = {{.key = "stage"},
+                              {.key = "name", .title = "samples", .align = report::Align::kLeft},
+                              {.key = "samples", .title = std::string(made.facts.task->items)},
+                              {.key = "steps", .title = "updates"},
+                              {.key = "seconds", .title = "time"}},
+                  .rows = {}};
+  const auto count = [](int64_t value) {
+    return cell_of(static_cast<double>(value), Unit::kCount);
+  };
+  for (const plan::PlannedStage& stage : made.facts.stages)
+    table.rows.push_back({count(std::ssize(table.rows) + 1), cell_of(stage.name),
+                          count(stage.num_samples), count(stage.num_steps),
+                          cell_of(stage.length / made.plan.best.speed(), Unit::kSeconds)});
+  return table;
+}
+
 DataTable reason_table(const MadePlan& made) {
   DataTable table{.name = "decisions",
                   .title = "Decisions and their reasons",
@@ -311,6 +330,8 @@ report::Page plan_page(const MadePlan& made, PlanPageContent content) {
         largest_step_figure(made), time_figure(made.plan.best),
         plan_timeline_figure(content.timeline)})
     if (!report::is_empty(figure)) memory.add(std::move(figure));
+  if (DataTable stages = stage_table(made); !stages.is_empty())
+    page.add_section("Stages").add(std::move(stages));
   page.add_section("Decisions and their reasons").add(reason_table(made));
   page.add_section("Other budgets").add(budget_table(made, content.outlooks));
   return page;

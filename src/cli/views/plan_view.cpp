@@ -42,6 +42,31 @@ std::string cost_text(const Candidate& candidate, const plan::PlanFacts& facts) 
   return fmt::format(", which costs {:.2f}", run_cost(candidate, facts));
 }
 
+double stage_seconds(const plan::PlannedStage& stage, const Candidate& candidate) {
+  return stage.length / candidate.speed();
+}
+
+// Empty for a run without stages.
+std::string stages_table(const Candidate& candidate, const plan::PlanFacts& facts) {
+  if (facts.stages.empty()) return "";
+  Table table({{"stage"},
+               {"samples"},
+               {std::string(facts.task->items), Align::kRight},
+               {"updates", Align::kRight},
+               {"time", Align::kRight}});
+  int64_t number = 0, updates = 0;
+  for (const plan::PlannedStage& stage : facts.stages) {
+    table.add_row({fmt::format("{}", ++number), stage.name, fmt::format("{}", stage.num_samples),
+                   fmt::format("{}", stage.num_steps),
+                   format_duration(stage_seconds(stage, candidate))});
+    updates += stage.num_steps;
+  }
+  table.add_rule();
+  table.add_row({"total", "", "", fmt::format("{}", updates),
+                 format_duration(run_seconds(candidate, facts))});
+  return table.to_string() + "\n";
+}
+
 std::string bytes_table(const Candidate& candidate, const plan::PlanFacts& facts) {
   Table table({{"memory"}, {"at the peak", Align::kRight}});
   const device::MemoryReport& worst = candidate.fit.worst;
@@ -156,6 +181,7 @@ std::string plan_text(const plan::Plan& plan, const plan::PlanRequest& request,
                       format_bytes(facts.budget_bytes), speed_text(plan.best, facts),
                       format_duration(run_seconds(plan.best, facts)), facts.run_name,
                       facts.data_name, cost_text(plan.best, facts));
+  text += stages_table(plan.best, facts);
   text += bytes_table(plan.best, facts) + "\n" + host_table(facts.host.memory) + "\n" +
           time_table(plan.best) + "\n" + candidates_table(plan, facts) + "\n";
   for (const plan::Reason& reason : reasons_of(plan, request, facts.host))
@@ -176,6 +202,11 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan, const plan::PlanRequest
   for (const auto& [kernel, seconds] : plan.best.time.by_kernel_s)
     json["best"]["kernel_seconds"][kernel] = seconds;
   json["best"]["waiting_seconds"] = plan.best.time.waiting_s;
+  for (const plan::PlannedStage& stage : facts.stages)
+    json["stages"].push_back({{"name", stage.name},
+                              {"samples", stage.num_samples},
+                              {"steps", stage.num_steps},
+                              {"seconds", stage_seconds(stage, plan.best)}});
   for (const Candidate& candidate : plan.others)
     json["others"].push_back(candidate_json(candidate, facts));
   const plan::HostMemoryPlan& host = facts.host.memory;

@@ -64,6 +64,31 @@ std::string budget_text(const train::RunPlan& plan) {
                      format_bytes(plan.budget_bytes), format_bytes(plan.constant_bytes));
 }
 
+std::string stages_text(const train::RunPlan& plan, bool is_text) {
+  Table table({{"stage"},
+               {"samples"},
+               {is_text ? "rows" : "utterances", Align::kRight},
+               {"updates", Align::kRight},
+               {"per epoch", Align::kRight}});
+  int64_t number = 0;
+  for (const train::Stage& stage : plan.stages)
+    table.add_row({fmt::format("{}", ++number), stage.name, fmt::format("{}", stage.num_samples),
+                   fmt::format("{}", stage.num_steps), fmt::format("{}", stage.steps_per_epoch)});
+  return table.to_string();
+}
+
+// Describes the weights with which a stage begins; empty for the first.
+std::string weights_text(const train::StageStart& start, bool is_text) {
+  if (start.weights_of_step == 0) return "";
+  if (!start.metric)
+    return fmt::format(", from the weights of step {}, which were not evaluated",
+                       start.weights_of_step);
+  const std::string metric = is_text ? fmt::format("perplexity {:.2f}", *start.metric)
+                                     : fmt::format("WER {:.2f} %", 100.0 * *start.metric);
+  return fmt::format(", from the best weights of the stage before: step {}, {}",
+                     start.weights_of_step, metric);
+}
+
 }  // namespace
 
 void show_reasons(const std::vector<plan::Reason>& reasons) {
@@ -138,6 +163,7 @@ train::RunEvents TrainView::events() {
       .planned = [this](const train::RunPlan& plan) { show_plan(plan); },
       .audited = [this](int64_t epoch,
                         const train::EpochAudit& audit) { show_audit(epoch, audit); },
+      .staged = [this](const train::StageStart& start) { show_stage(start); },
       .compared = [this](const train::MemoryComparison& both) { show_comparison(both); },
       .stepped = [this](const train::StepReport& report) { show_step(report); },
       .restarted =
@@ -186,10 +212,19 @@ void TrainView::show_plan(const train::RunPlan& plan) {
                                         plan.fit.worst.peak_moment.to_string())});
   table.add_row({"limit", limit_text(plan.fit.limits)});
   print(table.to_string());
+  if (!plan.stages.empty()) print("\n" + stages_text(plan, is_text_) + "\n");
   start_ = std::chrono::steady_clock::now();
   first_step_ = plan.first_step;
   budget_bytes_ = plan.budget_bytes;
   constant_bytes_ = plan.constant_bytes;
+}
+
+void TrainView::show_stage(const train::StageStart& start) {
+  finish_epoch();
+  bar_.clear();
+  spdlog::info("stage {} of {}: {} ({} {}), steps {} to {}{}", start.stage + 1, start.num_stages,
+               start.name, start.num_samples, is_text_ ? "rows" : "utterances", start.first_step,
+               start.first_step + start.num_steps - 1, weights_text(start, is_text_));
 }
 
 void TrainView::show_audit(int64_t epoch, const train::EpochAudit& audit) {

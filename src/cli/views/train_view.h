@@ -49,6 +49,7 @@ class TrainView {
 
  private:
   void show_plan(const train::RunPlan& plan);
+  void show_stage(const train::StageStart& start);
   void show_audit(int64_t epoch, const train::EpochAudit& audit);
   void show_comparison(const train::MemoryComparison& comparison);
   void show_step(const train::StepReport& report);

@@ -17,6 +17,7 @@ struct Field {
 
 constexpr std::array kFields = {Field{"max_frames", &MicroBatchLimits::max_frames},
                                 Field{"max_labels", &MicroBatchLimits::max_labels},
+                                Field{"max_nodes", &MicroBatchLimits::max_nodes},
                                 Field{"max_utterances", &MicroBatchLimits::max_utterances}};
 
 constexpr const char* kAdaptive = "adaptive";
@@ -31,12 +32,14 @@ constexpr const char* kAdaptive = "adaptive";
 MicroBatchLimits raised_to(MicroBatchLimits limits, const LargestItem& item) {
   limits.max_frames = std::max(limits.max_frames, item.frames);
   limits.max_labels = std::max(limits.max_labels, item.labels);
+  limits.max_nodes = std::max(limits.max_nodes, item.nodes);
   return limits;
 }
 
 MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b) {
   return {.max_frames = std::min(a.max_frames, b.max_frames),
           .max_labels = std::min(a.max_labels, b.max_labels),
+          .max_nodes = std::min(a.max_nodes, b.max_nodes),
           .max_utterances = std::min(a.max_utterances, b.max_utterances),
           .is_adaptive = a.is_adaptive && b.is_adaptive};
 }
@@ -55,6 +58,8 @@ nlohmann::json to_json(const MicroBatchLimits& limits) {
   for (const Field& field : kFields) {
     const int64_t value = limits.*field.value;
     const bool is_unlimited = value == MicroBatchLimits::kUnlimited;
+    // Networks without a lattice write what they always wrote.
+    if (is_unlimited && field.value == &MicroBatchLimits::max_nodes) continue;
     json[std::string(field.key)] = is_unlimited ? nlohmann::json() : nlohmann::json(value);
   }
   json[kAdaptive] = limits.is_adaptive;
@@ -77,7 +82,7 @@ MicroBatchLimits limits_from_json(const nlohmann::json& json) {
     }
     if (known == nullptr) {
       refuse_limits(fmt::format("unknown key '{}'", key),
-                    "max_frames, max_labels, max_utterances and adaptive");
+                    "max_frames, max_labels, max_nodes, max_utterances and adaptive");
     }
     if (value.is_null()) continue;
     // Older runs on a corpus without labels wrote 0.

@@ -16,6 +16,8 @@ struct MicroBatchLimits {
   int64_t max_frames = kUnlimited;
   // Total labels of all utterances.
   int64_t max_labels = kUnlimited;
+  // Total nodes of the lattices of all utterances, for a transducer.
+  int64_t max_nodes = kUnlimited;
   int64_t max_utterances = kUnlimited;
   // If false, every micro-batch holds max_utterances, in the order of the step and regardless of
   // their lengths; the other limits are ignored.
@@ -24,10 +26,11 @@ struct MicroBatchLimits {
   friend bool operator==(const MicroBatchLimits&, const MicroBatchLimits&) = default;
 };
 
-// The largest number of frames and of labels of any item in a run.
+// The largest number of frames, labels and lattice nodes of any item in a run.
 struct LargestItem {
   int64_t frames = 0;
   int64_t labels = 0;
+  int64_t nodes = 0;
 };
 
 // Returns the limits, raised where a single item of the run would exceed them.
@@ -40,7 +43,7 @@ MicroBatchLimits narrower(const MicroBatchLimits& a, const MicroBatchLimits& b);
 std::string describe(const MicroBatchLimits& limits);
 
 // Returns {"max_frames": 12000, "max_labels": null, "max_utterances": 8, "adaptive": true}; null
-// means no limit.
+// means no limit. "max_nodes" is there only where it limits.
 nlohmann::json to_json(const MicroBatchLimits& limits);
 
 // Parses the output of to_json(); a missing key means no limit. Throws DataError for anything but

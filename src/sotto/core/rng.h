@@ -23,7 +23,9 @@ enum class Purpose : uint32_t {
   kDropout = 2,
   kLayerDrop = 3,
   kAugmentation = 4,
-  kRounding = 5
+  kRounding = 5,
+  // Which loss an utterance has in a step.
+  kLossChoice = 6
 };
 
 // The part of the key that all utterances of a draw share.

@@ -30,24 +30,11 @@ struct Scored {
 
 }  // namespace
 
-void BeamOptions::visit(OptionVisitor& visitor) {
-  visitor.value("width", width, "number of prefixes kept per frame", {.min = 1, .max = kMaxWidth});
-  visitor.value("depth", depth, "maximum distance of a label from the best one, in log-probability",
-                {.above = 0});
-  visitor.value("lm_weight", lm_weight, "weight of the language model", {.min = 0});
-  visitor.value("word_bonus", word_bonus, "bonus per word");
-}
-
 BeamSearch::BeamSearch(const data::Tokenizer& tokenizer, const BeamOptions& options,
                        std::shared_ptr<const NgramModel> language_model)
-    : options_(options), language_model_(std::move(language_model)), blank_(tokenizer.blank()) {
-  for (int32_t label = 0; label < tokenizer.size(); ++label) {
-    std::string text = tokenizer.piece(label);
-    const bool begins_word = text.starts_with(' ');
-    if (begins_word) text.erase(0, 1);
-    entries_.push_back({.begins_word = begins_word, .text = std::move(text)});
-  }
-}
+    : options_(options),
+      words_(tokenizer, options.words, std::move(language_model)),
+      blank_(tokenizer.blank()) {}
 
 // The search of one utterance.
 class BeamSearch::Search {
@@ -56,7 +43,7 @@ class BeamSearch::Search {
     Prefix& root = prefixes_.emplace_back();
     root.blank = 0.0;
     root.num_users = 1;
-    if (of_.language_model_ != nullptr) root.state = of_.language_model_->begin();
+    root.words = of_.words_.begin();
     beam_ = {0};
   }
 
@@ -82,10 +69,7 @@ class BeamSearch::Search {
 
   std::vector<Hypothesis> finish() {
     for (const size_t prefix : beam_) {
-      Prefix& last = prefixes_[prefix];
-      if (of_.language_model_ == nullptr) continue;
-      end_word(last);
-      last.given += of_.options_.lm_weight * of_.language_model_->finish(last.state);
+      of_.words_.finish(prefixes_[prefix].words);
     }
     keep_best(beam_);
     std::vector<Hypothesis> hypotheses;
@@ -109,11 +93,7 @@ class BeamSearch::Search {
     // Number of children in use, plus one where it is in the beam itself: while there are any, its
     // frame is part of a hypothesis.
     int64_t num_users = 0;
-    // Score of the language model and word bonuses.
-    double given = 0.0;
-    NgramModel::State state = {};
-    // Text of the word that has not ended.
-    std::string word = {};
+    WordScores::State words = {};
   };
 
   // Paths of a prefix up to a frame.
@@ -126,7 +106,7 @@ class BeamSearch::Search {
   };
 
   double score_of(const Prefix& prefix) const {
-    return add_logs(prefix.blank, prefix.label_last) + prefix.given;
+    return add_logs(prefix.blank, prefix.label_last) + prefix.words.given;
   }
 
   // Returns the entries of a frame that are considered; always includes the blank.
@@ -184,11 +164,7 @@ class BeamSearch::Search {
     child.blank = child.label_last = child.next_blank = child.next_label_last = kNever;
     child.is_reached = false;
     child.num_users = 0;
-    if (of_.language_model_ != nullptr) {
-      const Entry& entry = of_.entries_[static_cast<size_t>(label)];
-      if (entry.begins_word) end_word(child);
-      child.word += entry.text;
-    }
+    of_.words_.add(child.words, label);
     prefixes_.push_back(std::move(child));
     return prefixes_.size() - 1;
   }
@@ -251,13 +227,6 @@ class BeamSearch::Search {
     return static_cast<uint64_t>(parent) << 32 | static_cast<uint32_t>(label);
   }
 
-  void end_word(Prefix& prefix) const {
-    if (prefix.word.empty()) return;
-    const double log_probability = of_.language_model_->score(prefix.state, prefix.word);
-    prefix.given += of_.options_.lm_weight * log_probability + of_.options_.word_bonus;
-    prefix.word.clear();
-  }
-
   // Sorts best first; ties keep the order in which they were reached.
   void keep_best(std::vector<size_t>& prefixes) const {
     std::ranges::stable_sort(prefixes, std::greater<>(),
@@ -286,13 +255,11 @@ class BeamSearch::Search {
 };
 
 std::vector<BeamSearch::Hypothesis> BeamSearch::decode(std::span<const float> logits) const {
-  SOTTO_ASSERT(logits.size() % entries_.size() == 0, "{} logits for {} entries", logits.size(),
-               entries_.size());
+  const auto width = static_cast<size_t>(words_.num_labels());
+  SOTTO_ASSERT(logits.size() % width == 0, "{} logits for {} entries", logits.size(), width);
   Search search(*this);
-  for (size_t frame = 0; frame < logits.size() / entries_.size(); ++frame) {
-    search.take_frame(static_cast<int64_t>(frame),
-                      logits.subspan(frame * entries_.size(), entries_.size()));
-  }
+  for (size_t frame = 0; frame < logits.size() / width; ++frame)
+    search.take_frame(static_cast<int64_t>(frame), logits.subspan(frame * width, width));
   return search.finish();
 }
 

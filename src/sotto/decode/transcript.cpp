@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sotto/decode/decoding.h"
+#include "sotto/core/utf8_repair.h"
 #include "sotto/kernels/loss/ctc_greedy.h"
 
 namespace sotto::decode {
@@ -39,14 +39,16 @@ std::string srt_time(double seconds) {
 
 }  // namespace
 
-Transcript make_transcript(std::span<const float> logits, double seconds,
-                           const data::Tokenizer& tokenizer, const BeamSearch* beam) {
-  const std::vector<CtcGreedy::Label> labels =
-      beam != nullptr ? beam->decode(logits).front().labels : most_likely_labels(logits, tokenizer);
-  Transcript transcript{.text = text_of(labels, tokenizer), .seconds = seconds};
-  const double num_frames =
-      static_cast<double>(logits.size()) / static_cast<double>(tokenizer.size());
-  const double frame_s = seconds / std::max(1.0, num_frames);
+Labels labels_of(std::span<const float> logits, const data::Tokenizer& tokenizer,
+                 const BeamSearch* beam) {
+  return beam != nullptr ? beam->decode(logits).front().labels
+                         : most_likely_labels(logits, tokenizer);
+}
+
+Transcript make_transcript(std::span<const CtcGreedy::Label> labels, const Extent& extent,
+                           const data::Tokenizer& tokenizer) {
+  Transcript transcript{.text = text_of(labels, tokenizer), .seconds = extent.seconds};
+  const double frame_s = extent.seconds / std::max(1.0, static_cast<double>(extent.num_frames));
   bool is_new = true;
   for (const CtcGreedy::Label& label : labels) {
     std::string piece = tokenizer.piece(label.label);
@@ -59,8 +61,11 @@ Transcript make_transcript(std::span<const float> logits, double seconds,
     if (is_new) transcript.words.push_back({.start_s = start_s});
     is_new = false;
     transcript.words.back().text += piece;
-    transcript.words.back().end_s = start_s + frame_s;
+    transcript.words.back().end_s =
+        std::min(start_s + static_cast<double>(label.num_frames) * frame_s, extent.seconds);
   }
+  // Labels of a byte-level tokenizer may be parts of characters.
+  for (Transcript::Word& word : transcript.words) word.text = repaired_utf8(word.text);
   return transcript;
 }
 

@@ -252,7 +252,9 @@ void Arena::throw_out_of_memory(int64_t bytes, std::string_view purpose, bool in
        .found = fmt::format("the budget of {} has {} in use and no gap above {}",
                             format_bytes(placement_.capacity()), format_bytes(placement_.live()),
                             format_bytes(placement_.largest_gap())),
-       .hint = "Raise --memory, or lower max_frames."});
+       .expected = "room for it within the budget",
+       .hint = "Raise --memory, or process less at a time: max_frames in training, --window in "
+               "sotto transcribe."});
 }
 
 }  // namespace sotto::device

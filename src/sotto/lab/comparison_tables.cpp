@@ -9,52 +9,16 @@
 
 #include "sotto/core/units.h"
 #include "sotto/lab/analysis.h"
+#include "sotto/lab/size_tables.h"
+#include "sotto/lab/table_cells.h"
 
 namespace sotto::lab {
 
 namespace {
 
 using report::Align;
-using report::cell_of;
 using report::DataCell;
 using report::DataTable;
-using report::Unit;
-
-DataCell text_cell(const std::string& text) {
-  return cell_of(text);
-}
-
-// A number for programs, and its text for people; "-" and none where there is no number.
-DataCell number_cell(double value, const std::string& text) {
-  if (value <= 0.0) return {.text = "-"};
-  return {.text = text, .value = value};
-}
-
-DataCell bytes_cell(int64_t bytes) {
-  return number_cell(static_cast<double>(bytes), format_bytes(bytes));
-}
-
-DataCell digits_cell(double value) {
-  return number_cell(value, format_digits(value));
-}
-
-// "1,900,885", with fewer than three digits as many as matter.
-DataCell speed_cell(double speed) {
-  return number_cell(
-      speed, speed >= 100.0 ? report::format_count(std::llround(speed)) : format_digits(speed));
-}
-
-DataCell count_cell(int64_t count) {
-  return {.text = std::to_string(count), .value = count};
-}
-
-// A row that was not completed: its name, why, and nothing else.
-std::vector<DataCell> failed_row(const Result& result, const DataTable& table) {
-  std::vector<DataCell> row(table.columns.size(), DataCell{.text = "-"});
-  row[0] = text_cell(result.name);
-  row[1] = text_cell(result.status == Result::Status::kDoesNotFit ? "does not fit" : "failed");
-  return row;
-}
 
 DataCell quality_cell(const Result& result, double value) {
   return {.text = quality_text(result, value), .value = value};
@@ -86,16 +50,6 @@ DataCell change_cell(const Comparison& comparison, const Result& result) {
   const double share = comparison.memory_share(result);
   if (share <= 0.0) return {.text = "-"};
   return {.text = change_text(comparison, result), .value = share - 1.0};
-}
-
-// The value of a setting that the planner decided, or that was given; the last one counts.
-std::string value_of(const Result& result, const std::string& key) {
-  std::string value;
-  for (const auto* list : {&result.settings, &result.decided}) {
-    for (const std::string& setting : *list)
-      if (setting.starts_with(key + "=")) value = setting.substr(key.size() + 1);
-  }
-  return value.empty() ? "-" : value;
 }
 
 DataTable training_table(const Comparison& comparison) {
@@ -203,42 +157,19 @@ DataTable limits_table(const Comparison& comparison) {
   return table;
 }
 
-DataTable sizes_table(const Comparison& comparison) {
-  DataTable table{
-      .name = "sizes",
-      .title = "Memory and speed by network and budget",
-      .columns = {{.key = "experiment", .title = "network, budget", .align = Align::kLeft},
-                  {.key = "parameters"},
-                  {.key = "predicted_peak_bytes", .title = "predicted"},
-                  {.key = "peak_bytes", .title = "measured"},
-                  {.key = "numerics", .align = Align::kLeft},
-                  {.key = "state", .align = Align::kLeft},
-                  {.key = "predicted_speed", .title = "predicted/s"},
-                  {.key = "speed", .title = "measured/s"}},
-      .note =
-          "Predicted memory: of the steps that were run, or else of the largest possible. "
-          "Predicted speed: of a step of median length; measured: of the largest."};
-  for (const Result& result : comparison.rows) {
-    if (!result.is_done()) {
-      table.rows.push_back(failed_row(result, table));
-      continue;
-    }
-    const auto parameters = static_cast<double>(result.num_parameters);
-    table.rows.push_back(
-        {text_cell(result.name), number_cell(parameters, fmt::format("{:.1f} M", parameters / 1e6)),
-         bytes_cell(result.predicted.peak), bytes_cell(result.max_memory().peak),
-         text_cell(value_of(result, "numerics")), text_cell(value_of(result, "optimizer.state")),
-         speed_cell(result.predicted_speed), speed_cell(result.speed)});
-  }
-  return table;
-}
-
-// Lists experiments that were not completed, or whose settings had no effect.
+// Lists experiments that were not completed, or whose settings had no effect. A note that all share
+// is listed once.
 DataTable notes_table(const Comparison& comparison) {
   DataTable table{.name = "notes",
                   .title = "Notes",
                   .columns = {{.key = "experiment", .align = Align::kLeft},
                               {.key = "note", .align = Align::kLeft}}};
+  const std::string& first = comparison.rows.front().note;
+  if (comparison.rows.size() > 1 && !first.empty() &&
+      std::ranges::all_of(comparison.rows, [&](const Result& row) { return row.note == first; })) {
+    table.rows.push_back({text_cell("all"), text_cell(first)});
+    return table;
+  }
   for (const Result& result : comparison.rows)
     if (!result.note.empty())
       table.rows.push_back({text_cell(result.name), text_cell(result.note)});
@@ -273,6 +204,16 @@ std::string summary_of_techniques(const Comparison& comparison) {
 
 }  // namespace
 
+// Devices of the completed runs, such as "NVIDIA H200; t4 (pretended on NVIDIA H200)".
+std::string devices_of(const Comparison& comparison) {
+  std::vector<std::string> devices;
+  for (const Result& row : comparison.rows) {
+    const bool is_known = std::ranges::find(devices, row.device) != devices.end();
+    if (row.is_done() && !row.settings.empty() && !is_known) devices.push_back(row.device);
+  }
+  return fmt::format("{}", fmt::join(devices, "; "));
+}
+
 // The set-up is that of our first run that was completed: the standard run of limits is another
 // program's.
 std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& comparison) {
@@ -281,7 +222,7 @@ std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& com
       comparison.rows, [](const Result& row) { return row.is_done() && !row.settings.empty(); });
   const Result& shown = found == comparison.rows.end() ? comparison.rows.front() : *found;
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"device", shown.device},
+      {"device", devices_of(comparison)},
       {"batch",
        fmt::format("{} {}{}", shown.batch, shown.is_text() ? "rows" : "utterances",
                    shown.is_text() ? fmt::format(" of {} tokens", shown.row_tokens) : "")}};
@@ -302,7 +243,7 @@ std::vector<DataTable> tables_of(const Comparison& comparison) {
       tables = {training_table(comparison), memory_table(comparison), largest_table(comparison)};
       break;
     case Suite::Kind::kLimits: tables = {limits_table(comparison)}; break;
-    case Suite::Kind::kSizes: tables = {sizes_table(comparison)}; break;
+    case Suite::Kind::kSizes: tables = size_tables(comparison); break;
   }
   tables.push_back(notes_table(comparison));
   std::erase_if(tables, [](const DataTable& table) { return table.is_empty(); });

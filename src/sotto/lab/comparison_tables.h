@@ -13,6 +13,9 @@ namespace sotto::lab {
 // Names and values that all experiments share: device, batch, network.
 std::vector<std::pair<std::string, std::string>> set_up_of(const Comparison& comparison);
 
+// Returns the devices of the completed experiments.
+std::string devices_of(const Comparison& comparison);
+
 // Tables for the terminal and for reports, by the kind of the suite; notes come last.
 std::vector<report::DataTable> tables_of(const Comparison& comparison);
 

@@ -15,6 +15,7 @@
 #include "sotto/core/files/text_file.h"
 #include "sotto/device/opened_device.h"
 #include "sotto/lab/measurements.h"
+#include "sotto/lab/sizes.h"
 #include "sotto/plan/run/planned_training.h"
 #include "sotto/train/run/run_files.h"
 
@@ -53,6 +54,8 @@ Result begin_result(const ExperimentRequest& request, const train::RunConfig& co
   result.model = nlohmann::ordered_json::parse(format_json(write_options(config.model)));
   result.seed = config.seed;
   result.batch = config.effective_batch.utterances;
+  result.micro_batch = request.experiment.micro_batch;
+  result.has_smallest_budget = request.experiment.has_smallest_budget;
   result.row_tokens = config.model.task().is_text() ? config.data.row_tokens : 0;
   return result;
 }
@@ -79,9 +82,11 @@ void train_run(const ExperimentRequest& request, const LabEvents& events, Result
   training_events.run.should_stop = events.should_stop;
   // A run that was killed before its first checkpoint starts from scratch.
   std::error_code ignored;
-  plan::PlannedTraining training(
-      {.run = describe_run(request), .folder = folder, .resumes = fs::exists(folder, ignored)},
-      std::move(training_events));
+  plan::PlannedTraining training({.run = describe_run(request),
+                                  .folder = folder,
+                                  .resumes = fs::exists(folder, ignored),
+                                  .pretended_device = request.pretended_device},
+                                 std::move(training_events));
   if (training.run().was_stopped) throw Interrupted();
 }
 
@@ -140,7 +145,8 @@ void collect(const fs::path& record_file, const ExperimentRequest& request, Resu
 void train_and_collect(const ExperimentRequest& request, const train::RunConfig& config,
                        const LabEvents& events, Result& result) {
   {
-    const device::OpenedDevice opened(config.memory, config.device, {}, config.deterministic);
+    const device::OpenedDevice opened(config.memory, config.device, request.pretended_device,
+                                      config.deterministic);
     result.device = opened.device.name;
     result.budget_bytes = opened.budget_bytes;
     if (request.is_whole_batch) result.predicted = predict_whole(config, opened);
@@ -156,17 +162,31 @@ void train_and_collect(const ExperimentRequest& request, const train::RunConfig&
   add_decisions(folder / plan::kFactsFile, result);
 }
 
-// The whole batch is one micro-batch: settings that split it would be overridden.
-void refuse_split(const plan::RunDescription& run) {
+// Settings that an experiment itself decides would be overridden.
+struct OwnSettings {
+  std::vector<std::string> keys;
+  std::string why;
+  std::string hint;
+};
+
+void refuse_settings(const plan::RunDescription& run, const OwnSettings& own) {
   for (const std::string& setting : run.settings) {
-    for (const char* key : {"micro_batch=", "max_frames=", "adaptive_batching="}) {
-      if (!setting.starts_with(key)) continue;
-      throw ConfigError({.attempted = "setting up an experiment",
-                         .found = setting,
-                         .expected = "no such setting: each step is one micro-batch",
-                         .hint = "Change --batch-size, or effective_batch."});
-    }
+    const std::string key = setting.substr(0, setting.find('='));
+    if (std::ranges::find(own.keys, key) == own.keys.end()) continue;
+    throw ConfigError({.attempted = "setting up an experiment",
+                       .found = setting,
+                       .expected = fmt::format("no such setting: {}", own.why),
+                       .hint = own.hint});
   }
+}
+
+// Adds what makes every micro-batch of a step have this many items.
+void fix_micro_batch(int64_t count, plan::RunDescription& run) {
+  refuse_settings(run, {.keys = {"micro_batch", "max_frames", "adaptive_batching"},
+                        .why = fmt::format("each micro-batch has {} items", count),
+                        .hint = "Change --micro-batches."});
+  run.settings.push_back(fmt::format("micro_batch={}", count));
+  run.settings.push_back("adaptive_batching=false");
 }
 
 }  // namespace
@@ -198,8 +218,15 @@ plan::RunDescription describe_run(const ExperimentRequest& request) {
   if (!request.experiment.memory.empty()) run.memory = request.experiment.memory;
   run.settings.insert(run.settings.end(), request.experiment.settings.begin(),
                       request.experiment.settings.end());
+  if (request.kind == Suite::Kind::kSizes && request.experiment.memory.empty())
+    refuse_settings(run, {.keys = {"memory"},
+                          .why = "the experiment finds the memory that it needs",
+                          .hint = "Name budgets with --budgets."});
+  if (request.experiment.micro_batch > 0) fix_micro_batch(request.experiment.micro_batch, run);
   if (!request.is_whole_batch) return run;
-  refuse_split(run);
+  refuse_settings(run, {.keys = {"micro_batch", "max_frames", "adaptive_batching"},
+                        .why = "each step is one micro-batch",
+                        .hint = "Change --batch-size, or effective_batch."});
   // Whatever is not given has a fixed value: an experiment is not planned.
   const std::vector<std::string> fixed = {"numerics=fp32",          "tier=none",
                                           "optimizer.state=device", "data.loader_threads=1",
@@ -230,6 +257,7 @@ std::vector<std::string> recorded_settings(const ExperimentRequest& request) {
   add("data.dev", run.dev);
   add("memory", run.memory);
   add("device", run.device);
+  add("pretend_device", request.pretended_device);
   if (run.max_steps > 0) add("max_steps", std::to_string(run.max_steps));
   return settings;
 }

@@ -1,6 +1,6 @@
 // Runs one experiment. Training: predicts its memory, tries the largest batch, trains, and collects
 // the result from the run's own files; the run is an ordinary one, in a folder of its own, and
-// resumes where it was interrupted. Sizes: plans, and rehearses the largest steps.
+// resumes where it was interrupted. Sizes: plans, and rehearses the largest steps (sizes.h).
 #pragma once
 
 #include <filesystem>
@@ -29,6 +29,8 @@ struct ExperimentRequest {
   bool profiles_memory = true;
   // Checkpoints are otherwise removed once the result is known.
   bool keeps_checkpoints = false;
+  // A card whose memory and capabilities are simulated on the GPU; empty: none.
+  std::string pretended_device = {};
 };
 
 // Returns the run of an experiment with all of its settings.

@@ -111,7 +111,8 @@ ExperimentRequest request_for(const LabRequest& request, const plan::RunDescript
                          std::ranges::find(request.suite.experiments, experiment.name,
                                            &Experiment::name) != request.suite.experiments.end(),
           .profiles_memory = request.profiles_memory,
-          .keeps_checkpoints = request.keeps_checkpoints};
+          .keeps_checkpoints = request.keeps_checkpoints,
+          .pretended_device = request.pretended_device};
 }
 
 // Repeats the first experiment with the seeds that follow its own; under limits, where the error
@@ -193,12 +194,14 @@ void fix_budget(const LabRequest& request, plan::RunDescription& run,
   const train::RunConfig config =
       config_of(request_for(request, run, request.suite.experiments.front()));
   if (config.memory.kind == MemorySize::Kind::kBytes) return;
-  const std::string asked = config.memory.to_string();
+  const std::string& pretended = request.pretended_device;
+  const std::string asked =
+      config.memory.to_string() + (pretended.empty() ? "" : " pretending " + pretended);
   int64_t bytes = 0;
   if (record.value("budget", "") == asked) bytes = record.value("budget_bytes", int64_t{0});
   if (bytes <= 0)
-    bytes =
-        device::OpenedDevice(config.memory, config.device, {}, config.deterministic).budget_bytes;
+    bytes = device::OpenedDevice(config.memory, config.device, pretended, config.deterministic)
+                .budget_bytes;
   record["budget"] = asked;
   record["budget_bytes"] = bytes;
   run.memory = fmt::format("{}B", bytes);
@@ -326,6 +329,9 @@ std::optional<Comparison> run_suite(const LabRequest& asked, const SuiteEvents& 
   plan::RunDescription run = with_suite(request);
   const train::RunConfig first =
       config_of(request_for(request, run, request.suite.experiments.front()));
+  // A card that cannot be simulated here would fail every experiment.
+  if (!request.pretended_device.empty())
+    device::open_device(first.device, request.pretended_device, first.deterministic);
   if (request.dataset.empty()) request.dataset = dataset_name(first.data.train);
   const FolderLock lock(request.folder);
   nlohmann::ordered_json record = read_suite_file(request);

@@ -29,6 +29,8 @@ struct LabRequest {
   bool finds_batch = true;
   bool profiles_memory = true;
   bool keeps_checkpoints = false;
+  // A card whose memory and capabilities are simulated on the GPU; empty: none.
+  std::string pretended_device = {};
 };
 
 struct SuiteEvents {

@@ -15,7 +15,4 @@ StepMemory predict_whole(const train::RunConfig& config, const device::OpenedDev
 LargestBatch find_largest(train::RunConfig config, const device::OpenedDevice& opened,
                           const LabEvents& events);
 
-// Plans the run and, on a device of this machine, runs the largest steps that its data has.
-void measure_size(const ExperimentRequest& request, const LabEvents& events, Result& result);
-
 }  // namespace sotto::lab

@@ -128,6 +128,8 @@ Result result_from(const nlohmann::json& json) {
   result.num_parameters = json.at("parameters");
   result.batch = json.at("batch_size");
   result.row_tokens = json.at("row_tokens");
+  result.micro_batch = json.value("micro_batch", int64_t{0});
+  result.has_smallest_budget = json.value("has_smallest_budget", false);
   result.num_steps = json.at("steps");
   result.train_loss = read_optional(json, "train_loss").value_or(0.0);
   result.dev_loss = read_optional(json, "validation_loss");
@@ -250,9 +252,13 @@ Json metrics_json(const Result& result) {
                {"seed", result.seed},
                {"parameters", result.num_parameters},
                {"batch_size", result.batch},
-               {"row_tokens", result.row_tokens},
-               {"steps", result.num_steps},
-               {"train_loss", trained(result.train_loss)}};
+               {"row_tokens", result.row_tokens}};
+  if (result.kind == Suite::Kind::kSizes) {
+    json["micro_batch"] = result.micro_batch;
+    json["has_smallest_budget"] = result.has_smallest_budget;
+  }
+  json["steps"] = result.num_steps;
+  json["train_loss"] = trained(result.train_loss);
   if (result.is_text()) json["train_perplexity"] = trained(result.train_perplexity());
   json["validation_loss"] = optional_number(result.dev_loss);
   if (result.is_text()) {

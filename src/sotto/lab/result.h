@@ -54,12 +54,16 @@ struct Result {
   // The configuration of the network, by key.
   nlohmann::ordered_json model;
   std::string device;
+  // The budget; for sizes without one, the smallest that suffices.
   int64_t budget_bytes = 0;
   int64_t seed = 1;
   int64_t num_parameters = 0;
   // Items and tokens of a step; 0 tokens for speech.
   int64_t batch = 0;
   int64_t row_tokens = 0;
+  // As in Experiment.
+  int64_t micro_batch = 0;
+  bool has_smallest_budget = false;
 
   int64_t num_steps = 0;
   // Mean over the steps, and after the last one on the evaluation data.
@@ -80,7 +84,7 @@ struct Result {
   // Of all steps, in order; empty without memory profiling.
   std::vector<StepMemory> memory;
   // The most of the first epoch's steps, from dry runs alone, before anything ran; for planned runs
-  // an upper bound of all steps.
+  // an upper bound of all steps; for sizes that were run, of those steps.
   StepMemory predicted;
   std::optional<LargestBatch> largest;
 

@@ -49,16 +49,30 @@ std::string text_of(const ConfigNode& map, std::string_view key, const std::stri
 }
 
 template <class Number>
+Number read_number(const ConfigNode& node, Number most) {
+  Number value = {};
+  const char* const end = node.text.data() + node.text.size();
+  const auto [stop, error] = std::from_chars(node.text.data(), end, value);
+  if (node.is_scalar() && error == std::errc() && stop == end && value > Number{} && value <= most)
+    return value;
+  refuse(node.location, {.found = describe_value(node),
+                         .expected = fmt::format("a number above 0, at most {}", most)});
+}
+
+template <class Number>
 Number number_of(const ConfigNode& map, std::string_view key, Number most) {
   const ConfigNode* const node = map.find(key);
+  return node == nullptr ? Number{} : read_number(*node, most);
+}
+
+std::vector<int64_t> numbers_of(const ConfigNode& map, std::string_view key, int64_t most) {
+  const ConfigNode* const node = map.find(key);
   if (node == nullptr) return {};
-  Number value = {};
-  const char* const end = node->text.data() + node->text.size();
-  const auto [stop, error] = std::from_chars(node->text.data(), end, value);
-  if (node->is_scalar() && error == std::errc() && stop == end && value > Number{} && value <= most)
-    return value;
-  refuse(node->location, {.found = describe_value(*node),
-                          .expected = fmt::format("a number above 0, at most {}", most)});
+  if (node->kind != ConfigNode::Kind::kList || node->children.empty())
+    refuse(node->location, {.found = describe_value(*node), .expected = "a list of numbers"});
+  std::vector<int64_t> numbers;
+  for (const ConfigNode& item : node->children) numbers.push_back(read_number(item, most));
+  return numbers;
 }
 
 bool flag_of(const ConfigNode& map, std::string_view key) {
@@ -234,9 +248,11 @@ void check_parts(const Suite& suite, const ConfigNode& root) {
   const bool is_of_sizes = suite.kind == Suite::Kind::kSizes;
   if (!is_of_sizes && suite.experiments.empty())
     refuse(root.location, {.found = "no experiments", .expected = "experiments, or a matrix"});
-  if (is_of_sizes && (suite.models.empty() || suite.budgets.empty()))
-    refuse(root.location, {.found = "a suite of sizes without models or budgets",
-                           .expected = "a list of each: models, budgets"});
+  if (is_of_sizes &&
+      (suite.models.empty() || (suite.budgets.empty() && suite.micro_batches.empty())))
+    refuse(root.location,
+           {.found = "a suite of sizes without models, or without budgets and micro-batches",
+            .expected = "models, and one or both of the lists budgets and micro_batches"});
   const auto refuse_part = [&](std::string_view key) {
     const ConfigNode* const node = root.find(key);
     if (node == nullptr) return;
@@ -248,7 +264,7 @@ void check_parts(const Suite& suite, const ConfigNode& root) {
     for (const char* key : {"experiments", "matrix", "whole_batch", "vocabulary", "seeds"})
       refuse_part(key);
   } else {
-    for (const char* key : {"models", "budgets"}) refuse_part(key);
+    for (const char* key : {"models", "budgets", "micro_batches"}) refuse_part(key);
   }
   if (suite.kind != Suite::Kind::kLimits) {
     for (const Experiment& experiment : suite.experiments) {
@@ -274,9 +290,9 @@ std::string_view name_of_kind(Suite::Kind kind) {
 }
 
 Suite parse_suite(const std::string& text, const std::string& source) {
-  static const std::array<std::string, 12> kKeys = {
-      "format_version", "name",        "kind",       "summary", "settings", "experiments",
-      "matrix",         "whole_batch", "vocabulary", "models",  "budgets",  "seeds"};
+  static const std::array<std::string, 13> kKeys = {
+      "format_version", "name",       "kind",   "summary", "settings",      "experiments", "matrix",
+      "whole_batch",    "vocabulary", "models", "budgets", "micro_batches", "seeds"};
   const ConfigNode root = parse_yaml(text, source);
   check_keys(root, kKeys);
   check_format(root);
@@ -288,7 +304,8 @@ Suite parse_suite(const std::string& text, const std::string& source) {
               .num_seeds = std::max<int64_t>(1, number_of<int64_t>(root, "seeds", 1'000)),
               .vocabulary = number_of<int64_t>(root, "vocabulary", 10'000'000),
               .models = texts_of(root, "models"),
-              .budgets = texts_of(root, "budgets")};
+              .budgets = texts_of(root, "budgets"),
+              .micro_batches = numbers_of(root, "micro_batches", 1'000'000)};
   check_name(suite.name, root.location);
   const std::string kind = text_of(root, "kind", "training");
   const auto found = std::ranges::find(kSuiteKinds, kind, &Named<Suite::Kind>::name);
@@ -339,12 +356,23 @@ void expand_sizes(Suite& suite) {
     // A folder is named by its last part.
     const fs::path path = fs::path(model).lexically_normal();
     const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+    const auto add = [&](const std::string& size, Experiment experiment) {
+      experiment.name = fmt::format("{}_{}", name_of_value(name), size);
+      experiment.model = model;
+      suite.experiments.push_back(std::move(experiment));
+    };
     for (const std::string& budget : suite.budgets)
-      suite.experiments.push_back(
-          {.name = fmt::format("{}_{}", name_of_value(name), name_of_value(budget)),
-           .title = fmt::format("{} in {}", model, budget),
-           .model = model,
-           .memory = budget});
+      add(name_of_value(budget),
+          {.name = {}, .title = fmt::format("{} in {}", model, budget), .memory = budget});
+    for (const int64_t count : suite.micro_batches)
+      add(fmt::format("micro_batch_{}", count),
+          {.name = {},
+           .title = fmt::format("{}, micro-batches of {}", model, count),
+           .micro_batch = count});
+    if (!suite.micro_batches.empty())
+      add("smallest_budget", {.name = {},
+                              .title = fmt::format("{} in its smallest budget", model),
+                              .has_smallest_budget = true});
   }
   std::vector<std::string> names = names_of(suite.experiments);
   std::ranges::sort(names);
@@ -352,7 +380,7 @@ void expand_sizes(Suite& suite) {
   if (twice == names.end()) return;
   throw ConfigError({.attempted = fmt::format("setting up the suite {}", suite.name),
                      .found = fmt::format("two experiments named {}", *twice),
-                     .expected = "each model and budget once"});
+                     .expected = "each model, budget and micro-batch once"});
 }
 
 void select_experiments(Suite& suite, const std::vector<std::string>& only,

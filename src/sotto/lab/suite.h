@@ -34,11 +34,15 @@ struct Experiment {
   std::string memory = {};
   // Budget as a fraction of the standard run's memory, for kLimits; 0: none.
   double budget_share = 0.0;
+  // For kSizes, instead of a budget: items per micro-batch (0: see `memory`), or the smallest
+  // budget in which the network can be trained.
+  int64_t micro_batch = 0;
+  bool has_smallest_budget = false;
 };
 
 struct Suite {
   // Trained and compared; trained under budgets that are fractions of what a standard run takes;
-  // planned and rehearsed for each of several networks and budgets.
+  // planned and rehearsed for each of several networks, by budget and by micro-batch.
   enum class Kind { kTraining, kLimits, kSizes };
 
   std::string name;
@@ -56,6 +60,7 @@ struct Suite {
   // For kSizes.
   std::vector<std::string> models = {};
   std::vector<std::string> budgets = {};
+  std::vector<int64_t> micro_batches = {};
 };
 
 // Name of a kind: "training".
@@ -71,7 +76,9 @@ std::vector<Suite> built_in_suites();
 // the nearest name where there is neither.
 Suite find_suite(const std::string& name_or_path);
 
-// Replaces the experiments of a suite of sizes by one for each network and budget.
+// Replaces the experiments of a suite of sizes: one for each network and budget, one for each
+// network and micro-batch, and with micro-batches one for each network in its smallest budget.
+// Throws ConfigError where two would have the same name.
 void expand_sizes(Suite& suite);
 
 // Throws ConfigError for a name that cannot be part of a file's name, or that names a repetition

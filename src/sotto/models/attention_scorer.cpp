@@ -6,88 +6,77 @@
 
 #include "sotto/core/error.h"
 #include "sotto/kernels/base/labels.h"
-#include "sotto/kernels/elementwise/embedding.h"
 
 namespace sotto::models {
 
-namespace {
-
-// Returns x[rows], for rows [N].
-at::Tensor rows_of(const at::Tensor& x, const std::vector<int32_t>& rows) {
-  const kernels::Labels indices({rows}, x.device());
-  return kernels::Embedding::forward(indices.device_values(), x);
-}
-
-}  // namespace
-
 AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
                                  const kernels::Packing& packing, const data::DecoderTokens& tokens)
-    : Scorer({.num_utterances = packing.num_utterances(),
-              .end_token = tokens.end,
-              .max_tokens = packing.max_length() + 1}),
+    : Scorer(packing.lengths(), tokens.end),
       decoder_(decoder),
       encoded_(std::move(encoded)),
-      packing_(packing),
-      start_(tokens.start) {}
+      starts_(packing.starts()),
+      max_frames_(packing.max_length()),
+      start_(tokens.start) {
+  // Searches continue with any other token.
+  SOTTO_ASSERT(tokens.start == tokens.end, "token {} starts and {} ends", tokens.start, tokens.end);
+}
 
-at::Tensor AttentionScorer::begin() {
+at::Tensor AttentionScorer::begin(const Limits& limits) {
+  memory_.reset();
+  const int64_t num_hypotheses = size() * limits.width;
+  const int64_t num_rows = num_hypotheses * limits.max_tokens;
+  const at::Device device = encoded_.device();
+  memory_.emplace(Memory{.caches = decoder_.make_caches(num_rows, encoded_),
+                         .own = {num_hypotheses, num_rows, device},
+                         .seen = {num_hypotheses, 0, device},
+                         .weights = {}});
+  if (limits.records_frames)
+    memory_->weights =
+        at::empty({num_hypotheses, max_frames_}, encoded_.options().dtype(at::kFloat));
   hypotheses_.clear();
   for (int64_t utterance = 0; utterance < size(); ++utterance)
-    hypotheses_.push_back({.utterance = utterance, .tokens = {start_}});
-  seen_.put(encoded_);
-  seen_packing_ = packing_;
-  return score();
+    hypotheses_.push_back({.utterance = utterance});
+  position_ = next_row_ = 0;
+  return step(std::vector<int32_t>(hypotheses_.size(), start_));
 }
 
 at::Tensor AttentionScorer::step(std::span<const int32_t> tokens) {
   SOTTO_ASSERT(tokens.size() == hypotheses_.size(), "{} tokens for {} hypotheses", tokens.size(),
                hypotheses_.size());
-  for (size_t i = 0; i < tokens.size(); ++i) hypotheses_[i].tokens.push_back(tokens[i]);
-  return score();
+  const int64_t first_row = next_row_;
+  std::vector<kernels::SeenRows::Range> frames;
+  std::vector<std::vector<int32_t>> rows;
+  for (Hypothesis& hypothesis : hypotheses_) {
+    hypothesis.rows.push_back(static_cast<int32_t>(next_row_++));
+    rows.push_back(hypothesis.rows);
+    const auto utterance = static_cast<size_t>(hypothesis.utterance);
+    frames.push_back({.first = starts_[utterance], .count = num_frames()[utterance]});
+  }
+  memory_->own.set_lists(rows);
+  memory_->seen.set_ranges(frames);
+  nn::DecodingStep step{.first_row = first_row, .own = memory_->own, .seen = memory_->seen};
+  at::Tensor weights;
+  if (memory_->weights.defined()) {
+    weights = memory_->weights.narrow(0, 0, std::ssize(hypotheses_));
+    if (!weights.is_meta()) weights.zero_();
+    step.weights = &weights;
+  }
+  const kernels::Labels inputs({std::vector<int32_t>(tokens.begin(), tokens.end())},
+                               encoded_.device());
+  const at::Tensor logits =
+      decoder_.step(inputs.device_values(), position_++, memory_->caches, step);
+  return at::log_softmax(logits, 1, at::kFloat);
 }
 
 void AttentionScorer::reorder(std::span<const int64_t> sources) {
   std::vector<Hypothesis> next;
-  bool is_same_utterances = sources.size() == hypotheses_.size();
-  for (size_t i = 0; i < sources.size(); ++i) {
-    next.push_back(hypotheses_.at(static_cast<size_t>(sources[i])));
-    is_same_utterances = is_same_utterances && next[i].utterance == hypotheses_[i].utterance;
-  }
+  for (const int64_t source : sources) next.push_back(hypotheses_.at(static_cast<size_t>(source)));
   hypotheses_ = std::move(next);
-  if (!is_same_utterances) gather_rows();
 }
 
-void AttentionScorer::gather_rows() {
-  std::vector<int32_t> rows;
-  std::vector<int64_t> lengths;
-  for (const Hypothesis& hypothesis : hypotheses_) {
-    const auto utterance = static_cast<size_t>(hypothesis.utterance);
-    for (int64_t row = packing_.starts()[utterance]; row < packing_.starts()[utterance + 1]; ++row)
-      rows.push_back(static_cast<int32_t>(row));
-    lengths.push_back(packing_.lengths()[utterance]);
-  }
-  seen_.put({});
-  seen_.put(rows_of(encoded_, rows));
-  seen_packing_.emplace(std::move(lengths), encoded_.device());
-}
-
-at::Tensor AttentionScorer::score() {
-  std::vector<std::vector<int32_t>> tokens;
-  std::vector<int64_t> lengths;
-  std::vector<int32_t> last_rows;
-  int32_t end = 0;
-  for (const Hypothesis& hypothesis : hypotheses_) {
-    tokens.push_back(hypothesis.tokens);
-    lengths.push_back(std::ssize(hypothesis.tokens));
-    end += static_cast<int32_t>(hypothesis.tokens.size());
-    last_rows.push_back(end - 1);
-  }
-  const at::Device device = encoded_.device();
-  const kernels::Labels inputs(tokens, device);
-  const kernels::Packing packing(std::move(lengths), device);
-  const at::Tensor x = decoder_.decode(inputs.device_values(), packing,
-                                       {.packing = *seen_packing_, .result = seen_});
-  return at::log_softmax(decoder_.logits(rows_of(x, last_rows)), 1, at::kFloat);
+at::Tensor AttentionScorer::frame_weights() const {
+  SOTTO_ASSERT(memory_ && memory_->weights.defined(), "weights of frames were not recorded");
+  return memory_->weights.narrow(0, 0, std::ssize(hypotheses_));
 }
 
 }  // namespace sotto::models

@@ -1,5 +1,7 @@
-// The Scorer of a network with an attention decoder. Each step decodes the hypotheses again from
-// their first token. H hypotheses, V entries of the vocabulary.
+// The Scorer of a network with an attention decoder. Keys and values of earlier tokens are in a
+// cache, in which a token keeps its row: a hypothesis is a list of rows, so that reordering copies
+// nothing on the device, and the frames of an utterance are shared by its hypotheses. H hypotheses,
+// V entries of the vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +12,8 @@
 #include <vector>
 
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/kernels/attention/row_attention.h"
+#include "sotto/kernels/base/packing.h"
 #include "sotto/models/scorer.h"
 #include "sotto/nn/attention_decoder.h"
 
@@ -17,34 +21,39 @@ namespace sotto::models {
 
 class AttentionScorer : public Scorer {
  public:
-  // `encoded` [M, E]: the encoder's result for the pack. The decoder must outlive this object. An
-  // utterance has at most as many tokens as the longest has frames.
+  // `encoded` [M, E]: the encoder's result for the pack. The decoder must outlive this object.
   AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
                   const kernels::Packing& packing, const data::DecoderTokens& tokens);
 
-  at::Tensor begin() override;
+  at::Tensor begin(const Limits& limits) override;
   at::Tensor step(std::span<const int32_t> tokens) override;
   void reorder(std::span<const int64_t> sources) override;
+  at::Tensor frame_weights() const override;
 
  private:
   struct Hypothesis {
     int64_t utterance = 0;
-    // Tokens including the start token.
-    std::vector<int32_t> tokens;
+    // Rows of its tokens in the cache.
+    std::vector<int32_t> rows = {};
   };
 
-  at::Tensor score();
-  // Gathers the rows of each hypothesis's utterance.
-  void gather_rows();
+  // Memory of a search.
+  struct Memory {
+    std::vector<nn::BlockCache> caches;
+    kernels::SeenRows own;
+    kernels::SeenRows seen;
+    at::Tensor weights;  // [most hypotheses, frames of the longest utterance]; may be undefined
+  };
 
   const nn::AttentionDecoder& decoder_;
-  at::Tensor encoded_;        // [M, E]
-  kernels::Packing packing_;  // pack of the utterances
+  at::Tensor encoded_;           // [M, E]
+  std::vector<int64_t> starts_;  // first row of each utterance in it
+  int64_t max_frames_;
   int32_t start_;
   std::vector<Hypothesis> hypotheses_;
-  // Encoder rows of all hypotheses, concatenated.
-  nn::SharedResult seen_;
-  std::optional<kernels::Packing> seen_packing_;
+  std::optional<Memory> memory_;
+  int64_t position_ = 0;
+  int64_t next_row_ = 0;
 };
 
 }  // namespace sotto::models

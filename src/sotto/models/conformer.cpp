@@ -16,11 +16,7 @@ namespace {
 
 using device::MomentScope;
 using device::Phase;
-using kernels::Dropout;
 using kernels::Packing;
-using nn::Context;
-
-constexpr int64_t kInputDropout = 0;
 
 double weight_of_ctc(const ConformerOptions& options) {
   return options.has_decoder() ? options.ctc_weight : 1.0;
@@ -38,6 +34,7 @@ data::DecoderTokens decoder_tokens(const DataShape& shape) {
 
 Outline outline_of(const ConformerOptions& options, const DataShape& shape) {
   Outline outline;
+  outline.scores_frames = options.has_ctc();
   if (options.has_ctc())
     outline.loss_terms.push_back({.name = "ctc", .weight = weight_of_ctc(options)});
   std::vector<std::string> others = {"subsampling"};
@@ -98,6 +95,23 @@ void check_objective(const ConformerOptions& options, const ConformerOptions& gi
     refuse("label_smoothing", "attention decoder");
 }
 
+ConformerEncoderOptions encoder_options(const ConformerOptions& options) {
+  return {.features = {.log_mel = options.features, .masks = options.spec_augment},
+          .subsampling = options.subsampling,
+          .subsampling_factor = options.subsampling_factor,
+          .subsampling_channels = options.channels(),
+          .blocks = {.block = {.width = options.width,
+                               .hidden = options.hidden,
+                               .attention = {.num_heads = options.heads},
+                               .kernel = options.kernel,
+                               .inner_norm = options.convolution_norm,
+                               .has_biases = options.biases,
+                               .dropout = options.dropout,
+                               .activation_dropout = options.dropout,
+                               .num_layers = options.layers}},
+          .input_dropout = options.dropout};
+}
+
 }  // namespace
 
 Family conformer_family() {
@@ -125,7 +139,9 @@ Family conformer_family() {
            [](const Options& options, const Options& given) {
              check_spec_augment(options.spec_augment, given.spec_augment);
              check_objective(options, given);
-           }});
+           },
+       .split_dependence =
+           [](const Options& options) { return split_dependence_of(options.convolution_norm); }});
 }
 
 void ConformerOptions::visit(OptionVisitor& visitor) {
@@ -147,6 +163,7 @@ void ConformerOptions::visit(OptionVisitor& visitor) {
                 {.min = 1, .max = 1'023});
   visitor.choice("convolution_norm", convolution_norm, "norm inside the convolution module",
                  nn::kInnerNormKinds);
+  visitor.value("biases", biases, "biases in the products and convolutions of a block");
   visitor.value("dropout", dropout, "dropout probability", {.min = 0, .below = 1});
   visitor.choice("objective", objective, "heads that are trained: ctc, attention or both (joint)",
                  kConformerObjectives);
@@ -158,19 +175,13 @@ void ConformerOptions::visit(OptionVisitor& visitor) {
 }
 
 void ConformerOptions::validate() const {
-  check_heads(width, heads);
-  if (width % 2 != 0)
-    refuse_settings(fmt::format("relative positions with a width of {}", width), "an even width");
-  if (convolution_norm != nn::InnerNormKind::kLayer &&
-      convolution_norm != nn::InnerNormKind::kGroup)
+  check_conformer_block(width, heads, kernel);
+  check_subsampling_factor(subsampling_factor);
+  if (objective == ConformerObjective::kJoint && (ctc_weight == 0.0 || ctc_weight == 1.0))
     refuse_settings(
-        fmt::format("convolution_norm {}", name_of(convolution_norm, nn::kInnerNormKinds)),
-        "layer or group: with a batch norm the budget would change the result");
-  if (kernel % 2 == 0)
-    refuse_settings(fmt::format("a kernel of {} frames", kernel),
-                    "an odd number, so that a frame sees as much on either side");
-  if (subsampling_factor != 2 && subsampling_factor != 4 && subsampling_factor != 8)
-    refuse_settings(fmt::format("a subsampling_factor of {}", subsampling_factor), "2, 4 or 8");
+        fmt::format("objective joint with ctc_weight {}, which trains one head only", ctc_weight),
+        fmt::format("a weight between 0 and 1, or objective: {}",
+                    ctc_weight == 0.0 ? "attention" : "ctc"));
   if (has_decoder() && decoder_layers == 0)
     refuse_settings(
         fmt::format("objective {} with 0 decoder_layers", name_of(objective, kConformerObjectives)),
@@ -187,7 +198,7 @@ nn::AttentionDecoderOptions Conformer::decoder_options(const DataShape& shape,
           .seen_width = options_.width,
           .dropout = options_.dropout,
           .label_smoothing = options_.label_smoothing,
-          .first_layer = front_layer() + (options_.has_ctc() ? 2 : 1),
+          .first_layer = options_.layers + (options_.has_ctc() ? 2 : 1),
           .compute = compute};
 }
 
@@ -195,22 +206,7 @@ Conformer::Conformer(const ConformerOptions& options, const DataShape& shape,
                      const nn::ParameterAllocation& allocation, at::ScalarType compute)
     : Model(outline_of(options, shape)),
       options_(options),
-      features_({.log_mel = options.features, .masks = options.spec_augment}, shape,
-                allocation.device, compute),
-      subsampling_(store_, "subsampling",
-                   {.kind = options.subsampling,
-                    .factor = options.subsampling_factor,
-                    .channels = options.channels(),
-                    .num_features = features_.width(),
-                    .width = options.width}),
-      blocks_(store_, "layers",
-              {.block = {.width = options.width,
-                         .hidden = options.hidden,
-                         .attention = {.num_heads = options.heads},
-                         .kernel = options.kernel,
-                         .inner_norm = options.convolution_norm,
-                         .dropout = options.dropout,
-                         .num_layers = options.layers}}) {
+      encoder_(store_, encoder_options(options), shape, allocation, compute) {
   if (options.has_ctc())
     ctc_.emplace(store_, "ctc",
                  nn::CtcHeadOptions{.width = options.width,
@@ -222,13 +218,12 @@ Conformer::Conformer(const ConformerOptions& options, const DataShape& shape,
 }
 
 data::ItemSize Conformer::size_of(const data::ExampleSize& item) const {
-  return {.frames = subsampling_.num_frames(features_.num_frames(item.rows)),
-          .labels = item.labels};
+  return {.frames = encoder_.num_frames(item.rows), .labels = item.labels};
 }
 
 Losses Conformer::forward(const data::MicroBatch& batch, const nn::StepContext& step,
                           std::span<const float> weights, nn::Tape& tape) {
-  at::Tensor encoded = encode(batch, step, tape);
+  at::Tensor encoded = encoder_.forward(batch, step, tape);
   Losses losses;
   if (decoder_) tape.shared().put(encoded);
   if (ctc_) {
@@ -246,12 +241,7 @@ Losses Conformer::forward(const data::MicroBatch& batch, const nn::StepContext& 
 
 void Conformer::backward(const data::MicroBatch& batch, const nn::StepContext& step,
                          nn::Tape& tape) {
-  at::Tensor dx = backward_heads(batch, step, tape);
-  const Context front = tape.context(step, front_layer());
-  dx = blocks_.backward(std::move(dx), front, tape);
-  const MomentScope moment(front.moment(Phase::kBackward));
-  Dropout::apply(dx, front.packing, front.dropout(kInputDropout, options_.dropout));
-  subsampling_.backward(dx, tape.packings(), front, tape);
+  encoder_.backward(backward_heads(batch, step, tape), step, tape);
 }
 
 at::Tensor Conformer::backward_heads(const data::MicroBatch& batch, const nn::StepContext& step,
@@ -264,7 +254,7 @@ at::Tensor Conformer::backward_heads(const data::MicroBatch& batch, const nn::St
 
 Recognition Conformer::recognise(const data::MicroBatch& batch) {
   nn::Tape tape;
-  const at::Tensor encoded = encode(batch, {.is_training = false}, tape);
+  const at::Tensor encoded = encoder_.forward(batch, {.is_training = false}, tape);
   const Packing& frames = tape.packings().back();
   Recognition recognition;
   if (ctc_) {
@@ -274,25 +264,9 @@ Recognition Conformer::recognise(const data::MicroBatch& batch) {
   if (!decoder_) return recognition;
   tape.shared().put(encoded);
   recognition.losses.terms.push_back(decoder_->evaluate(*batch.decoder, tape.seen()));
-  if (!ctc_)
-    recognition.scorer =
-        std::make_unique<AttentionScorer>(*decoder_, encoded, frames, *outline().decoder);
+  recognition.scorer =
+      std::make_unique<AttentionScorer>(*decoder_, encoded, frames, *outline().decoder);
   return recognition;
-}
-
-at::Tensor Conformer::encode(const data::MicroBatch& batch, const nn::StepContext& step,
-                             nn::Tape& tape) const {
-  tape.put_packings(subsampling_.packings_from(features_.frames_of(batch)));
-  const std::vector<Packing>& packings = tape.packings();
-  const Context context = tape.context(step, front_layer());
-  at::Tensor x;
-  {
-    const MomentScope moment(context.moment(Phase::kForward));
-    const Context of_input{.step = step, .packing = packings.front(), .layer = front_layer()};
-    x = subsampling_.forward(features_.forward(batch, of_input), packings, context, tape);
-    Dropout::apply(x, context.packing, context.dropout(kInputDropout, options_.dropout));
-  }
-  return blocks_.forward(std::move(x), context, tape);
 }
 
 }  // namespace sotto::models

@@ -10,10 +10,9 @@
 
 #include "sotto/core/config/options.h"
 #include "sotto/kernels/features/log_mel.h"
+#include "sotto/models/conformer_encoder.h"
 #include "sotto/models/model.h"
-#include "sotto/models/speech_features.h"
 #include "sotto/nn/attention_decoder.h"
-#include "sotto/nn/conformer_stack.h"
 #include "sotto/nn/ctc_head.h"
 #include "sotto/nn/image_subsampling.h"
 #include "sotto/nn/spec_augment.h"
@@ -44,6 +43,8 @@ struct ConformerOptions {
   int64_t hidden = 1024;
   int64_t kernel = 31;
   nn::InnerNormKind convolution_norm = nn::InnerNormKind::kLayer;
+  // Biases in the products and convolutions of a block.
+  bool biases = true;
   double dropout = 0.1;
   ConformerObjective objective = ConformerObjective::kJoint;
   // Share of CTC in a joint loss.
@@ -75,23 +76,17 @@ class Conformer : public Model {
   Recognition recognise(const data::MicroBatch& batch) override;
 
  private:
-  // Computes the last block's result [M, D] from the values; puts the packings on the tape.
-  at::Tensor encode(const data::MicroBatch& batch, const nn::StepContext& step,
-                    nn::Tape& tape) const;
   // Returns the gradient [M, D] of the last block's result.
   at::Tensor backward_heads(const data::MicroBatch& batch, const nn::StepContext& step,
                             nn::Tape& tape) const;
 
   // Layers are numbered in this order: blocks, front end, CTC head, decoder.
-  int64_t front_layer() const { return options_.layers; }
   int64_t ctc_layer() const { return options_.layers + 1; }
   nn::AttentionDecoderOptions decoder_options(const DataShape& shape, at::ScalarType compute) const;
 
   ConformerOptions options_;
-  SpeechFeatures features_;
   nn::ParameterStore store_;
-  nn::ImageSubsampling subsampling_;
-  nn::ConformerStack blocks_;
+  ConformerEncoder encoder_;
   std::optional<nn::CtcHead> ctc_;
   std::optional<nn::AttentionDecoder> decoder_;
 };

@@ -46,10 +46,19 @@ struct Saving {
   std::string effect;
 };
 
+// A setting with which the split of a step into micro-batches changes the result.
+struct SplitDependence {
+  // A key of the network's settings, such as "convolution_norm".
+  std::string key;
+  std::string value;
+  // Why it does, in one clause.
+  std::string reason;
+};
+
 // The representation of a family's networks in Hugging Face folders.
 struct HuggingFaceFormat {
-  // Value in config.json.
-  std::string_view model_type;
+  // Values in config.json.
+  std::vector<std::string_view> model_types;
   // Returns which tensors a folder may have in addition to those of the network, or lack.
   std::function<ImportRules()> rules;
   // Reads config.json and other relevant files of its folder. Throws ConfigError where it requires
@@ -99,6 +108,8 @@ struct FamilySpec {
   // Returns the setting `loss_rows`, or null if the loss is not computed in chunks of rows; absent:
   // never.
   int64_t* (*loss_rows)(Options&) = nullptr;
+  // Returns the setting with which results depend on the split, or none; absent: never.
+  std::optional<SplitDependence> (*split_dependence)(const Options&) = nullptr;
   std::optional<HuggingFaceFormat> hugging_face = std::nullopt;
 };
 
@@ -139,6 +150,7 @@ struct Family {
   std::function<std::vector<Saving>(const std::any&)> savings;
   // Returns nullptr where there is no such setting.
   std::function<int64_t*(std::any&)> loss_rows;
+  std::function<std::optional<SplitDependence>(const std::any&)> split_dependence;
   std::optional<HuggingFaceFormat> hugging_face;
 };
 
@@ -187,6 +199,9 @@ Family make_family(FamilySpec<Options> spec) {
   };
   family.loss_rows = [=](std::any& any) {
     return spec.loss_rows ? spec.loss_rows(changed(any)) : nullptr;
+  };
+  family.split_dependence = [=](const std::any& any) {
+    return spec.split_dependence ? spec.split_dependence(of(any)) : std::nullopt;
   };
   family.hugging_face = spec.hugging_face;
   return family;

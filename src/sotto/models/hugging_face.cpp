@@ -2,24 +2,27 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/json_settings.h"
 #include "sotto/core/error.h"
 #include "sotto/core/files/hub_cache.h"
 #include "sotto/core/files/output_file.h"
+#include "sotto/core/formats/nemo_archive.h"
 #include "sotto/core/formats/weight_folder.h"
+#include "sotto/models/nemo.h"
 
 namespace sotto::models {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kProcessor = "processor_config.json";
 
 JsonSettings open_hub_config(const fs::path& path) {
   return {path, fmt::format("reading the model of {}", path.string())};
@@ -31,7 +34,8 @@ const HuggingFaceFormat& format_of(const JsonSettings& config) {
   if (const Family* family = find_family_of_type(type)) return *family->hugging_face;
   std::vector<std::string_view> known;
   for (const Family& family : families())
-    if (family.hugging_face) known.push_back(family.hugging_face->model_type);
+    if (family.hugging_face)
+      std::ranges::copy(family.hugging_face->model_types, std::back_inserter(known));
   config.refuse(fmt::format("\"model_type\": \"{}\"", type),
                 fmt::format("{} (XLS-R is of the type wav2vec2)", fmt::join(known, ", ")));
 }
@@ -39,19 +43,21 @@ const HuggingFaceFormat& format_of(const JsonSettings& config) {
 }  // namespace
 
 fs::path find_model_folder(std::string_view name) {
-  if (fs::is_directory(name)) return name;
-  return find_hub_folder(name);
+  if (is_nemo_file(name)) return name;
+  const fs::path folder = fs::is_directory(name) ? fs::path(name) : find_hub_folder(name);
+  return find_nemo_in(folder).value_or(folder);
 }
 
 // Opens the settings of the feature extractor where transformers looks for them: inside
 // processor_config.json, which it writes since version 5, else in preprocessor_config.json.
 std::optional<JsonSettings> open_extractor(const fs::path& folder) {
-  if (fs::exists(folder / kProcessor)) {
-    const JsonSettings processor = open_hub_config(folder / kProcessor);
+  if (fs::exists(folder / kHubProcessor)) {
+    const JsonSettings processor = open_hub_config(folder / kHubProcessor);
     for (const char* key : {"feature_extractor", "audio_processor"}) {
       if (!processor.names(key)) continue;
-      return JsonSettings(processor.values().at(key),
-                          fmt::format("reading the {} of {}", key, (folder / kProcessor).string()));
+      return JsonSettings(
+          processor.values().at(key),
+          fmt::format("reading the {} of {}", key, (folder / kHubProcessor).string()));
     }
   }
   if (fs::exists(folder / kHubPreprocessor)) return open_hub_config(folder / kHubPreprocessor);
@@ -59,6 +65,7 @@ std::optional<JsonSettings> open_extractor(const fs::path& folder) {
 }
 
 HuggingFaceModel read_hugging_face(const fs::path& folder) {
+  if (is_nemo_file(folder)) return read_nemo(folder);
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   HuggingFaceModel model = format_of(config).read(config, folder);
   try {
@@ -71,6 +78,7 @@ HuggingFaceModel read_hugging_face(const fs::path& folder) {
 }
 
 ImportRules hugging_face_rules(const fs::path& folder) {
+  if (is_nemo_file(folder)) return nemo_rules();
   if (!fs::exists(folder / kHubConfig)) return {};
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   const Family* family = find_family_of_type(config.get<std::string>("model_type", ""));
@@ -78,16 +86,26 @@ ImportRules hugging_face_rules(const fs::path& folder) {
 }
 
 std::vector<std::string> load_hugging_face(const fs::path& folder, Model& model) {
-  return notes_of(import_tensors(WeightFolder::open(folder), model.named_weights(),
+  return notes_of(import_tensors(WeightFolder::open(folder),
+                                 names_in(folder, model.named_weights()),
                                  hugging_face_rules(folder)));
 }
 
 std::vector<NamedTensor> weights_as_stored(const fs::path& folder, Model& model) {
-  return in_types_of(WeightFolder::open(folder), model.named_weights(),
-                     hugging_face_rules(folder).optional_prefix);
+  std::vector<NamedTensor> weights = model.named_weights();
+  const std::vector<NamedTensor> stored =
+      in_types_of(WeightFolder::open(folder), names_in(folder, weights),
+                  hugging_face_rules(folder).optional_prefix);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i].tensor = stored[i].tensor;
+  return weights;
+}
+
+std::vector<NamedTensor> names_in(const fs::path& folder, std::vector<NamedTensor> weights) {
+  return is_nemo_file(folder) ? in_nemo_names(std::move(weights)) : std::move(weights);
 }
 
 DataShape shape_of_hugging_face(const fs::path& folder) {
+  if (is_nemo_file(folder)) return shape_of_nemo(folder);
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   return format_of(config).shape(config, folder);
 }

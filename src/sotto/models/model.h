@@ -12,6 +12,7 @@
 
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/data/batch/step_packing.h"
+#include "sotto/models/lattice_scorer.h"
 #include "sotto/models/outline.h"
 #include "sotto/models/scorer.h"
 #include "sotto/models/tensor_file.h"
@@ -33,7 +34,7 @@ struct DataShape {
 struct Losses {
   // Unweighted loss of each utterance, [B] fp32 per term of the outline.
   std::vector<at::Tensor> terms;
-  // Positions in the micro-batch of utterances that cannot be aligned; their loss counts as 0.
+  // Positions in the micro-batch of utterances that cannot be aligned; their CTC loss counts as 0.
   std::vector<int64_t> infeasible = {};
 };
 
@@ -50,6 +51,7 @@ struct Recognition {
   Losses losses;
   std::optional<FrameScores> frames = std::nullopt;
   std::unique_ptr<Scorer> scorer = nullptr;
+  std::unique_ptr<LatticeScorer> lattice = nullptr;
 };
 
 class Model {

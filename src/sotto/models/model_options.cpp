@@ -17,7 +17,8 @@ const Family* find_family_of_preset(std::string_view preset) {
 
 const Family* find_family_of_type(std::string_view model_type) {
   for (const Family& family : families())
-    if (family.hugging_face && family.hugging_face->model_type == model_type) return &family;
+    if (family.hugging_face && std::ranges::count(family.hugging_face->model_types, model_type) > 0)
+      return &family;
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <any>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ class ModelOptions {
   }
   std::string describe(const DataShape& shape) const { return family_->describe(settings_, shape); }
   std::vector<Saving> savings() const { return family_->savings(settings_); }
+  std::optional<SplitDependence> split_dependence() const {
+    return family_->split_dependence(settings_);
+  }
   // Throws ConfigError for a setting without effect that differs from its default and from `given`,
   // the initial settings of a preset or a Hugging Face folder.
   void check_effects(const ModelOptions& given) const;

@@ -29,20 +29,23 @@ ModelProfile profile_model(const ModelOptions& options, const DataShape& shape) 
   const nn::ParameterAllocation dry{.device = at::kMeta};
   const std::unique_ptr<Model> model = options.make(shape, dry);
   Counts all, trained;
+  int64_t statistics = 0;
   int64_t width = 0;
   for (const nn::Parameter& parameter : model->parameters().parameters()) {
     const nn::ParameterSpec& spec = parameter.spec;
     const bool is_large = spec.decays() && spec.num_values() >= dry.small_below;
     (is_large ? all.large : all.small) += spec.num_values();
+    if (spec.is_statistic) statistics += spec.num_values();
     if (spec.trains) (is_large ? trained.large : trained.small) += spec.num_values();
-    if (spec.name == "layers.0.norm1.weight") width = spec.num_values();
+    if (spec.name == "layers.0.norm1.weight" || spec.name == "layers.0.norm.weight")
+      width = spec.num_values();
   }
   return {.family = std::string(options.family().name),
           .preset = options.preset(),
           .layers = model->num_layers(),
           .width = width,
           .vocabulary = shape.vocabulary,
-          .parameters = all.all(),
+          .parameters = all.all() - statistics,
           .trainable = trained.all(),
           .bytes = {{"weights", "fp32", 4 * all.all()},
                     {"weights", "bf16", 2 * all.large + 4 * all.small},

@@ -46,7 +46,12 @@ struct StackOutline {
 struct Outline {
   std::vector<NetworkLayer> layers;
   std::vector<LossTerm> loss_terms;
-  // If set, micro-batches have a second pack: inputs and targets of a decoder.
+  // Whether recognition gives scores of frames, for CTC.
+  bool scores_frames = false;
+  // Whether recognition gives scores of a transducer's lattice.
+  bool scores_lattice = false;
+  // If set, micro-batches have a second pack: inputs and targets of a decoder, or the inputs of a
+  // transducer's prediction network.
   std::optional<data::DecoderTokens> decoder = std::nullopt;
 
   int64_t num_blocks() const { return std::ranges::count_if(layers, &NetworkLayer::is_block); }

@@ -1,12 +1,14 @@
 // Scores of continuations, token by token: the interface between an attention decoder and the
 // search in decode/. It processes one micro-batch, and holds what it needs of it. H hypotheses, V
-// entries of the vocabulary.
+// entries of the vocabulary, M frames of the longest utterance.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace sotto::models {
 
@@ -14,15 +16,24 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  // Number of utterances in the micro-batch, the token that ends a hypothesis, and the maximum
-  // number of tokens of one, including its end.
-  int64_t size() const { return limits_.num_utterances; }
-  int32_t end_token() const { return limits_.end_token; }
-  int64_t max_tokens() const { return limits_.max_tokens; }
+  // Number of frames of each utterance of the micro-batch, and the token that ends a hypothesis.
+  const std::vector<int64_t>& num_frames() const { return num_frames_; }
+  int64_t size() const { return static_cast<int64_t>(num_frames_.size()); }
+  int32_t end_token() const { return end_token_; }
 
-  // Starts one hypothesis per utterance of the micro-batch. Returns the log-probabilities of its
-  // first token, [H, V] fp32.
-  virtual at::Tensor begin() = 0;
+  // The largest search that there will be: memory is allocated for it.
+  struct Limits {
+    // Hypotheses per utterance at a time.
+    int64_t width = 1;
+    // Tokens of a hypothesis, including its end.
+    int64_t max_tokens = 1;
+    // Whether frame_weights() will be asked for.
+    bool records_frames = false;
+  };
+
+  // Starts one hypothesis per utterance of the micro-batch, and forgets earlier ones. Returns the
+  // log-probabilities of its first token, [H, V] fp32.
+  virtual at::Tensor begin(const Limits& limits) = 0;
 
   // Appends a token to each hypothesis. Returns the log-probabilities of the next, [H, V] fp32.
   virtual at::Tensor step(std::span<const int32_t> tokens) = 0;
@@ -31,16 +42,17 @@ class Scorer {
   // sources of one utterance stay with it.
   virtual void reorder(std::span<const int64_t> sources) = 0;
 
+  // Returns the share of each frame in the attention behind the last log-probabilities, [H, M] fp32
+  // on the device: 0 beyond the frames of its utterance. For searches that record it.
+  virtual at::Tensor frame_weights() const = 0;
+
  protected:
-  struct Limits {
-    int64_t num_utterances = 0;
-    int32_t end_token = 0;
-    int64_t max_tokens = 1;
-  };
-  explicit Scorer(const Limits& limits) : limits_(limits) {}
+  Scorer(std::vector<int64_t> num_frames, int32_t end_token)
+      : num_frames_(std::move(num_frames)), end_token_(end_token) {}
 
  private:
-  Limits limits_;
+  std::vector<int64_t> num_frames_;
+  int32_t end_token_;
 };
 
 }  // namespace sotto::models

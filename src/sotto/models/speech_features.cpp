@@ -17,7 +17,7 @@ int64_t width_of(const SpeechFeatureOptions& options, const DataShape& shape) {
 }
 
 void check_features(const SpeechFeatureOptions& options, const DataShape& shape) {
-  if (shape.feature_dim > 0 && options.log_mel != kernels::LogMelOptions{})
+  if (shape.feature_dim > 0 && options.log_mel != options.usual_log_mel)
     refuse_settings("features of the waveform, but the data has stored ones",
                     "no settings in features");
   // A mask as wide as all features could hide whole utterances.

@@ -22,6 +22,8 @@ struct SpeechFeatureOptions {
   kernels::LogMelOptions log_mel;
   // Masks on normalised features, including stored ones.
   nn::SpecAugmentOptions masks;
+  // What `log_mel` is where nobody set it.
+  kernels::LogMelOptions usual_log_mel = {};
 };
 
 class SpeechFeatures {

@@ -19,6 +19,8 @@ namespace sotto::models {
 namespace {
 
 constexpr size_t kMaxListed = 6;
+// The value of every counter that is written.
+constexpr int64_t kCounter = 0;
 
 struct KnownType {
   at::ScalarType in_memory;
@@ -68,6 +70,11 @@ class Entries {
     for (const NamedTensor& tensor : tensors) {
       all_.push_back(entry_of(tensor));
       by_address_[all_.back().bytes.data()] = &tensor;
+      if (tensor.counter.empty()) continue;
+      all_.push_back({.name = tensor.counter,
+                      .type = TensorType::kInt64,
+                      .shape = {},
+                      .bytes = std::as_bytes(std::span(&kCounter, 1))});
     }
   }
 
@@ -77,8 +84,9 @@ class Entries {
   FetchBytes fetch() const {
     return [this, host = at::Tensor(), buffer = std::vector<std::byte>()](
                std::span<const std::byte> bytes) mutable -> std::span<const std::byte> {
-      if (bytes.empty()) return bytes;
-      const NamedTensor& named = *by_address_.at(bytes.data());
+      const auto found = by_address_.find(bytes.data());
+      if (bytes.empty() || found == by_address_.end()) return bytes;
+      const NamedTensor& named = *found->second;
       if (!named.tensor.is_cpu()) {
         host = named.tensor.cpu();
         bytes = bytes_of(host);
@@ -180,12 +188,18 @@ void write_tensor_folder(const std::filesystem::path& folder,
                       {.max_shard_bytes = max_shard_bytes, .fetch = entries.fetch()});
 }
 
+void with_entries(const std::vector<NamedTensor>& tensors, const WriteEntries& write) {
+  const Entries entries(tensors);
+  write(entries.all(), entries.fetch());
+}
+
 void load_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   std::vector<std::string> found;
   std::vector<std::string> names = file.names();
   for (const NamedTensor& ours : tensors) {
     std::erase(names, ours.name);
+    std::erase(names, ours.counter);
     const TensorView* theirs = file.find(ours.name);
     if (std::string difference = difference_of(ours, theirs); !difference.empty()) {
       found.push_back(std::move(difference));
@@ -210,6 +224,7 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
   std::vector<std::pair<const NamedTensor*, const TensorView*>> pairs;
   for (const NamedTensor& ours : tensors) {
     const TensorView* theirs = find_any(ours, find, used);
+    used.insert(ours.counter);
     const bool may_lack = begins_with_any(ours.name, rules.may_lack);
     std::string difference = difference_of(ours, theirs);
     if (theirs == nullptr && may_lack) {
@@ -224,14 +239,14 @@ Imported import_tensors(const WeightFolder& folder, const std::vector<NamedTenso
   }
   for (const std::string& name : folder.names()) {
     if (used.contains(name) || used.contains(prefixed.whole(name))) continue;
+    if (begins_with_any(name, rules.ignored)) continue;
     if (begins_with_any(name, rules.may_leave)) {
       imported.left.push_back(name);
     } else {
       found.push_back(fmt::format("{} is only in it", name));
     }
   }
-  if (!found.empty())
-    refuse_differences(folder.files().front().parent_path().string(), std::move(found));
+  if (!found.empty()) refuse_differences(folder.path().string(), std::move(found));
   for (const auto& [ours, theirs] : pairs) put_values(*ours, read(*ours, *theirs));
   imported.num_taken = std::ssize(pairs);
   return imported;

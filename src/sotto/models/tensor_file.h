@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct NamedTensor {
   // Remainders of a bf16 tensor, int16 or uint8, one per value: on import they receive the fp32
   // bits that bf16 drops, as far as they fit. Undefined: those bits are lost.
   at::Tensor remainder = {};
+  // Name of a counter beside it, int64, that PyTorch writes and nothing reads: written as 0. Empty:
+  // none.
+  std::string counter = {};
 };
 
 // Returns the size and checksum of the file. Throws DataError on failure.
@@ -37,6 +41,12 @@ FileSum write_tensors(const std::filesystem::path& path, const std::vector<Named
 // index.
 void write_tensor_folder(const std::filesystem::path& folder,
                          const std::vector<NamedTensor>& tensors, int64_t max_shard_bytes);
+
+// Calls a function with the tensors as entries of a file; bytes must be fetched as they are
+// written.
+using WriteEntries =
+    std::function<void(std::span<const SafetensorsEntry> entries, const FetchBytes& fetch)>;
+void with_entries(const std::vector<NamedTensor>& tensors, const WriteEntries& write);
 
 // Loads the file's values into the tensors. Throws DataError with the differences where names,
 // shapes or types differ; nothing is then changed.
@@ -53,6 +63,8 @@ struct ImportRules {
   // Name prefixes of tensors that a folder may lack, and of those that it may have in addition.
   std::vector<std::string> may_lack = {};
   std::vector<std::string> may_leave = {};
+  // Name prefixes of tensors that are no weights: they are not noted.
+  std::vector<std::string> ignored = {};
   // A prefix of all names that may be absent in the folder.
   std::string optional_prefix = {};
 };

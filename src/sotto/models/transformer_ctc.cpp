@@ -40,7 +40,7 @@ nn::TransformerBlockOptions block_options(const TransformerCtcOptions& options) 
 }
 
 Outline outline_of(const TransformerCtcOptions& options) {
-  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}};
+  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}, .scores_frames = true};
   outline.add(
       {.prefix = "layers", .num_blocks = options.layers, .others = {"subsampling", "head"}});
   return outline;

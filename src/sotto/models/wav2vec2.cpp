@@ -58,7 +58,7 @@ nn::TransformerStack::Options stack_options(const Wav2Vec2Options& options) {
 }
 
 Outline outline_of(const Wav2Vec2Options& options) {
-  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}};
+  Outline outline{.layers = {}, .loss_terms = {{.name = "ctc"}}, .scores_frames = true};
   outline.add({.prefix = "layers",
                .num_blocks = options.layers,
                .others = {"projection", "positions", "head"},

@@ -234,7 +234,7 @@ void write_wav2vec2(const fs::path& folder, const HuggingFaceConfig& of) {
 }  // namespace
 
 HuggingFaceFormat wav2vec2_hugging_face() {
-  return {.model_type = kWav2Vec2Type,
+  return {.model_types = {kWav2Vec2Type},
           .rules = wav2vec2_rules,
           .read = read_wav2vec2,
           .shape = wav2vec2_shape,

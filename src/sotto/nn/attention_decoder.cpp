@@ -52,15 +52,33 @@ void AttentionDecoder::backward(const data::DecoderPack& pack, const SeenPack& s
   embedding_.backward(std::move(dx), pack.inputs.device_values(), context);
 }
 
-at::Tensor AttentionDecoder::decode(const at::Tensor& tokens, const kernels::Packing& packing,
-                                    const SeenPack& seen) const {
-  Tape tape;
-  const Context context = context_of(packing, seen, {.is_training = false});
-  return blocks_.forward(embedding_.forward(tokens, context), context, tape);
+std::vector<BlockCache> AttentionDecoder::make_caches(int64_t num_rows,
+                                                      const at::Tensor& seen) const {
+  std::vector<BlockCache> caches;
+  for (int64_t block = 0; block < blocks_.num_layers(); ++block)
+    caches.push_back(blocks_.block(block).make_cache(num_rows, seen));
+  return caches;
+}
+
+at::Tensor AttentionDecoder::step(const at::Tensor& tokens, int64_t position,
+                                  std::span<const BlockCache> caches, DecodingStep step) const {
+  at::Tensor x = embedding_.step(tokens, position);
+  at::Tensor* const weights = std::exchange(step.weights, nullptr);
+  const int64_t num_blocks = blocks_.num_layers();
+  const int64_t first_weighed = num_blocks / 2;
+  step.weight = 1.0 / static_cast<double>(num_blocks - first_weighed);
+  for (int64_t block = 0; block < num_blocks; ++block) {
+    if (block == first_weighed) step.weights = weights;
+    x = blocks_.block(block).step(x, caches[static_cast<size_t>(block)], step);
+  }
+  return head_.logits(x);
 }
 
 at::Tensor AttentionDecoder::evaluate(const data::DecoderPack& pack, const SeenPack& seen) const {
-  const at::Tensor x = decode(pack.inputs.device_values(), pack.packing, seen);
+  Tape tape;
+  const Context context = context_of(pack.packing, seen, {.is_training = false});
+  const at::Tensor x =
+      blocks_.forward(embedding_.forward(pack.inputs.device_values(), context), context, tape);
   return head_.evaluate(x, pack.next, pack.packing);
 }
 

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/nn/decoding_step.h"
 #include "sotto/nn/lm_head.h"
 #include "sotto/nn/token_embedding.h"
 #include "sotto/nn/transformer_stack.h"
@@ -52,11 +54,13 @@ class AttentionDecoder {
   // Returns the losses only, without label smoothing.
   at::Tensor evaluate(const data::DecoderPack& pack, const SeenPack& seen) const;
 
-  // Return the blocks' result [L, D] for tokens [L] int32 of a pack, and the logits [N, V] of rows
-  // of it.
-  at::Tensor decode(const at::Tensor& tokens, const kernels::Packing& packing,
-                    const SeenPack& seen) const;
-  at::Tensor logits(const at::Tensor& rows) const { return head_.logits(rows); }
+  // Decoding token by token. Returns the caches of up to `num_rows` tokens that see an encoder's
+  // result [M, E].
+  std::vector<BlockCache> make_caches(int64_t num_rows, const at::Tensor& seen) const;
+  // Returns the logits [H, V] of what follows one token of each hypothesis, [H] int32, all at the
+  // same position. Weights are the mean over the upper half of the blocks.
+  at::Tensor step(const at::Tensor& tokens, int64_t position, std::span<const BlockCache> caches,
+                  DecodingStep step) const;
 
  private:
   Context context_of(const kernels::Packing& packing, const SeenPack& seen,

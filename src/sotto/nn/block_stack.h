@@ -66,6 +66,7 @@ class BlockStack {
   }
 
   int64_t num_layers() const { return static_cast<int64_t>(blocks_.size()); }
+  const Block& block(int64_t index) const { return blocks_.at(static_cast<size_t>(index)); }
 
  private:
   bool is_dropped(const Context& context, int64_t block) const {

@@ -30,8 +30,12 @@ struct ConformerBlockOptions {
   // Frames that the depthwise convolution sees; odd.
   int64_t kernel = 31;
   InnerNormKind inner_norm = InnerNormKind::kLayer;
+  // Biases of all products and of the convolution; those of norms and of relative positions are
+  // always there.
+  bool has_biases = true;
   // Dropout on the result of each part, and inside the feed-forward parts.
   double dropout = 0.1;
+  double activation_dropout = 0.1;
   // Initial output projections of all parts are scaled by 1 / sqrt(4 layers), so that the sum over
   // all layers does not grow with their number.
   int64_t num_layers = 1;

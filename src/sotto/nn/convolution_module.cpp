@@ -49,11 +49,15 @@ ConvolutionModule::ConvolutionModule(ParameterStore& store, const std::string& n
                                      const ConvolutionModuleOptions& options)
     : options_(checked_options(options, name)),
       norm_(store, name + ".norm", options.width, options.norm, options.norm_epsilon),
-      expand_(store, name + ".expand", options.width, 2 * options.width, options.deviation),
+      expand_(store, name + ".expand", options.width, 2 * options.width, options.deviation,
+              options.has_biases),
       depthwise_weight_(store.declare(depthwise_weight_spec(name + ".depthwise.weight", options))),
-      depthwise_bias_(store.declare({.name = name + ".depthwise.bias", .shape = {options.width}})),
+      depthwise_bias_(options.has_biases ? &store.declare({.name = name + ".depthwise.bias",
+                                                           .shape = {options.width}})
+                                         : nullptr),
       inner_norm_(store, name + ".inner_norm", inner_norm_options(options)),
-      project_(store, name + ".project", options.width, options.width, options.result_deviation) {}
+      project_(store, name + ".project", options.width, options.width, options.result_deviation,
+               options.has_biases) {}
 
 const ModuleTensors& ConvolutionModule::normed(const PartInput& x, LayerTape& tape) const {
   return tape.get(slot(kNorm), [&] { return norm_.forward(x()); });
@@ -81,7 +85,9 @@ const at::Tensor& ConvolutionModule::depthwise(const PartInput& x, const Context
                                                LayerTape& tape) const {
   const auto compute = [&] {
     at::Tensor result = DepthwiseConvolution::forward(
-        gated(x, tape), {.weight = depthwise_weight_.value, .bias = &depthwise_bias_.value},
+        gated(x, tape),
+        {.weight = depthwise_weight_.value,
+         .bias = depthwise_bias_ == nullptr ? nullptr : &depthwise_bias_->value},
         context.packing);
     tape.settle(slot(kGated));
     return ModuleTensors{std::move(result)};
@@ -164,8 +170,10 @@ at::Tensor ConvolutionModule::depthwise_backward(at::Tensor d_activated, const P
   tape.release(slot(kDepthwise));
 
   GradientSum d_weight(depthwise_weight_);
-  DepthwiseConvolution::accumulate({.weight = d_weight.sum(), .bias = &depthwise_bias_.gradient},
-                                   {.dy = d_depthwise, .x = gated(x, tape)}, context.packing);
+  DepthwiseConvolution::accumulate(
+      {.weight = d_weight.sum(),
+       .bias = depthwise_bias_ == nullptr ? nullptr : &depthwise_bias_->gradient},
+      {.dy = d_depthwise, .x = gated(x, tape)}, context.packing);
   d_weight.add();
   tape.release(slot(kGated));
   return DepthwiseConvolution::input_gradient(d_depthwise, depthwise_weight_.value,

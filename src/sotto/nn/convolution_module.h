@@ -32,6 +32,8 @@ struct ConvolutionModuleOptions {
   NormKind norm = NormKind::kLayer;
   // Added to the variance in both norms; 0: the default of the kind.
   double norm_epsilon = 0.0;
+  // Biases in the products and the depthwise convolution.
+  bool has_biases = true;
   // Standard deviations of the initial matrices, and of the output projection; 0: derived from the
   // number of inputs.
   double deviation = 0.0;
@@ -48,8 +50,8 @@ class ConvolutionModule {
       {.name = "convolution expanded", .dropped_from = Tier::kQkv},
       {.name = "convolution gated", .dropped_from = Tier::kNorms},
       {.name = "convolution depthwise", .dropped_from = Tier::kQkv},
-      // A batch norm's two vectors are kept by every tier, since computing them updates the running
-      // averages.
+      // A batch norm's two vectors are kept by every tier, since computing them stages them for the
+      // running averages.
       {.name = "convolution statistics"},
       {.name = "convolution inner norm", .dropped_from = Tier::kNorms},
       {.name = "convolution activated", .dropped_from = Tier::kNorms},
@@ -101,7 +103,7 @@ class ConvolutionModule {
   Linear expand_;
   // Owned by the store.
   Parameter& depthwise_weight_;  // [D, K]
-  Parameter& depthwise_bias_;    // [D]
+  Parameter* depthwise_bias_;    // [D]; null: none
   InnerNorm inner_norm_;
   Linear project_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sotto/kernels/attention/attention.h"
+#include "sotto/kernels/attention/row_attention.h"
 #include "sotto/kernels/elementwise/residual_add.h"
 
 namespace sotto::nn {
@@ -69,6 +70,18 @@ const at::Tensor& CrossAttention::result(const PartInput& x, const Context& cont
     return CrossTensors{std::move(y)};
   };
   return tape.get(slot(kResult), compute).front();
+}
+
+at::Tensor CrossAttention::step(const at::Tensor& x, const at::Tensor& keys_values,
+                                const DecodingStep& step) const {
+  const at::Tensor q = query_.forward(norm_.forward(x).front());
+  const kernels::RowAttention::Inputs in{.q = q, .kv = keys_values};
+  if (step.weights != nullptr)
+    kernels::RowAttention::add_weights(in, step.seen, options_.num_heads, step.weight,
+                                       *step.weights);
+  at::Tensor y = out_.forward(kernels::RowAttention::forward(in, step.seen, options_.num_heads));
+  kernels::ResidualAdd::accumulate(y, x);
+  return y;
 }
 
 // Each tensor is freed after its last use.

@@ -14,6 +14,7 @@
 
 #include "sotto/nn/block_part.h"
 #include "sotto/nn/context.h"
+#include "sotto/nn/decoding_step.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"
 #include "sotto/nn/parameters.h"
@@ -62,6 +63,12 @@ class CrossAttention {
   // rows attended to.
   at::Tensor backward(const at::Tensor& dy, const PartInput& x, const Context& context,
                       LayerTape& tape) const;
+
+  // For decoding: the keys and values [M, 2 D] of the rows attended to [M, E], and y [H, D] for one
+  // token x [H, D] of each hypothesis.
+  at::Tensor keys_values_of(const at::Tensor& seen) const { return keys_values_.forward(seen); }
+  at::Tensor step(const at::Tensor& x, const at::Tensor& keys_values,
+                  const DecodingStep& step) const;
 
  private:
   enum Slot : size_t { kNorm, kQuery, kKeysValues, kAttention, kResult };

@@ -16,8 +16,9 @@ FeedForward::FeedForward(ParameterStore& store, const std::string& name,
                          const FeedForwardOptions& options)
     : options_(options),
       norm_(store, name + ".norm", options.width, options.norm, options.norm_epsilon),
-      in_(store, name + ".in", options.width, options.hidden),
-      out_(store, name + ".out", options.hidden, options.width, options.result_deviation) {}
+      in_(store, name + ".in", options.width, options.hidden, 0.0, options.has_biases),
+      out_(store, name + ".out", options.hidden, options.width, options.result_deviation,
+           options.has_biases) {}
 
 kernels::Dropped FeedForward::activation_dropout(const Context& context) const {
   return {.packing = context.packing,

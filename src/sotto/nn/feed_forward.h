@@ -33,6 +33,7 @@ struct FeedForwardOptions {
   NormKind norm = NormKind::kLayer;
   // 0: the default of the kind.
   double norm_epsilon = 0.0;
+  bool has_biases = true;
   // Standard deviation of the last matrix at the start; 0: derived from the number of inputs.
   double result_deviation = 0.0;
   // Its first slot on the block's tape, and the first of its two dropout masks in the layer.

@@ -22,8 +22,11 @@ bool is_batch_norm(InnerNormKind kind) {
 Parameter* declare_running(ParameterStore& store, const std::string& name,
                            const InnerNormOptions& options, double first_value) {
   if (!is_batch_norm(options.kind)) return nullptr;
-  return &store.declare(
-      {.name = name, .shape = {options.width}, .mean = first_value, .trains = false});
+  return &store.declare({.name = name,
+                         .shape = {options.width},
+                         .mean = first_value,
+                         .trains = false,
+                         .is_statistic = true});
 }
 
 InnerNormOptions with_default_epsilon(InnerNormOptions options, const std::string& name) {
@@ -47,16 +50,17 @@ InnerNorm::InnerNorm(ParameterStore& store, const std::string& name,
       gamma_(store.declare({.name = name + ".weight", .shape = {options.width}, .mean = 1.0})),
       beta_(store.declare({.name = name + ".bias", .shape = {options.width}})),
       running_mean_(declare_running(store, name + ".running_mean", options, 0.0)),
-      running_variance_(declare_running(store, name + ".running_variance", options, 1.0)) {}
+      running_variance_(declare_running(store, name + ".running_variance", options, 1.0)),
+      averages_(options.kind == InnerNormKind::kBatch
+                    ? &store.declare_averages(*running_mean_, *running_variance_)
+                    : nullptr) {}
 
 LayerTape::Tensors InnerNorm::statistics(const at::Tensor& x, const Context& context) const {
   if (!has_statistics()) return {};
   // A layer without backward is evaluated or frozen: neither changes its averages.
-  if (options_.kind == InnerNormKind::kFrozenBatch || !context.has_backward())
+  if (averages_ == nullptr || !context.has_backward())
     return {running_mean_->value, running_variance_->value};
-  const BatchNorm::Running running{.mean = running_mean_->value,
-                                   .variance = running_variance_->value};
-  BatchNorm::Statistics result = BatchNorm::statistics(x, &running);
+  BatchNorm::Statistics result = BatchNorm::statistics(x, &averages_->stage);
   return {std::move(result.mean), std::move(result.variance)};
 }
 

@@ -6,8 +6,8 @@
 //   batch          each channel over all frames of the micro-batch, or, in evaluation, by running
 //                  averages
 //
-// With `batch` a result depends on how a step is split into micro-batches, and a step that runs
-// again after it ran out of memory has updated the running averages twice.
+// With `batch` a result depends on how a step is split into micro-batches. The running averages
+// follow the statistics of whole steps: forward stages them, and the update commits them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,8 +44,8 @@ class InnerNorm {
   InnerNorm(ParameterStore& store, const std::string& name, const InnerNormOptions& options);
 
   // Returns the statistics that forward and recomputation share, mean and variance [C]: those of
-  // the batch, which update the running ones, or constants. Empty for the other kinds, which
-  // compute theirs with y.
+  // the batch, which are staged for the running averages, or constants. Empty for the other kinds,
+  // which compute theirs with y. Called once per forward.
   LayerTape::Tensors statistics(const at::Tensor& x, const Context& context) const;
 
   // Returns y [N, C] for x [N, C], followed by what backward needs.
@@ -66,6 +66,7 @@ class InnerNorm {
   Parameter& beta_;              // [C]
   Parameter* running_mean_;      // [C], of batch norms
   Parameter* running_variance_;  // [C], of batch norms
+  RunningStatistics* averages_;  // the same two, if they are trained
 };
 
 }  // namespace sotto::nn

@@ -19,20 +19,23 @@ double deviation_or_default(double deviation, int64_t inputs) {
 }  // namespace
 
 Linear::Linear(ParameterStore& store, const std::string& name, int64_t inputs, int64_t outputs,
-               double deviation)
+               double deviation, bool has_bias)
     : weight_(store.declare({.name = name + ".weight",
                              .shape = {outputs, inputs},
                              .deviation = deviation_or_default(deviation, inputs)})),
-      bias_(store.declare({.name = name + ".bias", .shape = {outputs}})) {}
+      bias_(has_bias ? &store.declare({.name = name + ".bias", .shape = {outputs}}) : nullptr) {}
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
   const at::Tensor weight = in_type_of(weight_.value, x);
-  return Gemm::multiply({.a = x, .b = weight, .transpose_b = true, .bias = &bias_.value});
+  return Gemm::multiply({.a = x,
+                         .b = weight,
+                         .transpose_b = true,
+                         .bias = bias_ == nullptr ? nullptr : &bias_->value});
 }
 
 void Linear::accumulate(const at::Tensor& dy, const at::Tensor& x) const {
   Gemm::accumulate(weight_.gradient, {.a = dy, .b = x, .transpose_a = true});
-  ColumnSum::accumulate(bias_.gradient, dy);
+  if (bias_ != nullptr) ColumnSum::accumulate(bias_->gradient, dy);
 }
 
 at::Tensor Linear::input_gradient(const at::Tensor& dy) const {

@@ -1,4 +1,4 @@
-// A dense layer: y = x weight^T + bias. N rows, I inputs, O outputs.
+// A dense layer: y = x weight^T + bias, or without the bias. N rows, I inputs, O outputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ class Linear {
  public:
   // Weights are initialised normally with the given deviation; 0 stands for 1 / sqrt(inputs).
   Linear(ParameterStore& store, const std::string& name, int64_t inputs, int64_t outputs,
-         double deviation = 0.0);
+         double deviation = 0.0, bool has_bias = true);
 
   // Returns y [N, O] for x [N, I].
   at::Tensor forward(const at::Tensor& x) const;
@@ -28,7 +28,7 @@ class Linear {
  private:
   // Owned by the store, which outlives its layers.
   Parameter& weight_;  // [O, I]
-  Parameter& bias_;    // [O]
+  Parameter* bias_;    // [O]; null: none
 };
 
 }  // namespace sotto::nn

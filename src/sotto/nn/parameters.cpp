@@ -22,36 +22,50 @@ namespace {
 using device::Category;
 using device::CategoryScope;
 
-// Fills with numbers first, first + 1, ... of the stream, on all cores.
-void fill_normal(std::span<float> values, const RandomStream& stream, int64_t first) {
+// Fills with numbers first, first + 1, ... of the stream, on all cores: uniform within the bound of
+// the parameter, or normal.
+void fill_initial(std::span<float> values, const ParameterSpec& spec, const RandomStream& stream,
+                  int64_t first) {
   constexpr int64_t kGrain = 4096;  // a multiple of four, the block size of the stream
   const int64_t num_tasks = (std::ssize(values) + kGrain - 1) / kGrain;
   at::parallel_for(0, num_tasks, 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min<int64_t>(end * kGrain, std::ssize(values));
-    stream.fill_normal(values.subspan(static_cast<size_t>(begin * kGrain),
-                                      static_cast<size_t>(last - begin * kGrain)),
-                       static_cast<uint64_t>(first + begin * kGrain));
+    const std::span<float> part = values.subspan(static_cast<size_t>(begin * kGrain),
+                                                 static_cast<size_t>(last - begin * kGrain));
+    auto number = static_cast<uint64_t>(first + begin * kGrain);
+    if (spec.bound == 0.0) {
+      stream.fill_normal(part, number);
+      for (float& value : part)
+        value = static_cast<float>(spec.mean) + value * static_cast<float>(spec.deviation);
+    } else {
+      for (float& value : part)
+        value = static_cast<float>(spec.bound) * (2.0f * stream.uniform(number++) - 1.0f);
+    }
   });
 }
 
-void initialise(Parameter& parameter, uint64_t seed) {
-  const ParameterSpec& spec = parameter.spec;
-  if (spec.deviation == 0.0) {
-    parameter.value.fill_(spec.mean);
-    return;
-  }
+void fill_randomly(at::Tensor& flat, const ParameterSpec& spec, uint64_t seed) {
   const RandomStream stream({.seed = seed, .layer = fnv1a(spec.name)});
-  at::Tensor flat = parameter.value.view(-1);
   // Uses a vector: a tensor here would be an allocation that the dry run does not see.
   constexpr int64_t kAtOnce = int64_t{1} << 20;
   std::vector<float> values(static_cast<size_t>(std::min(kAtOnce, flat.numel())));
   for (int64_t first = 0; first < flat.numel(); first += kAtOnce) {
     const int64_t count = std::min(kAtOnce, flat.numel() - first);
-    fill_normal({values.data(), static_cast<size_t>(count)}, stream, first);
-    for (float& value : values)
-      value = static_cast<float>(spec.mean) + value * static_cast<float>(spec.deviation);
+    fill_initial({values.data(), static_cast<size_t>(count)}, spec, stream, first);
     flat.narrow(0, first, count).copy_(at::from_blob(values.data(), {count}, at::kFloat));
   }
+}
+
+void initialise(Parameter& parameter, uint64_t seed) {
+  const ParameterSpec& spec = parameter.spec;
+  at::Tensor flat = parameter.value.view(-1);
+  if (spec.deviation == 0.0 && spec.bound == 0.0) {
+    flat.fill_(spec.mean);
+  } else {
+    fill_randomly(flat, spec, seed);
+  }
+  const auto& [first, count, value] = spec.constant;
+  if (count > 0) flat.narrow(0, first, count).fill_(value);
 }
 
 struct RangeKind {
@@ -103,6 +117,22 @@ void make_range(ParameterRange& range, const std::vector<Parameter*>& members,
   }
 }
 
+// Allocates the stages in one buffer. Like gradients, they last for a step.
+void make_stages(std::deque<RunningStatistics>& all, const at::Device& device) {
+  if (all.empty()) return;
+  const CategoryScope scope(Category::kGradients);
+  int64_t size = 0;
+  for (const RunningStatistics& running : all) size += 2 * running.mean.spec.num_values();
+  const at::Tensor flat = at::empty({size}, at::TensorOptions().device(device).dtype(at::kFloat));
+  int64_t first = 0;
+  for (RunningStatistics& running : all) {
+    for (at::Tensor* vector : {&running.stage.mean, &running.stage.variance}) {
+      *vector = flat.narrow(0, first, running.mean.spec.num_values());
+      first += vector->numel();
+    }
+  }
+}
+
 }  // namespace
 
 at::Tensor in_type_of(const at::Tensor& value, const at::Tensor& activations) {
@@ -137,6 +167,11 @@ Parameter& ParameterStore::declare(ParameterSpec spec) {
   return parameters_.emplace_back(Parameter{.spec = std::move(spec), .value = {}, .gradient = {}});
 }
 
+RunningStatistics& ParameterStore::declare_averages(Parameter& mean, Parameter& variance) {
+  SOTTO_ASSERT(ranges_.empty(), "'{}' becomes an average after allocate()", mean.spec.name);
+  return running_.emplace_back(RunningStatistics{.mean = mean, .variance = variance});
+}
+
 void ParameterStore::allocate(const ParameterAllocation& allocation) {
   SOTTO_ASSERT(ranges_.empty(), "parameters are allocated twice");
   SOTTO_ASSERT(allocation.gradients == at::kFloat || allocation.gradients == allocation.weights,
@@ -156,6 +191,7 @@ void ParameterStore::allocate(const ParameterAllocation& allocation) {
     make_range(range, members, allocation);
     ranges_.push_back(std::move(range));
   }
+  if (allocation.trains) make_stages(running_, allocation.device);
   if (allocation.device.is_meta()) return;
   for (Parameter& parameter : parameters_) initialise(parameter, allocation.seed);
 }
@@ -164,6 +200,20 @@ void ParameterStore::zero_gradients() {
   for (ParameterRange& range : ranges_) {
     if (range.trains && !range.gradients.is_meta()) range.gradients.zero_();
   }
+}
+
+void ParameterStore::discard_statistics() {
+  for (RunningStatistics& running : running_) running.stage.rows = 0;
+}
+
+// A layer that the step skipped has staged nothing.
+void ParameterStore::commit_statistics() {
+  for (RunningStatistics& running : running_) {
+    if (running.stage.rows == 0) continue;
+    kernels::BatchNorm::commit(running.stage,
+                               {.mean = running.mean.value, .variance = running.variance.value});
+  }
+  discard_statistics();
 }
 
 Parameter* ParameterStore::find(std::string_view name) {

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "sotto/kernels/norm/batch_norm.h"
+
 namespace sotto::nn {
 
 struct ParameterSpec {
@@ -26,9 +28,19 @@ struct ParameterSpec {
   // constant.
   double mean = 0.0;
   double deviation = 0.0;
+  // If not 0, initial values are uniform between -bound and bound instead.
+  double bound = 0.0;
+  // Values that start with a constant all the same: `count` of them, from `first` on.
+  struct Constant {
+    int64_t first = 0;
+    int64_t count = 0;
+    double value = 0.0;
+  } constant = {};
   // False: it has neither gradient nor optimizer state. The store also freezes the parameters of
   // its prefixes.
   bool trains = true;
+  // A statistic of the data, such as a batch norm's mean: people do not count it as a parameter.
+  bool is_statistic = false;
 
   int64_t num_values() const;
   // Weight decay applies to matrices, and not to vectors (norms, biases), as is usual.
@@ -40,6 +52,15 @@ struct Parameter {
   at::Tensor value;
   at::Tensor
       gradient;  // accumulated by backward; fp32, or of the value's type; undefined where frozen
+};
+
+// The running averages of a batch norm that is trained: two vectors that no gradient trains.
+// Forward adds every micro-batch to the stage, and the update of the step commits it. A step that
+// runs again or is not updated leaves the averages as they were.
+struct RunningStatistics {
+  Parameter& mean;      // [C]
+  Parameter& variance;  // [C]
+  kernels::BatchNorm::Stage stage = {};
 };
 
 // Contiguous parameters that share their update rules.
@@ -109,11 +130,20 @@ class ParameterStore {
   // Adds a parameter; must precede allocate(). The reference is valid as long as the store.
   Parameter& declare(ParameterSpec spec);
 
-  // Allocates all values and zeroed gradients. Initial values depend only on seed and name, not on
-  // the rest of the model.
+  // Declares that two vectors are running averages; must precede allocate(). The reference is valid
+  // as long as the store.
+  RunningStatistics& declare_averages(Parameter& mean, Parameter& variance);
+
+  // Allocates all values, zeroed gradients and stages. Initial values depend only on seed and name,
+  // not on the rest of the model.
   void allocate(const ParameterAllocation& allocation);
 
   void zero_gradients();
+
+  // Empties the stages of all running averages, before the first forward of a step.
+  void discard_statistics();
+  // Updates the running averages once the step has updated the weights. Allocates nothing.
+  void commit_statistics();
 
   const std::vector<ParameterRange>& ranges() const { return ranges_; }
   std::deque<Parameter>& parameters() { return parameters_; }
@@ -125,6 +155,7 @@ class ParameterStore {
  private:
   std::vector<std::string> frozen_prefixes_;
   std::deque<Parameter> parameters_;  // deque: references stay valid as it grows
+  std::deque<RunningStatistics> running_;
   std::vector<ParameterRange> ranges_;
 };
 

@@ -30,8 +30,9 @@ class Positions {
  public:
   Positions(ParameterStore& store, const std::string& name, const PositionOptions& options);
 
-  // x [N, D] += positions. Throws DataError for an utterance longer than the learned table.
-  void add(at::Tensor& x, const kernels::Packing& packing) const;
+  // x [N, D] += positions, from `first` on in each utterance. Throws DataError for an utterance
+  // longer than the learned table.
+  void add(at::Tensor& x, const kernels::Packing& packing, int64_t first = 0) const;
 
   // Accumulates into the parameters' gradients; the gradient of x is dy [N, D] itself.
   void accumulate(const at::Tensor& dy, const kernels::Packing& packing) const;

@@ -49,13 +49,15 @@ RelativeAttention::RelativeAttention(ParameterStore& store, const std::string& n
                                      const RelativeAttentionOptions& options)
     : options_(checked(options)),
       norm_(store, name + ".norm", options.width, options.norm, options.norm_epsilon),
-      qkv_(store, name + ".qkv", options.width, 3 * options.width, options.deviation),
+      qkv_(store, name + ".qkv", options.width, 3 * options.width, options.deviation,
+           options.has_biases),
       position_(store.declare({.name = name + ".position.weight",
                                .shape = {options.width, options.width},
                                .deviation = position_deviation(options)})),
       content_bias_(store.declare({.name = name + ".content_bias", .shape = {options.width}})),
       position_bias_(store.declare({.name = name + ".position_bias", .shape = {options.width}})),
-      out_(store, name + ".out", options.width, options.width, options.result_deviation) {}
+      out_(store, name + ".out", options.width, options.width, options.result_deviation,
+           options.has_biases) {}
 
 const RelativeTensors& RelativeAttention::normed(const PartInput& x, LayerTape& tape) const {
   return tape.get(slot(kNorm), [&] { return norm_.forward(x()); });

@@ -33,6 +33,8 @@ struct RelativeAttentionOptions {
   NormKind norm = NormKind::kLayer;
   // 0: the default of the kind.
   double norm_epsilon = 0.0;
+  // Biases in the products; u and v are always there.
+  bool has_biases = true;
   // Standard deviations of the initial matrices, and of the output projection; 0: derived from the
   // number of inputs.
   double deviation = 0.0;

@@ -1,5 +1,7 @@
 #include "sotto/nn/token_embedding.h"
 
+#include <vector>
+
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/kernels/elementwise/dropout.h"
 #include "sotto/kernels/elementwise/embedding.h"
@@ -16,10 +18,22 @@ TokenEmbedding::TokenEmbedding(ParameterStore& store, Parameter& table,
                                const std::string& positions, const TokenEmbeddingOptions& options)
     : options_(options), table_(table), positions_(store, positions, options.positions) {}
 
-at::Tensor TokenEmbedding::forward(const at::Tensor& tokens, const Context& context) const {
-  const device::MomentScope moment(context.moment(device::Phase::kForward));
+at::Tensor TokenEmbedding::rows_of(const at::Tensor& tokens) const {
   at::Tensor x = kernels::Embedding::forward(tokens, table_.value);
   if (x.scalar_type() != options_.compute) x = kernels::Cast::to(x, options_.compute);
+  return x;
+}
+
+at::Tensor TokenEmbedding::step(const at::Tensor& tokens, int64_t position) const {
+  at::Tensor x = rows_of(tokens);
+  const std::vector<int64_t> ones(static_cast<size_t>(tokens.size(0)), 1);
+  positions_.add(x, kernels::Packing(ones, tokens.device()), position);
+  return x;
+}
+
+at::Tensor TokenEmbedding::forward(const at::Tensor& tokens, const Context& context) const {
+  const device::MomentScope moment(context.moment(device::Phase::kForward));
+  at::Tensor x = rows_of(tokens);
   positions_.add(x, context.packing);
   kernels::Dropout::apply(x, context.packing, context.dropout(kEmbeddingDropout, options_.dropout));
   return x;

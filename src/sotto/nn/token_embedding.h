@@ -30,10 +30,14 @@ class TokenEmbedding {
 
   // Returns x [N, D] for tokens [N] int32.
   at::Tensor forward(const at::Tensor& tokens, const Context& context) const;
+  // Returns x [H, D] for one token of each of H hypotheses, all at the same position.
+  at::Tensor step(const at::Tensor& tokens, int64_t position) const;
   // Accumulates into the gradients of the table and of positions, for dx [N, D].
   void backward(at::Tensor dx, const at::Tensor& tokens, const Context& context) const;
 
  private:
+  at::Tensor rows_of(const at::Tensor& tokens) const;
+
   TokenEmbeddingOptions options_;
   Parameter& table_;  // [V, D]
   Positions positions_;

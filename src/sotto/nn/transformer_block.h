@@ -19,6 +19,7 @@
 #include "sotto/nn/activation.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/cross_attention.h"
+#include "sotto/nn/decoding_step.h"
 #include "sotto/nn/linear.h"
 #include "sotto/nn/norm.h"
 #include "sotto/nn/parameters.h"
@@ -61,6 +62,11 @@ class TransformerBlock {
   // Returns dx [N, D] for dy [N, D]; accumulates into the parameters' gradients and closes the
   // layer's tape.
   at::Tensor backward(at::Tensor dy, const Context& context, Tape& tape) const;
+
+  // For decoding, with norms first and cross-attention: the cache of up to `num_rows` tokens that
+  // see an encoder's result [M, E], and y [H, D] for one token x [H, D] of each hypothesis.
+  BlockCache make_cache(int64_t num_rows, const at::Tensor& seen) const;
+  at::Tensor step(const at::Tensor& x, const BlockCache& cache, const DecodingStep& step) const;
 
  private:
   using Tensors = LayerTape::Tensors;

@@ -72,7 +72,9 @@ class Optimizer {
 
   struct Update {
     int64_t step = 1;         // from 1
-    int64_t total_steps = 1;  // in the run, for the schedule
+    int64_t total_steps = 1;  // that the schedule covers
+    // Number of steps before the first that the schedule covers.
+    int64_t schedule_begin = 0;
     // Multiplier of the schedule's rate, from a plateau.
     double rate_factor = 1.0;
     // Multiplier of gradients before clipping: the inverse of the loss scale.
@@ -100,8 +102,11 @@ class Optimizer {
 
   // Returns the schedule's rate, before factors of parameters.
   double rate(const Update& update) const {
-    return update.rate_factor * rate_at(options_.schedule, update.step, update.total_steps);
+    return update.rate_factor *
+           rate_at(options_.schedule, update.step - update.schedule_begin, update.total_steps);
   }
+  // Replaces the schedule for the following steps.
+  void set_schedule(const ScheduleOptions& schedule) { options_.schedule = schedule; }
 
   // The state of one parameter in place, as views in its shape (scales: [blocks]), for checkpoints.
   struct State {

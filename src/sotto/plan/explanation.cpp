@@ -15,6 +15,8 @@ namespace {
 
 using train::kNumerics;
 
+constexpr const char* kSplitMatters = "the split into micro-batches changes the result";
+
 double times(const Candidate& slower, const Candidate& faster) {
   return slower.time.total_s() / faster.time.total_s();
 }
@@ -133,7 +135,19 @@ std::vector<Reason> reasons_of(const Plan& plan, const PlanRequest& request,
                   : short_why("larger chunks of logits would leave less memory for activations"));
   }
   reasons.insert(reasons.end(), host.reasons.begin(), host.reasons.end());
+  if (std::optional<Reason> split = split_reason(config.model))
+    reasons.push_back(std::move(*split));
   return reasons;
+}
+
+std::optional<Reason> split_reason(const models::ModelOptions& model) {
+  const std::optional<models::SplitDependence> split = model.split_dependence();
+  if (!split) return std::nullopt;
+  return Reason{.key = "model." + split->key,
+                .value = split->value,
+                .brief = kSplitMatters,
+                .why = fmt::format("{}: {}", kSplitMatters, split->reason),
+                .is_setting = false};
 }
 
 ConfigNode write_plan(const Plan& plan, const PlanRequest& request, const HostChoices& host) {
@@ -142,6 +156,10 @@ ConfigNode write_plan(const Plan& plan, const PlanRequest& request, const HostCh
     if (!reason.is_setting) continue;
     ConfigNode& node = node_of(tree, reason.key);
     node.comment = fmt::format("{}. Decided: {}", node.comment, reason.why);
+  }
+  if (const std::optional<Reason> split = split_reason(plan.best.config.model)) {
+    ConfigNode& node = node_of(tree, split->key);
+    node.comment = fmt::format("{}. Note: {}", node.comment, split->why);
   }
   return tree;
 }

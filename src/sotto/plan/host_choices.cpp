@@ -39,7 +39,7 @@ Reason choose_threads(RunConfig& config, bool is_cuda, const device::HostInfo& h
 }
 
 Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes) {
-  const bool is_kept = config.epochs > 1 && decoded_bytes <= static_cast<double>(room_bytes);
+  const bool is_kept = !config.is_single_pass() && decoded_bytes <= static_cast<double>(room_bytes);
   config.data.cache = is_kept ? data::CacheKind::kMemory : data::CacheKind::kNone;
   const std::string size = format_bytes(std::llround(decoded_bytes));
   std::string brief = fmt::format("{} decoded, which does not fit into RAM", size);
@@ -47,7 +47,7 @@ Reason choose_cache(RunConfig& config, double decoded_bytes, int64_t room_bytes)
   if (is_kept) {
     brief = fmt::format("{} decoded, which fits into RAM", size);
     why = fmt::format("the decoded audio takes {}, which fits into RAM", size);
-  } else if (config.epochs == 1) {
+  } else if (config.is_single_pass()) {
     brief = why = "one epoch reads every file once";
   } else {
     why = fmt::format("the decoded audio takes {}, more than a quarter of the free RAM ({})", size,

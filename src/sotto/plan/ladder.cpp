@@ -17,8 +17,6 @@ namespace {
 
 using train::RunConfig;
 
-constexpr const char* kSlower = "slower, the same result";
-
 // Returns the items up to the 95th percentile of length.
 data::ExampleList without_longest(const data::Source& source, double& limit_s) {
   std::vector<float> lengths = source.lengths();
@@ -50,27 +48,24 @@ class Climb {
   void keep_less() {
     const auto at = [&](const char* name, nn::Tier tier) {
       if (request_.open.tier) return;
-      step({.key = "tier", .value = name, .effect = kSlower, .keeps_result = true},
+      step(slower({.key = "tier", .value = name}),
            [&](RunConfig& changed) { changed.tier = tier; });
     };
     at("block", nn::Tier::kBlock);
     if (!request_.target.is_cuda()) return;
     if (!request_.open.state)
-      step({.key = "optimizer.state", .value = "host", .effect = kSlower, .keeps_result = true},
+      step(slower({.key = "optimizer.state", .value = "host"}),
            [](RunConfig& changed) { changed.optimizer.state = optim::StateLocation::kHost; });
     at("host", nn::Tier::kHost);
   }
 
   void split() {
     if (config_.micro_batch > 1 && !config_.adaptive_batching)
-      step({.key = "micro_batch", .value = "1", .effect = kSlower, .keeps_result = true},
+      step(slower({.key = "micro_batch", .value = "1"}),
            [](RunConfig& changed) { changed.micro_batch = 1; });
     if (!config_.model.has_loss_rows() || request_.open.loss_rows) return;
     constexpr int64_t kLeastRows = kernels::CrossEntropy::kRowStep;
-    step({.key = "model.loss_rows",
-          .value = std::to_string(kLeastRows),
-          .effect = kSlower,
-          .keeps_result = true},
+    step(slower({.key = "model.loss_rows", .value = std::to_string(kLeastRows)}),
          [](RunConfig& changed) { changed.model.set_loss_rows(kLeastRows); });
   }
 
@@ -109,6 +104,15 @@ class Climb {
   }
 
  private:
+  // Completes a rung that changes only how a step is computed. The bytes are those of the smallest
+  // micro-batches, so that the result is the same only where the split does not matter.
+  Rung slower(Rung rung) const {
+    rung.keeps_result = !config_.model.split_dependence();
+    rung.effect =
+        rung.keeps_result ? "slower, the same result" : "slower; the result depends on the split";
+    return rung;
+  }
+
   // Switches to other numerics, and drops individually set parts of the previous ones.
   void round_to(train::Numerics numerics, const std::string& effect) {
     const std::vector<train::Numerics> tried = numerics_to_try(request_);

@@ -17,7 +17,7 @@ struct Rung {
   std::string key;
   std::string value;
   // Such as "slower, the same result".
-  std::string effect;
+  std::string effect = {};
   // A resumed run may use it.
   bool keeps_result = false;
   int64_t least_bytes = 0;

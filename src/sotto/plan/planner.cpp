@@ -250,21 +250,28 @@ Planner::Branch* Planner::nearest() {
   return nearest;
 }
 
-void Planner::refuse() {
+Planner::Smallest Planner::find_smallest() {
   const int64_t host_bytes = request_.budget.host_bytes;
   Branch* const nearest = this->nearest();
   if (nearest == nullptr) refuse_split();
-  const Search::Least nearest_least = *search_of(*nearest).least(host_bytes);
+  Search::Least least = *search_of(*nearest).least(host_bytes);
+  if (least.memory.host_peak <= host_bytes) return {.branch = nearest, .least = std::move(least)};
+  throw Infeasible(
+      {.attempted = "planning a run inside its budget",
+       .found = fmt::format("{} on the host, as {}{}", format_bytes(least.memory.host_peak),
+                            nearest->name(), fixed_text(request_)),
+       .expected = fmt::format("at most {}", format_bytes(host_bytes)),
+       .hint = fmt::format("--host-memory {} would do, if the machine has that much.",
+                           format_mebibytes(least.memory.host_peak))});
+}
+
+int64_t Planner::smallest_arena() {
+  return find_smallest().least.memory.high_water;
+}
+
+void Planner::refuse() {
+  const auto [nearest, nearest_least] = find_smallest();
   const device::MemoryReport& least = nearest_least.memory;
-  if (least.host_peak > host_bytes) {
-    throw Infeasible(
-        {.attempted = "planning a run inside its budget",
-         .found = fmt::format("{} on the host, as {}{}", format_bytes(least.host_peak),
-                              nearest->name(), fixed_text(request_)),
-         .expected = fmt::format("at most {}", format_bytes(host_bytes)),
-         .hint = fmt::format("--host-memory {} would do, if the machine has that much.",
-                             format_mebibytes(least.host_peak))});
-  }
   const int64_t needed = request_.budget.named_for(least.high_water);
   std::string hint = fmt::format("--memory {} would do.", format_mebibytes(needed));
   const char* before = " Or, cheapest first, each in addition to those before it:";

@@ -37,6 +37,10 @@ class Planner {
   Plan plan();
   // Returns the best alternative for another arena; none where nothing fits.
   std::optional<Candidate> best_in(int64_t arena_bytes);
+  // Returns the bytes of the smallest arena for which there is a plan: with one byte less, plan()
+  // refuses. Throws Infeasible where none is possible, or where all take more host memory than
+  // there is.
+  int64_t smallest_arena();
   // Number of steps per epoch with the data of the plan.
   int64_t steps_per_epoch() const { return epoch_.order.num_steps(); }
   // Returns the bytes alive at each moment of a step of median length.
@@ -54,6 +58,12 @@ class Planner {
   const Candidate& choose(const std::vector<Candidate>& candidates) const;
   // Returns the branch with the smallest minimum; null where none is possible.
   Branch* nearest();
+  struct Smallest {
+    Branch* branch = nullptr;
+    Search::Least least;
+  };
+  // Throws as smallest_arena() does.
+  Smallest find_smallest();
   [[noreturn]] void refuse();
   // Throws where the fixed settings split a step into more micro-batches than bf16 gradients may be
   // summed over.

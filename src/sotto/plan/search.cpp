@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "sotto/core/error.h"
+#include "sotto/train/step/stages.h"
 
 namespace sotto::plan {
 
@@ -20,7 +21,8 @@ using nn::Tier;
 constexpr int64_t kAllPieces = 32;
 constexpr int64_t kMorePieces = 8;
 
-// Number of largest micro-batches of an epoch, by each measure, that confirm a point.
+// Number of largest micro-batches of an epoch, by each measure, that confirm a point whose limits
+// the audit of a run may lower.
 constexpr size_t kConfirmed = 8;
 
 // Tiers in descending order of memory kept.
@@ -51,11 +53,10 @@ PlannedEpoch::PlannedEpoch(const train::RunConfig& config, const data::Source& s
                        .found = fmt::format("{} has no utterances", source.name()),
                        .expected = "at least one to plan for"});
   const std::vector<float> lengths = source.lengths();
-  order = data::Sampler({.seed = static_cast<uint64_t>(config.seed),
-                         .batch = config.effective_batch,
-                         .curriculum = config.curriculum},
-                        lengths)
-              .epoch(0);
+  order =
+      data::Sampler(
+          train::sampler_options(config, train::largest_stage(config, source.num_items())), lengths)
+          .epoch(0);
   median_step = step_of_median_length(order, lengths);
 }
 
@@ -283,8 +284,11 @@ std::optional<Candidate> Search::likely_best(const train::StepBudget& budget) {
 
 bool Search::is_confirmed(const Point& point, const train::StepBudget& budget) {
   if (confirmed_.contains(point)) return true;
-  train::EpochAudit audit = train::EpochAuditor(dry_, source_, budget)
-                                .measure(epoch_.order, settings_of(point), kConfirmed);
+  // Where the audit of a run cannot lower the limits it refuses: this must not find less than it.
+  const size_t count =
+      is_smallest(limits_at(point.limits)) ? train::EpochAuditor::kAudited : kConfirmed;
+  train::EpochAudit audit =
+      train::EpochAuditor(dry_, source_, budget).measure(epoch_.order, settings_of(point), count);
   if (!may_sum(audit.most_micro_batches)) {
     // Smaller micro-batches, of which there are more, are excluded too.
     limits_.resize(static_cast<size_t>(point.limits));
@@ -345,10 +349,13 @@ std::optional<Candidate> Search::best_at(Tier tier, const train::StepBudget& bud
   return candidate_at(at(*largest));
 }
 
+bool Search::is_smallest(const MicroBatchLimits& limits) const {
+  return !limits.is_adaptive || limits.max_utterances == 1 || limits.max_frames <= largest_.longest;
+}
+
 bool Search::has_items_alone() const {
   const MicroBatchLimits& smallest = limits_.back();
-  if (smallest.max_utterances == 1) return true;
-  return smallest.is_adaptive && smallest.max_frames <= largest_.longest;
+  return smallest.max_utterances == 1 || (smallest.is_adaptive && is_smallest(smallest));
 }
 
 Search::Point Search::least_with(LimitsIndex limits, int64_t host_bytes) {

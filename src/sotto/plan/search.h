@@ -125,6 +125,8 @@ class Search {
   Point first_fitting(const Point& good, const train::StepBudget& budget);
 
   std::optional<Point> find_best(const train::StepBudget& budget);
+  // Whether micro-batches cannot be made smaller.
+  bool is_smallest(const MicroBatchLimits& limits) const;
   // Whether the epoch's actual micro-batches fit too: they are smaller than the largest possible
   // one, but may fragment memory more, or be too many. Their memory is cached.
   bool is_confirmed(const Point& point, const train::StepBudget& budget);

@@ -1,6 +1,8 @@
 #include "sotto/plan/training_arguments.h"
 
 #include <cmath>
+
+#include "sotto/core/error.h"
 #include "sotto/models/wav2vec2_options.h"
 
 namespace sotto::plan {
@@ -46,6 +48,11 @@ void add_optimizer(const optim::OptimizerOptions& optimizer, int64_t total,
 
 TrainingArguments training_arguments(const train::RunConfig& config,
                                      const TransformersChoice& choice, int64_t steps_per_epoch) {
+  if (!config.stages.empty())
+    throw ConfigError({.attempted = "writing TrainingArguments for transformers",
+                       .found = "a run with stages",
+                       .expected = "epochs or max_steps, which its Trainer knows",
+                       .hint = "Remove stages from the configuration."});
   const PaddedTraining& training = choice.training;
   const train::Compute compute = config.arithmetic().compute;
   const int64_t total = train::total_steps(config, steps_per_epoch);

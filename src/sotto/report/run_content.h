@@ -54,6 +54,19 @@ struct RunEvent {
 // "out of memory", "resume" and so on.
 std::string name_of(RunEvent::Kind kind);
 
+// The beginning of a stage of progressive training.
+struct RunStage {
+  int64_t stage = 0;  // from 0
+  std::string name;
+  int64_t num_samples = 0;
+  // Its first step, its planned number of steps, and the last step of the run.
+  int64_t step = 0;
+  int64_t num_steps = 0;
+  int64_t total_steps = 0;
+  // The step whose weights it began with; 0: those of the beginning of the run.
+  int64_t weights_of_step = 0;
+};
+
 struct PlannedBytes {
   std::string category;
   int64_t planned = 0;
@@ -142,6 +155,8 @@ struct RunContent {
   std::vector<RunEvaluation> evaluations;
   // In the order of the steps.
   std::vector<RunEvent> events;
+  // In order; empty for a run without stages.
+  std::vector<RunStage> stages;
   std::optional<RunFacts> facts;
   std::optional<StepMemory> memory;
   // config.yaml, one entry per setting: "model.layers".
@@ -155,8 +170,11 @@ struct RunContent {
 
   bool is_text() const;
   int64_t last_step() const { return steps.empty() ? 0 : steps.back().step; }
-  // 0: not known.
-  int64_t total_steps() const { return facts ? facts->total_steps : 0; }
+  // 0: not known. Stages that ended early shorten a run.
+  int64_t total_steps() const {
+    if (!stages.empty()) return stages.back().total_steps;
+    return facts ? facts->total_steps : 0;
+  }
   int64_t peak_bytes() const;
   int64_t count(RunEvent::Kind kind) const;
   // The best evaluation; null where there is none.

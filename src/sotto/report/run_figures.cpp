@@ -44,6 +44,10 @@ std::vector<Marks> marks_of(const RunContent& run) {
       if (event.kind == kind) marks.x.push_back(static_cast<double>(event.step));
     if (!marks.x.empty()) all.push_back(std::move(marks));
   }
+  Marks stages{.name = "stage", .x = {}};
+  for (const RunStage& stage : run.stages)
+    if (stage.stage > 0) stages.x.push_back(static_cast<double>(stage.step));
+  if (!stages.x.empty()) all.push_back(std::move(stages));
   return all;
 }
 

@@ -132,6 +132,7 @@ Page run_page(const RunContent& run) {
   add_figure(learning, quality_figure(run));
   add_figure(learning, rate_figure(run));
   add_figure(learning, gradient_figure(run));
+  add_table(learning, stage_table(run));
   Section& memory = page.add_section("Memory");
   add_figure(memory, memory_figure(run));
   add_figure(memory, category_figure(run));

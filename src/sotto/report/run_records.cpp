@@ -56,6 +56,16 @@ RunEvaluation evaluation_of(const Json& record) {
   return evaluation;
 }
 
+RunStage stage_of(const Json& record) {
+  return {.stage = record.at("stage").get<int64_t>(),
+          .name = record.value("name", ""),
+          .num_samples = integer_in(record, "samples"),
+          .step = record.at("step").get<int64_t>(),
+          .num_steps = integer_in(record, "steps"),
+          .total_steps = integer_in(record, "total_steps"),
+          .weights_of_step = integer_in(record, "weights_of_step")};
+}
+
 void add_step(RunContent& run, const Json& record) {
   const RunStep step = step_of(record);
   run.steps.push_back(step);
@@ -90,6 +100,8 @@ void add_record(RunContent& run, const Json& record) {
     add_step(run, record);
   } else if (kind == "evaluation") {
     run.evaluations.push_back(evaluation_of(record));
+  } else if (kind == "stage") {
+    run.stages.push_back(stage_of(record));
   } else if (kind == "out_of_memory") {
     add_event(RunEvent::Kind::kOutOfMemory, restart_text(record));
   } else if (kind == "resume") {
@@ -129,6 +141,7 @@ int64_t add_records(const std::vector<Json>& records, RunContent& run) {
   }
   keep_last_of_each_step(run.steps);
   keep_last_of_each_step(run.evaluations);
+  keep_last_of_each_step(run.stages);
   std::ranges::stable_sort(run.events, {}, &RunEvent::step);
   return num_strange;
 }

@@ -106,6 +106,16 @@ void add_bytes(DataTable& table, const PlannedBytes& bytes) {
        {.text = difference_text(difference_of(bytes)), .value = bytes.measured - bytes.planned}});
 }
 
+// Returns the best metric of evaluations after the steps from `begin` to before `end`; NaN where
+// there is none.
+double best_between(const RunContent& run, int64_t begin, int64_t end) {
+  double best = std::nan("");
+  for (const RunEvaluation& evaluation : run.evaluations)
+    if (evaluation.step >= begin && evaluation.step < end)
+      best = std::fmin(best, evaluation.quality().value_or(std::nan("")));
+  return best;
+}
+
 }  // namespace
 
 Unit quality_unit(const RunContent& run) {
@@ -225,6 +235,34 @@ DataTable evaluation_table(const RunContent& run) {
   return table;
 }
 
+DataTable stage_table(const RunContent& run) {
+  const std::string metric = metric_of(run);
+  DataTable table{.name = "stages",
+                  .title = "Stages",
+                  .columns = {{.key = "stage"},
+                              {.key = "name", .title = "samples", .align = Align::kLeft},
+                              {.key = "samples", .title = run.is_text() ? "rows" : "utterances"},
+                              {.key = "first_step", .title = "first step"},
+                              {.key = "steps", .title = "steps so far"},
+                              {.key = "planned_steps", .title = "planned"},
+                              {.key = "weights_of_step", .title = "weights of step"},
+                              {.key = "best", .title = "best " + metric}},
+                  .rows = {}};
+  const auto count = [](int64_t value) {
+    return cell_of(static_cast<double>(value), Unit::kCount);
+  };
+  for (size_t i = 0; i < run.stages.size(); ++i) {
+    const RunStage& stage = run.stages[i];
+    const int64_t end = i + 1 < run.stages.size() ? run.stages[i + 1].step : run.last_step() + 1;
+    table.rows.push_back({count(stage.stage + 1), cell_of(stage.name), count(stage.num_samples),
+                          count(stage.step), count(std::max<int64_t>(0, end - stage.step)),
+                          count(stage.num_steps),
+                          stage.weights_of_step > 0 ? count(stage.weights_of_step) : cell_of(""),
+                          cell_of(best_between(run, stage.step, end), quality_unit(run))});
+  }
+  return table;
+}
+
 DataTable event_table(const RunContent& run) {
   DataTable table{.name = "events",
                   .title = "Events",
@@ -274,9 +312,9 @@ DataTable environment_table(const RunContent& run) {
 }
 
 std::vector<DataTable> tables_of(const RunContent& run, bool has_settings) {
-  std::vector<DataTable> tables = {summary_table(run), evaluation_table(run), memory_table(run),
-                                   time_table(run),    padding_table(run),    event_table(run),
-                                   decision_table(run)};
+  std::vector<DataTable> tables = {summary_table(run), stage_table(run),   evaluation_table(run),
+                                   memory_table(run),  time_table(run),    padding_table(run),
+                                   event_table(run),   decision_table(run)};
   if (has_settings) tables.push_back(setting_table(run));
   tables.push_back(environment_table(run));
   std::erase_if(tables, [](const DataTable& table) { return table.is_empty(); });

@@ -16,6 +16,7 @@ DataTable memory_table(const RunContent& run);
 DataTable time_table(const RunContent& run);
 DataTable padding_table(const RunContent& run);
 DataTable evaluation_table(const RunContent& run);
+DataTable stage_table(const RunContent& run);
 DataTable event_table(const RunContent& run);
 DataTable decision_table(const RunContent& run);
 DataTable setting_table(const RunContent& run);

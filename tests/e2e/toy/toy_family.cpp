@@ -5,6 +5,7 @@
 
 #include "sotto/kernels/elementwise/cast.h"
 #include "sotto/models/attention_scorer.h"
+#include "sotto/models/ctc_results.h"
 #include "sotto/models/families.h"
 #include "sotto/models/reduction.h"
 #include "sotto/nn/attention_decoder.h"
@@ -41,6 +42,7 @@ Outline toy_outline(const ToyOptions& options, const DataShape& shape) {
   Outline outline{.layers = {},
                   .loss_terms = {{.name = "ctc", .weight = options.ctc_weight},
                                  {.name = "attention", .weight = 1.0 - options.ctc_weight}},
+                  .scores_frames = true,
                   .decoder = data::DecoderTokens{.start = blank, .end = blank}};
   outline.add(
       {.prefix = "encoder", .num_blocks = options.layers, .others = {"subsampling", "ctc"}});
@@ -107,11 +109,11 @@ class Toy : public Model {
     tape.shared().put(encode(batch, {.is_training = false}, tape));
     const at::Tensor encoded = tape.shared().value();
     const kernels::Packing& frames = tape.packings().back();
-    kernels::Ctc::Result ctc = kernels::Ctc::evaluate(
-        ctc_.logits(encoded), {.packing = frames, .labels = batch.labels, .blank = ctc_.blank()});
-    return {
-        .losses = {.terms = {ctc.loss, decoder_.evaluate(*batch.decoder, tape.seen())}},
-        .scorer = std::make_unique<AttentionScorer>(decoder_, encoded, frames, *outline().decoder)};
+    Recognition result = ctc_recognition(ctc_.logits(encoded), frames, batch.labels, ctc_.blank());
+    result.losses.terms.push_back(decoder_.evaluate(*batch.decoder, tape.seen()));
+    result.scorer =
+        std::make_unique<AttentionScorer>(decoder_, encoded, frames, *outline().decoder);
+    return result;
   }
 
  private:

@@ -115,12 +115,19 @@ TEST_F(ToyFamily, GivesTheSameResultAtEveryTier) {
   }
 }
 
-TEST_F(ToyFamily, RefusesBeamSearchOverFrames) {
+// Attention alone, both, and CTC alone: a beam finds something in each.
+TEST_F(ToyFamily, IsSearchedInEveryWay) {
   ASSERT_EQ(train_toy("run", {"--max-steps", "1"}).exit_code, 0);
-  const CommandResult eval =
-      run_sotto({"eval", "--model", path("run"), "--data", path("dev.jsonl"), "--beam", "4"});
-  EXPECT_EQ(eval.exit_code, 2);
-  EXPECT_PRED2(contains, eval.err, "a network with an attention decoder");
+  for (const char* weight : {"0", "0.3", "1"}) {
+    const CommandResult eval =
+        run_sotto({"eval", "--model", path("run"), "--data", path("dev.jsonl"), "--beam", "4",
+                   "--ctc-weight", weight, "--json"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    EXPECT_GT(nlohmann::json::parse(eval.out)["utterances"], 0);
+  }
+  const CommandResult wrong = train_toy("wrong", {"--set", "decode.lm=none.arpa"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_PRED2(contains, wrong.err, "decode.lm with decode.beam 1");
 }
 
 TEST_F(ToyFamily, ReadsItsOwnSettings) {

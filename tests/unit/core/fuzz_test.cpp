@@ -130,5 +130,24 @@ TEST(Fuzz, TarArchives) {
   run_rounds(read, "name");
 }
 
+// Archives, and settings in archives that are whole but for them.
+TEST(Fuzz, NemoArchives) {
+  const std::string config = test::nemo_config_sample();
+  const std::string good = test::nemo_sample(config);
+  const std::string packed = test::gzip_of(good);
+  const auto read = [&](Mutator& mutator) {
+    const uint64_t kind = mutator.below(3);
+    if (kind == 0) {
+      const std::string broken = mutator.mutate(packed);
+      return test::check_gzip(std::as_bytes(std::span(broken)), "name");
+    }
+    const std::string broken =
+        kind == 1 ? mutator.mutate(good) : test::nemo_sample(mutator.mutate(config));
+    const std::vector<char> copy(broken.begin(), broken.end());
+    test::check_nemo(std::as_bytes(std::span(copy)), "name");
+  };
+  run_rounds(read, "name");
+}
+
 }  // namespace
 }  // namespace sotto

@@ -19,22 +19,25 @@ TEST(MicroBatchLimits, AreUnlimitedByDefault) {
 TEST(MicroBatchLimits, RoundTripThroughJson) {
   for (const MicroBatchLimits& limits :
        {MicroBatchLimits{}, MicroBatchLimits{.max_frames = 12'000, .max_utterances = 8},
-        MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_utterances = 1},
+        MicroBatchLimits{.max_frames = 1, .max_labels = 1, .max_nodes = 1, .max_utterances = 1},
         MicroBatchLimits{.max_utterances = 4, .is_adaptive = false}}) {
     EXPECT_EQ(limits_from_json(to_json(limits)), limits);
     EXPECT_EQ(limits_from_json(nlohmann::json::parse(to_json(limits).dump())), limits);
   }
   EXPECT_EQ(to_json(MicroBatchLimits{.max_frames = 7}).dump(),
             R"({"adaptive":true,"max_frames":7,"max_labels":null,"max_utterances":null})");
+  EXPECT_TRUE(to_json(MicroBatchLimits{.max_nodes = 7}).contains("max_nodes"));
   EXPECT_EQ(limits_from_json(nlohmann::json::object()), MicroBatchLimits{});
 }
 
 TEST(MicroBatchLimits, AreRaisedOnlyToTheLargestItem) {
-  const LargestItem item{.frames = 100, .labels = 20};
-  const MicroBatchLimits low{.max_frames = 60, .max_labels = 10, .max_utterances = 3};
+  const LargestItem item{.frames = 100, .labels = 20, .nodes = 2'100};
+  const MicroBatchLimits low{
+      .max_frames = 60, .max_labels = 10, .max_nodes = 600, .max_utterances = 3};
   EXPECT_EQ(raised_to(low, item),
-            (MicroBatchLimits{.max_frames = 100, .max_labels = 20, .max_utterances = 3}));
-  const MicroBatchLimits high{.max_frames = 160, .max_labels = 30};
+            (MicroBatchLimits{
+                .max_frames = 100, .max_labels = 20, .max_nodes = 2'100, .max_utterances = 3}));
+  const MicroBatchLimits high{.max_frames = 160, .max_labels = 30, .max_nodes = 3'000};
   EXPECT_EQ(raised_to(high, item), high);
 }
 

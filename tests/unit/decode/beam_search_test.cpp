@@ -13,6 +13,7 @@
 #include "sotto/decode/transcript.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
+#include "unit/decode/ctc_labellings.h"
 
 namespace sotto::decode {
 namespace {
@@ -26,38 +27,14 @@ data::Tokenizer tokenizer() {
 constexpr int64_t kEntries = 4;
 
 std::vector<float> draw_logits(int64_t num_frames, uint64_t seed) {
-  const RandomStream stream({.seed = seed}, {});
-  std::vector<float> logits;
-  for (int64_t i = 0; i < num_frames * kEntries; ++i)
-    logits.push_back(2.0f * stream.normal(static_cast<uint64_t>(i)));
-  return logits;
+  return test::draw_logits(num_frames, kEntries, seed);
 }
 
-double log_probability(const std::vector<float>& logits, int64_t frame, int64_t entry) {
-  double total = 0.0;
-  for (int64_t v = 0; v < kEntries; ++v)
-    total += std::exp(double{logits[static_cast<size_t>(frame * kEntries + v)]});
-  return double{logits[static_cast<size_t>(frame * kEntries + entry)]} - std::log(total);
-}
-
-// The probability of each labelling, by all paths there are.
-std::map<std::vector<int32_t>, double> all_labellings(const std::vector<float>& logits) {
-  const int64_t num_frames = std::ssize(logits) / kEntries;
-  const auto num_paths = static_cast<int64_t>(std::pow(kEntries, num_frames));
-  std::map<std::vector<int32_t>, double> sums;
-  for (int64_t path = 0; path < num_paths; ++path) {
-    std::vector<int32_t> labels;
-    double score = 0.0;
-    int64_t last = 0;
-    for (int64_t frame = 0, rest = path; frame < num_frames; ++frame, rest /= kEntries) {
-      const int64_t entry = rest % kEntries;
-      score += log_probability(logits, frame, entry);
-      if (entry != 0 && entry != last) labels.push_back(static_cast<int32_t>(entry));
-      last = entry;
-    }
-    sums[labels] += std::exp(score);
-  }
-  return sums;
+Transcript transcript_of(const std::vector<float>& logits, double seconds,
+                         const BeamSearch* beam = nullptr) {
+  return make_transcript(labels_of(logits, tokenizer(), beam),
+                         {.seconds = seconds, .num_frames = std::ssize(logits) / kEntries},
+                         tokenizer());
 }
 
 std::vector<int32_t> labels_of(const BeamSearch::Hypothesis& hypothesis) {
@@ -72,7 +49,7 @@ TEST(BeamSearch, SumsAllPathsOfALabelling) {
   const BeamSearch search(tokenizer(), kWide);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const std::vector<float> logits = draw_logits(6, seed);
-    const std::map<std::vector<int32_t>, double> expected = all_labellings(logits);
+    const std::map<std::vector<int32_t>, double> expected = test::all_labellings(logits, kEntries);
     const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
     ASSERT_EQ(found.size(), expected.size());
     for (const BeamSearch::Hypothesis& hypothesis : found)
@@ -91,8 +68,8 @@ TEST(BeamSearch, FindsWhatTheLikeliestPathMisses) {
   const BeamSearch search(tokenizer(), {.width = 4});
   EXPECT_EQ(text_of(search.decode(logits).front().labels, tokenizer()), "a");
   EXPECT_NEAR(search.decode(logits).front().score, std::log(0.64), 1e-6);
-  EXPECT_EQ(make_transcript(logits, 1.0, tokenizer(), nullptr).text, "");
-  EXPECT_EQ(make_transcript(logits, 1.0, tokenizer(), &search).text, "a");
+  EXPECT_EQ(transcript_of(logits, 1.0).text, "");
+  EXPECT_EQ(transcript_of(logits, 1.0, &search).text, "a");
 }
 
 TEST(BeamSearch, NarrowBeamUsuallyFindsTheBest) {
@@ -121,20 +98,20 @@ double given_for(const std::vector<int32_t>& labels, const NgramModel& model,
   double given = 0.0;
   std::istringstream text(tokenizer().decode(labels));
   for (std::string word; text >> word;)
-    given += options.lm_weight * model.score(state, word) + options.word_bonus;
-  return given + options.lm_weight * model.finish(state);
+    given += options.words.lm_weight * model.score(state, word) + options.words.word_bonus;
+  return given + options.words.lm_weight * model.finish(state);
 }
 
 TEST(BeamSearch, ScoresEachWordWhenItEnds) {
   const auto model = language_model();
   BeamOptions options = kWide;
-  options.lm_weight = 0.7;
-  options.word_bonus = 0.4;
+  options.words.lm_weight = 0.7;
+  options.words.word_bonus = 0.4;
   const BeamSearch search(tokenizer(), options, model);
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const std::vector<float> logits = draw_logits(6, seed);
     double best = -std::numeric_limits<double>::infinity();
-    const std::map<std::vector<int32_t>, double> expected = all_labellings(logits);
+    const std::map<std::vector<int32_t>, double> expected = test::all_labellings(logits, kEntries);
     for (const auto& [labels, probability] : expected)
       best = std::max(best, std::log(probability) + given_for(labels, *model, options));
     const std::vector<BeamSearch::Hypothesis> found = search.decode(logits);
@@ -219,8 +196,7 @@ std::vector<float> spelled(const std::string& text) {
 }
 
 TEST(Transcript, HasWordTimes) {
-  const Transcript transcript =
-      make_transcript(spelled("__ab_ __b__a b"), 7.0, tokenizer(), nullptr);
+  const Transcript transcript = transcript_of(spelled("__ab_ __b__a b"), 7.0);
   EXPECT_EQ(transcript.text, "ab ba b");
   ASSERT_EQ(transcript.words.size(), 3u);
   EXPECT_EQ(transcript.words[0].text, "ab");
@@ -235,7 +211,7 @@ TEST(Transcript, HasWordTimes) {
 }
 
 TEST(Transcript, IsEmptyForSilence) {
-  const Transcript transcript = make_transcript(spelled("____"), 2.0, tokenizer(), nullptr);
+  const Transcript transcript = transcript_of(spelled("____"), 2.0);
   EXPECT_EQ(transcript.text, "");
   EXPECT_TRUE(transcript.words.empty());
   EXPECT_EQ(to_srt(transcript), "");

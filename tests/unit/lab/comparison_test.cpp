@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "sotto/core/error.h"
 #include "sotto/lab/analysis.h"
@@ -69,6 +70,9 @@ TEST(Results, SurviveTheirFiles) {
   result.decided = {"tier=block"};
   result.predicted_speed = 7.5;
   result.note = "no effect: \"x\"";
+  result.kind = Suite::Kind::kSizes;
+  result.micro_batch = 8;
+  result.has_smallest_budget = true;
   write_result(folder.path(), result);
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "corpus_bf16_memory.json"));
   const Result read = read_result(folder.path() / "corpus_bf16_metrics.json");
@@ -180,6 +184,66 @@ TEST(Comparison, ReportHasTablesNotesAndAnalysis) {
        {"Suite techniques on corpus", "64 rows of 512 tokens", "Quality and speed", "does not fit",
         "no effect: the window", "does not fit by far", "title of window", "-50 %", "Analysis"})
     EXPECT_PRED2(contains, report, part);
+}
+
+// Rows of one network by micro-batch and in its smallest budget, measured on a pretended card.
+std::vector<Result> rows_of_sizes() {
+  Result micro;
+  micro.suite = "sizes";
+  micro.kind = Suite::Kind::kSizes;
+  micro.dataset = "corpus";
+  micro.name = "conformer-256_micro_batch_8";
+  micro.settings = {"model.preset=conformer-256", "pretend_device=t4"};
+  micro.decided = {"numerics=fp16", "optimizer.state=device", "tier=none"};
+  micro.device = "t4 (pretended on NVIDIA H200)";
+  micro.micro_batch = 8;
+  micro.num_parameters = 24'700'000;
+  micro.budget_bytes = int64_t{9} << 30;
+  micro.predicted.peak = int64_t{8} << 30;
+  micro.memory = {{.peak = int64_t{8} << 30}};
+  micro.predicted_speed = 1217.0;
+  micro.speed = 1100.0;
+  Result least = micro;
+  least.name = "conformer-256_smallest_budget";
+  least.micro_batch = 0;
+  least.has_smallest_budget = true;
+  least.budget_bytes = int64_t{2} << 30;
+  least.memory = {};
+  least.speed = 0.0;
+  return {micro, least};
+}
+
+// The terminal, the text report, the page and JSON have the same figures, and name the card that
+// was pretended.
+TEST(Comparison, SizesHaveTheSameFiguresEverywhere) {
+  const Comparison comparison = compare_results(rows_of_sizes());
+  std::string terminal;
+  for (const report::DataTable& table : tables_of(comparison))
+    terminal += report::terminal_text(table, 80);
+  for (const std::string& text :
+       {terminal, comparison_report(comparison), comparison_page(comparison).to_html()})
+    for (const char* part : {"24.7 M", "9.00 GiB", "8.00 GiB", "2.00 GiB", "1,217x", "1,100x"})
+      EXPECT_PRED2(contains, text, part);
+  EXPECT_EQ(devices_of(comparison), "t4 (pretended on NVIDIA H200)");
+  for (const std::string& text :
+       {comparison_report(comparison), comparison_page(comparison).to_html()})
+    EXPECT_PRED2(contains, text, "t4 (pretended on NVIDIA H200)");
+  const nlohmann::json json = comparison_json(comparison)["experiments"];
+  EXPECT_EQ(json[0]["micro_batch"], 8);
+  EXPECT_EQ(json[0]["budget_bytes"], int64_t{9} << 30);
+  EXPECT_EQ(json[1]["has_smallest_budget"], true);
+  EXPECT_EQ(json[1]["device"], "t4 (pretended on NVIDIA H200)");
+  std::istringstream lines(terminal);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(report::display_width(line), 80) << line;
+}
+
+TEST(Comparison, NoteOfAllRowsIsListedOnce) {
+  std::vector<Result> rows = rows_of_sizes();
+  for (Result& row : rows) row.note = "not measured: no data";
+  EXPECT_EQ(tables_of(compare_results(rows)).back().rows.size(), 1u);
+  rows.back().note = "another";
+  EXPECT_EQ(tables_of(compare_results(rows)).back().rows.size(), 2u);
 }
 
 TEST(Comparison, PageHasItsFigures) {

@@ -84,7 +84,9 @@ TEST(Suites, PartsOfOtherKindsAreRefused) {
   EXPECT_PRED2(contains, refusal("name: m\nkind: limits\nexperiments: [{name: x}]\n"),
                "no budget of experiment x");
   EXPECT_PRED2(contains, refusal("name: m\nkind: sizes\nmodels: [tiny]\n"),
-               "without models or budgets");
+               "without models, or without budgets");
+  EXPECT_PRED2(contains, refusal("name: m\nexperiments: [{name: x}]\nmicro_batches: [8]\n"),
+               "micro_batches in a suite of kind training");
   EXPECT_PRED2(contains,
                refusal("name: m\nkind: sizes\nmodels: [tiny]\nbudgets: [1GiB]\nseeds: 2\n"),
                "seeds in a suite of kind sizes");
@@ -120,6 +122,7 @@ TEST(Suites, SizesAreNetworksTimesBudgets) {
   Suite suite = find_suite("sizes");
   suite.models = {"tiny", "folder/of/mine/"};
   suite.budgets = {"1GiB", "90%"};
+  suite.micro_batches = {};
   expand_sizes(suite);
   EXPECT_EQ(names_in(suite),
             (std::vector<std::string>{"tiny_1GiB", "tiny_90-", "mine_1GiB", "mine_90-"}));
@@ -128,6 +131,31 @@ TEST(Suites, SizesAreNetworksTimesBudgets) {
   suite.budgets = {"1GiB", "1GiB"};
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { expand_sizes(suite); }),
                "two experiments named");
+}
+
+TEST(Suites, SizesByMicroBatchHaveASmallestBudget) {
+  Suite suite = find_suite("sizes");
+  EXPECT_EQ(suite.models,
+            (std::vector<std::string>{"conformer-256", "conformer-192", "conformer-128"}));
+  EXPECT_EQ(suite.micro_batches, (std::vector<int64_t>{8, 2, 1}));
+  suite.models = {"tiny"};
+  suite.budgets = {"1GiB"};
+  suite.micro_batches = {4, 1};
+  expand_sizes(suite);
+  EXPECT_EQ(names_in(suite),
+            (std::vector<std::string>{"tiny_1GiB", "tiny_micro_batch_4", "tiny_micro_batch_1",
+                                      "tiny_smallest_budget"}));
+  EXPECT_EQ(suite.experiments[1].micro_batch, 4);
+  EXPECT_EQ(suite.experiments[1].memory, "");
+  EXPECT_TRUE(suite.experiments[3].has_smallest_budget);
+  EXPECT_FALSE(suite.experiments[2].has_smallest_budget);
+  suite.micro_batches = {2, 2};
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { expand_sizes(suite); }),
+               "two experiments named tiny_micro_batch_2");
+  EXPECT_PRED2(contains, refusal("name: m\nkind: sizes\nmodels: [a]\nmicro_batches: [8, 0]\n"),
+               "a number above 0");
+  EXPECT_PRED2(contains, refusal("name: m\nkind: sizes\nmodels: [a]\nmicro_batches: 8\n"),
+               "a list of numbers");
 }
 
 }  // namespace

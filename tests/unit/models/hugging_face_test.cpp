@@ -202,6 +202,16 @@ TEST(ModelProfile, CountsTheParametersOfKnownModels) {
   EXPECT_EQ(parameters_of("xls-r-2b"), 2'159'321'120);
 }
 
+// Counted by transformers 5.17 (ParakeetForCTC), whose statistics of batch norms are not
+// parameters.
+TEST(ModelProfile, CountsTheParametersOfParakeet) {
+  const auto parameters_of = [](const char* preset) {
+    return profile_model(ModelOptions::of_preset(preset), {.vocabulary = 1025}).parameters;
+  };
+  EXPECT_EQ(parameters_of("parakeet-ctc-0.6b"), 608'799'745);
+  EXPECT_EQ(parameters_of("parakeet-ctc-1.1b"), 1'062'540'289);
+}
+
 TEST(ModelProfile, FrozenPartsAreNotTrainable) {
   ModelOptions options = ModelOptions::of_preset("xls-r-1b");
   options.as<models::Wav2Vec2Options>().freeze_feature_encoder = true;

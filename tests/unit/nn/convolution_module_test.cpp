@@ -6,6 +6,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
@@ -98,8 +99,10 @@ class ModuleTruth {
     std::vector<at::Tensor> parts;
     for (const at::Tensor& utterance : gated.split_with_sizes(lengths)) {
       const at::Tensor channels_first = utterance.t().unsqueeze(0);  // [1, D, T]
-      parts.push_back(at::conv1d(channels_first, leaf("depthwise.weight").unsqueeze(1),
-                                 leaf("depthwise.bias"), 1, options_.kernel / 2, 1, options_.width)
+      const std::optional<at::Tensor> bias =
+          options_.has_biases ? std::optional(leaf("depthwise.bias")) : std::nullopt;
+      parts.push_back(at::conv1d(channels_first, leaf("depthwise.weight").unsqueeze(1), bias, 1,
+                                 options_.kernel / 2, 1, options_.width)
                           .squeeze(0)
                           .t());
     }
@@ -112,7 +115,8 @@ class ModuleTruth {
 
  private:
   at::Tensor linear(const at::Tensor& x, const std::string& name) {
-    return at::addmm(leaf(name + ".bias"), x, leaf(name + ".weight").t());
+    const at::Tensor product = at::mm(x, leaf(name + ".weight").t());
+    return options_.has_biases ? product + leaf(name + ".bias") : product;
   }
   at::Tensor inner_norm(const at::Tensor& x, const std::vector<int64_t>& lengths) {
     const at::Tensor &gamma = leaf("inner_norm.weight"), &beta = leaf("inner_norm.bias");
@@ -187,6 +191,7 @@ void expect_agreement(const ConvolutionModuleOptions& options, Tier tier, at::Sc
   expect_same_gradients(layer.store, truth, options, tolerance);
   // Once per forward, whatever was recomputed.
   if (options.inner_norm != InnerNormKind::kBatch) return;
+  layer.store.commit_statistics();
   for (const char* name : {"module.inner_norm.running_mean", "module.inner_norm.running_variance"})
     EXPECT_LT(relative_error(layer.value(name), truth.leaves.at(name)), tolerance) << name;
 }
@@ -200,6 +205,19 @@ TEST(ConvolutionModule, MatchesAutogradWithEachNormAtEveryTier) {
     }
     expect_agreement(module_options(kind), Tier::kNorms, at::kBFloat16);
   }
+}
+
+TEST(ConvolutionModule, MatchesAutogradWithoutBiases) {
+  at::manual_seed(4);
+  ConvolutionModuleOptions options = module_options(InnerNormKind::kFrozenBatch);
+  options.has_biases = false;
+  for (const Tier tier : {Tier::kNone, Tier::kBlock}) expect_agreement(options, tier, at::kFloat);
+  // Only the norms have biases.
+  int64_t num_biases = 0;
+  const ModuleLayer layer(options);
+  for (const Parameter& parameter : layer.store.parameters())
+    num_biases += parameter.spec.name.ends_with("bias") ? 1 : 0;
+  EXPECT_EQ(num_biases, 2);
 }
 
 TEST(ConvolutionModule, MatchesAutogradWithALongKernel) {

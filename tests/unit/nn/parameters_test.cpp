@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sotto/core/error.h"
 
 namespace sotto::nn {
@@ -63,6 +65,28 @@ TEST(ParameterStore, DeclaresValuesThatNeverTrain) {
   EXPECT_EQ(store.ranges()[1].name, "frozen vectors");
 }
 
+TEST(ParameterStore, CommitsTheStatisticsOfAStep) {
+  ParameterStore store;
+  Parameter& mean = store.declare({.name = "mean", .shape = {3}, .trains = false});
+  Parameter& variance =
+      store.declare({.name = "variance", .shape = {3}, .mean = 1.0, .trains = false});
+  RunningStatistics& running = store.declare_averages(mean, variance);
+  store.allocate({});
+  EXPECT_TRUE(running.stage.mean.is_alias_of(running.stage.variance)) << "one buffer";
+  const at::Tensor x = at::arange(12, at::kFloat).view({4, 3});
+  const auto expect_commits = [&](double expected_mean, double expected_variance) {
+    store.commit_statistics();
+    EXPECT_NEAR(mean.value[0].item<double>(), expected_mean, 1e-6);
+    EXPECT_NEAR(variance.value[0].item<double>(), expected_variance, 1e-6);
+  };
+  kernels::BatchNorm::statistics(x, &running.stage);
+  store.discard_statistics();
+  expect_commits(0.0, 1.0);
+  kernels::BatchNorm::statistics(x, &running.stage);
+  expect_commits(0.45, 0.9 + 1.5);  // of 0, 3, 6 and 9: 4.5 and 15
+  expect_commits(0.45, 0.9 + 1.5);  // nothing is left to commit
+}
+
 TEST(GradientSum, IsTheGradientOrAddedToItOnce) {
   ParameterStore store;
   declare_all(store);
@@ -99,6 +123,21 @@ TEST(ParameterStore, InitialValuesDependOnlyOnSeedAndName) {
   EXPECT_FALSE(at::equal(other.find("a.weight")->value, weight));
 }
 
+TEST(ParameterStore, InitialValuesMayBeUniformAndPartlyConstant) {
+  ParameterStore store;
+  store.declare({.name = "a.weight",
+                 .shape = {100, 70},
+                 .bound = 0.5,
+                 .constant = {.first = 140, .count = 70, .value = 2.0}});
+  store.allocate({});
+  const at::Tensor& weight = store.find("a.weight")->value;
+  EXPECT_TRUE(at::equal(weight[2], at::full({70}, 2.0f)));
+  const at::Tensor others = at::cat({weight.narrow(0, 0, 2), weight.narrow(0, 3, 97)});
+  EXPECT_LE(others.abs().max().item<double>(), 0.5);
+  EXPECT_NEAR(others.mean().item<double>(), 0.0, 0.02);
+  EXPECT_NEAR(others.std().item<double>(), 0.5 / std::sqrt(3.0), 0.01);
+}
+
 TEST(ParameterStore, ZeroesGradients) {
   ParameterStore store;
   declare_all(store);
@@ -112,7 +151,10 @@ TEST(ParameterStore, ZeroesGradients) {
 TEST(ParameterStore, HasNoGradientsWithoutTraining) {
   ParameterStore store;
   declare_all(store);
+  RunningStatistics& running =
+      store.declare_averages(*store.find("norm.weight"), *store.find("a.bias"));
   store.allocate({.trains = false});
+  EXPECT_FALSE(running.stage.mean.defined());
   EXPECT_FALSE(store.ranges().front().gradients.defined());
   EXPECT_FALSE(store.find("a.bias")->gradient.defined());
 }

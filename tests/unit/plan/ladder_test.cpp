@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sotto/models/conformer.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/models/transformer_ctc.h"
 #include "support/thrown.h"
@@ -37,6 +38,24 @@ TEST_F(LadderTest, LaddersUseOnlyWhatTheDeviceHas) {
   request_.target.capability = 75;
   EXPECT_PRED2(contains, changes(), "--set numerics=fp16 (");
   EXPECT_FALSE(contains(changes(), "bf16"));
+}
+
+TEST_F(LadderTest, SplittingKeepsTheResultExceptWithTrainedStatistics) {
+  request_.config.adaptive_batching = false;
+  request_.config.micro_batch = 4;
+  for (const auto kind : {nn::InnerNormKind::kFrozenBatch, nn::InnerNormKind::kBatch}) {
+    request_.config.model = models::ModelOptions::of_preset("conformer-s");
+    auto& model = request_.config.model.as<models::ConformerOptions>();
+    model.layers = 1;
+    model.width = 16;
+    model.hidden = 32;
+    model.convolution_norm = kind;
+    const std::vector<Rung> rungs = ladder_of(request_, source_);
+    const auto split = std::ranges::find(rungs, "micro_batch", &Rung::key);
+    ASSERT_NE(split, rungs.end());
+    EXPECT_EQ(split->keeps_result, kind == nn::InnerNormKind::kFrozenBatch);
+    EXPECT_EQ(contains(split->to_string(), "the same result"), split->keeps_result);
+  }
 }
 
 // Half of a row may still exceed the user's max_frames.

@@ -5,6 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/data/batch/example_list.h"
+#include "sotto/models/conformer.h"
 #include "sotto/models/transformer_ctc.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/outlook.h"
@@ -270,6 +271,22 @@ TEST_F(PlannerTest, PlanFitsInItsOwnPeak) {
   EXPECT_GE(plan_in(first.fit.worst.high_water - 1).best.time.total_s(), first.time.total_s());
 }
 
+// With one byte less nothing fits, and a refusal names the same arena.
+TEST_F(PlannerTest, SmallestArenaIsTheSmallest) {
+  for (const bool is_split : {true, false}) {
+    if (!is_split) {
+      request_.config.micro_batch = 4;
+      request_.config.adaptive_batching = false;
+      request_.open.micro_batch = false;
+    }
+    const int64_t bytes = Planner(request_, source_).smallest_arena();
+    EXPECT_LE(plan_in(bytes).best.fit.worst.high_water, bytes);
+    EXPECT_THROW(plan_in(bytes - 1), Infeasible);
+    // It does not depend on the budget.
+    EXPECT_EQ(Planner(request_, source_).smallest_arena(), bytes);
+  }
+}
+
 TEST_F(PlannerTest, RefusalsNameFixedSettings) {
   const int64_t enough = least();
   request_.open.tier = false;
@@ -327,6 +344,31 @@ TEST_F(PlannerTest, GivesAReasonForEachDecision) {
   EXPECT_EQ(keys, (std::vector<std::string>{"numerics", "optimizer.state", "tier", "max_frames"}));
   const std::string yaml = format_yaml(write_plan(plan, request_));
   EXPECT_PRED2(contains, yaml, "Decided:");
+}
+
+TEST_F(PlannerTest, SaysWhetherTheSplitChangesTheResult) {
+  const std::string clause = "the split into micro-batches changes the result";
+  for (const auto& [name, kind] : nn::kInnerNormKinds) {
+    request_.config.model = models::ModelOptions::of_preset("conformer-s");
+    auto& model = request_.config.model.as<models::ConformerOptions>();
+    model.layers = 2;
+    model.width = 16;
+    model.hidden = 32;
+    model.convolution_norm = kind;
+    const bool depends = kind == nn::InnerNormKind::kBatch;
+    for (const OpenChoices& open : {OpenChoices{}, OpenChoices::none()}) {
+      request_.open = open;
+      EXPECT_EQ(contains(why("model.convolution_norm"), clause), depends) << name;
+    }
+    request_.open = {};
+    const Plan plan = this->plan();
+    const ConfigNode tree = write_plan(plan, request_);
+    const std::string& comment = tree.find("model")->find("convolution_norm")->comment;
+    EXPECT_EQ(contains(comment, ". Note: " + clause), depends) << comment;
+    // It is not a decision.
+    for (const Reason& reason : reasons_of(plan, request_))
+      EXPECT_EQ(reason.is_setting, reason.key != "model.convolution_norm") << reason.key;
+  }
 }
 
 // The written file is a configuration with the chosen settings.

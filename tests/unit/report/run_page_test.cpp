@@ -56,6 +56,52 @@ TEST_F(RunPage, HasAChartOfEverythingRecorded) {
                                       "step_time", "padding"}));
 }
 
+nlohmann::json stage_record(int64_t stage, int64_t step, int64_t steps, int64_t total) {
+  return {{"kind", "stage"},
+          {"step", step},
+          {"stage", stage},
+          {"stages", 2},
+          {"name", stage == 0 ? "25%" : "all"},
+          {"samples", stage == 0 ? 20 : 80},
+          {"steps", steps},
+          {"total_steps", total},
+          {"weights_of_step", stage == 0 ? 0 : 17}};
+}
+
+// The first of two stages was planned with 30 steps and ended after 20.
+TEST_F(RunPage, ShowsStages) {
+  recorded_.records.insert(recorded_.records.begin(), stage_record(0, 1, 30, 50));
+  // Repeated by a resumed run.
+  recorded_.records.push_back(stage_record(1, 21, 20, 40));
+  recorded_.records.push_back(stage_record(1, 21, 20, 40));
+  recorded_.facts["steps"]["total"] = 50;
+  const RunContent run = read();
+  EXPECT_EQ(run.total_steps(), 40);
+  EXPECT_EQ(run.state, RunState::kComplete);
+  EXPECT_TRUE(run.problems.empty());
+  const nlohmann::ordered_json rows = rows_json(stage_table(run));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["steps"], 20);
+  EXPECT_EQ(rows[0]["planned_steps"], 30);
+  EXPECT_EQ(rows[0]["best"], 0.5);
+  EXPECT_EQ(rows[1]["first_step"], 21);
+  EXPECT_EQ(rows[1]["steps"], 20);
+  EXPECT_EQ(rows[1]["samples"], 80);
+  EXPECT_EQ(rows[1]["weights_of_step"], 17);
+  EXPECT_EQ(rows[1]["best"], 0.25);
+  const std::string html = run_page(run).to_html();
+  expect_self_contained(html);
+  for (const char* part : {"Stages", "25%", "weights of step"})
+    EXPECT_TRUE(contains(html, part)) << part;
+  EXPECT_TRUE(contains(inline_svg(loss_figure(run)), ">stage<"));
+}
+
+TEST_F(RunPage, ShowsNoStagesOfARunWithoutThem) {
+  const RunContent run = read();
+  EXPECT_TRUE(stage_table(run).is_empty());
+  EXPECT_FALSE(contains(inline_svg(loss_figure(run)), ">stage<"));
+}
+
 TEST_F(RunPage, WhatIsMissingIsLeftOut) {
   recorded_.facts = nlohmann::json::object();
   recorded_.memory = nlohmann::json::object();

@@ -51,6 +51,25 @@ class GroupReader : public OptionVisitor {
     GroupReader(node != nullptr ? *node : absent, {}).read(group);
   }
 
+  void visit_groups(const OptionGroups& groups) override {
+    const ConfigNode* node = take(groups.key);
+    if (node == nullptr) return;
+    const auto check = [&](const ConfigNode& value, ConfigNode::Kind kind, const char* form) {
+      if (value.kind == kind) return;
+      refuse(value.location,
+             {.found = fmt::format(fmt::runtime(form), groups.key, describe_value(value)),
+              .expected = "a list with a group of keys per item, such as [{a: 1}, {a: 2}]"});
+    };
+    check(*node, ConfigNode::Kind::kList, "'{}' is {}");
+    groups.reset(node->children.size());
+    for (size_t i = 0; i < node->children.size(); ++i) {
+      ConfigNode item = node->children[i];
+      check(item, ConfigNode::Kind::kMap, "an item of '{}' is {}");
+      item.key = groups.key;
+      GroupReader(item, {}).read(groups.item(i));
+    }
+  }
+
  private:
   std::string name_of_map() const {
     return map_.key.empty() ? "the top level" : fmt::format("'{}'", map_.key);
@@ -91,6 +110,8 @@ class GroupReader : public OptionVisitor {
   std::vector<std::string> known_;
 };
 
+ConfigNode write_list(const OptionGroups& groups);
+
 // Builds the tree of one struct.
 class GroupWriter : public OptionVisitor {
  public:
@@ -114,9 +135,25 @@ class GroupWriter : public OptionVisitor {
     map_.children.push_back(std::move(entry));
   }
 
+  void visit_groups(const OptionGroups& groups) override {
+    if (groups.size() > 0) map_.children.push_back(write_list(groups));
+  }
+
  private:
   ConfigNode& map_;
 };
+
+ConfigNode write_list(const OptionGroups& groups) {
+  ConfigNode list = {.kind = ConfigNode::Kind::kList,
+                     .key = std::string(groups.key),
+                     .comment = std::string(groups.help)};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    ConfigNode& item = list.children.emplace_back(ConfigNode{.kind = ConfigNode::Kind::kMap});
+    GroupWriter writer(item);
+    groups.item(i).visit(writer);
+  }
+  return list;
+}
 
 // Lists the settings of one struct under its dotted prefix.
 class GroupLister : public OptionVisitor {
@@ -135,6 +172,13 @@ class GroupLister : public OptionVisitor {
   void visit_group(const OptionGroup& group) override {
     GroupLister lister(list_, fmt::format("{}{}.", prefix_, group.key));
     group.visit(lister);
+  }
+
+  void visit_groups(const OptionGroups& groups) override {
+    list_.push_back({.key = prefix_ + std::string(groups.key),
+                     .help = std::string(groups.help),
+                     .expected = "a list with a group of keys per item",
+                     .value = format_yaml_value(write_list(groups))});
   }
 
  private:

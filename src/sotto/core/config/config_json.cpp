@@ -155,7 +155,10 @@ ConfigNode parse_json(const std::string& text, const std::string& source) {
   } catch (const nlohmann::json::exception& error) {
     refuse({.source = source}, {.found = plain_message(error), .expected = "valid JSON"});
   }
-  return JsonWalker(text, source).take_value();
+  // The parser skips a byte order mark, as it does at the start of a file.
+  std::string_view content = text;
+  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
+  return JsonWalker(content, source).take_value();
 }
 
 std::string format_json(const ConfigNode& map) {

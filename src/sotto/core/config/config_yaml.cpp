@@ -167,7 +167,7 @@ bool is_number_with_unit(std::string_view text) {
   const size_t unit = text.find_first_not_of("0123456789.");
   if (unit == 0 || unit == std::string_view::npos) return false;
   if (text.substr(unit) == "%") return true;
-  return text.find_first_not_of("BKMGTidhmns", unit) == std::string_view::npos;
+  return text.find_first_not_of("BKMGTidhkmns", unit) == std::string_view::npos;
 }
 
 // Returns whether text can be written without quotes and is text to every YAML reader, including
@@ -212,13 +212,37 @@ std::string format_comment(const std::string& comment, size_t indent) {
   return line.size() > start.size() ? result + line + "\n" : result;
 }
 
+ConfigNode without_comments(ConfigNode node) {
+  node.comment.clear();
+  for (ConfigNode& child : node.children) child = without_comments(std::move(child));
+  return node;
+}
+
+std::string format_entries(const ConfigNode& map, size_t indent);
+
+// Formats groups of keys without comments, each item's first key after its dash.
+std::string format_groups(const ConfigNode& list, size_t indent) {
+  std::string lines = "\n";
+  for (const ConfigNode& item : list.children) {
+    std::string entries = format_entries(without_comments(item), indent + 4);
+    entries[indent + 2] = '-';
+    lines += entries;
+  }
+  return lines;
+}
+
 // Formats a list on one line if it fits, otherwise one item per line.
 std::string format_list(const ConfigNode& list, size_t indent) {
+  const auto is_group = [](const ConfigNode& item) {
+    return item.kind == ConfigNode::Kind::kMap && !item.children.empty();
+  };
+  if (!list.children.empty() && std::ranges::all_of(list.children, is_group))
+    return format_groups(list, indent);
   const std::string line = format_yaml_value(list);
   if (indent + list.key.size() + 2 + line.size() <= kMaxColumns) return " " + line;
   std::string lines;
   for (const ConfigNode& item : list.children) {
-    lines += fmt::format("\n{:{}}- {}", "", indent + 2, format_scalar(item));
+    lines += fmt::format("\n{:{}}- {}", "", indent + 2, format_yaml_value(item));
   }
   return lines;
 }
@@ -253,9 +277,14 @@ ConfigNode parse_yaml_value(const std::string& text, const ConfigLocation& locat
 }
 
 std::string format_yaml_value(const ConfigNode& value) {
-  if (value.kind != ConfigNode::Kind::kList) return format_scalar(value);
   std::vector<std::string> items;
-  for (const ConfigNode& item : value.children) items.push_back(format_scalar(item));
+  if (value.kind == ConfigNode::Kind::kMap) {
+    for (const ConfigNode& entry : value.children)
+      items.push_back(fmt::format("{}: {}", entry.key, format_yaml_value(entry)));
+    return fmt::format("{{{}}}", fmt::join(items, ", "));
+  }
+  if (value.kind != ConfigNode::Kind::kList) return format_scalar(value);
+  for (const ConfigNode& item : value.children) items.push_back(format_yaml_value(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 

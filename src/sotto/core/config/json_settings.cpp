@@ -82,6 +82,7 @@ void JsonSettings::refuse(const std::string& found, const std::string& expected)
 }
 
 std::string JsonSettings::shown(const char* key) const {
+  if (!names(key)) return fmt::format("no \"{}\"", key);
   return fmt::format("\"{}\": {}", key, sotto::shown(values_.at(key)));
 }
 

@@ -274,6 +274,20 @@ Option list(const Label& label, std::vector<Value>& values, const Codec<Value>& 
 
 }  // namespace
 
+void OptionVisitor::visit_text(Option option, const std::string& text, const SetText& set) {
+  option.read = [&set](const ConfigNode& node) -> const ConfigNode* {
+    if (!node.is_scalar()) return &node;
+    try {
+      set(node.text);
+    } catch (const ConfigError&) {
+      return &node;
+    }
+    return nullptr;
+  };
+  option.write = [&text] { return quoted(text); };
+  visit_option(option);
+}
+
 void OptionVisitor::value(std::string_view key, bool& value, std::string_view help) {
   visit_option(single({key, help}, value, boolean()));
 }

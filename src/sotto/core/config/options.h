@@ -96,6 +96,17 @@ struct OptionGroup {
   std::function<void()> validate;
 };
 
+// A list of structs of options. Items are numbered from 0.
+struct OptionGroups {
+  std::string_view key;
+  std::string_view help;
+  std::function<size_t()> size;
+  // Replaces the list by this many items with default values.
+  std::function<void(size_t)> reset;
+  // Valid until the next reset.
+  std::function<OptionGroup(size_t)> item;
+};
+
 // Visits the fields of a struct in order. The help is one line without a full stop; it need not
 // repeat limits and choices.
 class OptionVisitor {
@@ -135,15 +146,32 @@ class OptionVisitor {
     value = value_of(word, names);
   }
 
+  // A value with a text form of its own: Value::parse(text), which throws ConfigError, and
+  // to_string(). `expected`: a description of valid values.
+  template <class Value>
+  void parsed(std::string_view key, Value& value, std::string_view help, std::string_view expected);
+
   // A nested struct of options.
   template <class Options>
   void group(std::string_view key, Options& options, std::string_view help);
+
+  // A list of structs of options, written only if it is not empty. A setting that an item does not
+  // give has its value in `defaults`.
+  template <class Options>
+  void groups(std::string_view key, std::vector<Options>& list, std::string_view help,
+              const Options& defaults = {});
 
  protected:
   // Implementations must finish with their arguments before they return: these do not outlive the
   // call.
   virtual void visit_option(const Option& option) = 0;
   virtual void visit_group(const OptionGroup& group) = 0;
+  virtual void visit_groups(const OptionGroups& groups) = 0;
+
+ private:
+  // Throws ConfigError where the text is invalid.
+  using SetText = std::function<void(const std::string&)>;
+  void visit_text(Option option, const std::string& text, const SetText& set);
 };
 
 // Returns `options` as a group; `options` must outlive it.
@@ -164,6 +192,29 @@ void OptionVisitor::group(std::string_view key, Options& options, std::string_vi
   group.key = key;
   group.help = help;
   visit_group(group);
+}
+
+template <class Options>
+void OptionVisitor::groups(std::string_view key, std::vector<Options>& list, std::string_view help,
+                           const Options& defaults) {
+  visit_groups({.key = key,
+                .help = help,
+                .size = [&list] { return list.size(); },
+                .reset = [&](size_t count) { list.assign(count, defaults); },
+                .item = [&list](size_t index) { return as_group(list[index]); }});
+}
+
+template <class Value>
+void OptionVisitor::parsed(std::string_view key, Value& value, std::string_view help,
+                           std::string_view expected) {
+  const Option option{.key = key,
+                      .help = help,
+                      .expected = std::string(expected),
+                      .limits = {},
+                      .read = {},
+                      .write = {}};
+  visit_text(option, value.to_string(),
+             [&value](const std::string& text) { value = Value::parse(text); });
 }
 
 }  // namespace sotto

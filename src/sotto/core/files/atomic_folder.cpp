@@ -358,6 +358,14 @@ void AtomicFile::commit() {
   sync_path(final_.parent_path());
 }
 
+void remove_folder(const fs::path& folder) {
+  const fs::path hidden = hidden_sibling(normalised(folder), kPartial);
+  std::error_code failed;
+  fs::remove_all(hidden, failed);  // left by an earlier process with our process id
+  fs::rename(folder, hidden, failed);
+  if (!failed) fs::remove_all(hidden, failed);  // what remains is a leftover
+}
+
 void check_writable(const fs::path& folder) {
   // Hidden and named after our process, so that it counts as a leftover if it remains.
   const fs::path probe = hidden_sibling(folder / "probe", kPartial);

@@ -103,6 +103,10 @@ class AtomicFile {
 // the number of removed entries.
 int64_t remove_leftovers(const std::filesystem::path& parent, const FolderCheck& check = {});
 
+// Removes a folder. A process killed meanwhile leaves either the complete folder or one with a
+// hidden name, which remove_leftovers() removes. What cannot be removed stays.
+void remove_folder(const std::filesystem::path& folder);
+
 // Throws DataError where this process may not create files in an existing folder, or where the path
 // is not a folder. A full disk is not an error: space may be freed later.
 void check_writable(const std::filesystem::path& folder);

@@ -24,17 +24,6 @@ constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr const char* kListExpected = "a list of files with their checksums, as sotto writes it";
 constexpr const char* kHint = "Use another checkpoint, or copy the folder again.";
 
-FileSum sum_of(const InputFile& file) {
-  std::vector<char> piece(kReadBytes);
-  Checksum checksum;
-  int64_t offset = 0;
-  while (const int64_t got = file.read(offset, piece)) {
-    checksum.add(std::as_bytes(std::span(piece).first(static_cast<size_t>(got))));
-    offset += got;
-  }
-  return checksum.sum();
-}
-
 [[noreturn]] void refuse(const fs::path& folder, std::string found, std::string expected) {
   throw DataError({.attempted = fmt::format("checking the files of {}", folder.string()),
                    .found = std::move(found),
@@ -69,6 +58,17 @@ FileSum sum_from(const nlohmann::json& entry, const fs::path& path) {
 }
 
 }  // namespace
+
+FileSum sum_of(const InputFile& file) {
+  std::vector<char> piece(kReadBytes);
+  Checksum checksum;
+  int64_t offset = 0;
+  while (const int64_t got = file.read(offset, piece)) {
+    checksum.add(std::as_bytes(std::span(piece).first(static_cast<size_t>(got))));
+    offset += got;
+  }
+  return checksum.sum();
+}
 
 FileList FileList::read(const fs::path& folder) {
   const fs::path path = folder / kFileListName;

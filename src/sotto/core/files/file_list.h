@@ -23,6 +23,11 @@ inline constexpr const char* kFileListName = "files.json";
 // The file that marks a folder as a checkpoint: counters, limits, position in the data.
 inline constexpr const char* kStateFile = "state.json";
 
+class InputFile;
+
+// Returns size and checksum of a file. Throws DataError where it cannot be read.
+FileSum sum_of(const InputFile& file);
+
 class FileList {
  public:
   // Reads the list of a folder. Throws DataError where it is missing, broken or of a newer format.

@@ -19,17 +19,26 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const std::string
   if (descriptor < 0) {
     refuse_file(path, std::generic_category().message(errno), expected, /*hint=*/{});
   }
+  try {
+    MappedFile file = of_descriptor(descriptor, path, expected);
+    ::close(descriptor);
+    return file;
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+}
+
+MappedFile MappedFile::of_descriptor(int descriptor, const std::filesystem::path& path,
+                                     const std::string& expected) {
   struct stat status{};
   const bool known = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = known ? static_cast<size_t>(status.st_size) : 0;
-  void* mapped = MAP_FAILED;
-  if (size > 0) mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int code = errno;
-  ::close(descriptor);
   if (!known) refuse_file(path, "it is not a regular file", expected);
   if (size == 0) return MappedFile({});
+  void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (mapped == MAP_FAILED) {
-    refuse_file(path, std::generic_category().message(code),
+    refuse_file(path, std::generic_category().message(errno),
                 "a file that can be mapped into memory");
   }
   return MappedFile({static_cast<const std::byte*>(mapped), size});

@@ -15,6 +15,10 @@ class MappedFile {
   // it is missing, unreadable or not a regular file. An empty file has no bytes.
   static MappedFile open(const std::filesystem::path& path, const std::string& expected);
 
+  // Maps an open file, whose descriptor is no longer needed afterwards. `path` is for errors.
+  static MappedFile of_descriptor(int descriptor, const std::filesystem::path& path,
+                                  const std::string& expected);
+
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

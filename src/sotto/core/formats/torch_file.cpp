@@ -202,8 +202,14 @@ std::span<const std::byte> storage_of(const StoredTensor& tensor, const Content&
 }  // namespace
 
 TorchFile TorchFile::open(const std::filesystem::path& path) {
-  TorchFile file(MappedFile::open(path, std::string(kExpected)));
-  const std::span<const std::byte> bytes = file.file_.bytes();
+  MappedFile file = MappedFile::open(path, std::string(kExpected));
+  const std::span<const std::byte> whole = file.bytes();
+  return inside(std::move(file), whole, path);
+}
+
+TorchFile TorchFile::inside(MappedFile mapped, std::span<const std::byte> bytes,
+                            const std::filesystem::path& path) {
+  TorchFile file(std::move(mapped));
   if (bytes.empty()) refuse_file(path, "it is empty", std::string(kExpected));
   const bool is_archive = text_of(bytes).starts_with("PK\x03\x04");
   if (!is_archive && !text_of(bytes).starts_with(kPickleStart)) {

@@ -34,6 +34,9 @@ class TorchFile {
   // truncated, not such a file, holds an unknown type or anything but weights, or where names,
   // shapes and offsets are inconsistent.
   static TorchFile open(const std::filesystem::path& path);
+  // Opens one that is a part of a mapped file, such as an archive. `path` is for errors.
+  static TorchFile inside(MappedFile file, std::span<const std::byte> part,
+                          const std::filesystem::path& path);
 
   // Returns the names in alphabetical order.
   std::vector<std::string> names() const;

@@ -14,6 +14,7 @@
 #include "sotto/core/files/mapped_file.h"
 #include "sotto/core/files/output_file.h"
 #include "sotto/core/files/text_file.h"
+#include "sotto/core/formats/nemo_archive.h"
 
 namespace sotto {
 
@@ -100,6 +101,12 @@ std::vector<std::span<const SafetensorsEntry>> split(std::span<const Safetensors
 
 WeightFolder WeightFolder::open(const fs::path& folder) {
   WeightFolder weights;
+  weights.path_ = folder;
+  if (is_nemo_file(folder)) {
+    weights.opened_.emplace_back(NemoArchive::open(folder).take_weights());
+    weights.add_tensors(folder);
+    return weights;
+  }
   for (const std::string_view name : kKnownFiles) {
     const fs::path path = folder / name;
     if (!is_there(path)) continue;
@@ -117,13 +124,18 @@ WeightFolder WeightFolder::open(const fs::path& folder) {
 }
 
 void WeightFolder::add_file(const fs::path& path) {
-  const size_t number = files_.size();
-  files_.push_back(path);
   if (path.extension() == ".safetensors") {
     opened_.emplace_back(SafetensorsFile::open(path));
   } else {
     opened_.emplace_back(TorchFile::open(path));
   }
+  add_tensors(path);
+}
+
+// Adds the tensors of the file that was opened last.
+void WeightFolder::add_tensors(const fs::path& path) {
+  const size_t number = files_.size();
+  files_.push_back(path);
   std::visit(
       [&](const auto& file) {
         for (const std::string& name : file.names()) {

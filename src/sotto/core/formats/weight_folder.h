@@ -1,5 +1,5 @@
 // The weights of a folder in Hugging Face's layout: one file or several shards with an index, in
-// the safetensors format or in that of torch.save.
+// the safetensors format or in that of torch.save; or those of a `.nemo` archive.
 //
 //   const auto folder = WeightFolder::open("wav2vec2-base");
 //   if (const TensorView* weight = folder.find("lm_head.weight")) copy(weight->bytes);
@@ -26,7 +26,8 @@ class WeightFolder {
   // Opens the first that exists of model.safetensors, model.safetensors.index.json with its shards,
   // pytorch_model.bin, pytorch_model.bin.index.json with its shards. Throws DataError where none
   // exists, where a file is refused, where a shard is missing or lacks a tensor that the index
-  // assigns to it, or where two shards have the same tensor.
+  // assigns to it, or where two shards have the same tensor. Where `folder` is a `.nemo` archive,
+  // opens its state dict.
   static WeightFolder open(const std::filesystem::path& folder);
 
   // Returns the names in alphabetical order.
@@ -39,6 +40,8 @@ class WeightFolder {
   // Returns the file that holds a tensor, for messages. The tensor must exist.
   const std::filesystem::path& path_of(std::string_view name) const;
 
+  // Returns the folder or archive, for messages.
+  const std::filesystem::path& path() const { return path_; }
   // The opened files, without the index.
   const std::vector<std::filesystem::path>& files() const { return files_; }
 
@@ -52,8 +55,10 @@ class WeightFolder {
   WeightFolder() = default;
 
   void add_file(const std::filesystem::path& path);
+  void add_tensors(const std::filesystem::path& path);
   void add_shards(const std::filesystem::path& index);
 
+  std::filesystem::path path_;
   std::vector<std::filesystem::path> files_;
   std::vector<File> opened_;
   std::map<std::string, StoredTensor, std::less<>> tensors_;

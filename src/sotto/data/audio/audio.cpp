@@ -128,10 +128,10 @@ void check_length(const Decoded& decoded, const AudioSegment& segment, const Sou
   const bool is_as_long =
       segment.duration_s == 0.0 ||
       (found_s >= segment.duration_s - tolerance_s && found_s <= segment.duration_s + tolerance_s);
-  // A manifest written after the file was truncated agrees with it.
-  if (is_as_long) return;
+  // A manifest written after the file was truncated agrees with it; without one the header counts.
+  if (is_as_long && segment.duration_s > 0.0) return;
   if (end < std::min(decoded.first + decoded.asked, file.promised_frames())) refuse_cut(file, end);
-  refuse_length(found_s, segment, file);
+  if (!is_as_long) refuse_length(found_s, segment, file);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "sotto/core/parallel.h"
 #include "sotto/data/audio/audio.h"
 #include "sotto/data/audio/features.h"
+#include "sotto/data/batch/label_counts.h"
 
 namespace sotto::data {
 
@@ -284,6 +286,19 @@ void Dataset::require_not_empty() const {
 }
 
 void Dataset::look_at_texts() {
+  if (manifest_.size() < kLeastStoredLines) return count_labels();
+  const std::filesystem::path path =
+      label_counts_path(manifest_.fingerprint(), tokenizer_.fingerprint());
+  if (std::optional<LabelCounts> stored = read_label_counts(path, manifest_.size())) {
+    has_text_fault_ = std::move(stored->has_fault);
+    num_labels_ = std::move(stored->num_labels);
+    return;
+  }
+  count_labels();
+  write_label_counts(path, {.num_labels = num_labels_, .has_fault = has_text_fault_});
+}
+
+void Dataset::count_labels() {
   has_text_fault_.resize(static_cast<size_t>(manifest_.size()));
   num_labels_.resize(static_cast<size_t>(manifest_.size()));
   constexpr int64_t kAtOnce = 4096;

@@ -136,6 +136,7 @@ class Dataset : public Source {
 
   void take_bad_lines();
   void look_at_texts();
+  void count_labels();
   void select_utterances();
   // Decided by the index alone.
   bool may_be_faulty(int64_t utterance) const;

@@ -29,7 +29,10 @@ bool is_full(const EffectiveBatch& batch, int64_t utterances, double seconds, do
   return seconds + next / 2.0 > batch.seconds;
 }
 
-RandomStream shuffle_stream(uint64_t seed, int64_t epoch, uint64_t layer = 0) {
+// Positions of streams for different draws.
+constexpr uint64_t kUtteranceLayer = 0, kStepLayer = 1, kSampleLayer = 2;
+
+RandomStream shuffle_stream(uint64_t seed, int64_t epoch, uint64_t layer) {
   return RandomStream({.seed = seed,
                        .purpose = Purpose::kShuffle,
                        .step = static_cast<uint64_t>(epoch),
@@ -82,17 +85,29 @@ Sampler::Sampler(const SamplerOptions& options, std::vector<float> durations_s)
   SOTTO_ASSERT(!durations_s_.empty(), "no utterance to draw from");
   SOTTO_ASSERT(durations_s_.size() <= std::numeric_limits<uint32_t>::max(), "{} utterances",
                durations_s_.size());
+  samples_ = draw_samples();
+}
+
+std::vector<uint32_t> Sampler::draw_samples() const {
+  std::vector<uint32_t> samples(durations_s_.size());
+  std::iota(samples.begin(), samples.end(), 0U);
+  if (options_.num_samples <= 0 || options_.num_samples >= num_utterances()) return samples;
+  std::ranges::copy(
+      shuffle_stream(options_.seed, /*epoch=*/0, kSampleLayer).permutation(num_utterances()),
+      samples.begin());
+  samples.resize(static_cast<size_t>(options_.num_samples));
+  std::ranges::sort(samples);
+  return samples;
 }
 
 std::vector<uint32_t> Sampler::order_of(int64_t epoch) const {
-  std::vector<uint32_t> order(durations_s_.size());
+  std::vector<uint32_t> order = samples_;
   const bool is_random =
       options_.curriculum == Curriculum::kShuffle || options_.curriculum == Curriculum::kBucketed;
   if (is_random) {
-    std::ranges::copy(shuffle_stream(options_.seed, epoch).permutation(num_utterances()),
-                      order.begin());
-  } else {
-    std::iota(order.begin(), order.end(), 0U);
+    const RandomStream stream = shuffle_stream(options_.seed, epoch, kUtteranceLayer);
+    std::ranges::transform(stream.permutation(std::ssize(samples_)), order.begin(),
+                           [&](int64_t index) { return samples_[static_cast<size_t>(index)]; });
   }
   // Stable: the order of equal lengths stays random, or as listed.
   if (options_.curriculum == Curriculum::kSorted)
@@ -125,7 +140,7 @@ void Sampler::shuffle_steps(EpochOrder& steps, int64_t epoch) const {
   EpochOrder shuffled;
   shuffled.starts_ = {0};
   // A different stream from that of the utterances.
-  const RandomStream stream = shuffle_stream(options_.seed, epoch, /*layer=*/1);
+  const RandomStream stream = shuffle_stream(options_.seed, epoch, kStepLayer);
   for (const int64_t step : stream.permutation(steps.num_steps())) {
     const std::span<const uint32_t> utterances = steps.utterances(step);
     shuffled.order_.insert(shuffled.order_.end(), utterances.begin(), utterances.end());

@@ -58,6 +58,9 @@ struct SamplerOptions {
   uint64_t seed = 0;
   EffectiveBatch batch = {};
   Curriculum curriculum = Curriculum::kShuffle;
+  // Only this many utterances take part: the first of an order that depends on the seed alone, so
+  // that a larger number includes those of a smaller one. 0: all.
+  int64_t num_samples = 0;
 };
 
 // A step of an epoch; both count from 0.
@@ -92,15 +95,15 @@ struct Rank {
 
 class Sampler {
  public:
-  // `durations_s`: seconds of each utterance that takes part, at least one.
+  // `durations_s`: seconds of each utterance, at least one.
   Sampler(const SamplerOptions& options, std::vector<float> durations_s);
 
   const SamplerOptions& options() const { return options_; }
   int64_t num_utterances() const { return static_cast<int64_t>(durations_s_.size()); }
 
-  // Returns every utterance once. With an effective batch of utterances each step has that many;
-  // with one of seconds it ends where its sum is closest to them, and has at least one utterance.
-  // The last step has the remainder.
+  // Returns every utterance that takes part once. With an effective batch of utterances each step
+  // has that many; with one of seconds it ends where its sum is closest to them, and has at least
+  // one utterance. The last step has the remainder.
   EpochOrder epoch(int64_t epoch) const;
 
   // Returns a rank's utterances of a step, in the step's order. The parts of all ranks make up the
@@ -108,6 +111,7 @@ class Sampler {
   std::vector<uint32_t> part(std::span<const uint32_t> step, const Rank& rank) const;
 
  private:
+  std::vector<uint32_t> draw_samples() const;
   std::vector<uint32_t> order_of(int64_t epoch) const;
   std::vector<uint32_t> cut(std::span<const uint32_t> order) const;
   void shuffle_steps(EpochOrder& steps, int64_t epoch) const;
@@ -115,6 +119,8 @@ class Sampler {
 
   SamplerOptions options_;
   std::vector<float> durations_s_;
+  // The utterances that take part, in the order of the list.
+  std::vector<uint32_t> samples_;
 };
 
 }  // namespace sotto::data

@@ -10,14 +10,15 @@ namespace {
 using MicroBatches = std::vector<std::vector<int64_t>>;
 
 struct Room {
-  int64_t frames, labels, utterances;
+  int64_t frames, labels, nodes, utterances;
 
   bool takes(const ItemSize& size) const {
-    return size.frames <= frames && size.labels <= labels && utterances > 0;
+    return size.frames <= frames && size.labels <= labels && size.nodes <= nodes && utterances > 0;
   }
   void take(const ItemSize& size) {
     frames -= size.frames;
     labels -= size.labels;
+    nodes -= size.nodes;
     --utterances;
   }
 };
@@ -25,6 +26,7 @@ struct Room {
 Room whole_room(const MicroBatchLimits& limits) {
   return {.frames = limits.max_frames,
           .labels = limits.max_labels,
+          .nodes = limits.max_nodes,
           .utterances = limits.max_utterances};
 }
 
@@ -53,12 +55,15 @@ int64_t fewest_conceivable(std::span<const ItemSize> sizes, const MicroBatchLimi
                            const std::vector<int64_t>& positions) {
   int64_t frames = 0;
   int64_t labels = 0;
+  int64_t nodes = 0;
   for (const int64_t position : positions) {
     frames += sizes[static_cast<size_t>(position)].frames;
     labels += sizes[static_cast<size_t>(position)].labels;
+    nodes += sizes[static_cast<size_t>(position)].nodes;
   }
   const auto needed = [](int64_t total, int64_t limit) { return (total - 1) / limit + 1; };
   return std::max({needed(frames, limits.max_frames), needed(labels, limits.max_labels),
+                   needed(nodes, limits.max_nodes),
                    needed(std::ssize(positions), limits.max_utterances), int64_t{1}});
 }
 

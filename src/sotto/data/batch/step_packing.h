@@ -13,6 +13,8 @@ namespace sotto::data {
 struct ItemSize {
   int64_t frames = 0;
   int64_t labels = 0;
+  // Nodes of its lattice, for a transducer: frames x (labels + 1).
+  int64_t nodes = 0;
 };
 
 struct StepPacking {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sotto/core/utf8.h"
+#include "sotto/data/text/case_ignorable.h"
 #include "sotto/data/text/unicode.h"
 
 namespace sotto::data {
@@ -87,10 +88,15 @@ bool is_letter_with_case(char32_t code) {
   return simple_upper(code) != code || simple_lower(code) != code;
 }
 
-// Returns whether a sigma ends a word: a letter before it, none after it.
+// Returns whether a sigma ends a word: a letter before it, none after it. Apostrophes and marks
+// between them do not count.
 bool is_final(std::u32string_view text, size_t at) {
-  return at > 0 && is_letter_with_case(text[at - 1]) &&
-         (at + 1 == text.size() || !is_letter_with_case(text[at + 1]));
+  size_t before = at;
+  while (before > 0 && is_case_ignorable(text[before - 1])) --before;
+  if (before == 0 || !is_letter_with_case(text[before - 1])) return false;
+  size_t after = at + 1;
+  while (after < text.size() && is_case_ignorable(text[after])) ++after;
+  return after == text.size() || !is_letter_with_case(text[after]);
 }
 
 }  // namespace

@@ -11,13 +11,6 @@ namespace sotto::data {
 
 namespace {
 
-// Unicode's property White_Space: a short list that does not change.
-bool is_space(char32_t code) {
-  if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
-  return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
-         code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
-}
-
 bool is_apostrophe(char32_t code) {
   return code == '\'' || code == 0x2019;
 }
@@ -56,7 +49,7 @@ std::string rewrite(const std::string& text, const TextRules& rules) {
     const char32_t code = code_point_of(character);
     const bool is_removed = rules.punctuation == Punctuation::kRemove && is_punctuation(code) &&
                             rules.keep_characters.find(character) == std::string::npos;
-    if (is_space(code) || (is_removed && !is_apostrophe(code))) {
+    if (is_white_space(code) || (is_removed && !is_apostrophe(code))) {
       has_space = !made.empty();
     } else if (!is_removed) {
       if (has_space) made += ' ';

@@ -29,6 +29,9 @@ constexpr const char* kDecoder = "added_tokens_decoder";
 // The current name of the tokenizer, and an older one.
 constexpr std::array kClasses = {std::string_view("Wav2Vec2CTCTokenizer"),
                                  std::string_view("Wav2Vec2Tokenizer")};
+// The tokenizer of a Parakeet, whose files are for transformers alone: they say in its way what
+// vocab.json says.
+constexpr std::string_view kOfParakeet = "ParakeetTokenizer";
 // Special tokens with their own field in TokenizerSettings.
 constexpr std::array kOwnNames = {std::string_view("pad_token"), std::string_view("unk_token"),
                                   std::string_view("bos_token"), std::string_view("eos_token"),
@@ -182,6 +185,12 @@ void take_head(const JsonSettings& config, TokenizerSettings& settings) {
   settings.head_size = config.get("vocab_size", int64_t{0});
 }
 
+bool is_for_parakeet(const fs::path& folder) {
+  return fs::exists(folder / kTokenizerConfig) &&
+         open_settings(folder / kTokenizerConfig).get<std::string>("tokenizer_class", "") ==
+             kOfParakeet;
+}
+
 std::optional<JsonSettings> model_config_of(const fs::path& folder) {
   if (!fs::exists(folder / kModelConfig)) return std::nullopt;
   JsonSettings config = open_settings(folder / kModelConfig);
@@ -216,6 +225,7 @@ std::vector<std::string> TokenizerSettings::special_tokens() const {
 }
 
 std::optional<TokenizerSettings> read_tokenizer_settings(const fs::path& folder) {
+  if (is_for_parakeet(folder)) return std::nullopt;
   const auto has = [&](const char* name) { return fs::exists(folder / name); };
   const std::optional<JsonSettings> config = model_config_of(folder);
   const bool has_files =

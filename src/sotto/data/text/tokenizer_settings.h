@@ -57,9 +57,10 @@ struct TokenizerSettings {
   std::vector<std::string> special_tokens() const;
 };
 
-// Reads the settings of a folder; std::nullopt if it has no files of transformers, or is a
-// checkpoint with our own vocabulary. Throws DataError, which names file and key, where they cannot
-// be read or require unsupported features.
+// Reads the settings of a folder; std::nullopt if it has no files of transformers, is a
+// checkpoint with our own vocabulary, or one of a Parakeet, whose files say what vocab.json says.
+// Throws DataError, which names file and key, where they cannot be read or require unsupported
+// features.
 std::optional<TokenizerSettings> read_tokenizer_settings(const std::filesystem::path& folder);
 
 // Reads the head's settings from config.json in any folder: for a checkpoint with our own

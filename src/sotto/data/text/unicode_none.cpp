@@ -1,4 +1,5 @@
 #include "sotto/core/error.h"
+#include "sotto/data/text/case_ignorable.h"
 #include "sotto/data/text/unicode.h"
 
 namespace sotto::data {
@@ -33,6 +34,23 @@ char32_t Unicode::upper(char32_t /*code*/) {
 }
 
 bool Unicode::is_punctuation(char32_t /*code*/) {
+  refuse();
+}
+
+CharacterKind Unicode::kind_of(char32_t /*code*/) {
+  refuse();
+}
+
+bool is_case_ignorable(char32_t code) {
+  if (code >= 0x80) refuse();
+  return code == '^' || code == '`' || is_within_words(code);
+}
+
+int Unicode::digit_value(char32_t /*code*/) {
+  refuse();
+}
+
+std::vector<std::string> Unicode::graphemes(std::string_view /*text*/) {
   refuse();
 }
 

@@ -68,10 +68,10 @@ std::optional<int32_t> find_one(const std::vector<std::string>& entries,
 constexpr int64_t kMaxNumber = 1 << 20;
 
 // Returns the entries by number, of which some may be missing.
-std::vector<std::string> take_entries(const nlohmann::json& json,
+std::vector<std::string> take_entries(const nlohmann::json& object,
                                       const std::filesystem::path& path) {
   std::vector<std::string> entries;
-  for (const auto& [entry, number] : json.items()) {
+  for (const auto& [entry, number] : object.items()) {
     const int64_t n = number.is_number_integer() ? number.get<int64_t>() : -1;
     if (n < 0 || n >= kMaxNumber) {
       refuse(path, fmt::format("entry '{}' has the number {}", entry, number.dump()),
@@ -90,24 +90,24 @@ std::vector<std::string> take_entries(const nlohmann::json& json,
 }
 
 // Returns the vocabulary of one language if the file has one for each, as those of MMS do.
-nlohmann::json choose_language(const nlohmann::json& json, const std::string& language,
+nlohmann::json choose_language(const nlohmann::json& object, const std::string& language,
                                const std::filesystem::path& path) {
-  const bool is_nested = json.begin()->is_object();
-  if (!is_nested && language.empty()) return json;
+  const bool is_nested = object.begin()->is_object();
+  if (!is_nested && language.empty()) return object;
   if (!is_nested)
     refuse(path, "one vocabulary for all languages",
            fmt::format("one for each, because target_lang in tokenizer_config.json is '{}'",
                        language));
-  if (json.contains(language) && json.at(language).is_object() && !json.at(language).empty())
-    return json.at(language);
+  if (object.contains(language) && object.at(language).is_object() && !object.at(language).empty())
+    return object.at(language);
   std::vector<std::string> languages;
-  for (const auto& [name, entries] : json.items()) languages.push_back(name);
+  for (const auto& [name, entries] : object.items()) languages.push_back(name);
   constexpr size_t kMaxListed = 12;
   const bool is_long = languages.size() > kMaxListed;
   if (is_long) languages.resize(kMaxListed);
   refuse(
       path,
-      fmt::format("a vocabulary for each of {} languages ({}{})", json.size(),
+      fmt::format("a vocabulary for each of {} languages ({}{})", object.size(),
                   fmt::join(languages, ", "), is_long ? " ..." : ""),
       fmt::format("\"target_lang\" in tokenizer_config.json with one of them, not '{}'", language));
 }

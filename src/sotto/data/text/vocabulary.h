@@ -65,6 +65,8 @@ class Vocabulary {
   // Returns the contents of the file.
   std::string to_json() const;
 
+  // Whether it was read with files of transformers next to it.
+  bool has_settings() const { return settings_.has_value(); }
   // Returns settings for the tokenizer_config.json of transformers.
   TokenizerSettings settings() const;
 

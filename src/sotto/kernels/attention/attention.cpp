@@ -106,8 +106,11 @@ double flops_of(const AttentionShape& shape, Attention::Variant variant, double 
   return 2.0 * num_products * static_cast<double>(shape.width()) * static_cast<double>(pairs);
 }
 
-Work work_of(const at::Tensor& rows) {
-  return rows.scalar_type() == at::kFloat ? Work::kAttention32 : Work::kAttention16;
+// Relative positions without tensor cores are computed in fp32, whatever the type.
+Work work_of(const at::Tensor& rows, const AttentionShape& shape) {
+  const bool is_simple = is_for_cuda(rows) && shape.relative != nullptr &&
+                         !detail::has_relative_on_tensor_cores(rows, shape);
+  return rows.scalar_type() == at::kFloat || is_simple ? Work::kAttention32 : Work::kAttention16;
 }
 
 // Bytes of q, k and v.
@@ -223,7 +226,7 @@ Attention::Result forward_tiled(const AttentionOperands& in, const AttentionShap
       static_cast<double>(frames * shape.width()) * static_cast<double>(like.itemsize());
   report_cost(name, {.flops = tiled_flops(like, shape, 2.0 + relative_products(shape, 1.0)),
                      .bytes = operand_bytes(in, shape) + y_bytes + position_bytes(shape),
-                     .work = work_of(like)});
+                     .work = work_of(like, shape)});
   if (is_for_library(like, shape)) return forward_in_library(in, shape);
   Attention::Result result{.y = make_result({frames, shape.width()}, like),
                            .softmax = make_float_result({shape.num_heads, frames}, like)};
@@ -267,7 +270,7 @@ void begin_backward(const AttentionBackward& in, const AttentionShape& shape,
                      .bytes = 2.0 * (operand_bytes(in.in, shape) + bytes_of(in.dy) +
                                      position_bytes(shape)) +
                               bytes_of(in.softmax),
-                     .work = work_of(like)});
+                     .work = work_of(like, shape)});
 }
 
 void backward_tiled(const AttentionBackward& in, const AttentionShape& shape,
@@ -324,7 +327,7 @@ Attention::Result forward_plain(const at::Tensor& qkv, const AttentionShape& sha
   report_cost("attention_plain.forward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 2.0),
                .bytes = bytes_of(qkv) + bytes_of(result.y) + bytes_of(result.softmax),
-               .work = work_of(qkv)});
+               .work = work_of(qkv, shape)});
   const device::LibraryCall call("plain attention", qkv.device().type(), 0);
   if (is_dry(qkv)) return result;
   if (qkv.is_cuda()) {
@@ -344,7 +347,7 @@ at::Tensor backward_plain(const Attention::BackwardInputs& in, const AttentionSh
   report_cost("attention_plain.backward",
               {.flops = flops_of(shape, Attention::Variant::kPlain, 4.0),
                .bytes = 2.0 * bytes_of(in.qkv) + bytes_of(in.dy) + bytes_of(in.softmax),
-               .work = work_of(in.qkv)});
+               .work = work_of(in.qkv, shape)});
   const device::LibraryCall call("plain attention", in.qkv.device().type(), 0);
   if (is_dry(in.qkv)) return dqkv;
   if (in.qkv.is_cuda()) {

@@ -12,10 +12,12 @@
 // every shape; backward then also allocates the gradient of the positions, and as workspace on the
 // CPU fp32 [sum of 2 T_u - 1, D] and [utterances, 2, D], with head sizes rounded up to multiples of
 // 16; on a GPU fp32 [H, N], [H, P] and [slabs, 2, D] for P positions, and on tensor cores (16-bit
-// types) [sum of 2 T_u - 1, D + H], and in both directions [H, N] and [H, P]. Allocates, kPlain:
-// forward y and the probabilities, and as workspace the scores of the longest utterance, fp32 [H,
-// T, T], or on a GPU those of one head of consecutive utterances of the same length, if these are
-// more; backward dqkv and the same workspace.
+// types) [N, D] and [P, D + H], and in both directions [H, N] and [H, P]. There the order of sums
+// varies; if results must be deterministic, P of [P, D + H] is the sum of 2 T_u - 1, and int32 [H,
+// N / 64 + utterances] is added. Allocates, kPlain: forward y and the probabilities, and as
+// workspace the scores of the longest utterance, fp32 [H, T, T], or on a GPU those of one head of
+// consecutive utterances of the same length, if these are more; backward dqkv and the same
+// workspace.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -4,6 +4,7 @@
 // head's values. Scores exist one at a time; sums have a fixed order; nothing is written twice.
 #include <cuda_runtime.h>
 
+#include "sotto/kernels/attention/attention_head.cuh"
 #include "sotto/kernels/attention/attention_task.h"
 #include "sotto/kernels/cuda/cuda_launch.cuh"
 #include "sotto/kernels/cuda/cuda_rows.cuh"
@@ -13,52 +14,12 @@ namespace sotto::kernels::detail {
 void attention_bias_gradients_cuda(const CudaAttentionTask& task,
                                    const CudaAttentionGradients& gradients, void* stream);
 void attention_relative_forward_cuda(const CudaAttentionTask& task, void* stream);
-void attention_relative_query_gradient_cuda(const CudaAttentionTask& task,
-                                            const CudaAttentionGradients& gradients, void* stream);
-void attention_relative_gradients_cuda(const CudaAttentionTask& task,
-                                       const CudaAttentionGradients& gradients, void* stream);
+void attention_relative_backward_cuda(const CudaAttentionTask& task,
+                                      const CudaAttentionGradients& gradients, void* stream);
 
 namespace {
 
 constexpr int kWarpsABlock = 4;
-// The values of a head that a lane holds: lane, lane + 32, ...
-template <int kValues>
-struct Head {
-  float values[kValues];
-
-  template <class T>
-  __device__ static Head load(const T* from, int size) {
-    Head head;
-    for (int i = 0; i < kValues; ++i) {
-      const int at = static_cast<int>(threadIdx.x % kWarp) + i * kWarp;
-      head.values[i] = at < size ? static_cast<float>(from[at]) : 0.0f;
-    }
-    return head;
-  }
-
-  template <class T>
-  __device__ void store(T* to, int size) const {
-    for (int i = 0; i < kValues; ++i) {
-      const int at = static_cast<int>(threadIdx.x % kWarp) + i * kWarp;
-      if (at < size) to[at] = static_cast<T>(values[i]);
-    }
-  }
-
-  // The result is the same on all lanes.
-  __device__ float dot(const Head& other) const {
-    float sum = 0.0f;
-    for (int i = 0; i < kValues; ++i) sum += values[i] * other.values[i];
-    return warp_sum(sum);
-  }
-
-  __device__ void add(float factor, const Head& other) {
-    for (int i = 0; i < kValues; ++i) values[i] += factor * other.values[i];
-  }
-
-  __device__ void scale(float factor) {
-    for (int i = 0; i < kValues; ++i) values[i] *= factor;
-  }
-};
 
 // q, k or v of all heads, or a gradient: one row per frame.
 template <class T>
@@ -482,8 +443,7 @@ void attention_forward_cuda(const CudaAttentionTask& task, void* stream) {
 void attention_backward_cuda(const CudaAttentionTask& task, const CudaAttentionGradients& gradients,
                              void* stream) {
   if (task.relative.is_on_tensor_cores()) {
-    attention_relative_query_gradient_cuda(task, gradients, stream);
-    attention_relative_gradients_cuda(task, gradients, stream);
+    attention_relative_backward_cuda(task, gradients, stream);
   } else {
     run_backward(task, gradients, static_cast<cudaStream_t>(stream));
     check_launch("attention backward");

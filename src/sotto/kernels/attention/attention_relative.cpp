@@ -9,24 +9,24 @@ namespace sotto::kernels::detail {
 
 namespace {
 
-// Returns whether the kernels on tensor cores are used: they need 16-bit types, rows that they can
-// copy 8 bytes at a time, and up to 141 KiB of shared memory for a block, of which some cards have
-// 99.
-bool is_for_tensor_cores(const at::Tensor& like, const AttentionShape& shape) {
-  if (!is_for_cuda(like) || like.scalar_type() == at::kFloat || shape.head_size % 4 != 0)
-    return false;
-  const int capability = target_of(like).capability;
-  const bool has_large_memory =
-      capability == 80 || capability == 87 || (capability >= 90 && capability < 120);
-  return capability >= 80 && shape.head_size <= (has_large_memory ? 128 : 80);
-}
-
 void check_biases(const at::Tensor& content, const at::Tensor& position, int64_t width) {
   check_float_vector(content, width, "the bias of contents");
   check_float_vector(position, width, "the bias of positions");
 }
 
 }  // namespace
+
+// They need 16-bit types, rows that they can
+// copy 8 bytes at a time, and up to 150 KiB of shared memory for a block, of which some cards have
+// 99: enough for heads of up to 64.
+bool has_relative_on_tensor_cores(const at::Tensor& like, const AttentionShape& shape) {
+  if (!is_for_cuda(like) || like.scalar_type() == at::kFloat || shape.head_size % 4 != 0)
+    return false;
+  const int capability = target_of(like).capability;
+  const bool has_large_memory =
+      capability == 80 || capability == 87 || (capability >= 90 && capability < 120);
+  return capability >= 80 && shape.head_size <= (has_large_memory ? 128 : 64);
+}
 
 void check_relative(const at::Tensor& qkv, const AttentionShape& shape) {
   const Attention::Relative& relative = *shape.relative;
@@ -45,7 +45,7 @@ void check_relative(const at::Tensor& qkv, const AttentionShape& shape) {
 }
 
 RelativeForward::RelativeForward(const at::Tensor& like, const AttentionShape& shape) {
-  if (shape.relative == nullptr || !is_for_tensor_cores(like, shape)) return;
+  if (shape.relative == nullptr || !has_relative_on_tensor_cores(like, shape)) return;
   const at::TensorOptions as_float = like.options().dtype(at::kFloat);
   content_terms_ = make_workspace({shape.num_heads, shape.keys.num_frames()}, as_float);
   position_terms_ = make_workspace({shape.num_heads, shape.num_positions()}, as_float);
@@ -96,10 +96,16 @@ void RelativeBackward::allocate_for_cuda(const at::Tensor& dy, const AttentionSh
   key_sums_ = make_workspace({shape.num_heads, num_keys}, as_float);
   table_sums_ = make_workspace({shape.num_heads, shape.num_positions()}, as_float);
   slabs_ = make_workspace({num_row_slabs(num_keys), 2, shape.width()}, as_float);
-  if (!is_for_tensor_cores(dy, shape)) return;
-  const int64_t num_rows = shape.positions_before(shape.num_utterances());
+  if (!has_relative_on_tensor_cores(dy, shape)) return;
+  const bool is_deterministic = target_of(dy).is_deterministic;
+  const int64_t num_rows =
+      is_deterministic ? shape.positions_before(shape.num_utterances()) : shape.num_positions();
+  query_sums_ = make_workspace({shape.queries.num_frames(), shape.width()}, as_float);
   position_sums_ = make_workspace({num_rows, shape.width()}, as_float);
   row_sums_ = make_workspace({shape.num_heads, num_rows}, as_float);
+  if (!is_deterministic) return;
+  const int64_t num_tiles = num_keys / 64 + shape.num_utterances();
+  progress_ = make_workspace({shape.num_heads, num_tiles}, dy.options().dtype(at::kInt));
 }
 
 CudaRelativeGradients RelativeBackward::gradients(const AttentionShape& shape) const {
@@ -112,9 +118,12 @@ CudaRelativeGradients RelativeBackward::gradients(const AttentionShape& shape) c
                                   .table_sums = table_sums_.mutable_data_ptr<float>(),
                                   .slabs = slabs_.mutable_data_ptr<float>(),
                                   .num_slabs = slabs_.size(0)};
-  if (!position_sums_.defined()) return gradients;
+  if (!query_sums_.defined()) return gradients;
+  gradients.query_sums = query_sums_.mutable_data_ptr<float>();
   gradients.position_sums = position_sums_.mutable_data_ptr<float>();
   gradients.row_sums = row_sums_.mutable_data_ptr<float>();
+  gradients.num_position_sums = position_sums_.size(0);
+  if (progress_.defined()) gradients.progress = progress_.mutable_data_ptr<int32_t>();
   return gradients;
 }
 

@@ -1,9 +1,9 @@
-// What the kernels of attention with relative positions on tensor cores share. A block of four
-// warps processes one head of one utterance of T frames, and each warp sixteen queries at a time.
-// Query i and key j need the position of distance i - j; for sixteen queries and a tile of keys
-// that is a product with 80 positions, the band, whose row of query i holds the terms of the keys
-// in order, starting one column earlier than in the row before. It is written to shared memory and
-// read with that shift.
+// What the kernels of attention with relative positions on tensor cores share. A block processes
+// one head of one utterance of T frames, and each warp sixteen queries at a time. Query i and key j
+// need the position of distance i - j; for sixteen queries and some keys that is a product with
+// sixteen positions more than there are keys, the band, whose row of query i holds the terms of the
+// keys in order, starting one column earlier than in the row before. Lanes exchange its numbers to
+// read it with that shift.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,8 @@
 
 namespace sotto::kernels::detail {
 
-inline constexpr int kTileWarps = 4;
-inline constexpr int kTileThreads = 32 * kTileWarps;
 inline constexpr int kTileRows = 64;  // queries or keys of a tile
 inline constexpr int kWarpRows = 16;  // of which a warp has these
-inline constexpr int kBandColumns = 80;
-// Elements from row to row of a band, and of the same in 16 bits, which ldmatrix reads.
-inline constexpr int kBandStride = kBandColumns;
-inline constexpr int kSkewedStride = kBandColumns + 8;
-// Blocks that a multiprocessor is to hold, by registers: three of the kernels whose shared memory
-// allows it, for heads of up to 64.
-template <int kHead>
-inline constexpr int kMinBlocks = kHead <= 64 ? 3 : 1;
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
@@ -101,56 +91,42 @@ struct RelativeHeadOfBlock {
 template <int kHead>
 inline constexpr int kRowStride = kHead + 8;
 
-template <int kHead, int kChunk, class T>
+template <int kHead, int kChunk, int kThreads, class T>
 __device__ void start_rows_by(T* tile, const HeadSource<T>& source, int begin) {
-  constexpr int kChunks = kHead / kChunk;
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * kChunks; i += kTileThreads) {
-    const int row = i / kChunks;
-    const int column = i % kChunks * kChunk;
-    T* to = tile + row * kRowStride<kHead> + column;
-    const int from = begin + row;
-    if (from >= 0 && from < source.num_rows && column < source.size) {
-      start_copy<kChunk * sizeof(T)>(to, source.first + from * source.stride + column);
-    } else {
-      for (int k = 0; k < kChunk; k += 2) *reinterpret_cast<uint32_t*>(to + k) = 0;
-    }
+  // A thread copies the same columns of several rows.
+  constexpr int kRowThreads = (kHead <= 64 ? 64 : 128) / kChunk;
+  constexpr int kRows = kThreads / kRowThreads;
+  const int column = static_cast<int>(threadIdx.x) % kRowThreads * kChunk;
+  const int first = static_cast<int>(threadIdx.x) / kRowThreads;
+  if (kHead % 64 != 0 && column >= kHead) return;
+  const unsigned num_rows = column < source.size ? static_cast<unsigned>(source.num_rows) : 0;
+  T* to = tile + first * kRowStride<kHead> + column;
+  const T* from = source.first + (begin + first) * source.stride + column;
+#pragma unroll
+  for (int row = 0; row < kTileRows; row += kRows) {
+    start_copy<kChunk * sizeof(T)>(to + row * kRowStride<kHead>, from + row * source.stride,
+                                   static_cast<unsigned>(begin + first + row) < num_rows);
   }
 }
 
 // Starts copies of kTileRows rows from `begin` on to shared memory, with zeros where the source has
 // none. Rows of a head that are multiples of 8 elements are copied 16 bytes at a time, others 8.
-template <int kHead, class T>
+template <int kHead, int kThreads, class T>
 __device__ void start_rows(T* tile, const HeadSource<T>& source, int begin) {
   if (source.size % 8 == 0) {
-    start_rows_by<kHead, 8>(tile, source, begin);
+    start_rows_by<kHead, 8, kThreads>(tile, source, begin);
   } else {
-    start_rows_by<kHead, 4>(tile, source, begin);
+    start_rows_by<kHead, 4, kThreads>(tile, source, begin);
   }
 }
 
-// Copies kTileRows numbers, zeros where there are none.
-__device__ inline void load_terms(float* to, const float* from, int begin, int count) {
+// Starts copies of kTileRows numbers, zeros where there are none.
+__device__ inline void start_numbers(float* to, const float* from, int begin, int count) {
   const int i = static_cast<int>(threadIdx.x);
-  if (i < kTileRows) to[i] = begin + i >= 0 && begin + i < count ? from[begin + i] : 0.0f;
+  if (i >= kTileRows) return;
+  start_copy<sizeof(float)>(to + i, from + begin + i,
+                            static_cast<unsigned>(begin + i) < static_cast<unsigned>(count));
 }
-
-// A window of 128 rows in shared memory that moves by 64: chunk n of 64 rows takes the place of
-// chunk n - 2 or n + 2.
-template <class T, int kHead>
-struct RowRing {
-  T* rows;
-  float* terms;  // one for each row, or null
-
-  __device__ static int place(int row) { return row & (2 * kTileRows - 1); }
-  __device__ const T* row(int index) const { return rows + place(index) * kRowStride<kHead>; }
-  // Starts the copies of a chunk, whose rows are those of the source from `begin` on.
-  __device__ void start_chunk(const HeadSource<T>& source, const float* source_terms, int chunk,
-                              int begin) const {
-    const int to = place(chunk * kTileRows);
-    start_rows<kHead>(rows + to * kRowStride<kHead>, source, begin);
-    if (terms != nullptr) load_terms(terms + to, source_terms, begin, source.num_rows);
-  }
-};
 
 // Sixteen rows as first operands.
 template <class T, int kHead>
@@ -201,72 +177,66 @@ struct HeadSums {
   }
 };
 
-// The place of a lane's numbers in sixteen rows of sums: number e of tile n.
-struct Place {
-  int row;
-  int column;
+// A choice by a mask of all bits or none: of conditions that differ between lanes the compiler
+// makes branches.
+__device__ inline uint32_t mask_of(bool condition) {
+  return condition ? ~0u : 0;
+}
+__device__ inline float choose(uint32_t mask, float yes, float no) {
+  return __uint_as_float((__float_as_uint(yes) & mask) | (__float_as_uint(no) & ~mask));
+}
 
-  __device__ Place(int n, int e)
-      : row(lane_index() / 4 + e / 2 * 8), column(n * 8 + lane_index() % 4 * 2 + e % 2) {}
+// Reads bands with their shift. The row of query g, or g + 8, starts 15 - g columns, or 7 - g,
+// after the first one: lanes of a row pass their numbers on by up to 7 columns, half of these
+// lanes.
+class BandShift {
+ public:
+  __device__ BandShift() {
+    const int lane = lane_index();
+    const int columns = 7 - lane / 4;
+    is_odd_ = mask_of(columns % 2 != 0);
+    for (int e = 0; e < 2; ++e) {
+      const int lanes = (columns + e) / 2;
+      sources_[e] = lane / 4 * 4 + (lane + lanes) % 4;
+      is_past_end_[e] = mask_of(lane % 4 < lanes);
+    }
+  }
+
+  // Adds those of three adjacent tiles of the band that belong to a tile of scores.
+  __device__ void add(SumTile& scores, const SumTile& first, const SumTile& second,
+                      const SumTile& third) const {
+    add_row(scores.at, second.at, third.at);
+    add_row(scores.at + 2, first.at + 2, second.at + 2);
+  }
+
+ private:
+  __device__ void add_row(float* scores, const float* now, const float* next) const {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const float of_now = choose(is_odd_, now[1 - e], now[e]);
+      const float of_next = choose(is_odd_, next[1 - e], next[e]);
+      scores[e] += __shfl_sync(0xffffffffu, choose(is_past_end_[e], of_next, of_now), sources_[e]);
+    }
+  }
+
+  uint32_t is_odd_;
+  // For each of a lane's two columns: the lane that has the number, and whether this lane passes on
+  // numbers of the next tile.
+  uint32_t is_past_end_[2];
+  int sources_[2];
 };
 
-// Writes sums to columns of a warp's band.
-__device__ inline void store_band(float* band, int stride, int first_column, const SumTile& sums) {
-  const int row = lane_index() / 4;
-  float* to = band + row * stride + first_column + lane_index() % 4 * 2;
-  *reinterpret_cast<float2*>(to) = make_float2(sums.at[0], sums.at[1]);
-  *reinterpret_cast<float2*>(to + 8 * stride) = make_float2(sums.at[2], sums.at[3]);
+// Sets the columns of a tile of sums to one number each.
+__device__ inline void set_columns(SumTile& sums, const float* numbers) {
+  const float2 both = *reinterpret_cast<const float2*>(numbers + lane_index() % 4 * 2);
+  sums.at[0] = sums.at[2] = both.x;
+  sums.at[1] = sums.at[3] = both.y;
 }
 
-// Computes the band of a warp's queries from the ring of positions, beginning at a row of it.
-template <class T, int kHead>
-__device__ void compute_band(float* band, const LeftRows<T, kHead>& q,
-                             const RowRing<T, kHead>& positions, int first_row) {
-#pragma unroll
-  for (int pair = 0; pair < kBandColumns / 16; ++pair) {
-    SumTile sums[2];
-    q.multiply(sums[0], sums[1], positions.row(first_row + pair * 16));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int place = positions.place(first_row + pair * 16) + half * 8 + lane_index() % 4 * 2;
-      const float term = positions.terms[place], next_term = positions.terms[place + 1];
-      sums[half].at[0] += term;
-      sums[half].at[1] += next_term;
-      sums[half].at[2] += term;
-      sums[half].at[3] += next_term;
-      store_band(band, kBandStride, pair * 16 + half * 8, sums[half]);
-    }
-  }
-  __syncwarp();
-}
-
-// Returns the column of the band for a place in a tile of keys.
-__device__ inline int band_column(const Place& place) {
-  return kWarpRows - 1 - place.row + place.column;
-}
-
-// The products of a warp's sixteen rows with the rows of a tile.
-template <class T, int kHead>
-__device__ void multiply_rows(SumTile (&products)[8], const LeftRows<T, kHead>& rows,
-                              const T* tile) {
-#pragma unroll
-  for (int pair = 0; pair < 4; ++pair)
-    rows.multiply(products[2 * pair], products[2 * pair + 1], tile + pair * 16 * kRowStride<kHead>);
-}
-
-// Adds the other terms to the scores of a warp's queries and a tile of keys, unscaled.
-__device__ inline void add_terms(SumTile (&scores)[8], const float* band,
-                                 const float* content_terms) {
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const Place place(n, e);
-      scores[n].at[e] +=
-          band[place.row * kBandStride + band_column(place)] + content_terms[place.column];
-    }
-  }
-  __syncwarp();  // the band has been read
+__device__ inline float power_of_two(float exponent) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+  return power;
 }
 
 // Tiles of 64 that contain rows begin .. end.
@@ -281,24 +251,33 @@ struct TileRange {
   }
 };
 
-// Which keys a query sees.
-struct Visibility {
-  int length;
-  int left;
-  int right;
+// Visibility of the keys from `first_key` on for the two queries of a lane.
+class VisibleKeys {
+ public:
+  // `query`: the first of them; the other one is 8 queries later.
+  template <class T>
+  __device__ VisibleKeys(const RelativeCall<T>& call, int length, int query, int first_key) {
+    for (int half = 0; half < 2; ++half) {
+      const int at = query + half * 8;
+      const int last = at + call.right < length ? at + call.right : length - 1;
+      // Without keys they begin where no tile ends.
+      first_[half] = at < length ? (at > call.left ? at - call.left : 0) - first_key : kTileRows;
+      reach_[half] = at < length ? static_cast<unsigned>(last - first_key - first_[half]) : 0;
+    }
+  }
 
-  __device__ bool sees(int query, int key) const {
-    return key >= 0 && key < length && key >= query - left && key <= query + right;
+  // One comparison: keys before the first one are large as unsigned numbers.
+  __device__ bool has(int half, int key) const {
+    return static_cast<unsigned>(key - first_[half]) <= reach_[half];
   }
-  // Whether all queries and keys of two tiles see each other.
-  __device__ bool has_all(int first_query, int first_key) const {
-    return first_key + kTileRows <= length && first_key >= first_query + kTileRows - 1 - left &&
-           first_key + kTileRows - 1 <= first_query + right;
-  }
+
+ private:
+  int first_[2];
+  unsigned reach_[2];
 };
 
-// The statistics of the two rows of queries that a lane has numbers of: the logsumexp in powers of
-// two, infinite for rows past the end, and the product of y and dy.
+// The statistics of the two rows of queries that a lane has numbers of: the logsumexp, and the
+// product of y and dy. Queries past the end, which see no keys, have those of the last one.
 struct QueryStatistics {
   float logsumexp[2];
   float delta[2];
@@ -307,30 +286,11 @@ struct QueryStatistics {
                                          int first_query, int length) {
     QueryStatistics result;
     for (int half = 0; half < 2; ++half) {
-      const int query = first_query + lane_index() / 4 + half * 8;
-      const bool is_there = query < length;
-      result.logsumexp[half] = is_there ? logsumexp[query] * kLog2E : INFINITY;
-      result.delta[half] = is_there ? delta[query] : 0.0f;
+      const int query = min(first_query + lane_index() / 4 + half * 8, length - 1);
+      result.logsumexp[half] = logsumexp[query];
+      result.delta[half] = delta[query];
     }
     return result;
-  }
-};
-
-// Sums of the rows that a lane's parts of first operands belong to.
-struct RowSums {
-  float at[2] = {};
-
-  template <class T>
-  __device__ void add(const LeftTile& a) {
-    at[0] += sum_of_packed<T>(a.at[0]) + sum_of_packed<T>(a.at[2]);
-    at[1] += sum_of_packed<T>(a.at[1]) + sum_of_packed<T>(a.at[3]);
-  }
-  // Completes the sums; then every lane has those of its rows.
-  __device__ void join() {
-    for (float& sum : at) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    }
   }
 };
 

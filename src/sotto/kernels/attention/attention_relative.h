@@ -9,6 +9,9 @@
 
 namespace sotto::kernels::detail {
 
+// Returns whether rows of that type on the GPU that they are for are computed on tensor cores.
+bool has_relative_on_tensor_cores(const at::Tensor& like, const AttentionShape& shape);
+
 // Checks the relative positions of a call.
 void check_relative(const at::Tensor& qkv, const AttentionShape& shape);
 
@@ -41,10 +44,12 @@ class RelativeBackward {
   void allocate_for_cuda(const at::Tensor& dy, const AttentionShape& shape);
 
   RelativeForward terms_;
-  // Sums of each utterance, of the gradients of positions and of biases: attention_task.h, and for
-  // the CPU attention_relative_tile.h.
+  // Sums of the gradients of positions, and of biases or scores: attention_task.h, and for the CPU
+  // attention_relative_tile.h.
   at::Tensor position_sums_;
   at::Tensor row_sums_;
+  at::Tensor query_sums_;
+  at::Tensor progress_;
   at::Tensor key_sums_;
   at::Tensor table_sums_;
   at::Tensor slabs_;

@@ -3,6 +3,8 @@
 // positions. Slabs of rows are summed, then the slabs are added in order.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "sotto/kernels/attention/attention_task.h"
 #include "sotto/kernels/cuda/cuda_launch.cuh"
 #include "sotto/kernels/cuda/cuda_slabs.cuh"
@@ -54,7 +56,8 @@ void attention_bias_gradients_cuda(const CudaAttentionTask& task,
     const CudaArray& positions = task.relative.positions;
     const WeightedRows<T> table{static_cast<const T*>(positions.data), positions.width,
                                 positions.rows, relative.table_sums};
-    weighted_sum_kernel<T><<<dim3(static_cast<unsigned>(relative.num_slabs), 2), 256, 0,
+    weighted_sum_kernel<T><<<dim3(static_cast<unsigned>(relative.num_slabs), 2),
+                             static_cast<unsigned>(std::min<int64_t>(width, 1024)), 0,
                              static_cast<cudaStream_t>(stream)>>>(
         keys, table, relative.slabs, task.num_heads, static_cast<int>(task.head_size),
         1.0f / sqrtf(static_cast<float>(task.head_size)));

@@ -43,10 +43,14 @@ struct CudaRelativeGradients {
   float* table_sums = nullptr;
   float* slabs = nullptr;
   int64_t num_slabs = 0;
-  // Likewise, on tensor cores: sums of each utterance, the gradients of positions [sum of 2 T - 1,
-  // D] and those of their scores [H, sum of 2 T - 1].
+  // Likewise, on tensor cores: sums of the gradients of queries [N, D], of positions [R, D] and of
+  // their scores [H, R]. R is P; if results must be deterministic, it is the sum of 2 T - 1, and
+  // blocks note their progress, int32 [H, number of tiles of 64 keys], to add in order.
+  float* query_sums = nullptr;
   float* position_sums = nullptr;
   float* row_sums = nullptr;
+  int64_t num_position_sums = 0;
+  int32_t* progress = nullptr;
 };
 
 struct CudaAttentionTask {

@@ -34,6 +34,19 @@ __device__ inline float power_of_two(int n) {
   return __int_as_float((max(n, -127) + 127) << 23);
 }
 
+// Returns e^log, not normalised.
+__device__ inline Extended extended_exp(float log) {
+  constexpr float kLog2e = 1.44269504088896341f;
+  // ln 2 in two parts, the first of 9 bits: its products are exact up to logarithms of 22,000.
+  constexpr float kLn2High = 0.693359375f;
+  constexpr float kLn2Low = -2.12194440054690583e-4f;
+  constexpr float kSmallestLog = -2.9e6f;
+  const float bounded = fmaxf(log, kSmallestLog);
+  const float power = rintf(bounded * kLog2e);
+  const float rest = (bounded - power * kLn2High) - power * kLn2Low;
+  return {expf(rest), static_cast<int>(power)};
+}
+
 // Returns a sum that is not normalised.
 __device__ inline Extended add(const Extended& a, const Extended& b) {
   const int top = max(a.exponent, b.exponent);

@@ -136,12 +136,14 @@ __device__ inline RightTiles load_right(const T* tile, int stride) {
   return b;
 }
 
-// Starts a copy of kBytes, 8 or 16, to shared memory.
+// Starts a copy of kBytes, 4, 8 or 16, to shared memory: zeros if there is no source, whose address
+// is then not read.
 template <int kBytes>
-__device__ inline void start_copy(void* to, const void* from) {
-  NV_IF_TARGET(NV_PROVIDES_SM_80,
-               (asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)),
-                             "l"(from), "n"(kBytes) : "memory");))
+__device__ inline void start_copy(void* to, const void* from, bool has_source) {
+  NV_IF_TARGET(
+      NV_PROVIDES_SM_80,
+      (asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
+                    "l"(from), "n"(kBytes), "r"(has_source ? kBytes : 0) : "memory");))
 }
 
 // Ends a group of copies that this thread has started.

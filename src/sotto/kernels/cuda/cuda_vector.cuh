@@ -94,7 +94,7 @@ __device__ void for_each_vector(int64_t n, Body body) {
 
 // Returns a typed pointer to an array's elements.
 template <class T>
-T* data_of(const CudaArray& array) {
+__host__ __device__ T* data_of(const CudaArray& array) {
   return static_cast<T*>(array.data);
 }
 

@@ -1,4 +1,5 @@
-// Adds position encodings to the frames of utterances in place. N frames of a pack, D width, P rows
+// Adds position encodings to the frames of utterances in place; `first` is the position of each
+// utterance's first frame. N frames of a pack, D width, P rows
 // of a table of learned positions. Also the table of relative positions that attention uses.
 //
 // Allocates nothing but the table.
@@ -15,8 +16,9 @@ namespace sotto::kernels {
 // Learned positions.
 struct PositionAdd {
   // x [N, D] += table[position of the frame]; table [P, D] of x's type, P at least the longest
-  // utterance.
-  static void accumulate(at::Tensor& x, const at::Tensor& table, const Packing& packing);
+  // utterance and `first`.
+  static void accumulate(at::Tensor& x, const at::Tensor& table, const Packing& packing,
+                         int64_t first = 0);
   // grad_table [P, D] fp32 += dy [N, D], one utterance after another. dy itself is the gradient of
   // x.
   static void backward(const at::Tensor& dy, const Packing& packing, at::Tensor& grad_table);
@@ -26,7 +28,7 @@ struct PositionAdd {
 // et al. 2017, section 3.5). They have no gradient.
 struct SinusoidAdd {
   // x [N, D] += sinusoids; D is even.
-  static void accumulate(at::Tensor& x, const Packing& packing);
+  static void accumulate(at::Tensor& x, const Packing& packing, int64_t first = 0);
 };
 
 // The same sines and cosines of signed distances between frames: row i of [2 L - 1, D] is that of

@@ -43,14 +43,15 @@ void for_each_sinusoid(int64_t position, int64_t width, Body body) {
 
 }  // namespace
 
-void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packing& packing) {
+void position_add_cpu(const at::Tensor& x, const at::Tensor& table, const Packing& packing,
+                      int64_t first) {
   const int64_t width = x.size(1);
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
     T* to = x.mutable_data_ptr<T>();
     const T* from = table.const_data_ptr<T>();
     for_each_position(packing, width, [&](int64_t row, int64_t index) {
-      add_row(to + row * width, from + index * width, width);
+      add_row(to + row * width, from + (first + index) * width, width);
     });
   });
 }
@@ -75,14 +76,14 @@ void position_add_backward_cpu(const at::Tensor& dy, const Packing& packing,
   });
 }
 
-void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing) {
+void sinusoid_add_cpu(const at::Tensor& x, const Packing& packing, int64_t first) {
   const int64_t width = x.size(1);
   with_element_type(x, [&](auto zero) {
     using T = decltype(zero);
     T* to = x.mutable_data_ptr<T>();
     for_each_position(packing, 16 * width, [&](int64_t row, int64_t index) {
       T* cell = to + row * width;
-      for_each_sinusoid(index, width, [&](int64_t i, float value) {
+      for_each_sinusoid(first + index, width, [&](int64_t i, float value) {
         cell[i] = static_cast<T>(static_cast<float>(cell[i]) + value);
       });
     });

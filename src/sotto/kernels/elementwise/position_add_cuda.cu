@@ -7,11 +7,12 @@ namespace sotto::kernels::detail {
 namespace {
 
 template <class T, int kSize>
-__global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPack pack) {
+__global__ void position_add_kernel(T* x, const T* table, int64_t width, CudaPack pack,
+                                    int64_t first) {
   UtteranceCursor utterance(pack);
   for_each_row(pack.num_frames, [&](int64_t row) {
     utterance.move_to(row);
-    const int64_t index = row - utterance.start();
+    const int64_t index = first + row - utterance.start();
     for_each_column<kSize>(width, [&](int64_t column) {
       Vector<T, kSize> values = load<kSize>(x + row * width + column);
       const Vector<T, kSize> added = load<kSize>(table + index * width + column);
@@ -70,13 +71,13 @@ struct Sinusoids {
 
 // Outer loop over columns, inner loop over rows: the turns of a column are computed once.
 template <class T, int kSize>
-__global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack) {
+__global__ void sinusoid_add_kernel(T* x, int64_t width, CudaPack pack, int64_t first) {
   for_each_column<kSize>(width, [&](int64_t column) {
     const Sinusoids<kSize> sinusoids(column, width);
     UtteranceCursor utterance(pack);
     for_each_row(pack.num_frames, [&](int64_t row) {
       utterance.move_to(row);
-      const Vector<float, kSize> added = sinusoids.at(row - utterance.start());
+      const Vector<float, kSize> added = sinusoids.at(first + row - utterance.start());
       Vector<T, kSize> values = load<kSize>(x + row * width + column);
       for (int i = 0; i < kSize; ++i) values.set(i, values[i] + added[i]);
       store(x + row * width + column, values);
@@ -100,14 +101,14 @@ __global__ void relative_sinusoids_kernel(T* table, int64_t num_rows, int64_t wi
 }  // namespace
 
 void position_add_cuda(const CudaArray& x, const CudaArray& table, const CudaPack& pack,
-                       void* stream) {
+                       int64_t first, void* stream) {
   with_cuda_type(x.type, [&](auto zero) {
     with_vector_size(fits_vectors(x.width, {x.data, table.data}), [&](auto size) {
       using T = decltype(zero);
       const RowGrid grid = row_grid(x.rows, (x.width + size - 1) / size);
       position_add_kernel<T, size>
           <<<grid.blocks, grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(
-              data_of<T>(x), data_of<T>(table), x.width, pack);
+              data_of<T>(x), data_of<T>(table), x.width, pack, first);
     });
   });
   check_launch("position add");
@@ -127,17 +128,18 @@ void position_add_backward_cuda(const CudaArray& dy, const CudaArray& grad_table
   check_launch("position add backward");
 }
 
-void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, void* stream) {
+void sinusoid_add_cuda(const CudaArray& x, const CudaPack& pack, int64_t first, void* stream) {
   with_cuda_type(x.type, [&](auto zero) {
     using T = decltype(zero);
     auto* on = static_cast<cudaStream_t>(stream);
     if (fits_vectors(x.width, {x.data})) {
       const RowGrid grid = row_grid(x.rows, x.width / kVectorSize);
       sinusoid_add_kernel<T, kVectorSize>
-          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack);
+          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack, first);
     } else {
       const RowGrid grid = row_grid(x.rows, x.width / 2);
-      sinusoid_add_kernel<T, 2><<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack);
+      sinusoid_add_kernel<T, 2>
+          <<<grid.blocks, grid.threads, 0, on>>>(data_of<T>(x), x.width, pack, first);
     }
   });
   check_launch("sinusoid add");

@@ -17,6 +17,8 @@ struct CtcGreedy {
   struct Label {
     int32_t label;
     int64_t frame;  // in the utterance, the first of the merged frames
+    // Frames that it spans, where a network says so.
+    int64_t num_frames = 1;
 
     friend bool operator==(const Label&, const Label&) = default;
   };

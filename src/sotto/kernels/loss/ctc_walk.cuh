@@ -34,15 +34,8 @@ __device__ inline int warp_largest(int value) {
 
 // Returns the probability of a logit.
 __device__ inline Extended emission_of(float x, const FrameSoftmax& softmax) {
-  constexpr float kLog2e = 1.44269504088896341f;
-  // ln 2 in two parts, the first of 9 bits: its products are exact up to logarithms of 22,000.
-  constexpr float kLn2High = 0.693359375f;
-  constexpr float kLn2Low = -2.12194440054690583e-4f;
-  constexpr float kSmallestLog = -2.9e6f;
-  const float log = fmaxf(x - softmax.largest, kSmallestLog);
-  const float power = rintf(log * kLog2e);
-  const float rest = (log - power * kLn2High) - power * kLn2Low;
-  return {expf(rest) * softmax.scale, static_cast<int>(power)};
+  const Extended power = extended_exp(x - softmax.largest);
+  return {power.mantissa * softmax.scale, power.exponent};
 }
 
 // A blank and the label after it.

@@ -9,11 +9,13 @@ namespace sotto::kernels {
 
 namespace detail {
 void batch_statistics_cpu(const at::Tensor& x, const BatchNorm::Statistics& statistics,
-                          const BatchNorm::Running* running, const at::Tensor& partial);
+                          const BatchNorm::Stage* stage, const at::Tensor& partial);
+void batch_norm_commit_cpu(const BatchNorm::Stage& stage, const BatchNorm::Running& running);
 void batch_norm_forward_cpu(const at::Tensor& x, const BatchNorm::Statistics& statistics,
                             const BatchNorm::Parameters& parameters, const at::Tensor& y);
 void batch_norm_backward_cpu(const BatchNormTask& task);
 SOTTO_CUDA_ENTRY void batch_statistics_cuda(const BatchStatistics& in, void* stream);
+SOTTO_CUDA_ENTRY void batch_norm_commit_cuda(const BatchNormCommit& in, void* stream);
 SOTTO_CUDA_ENTRY void batch_norm_forward_cuda(const BatchNormForward& in, void* stream);
 SOTTO_CUDA_ENTRY void batch_norm_backward_cuda(const BatchNormBackward& in, bool has_constants,
                                                void* stream);
@@ -33,12 +35,13 @@ at::Tensor make_slabs(const at::Tensor& x, int64_t vectors) {
 
 }  // namespace
 
-BatchNorm::Statistics BatchNorm::statistics(const at::Tensor& x, const Running* running) {
+BatchNorm::Statistics BatchNorm::statistics(const at::Tensor& x, Stage* stage) {
   check_rows(x, "x");
   const int64_t width = x.size(1);
-  if (running != nullptr) {
-    check_float_vector(running->mean, width, "running mean");
-    check_float_vector(running->variance, width, "running variance");
+  if (stage != nullptr) {
+    check_float_vector(stage->mean, width, "staged mean");
+    check_float_vector(stage->variance, width, "staged variance");
+    stage->rows += x.size(0);
   }
   // Two passes over a slab, which is small enough for a cache.
   report_cost("batch_norm.statistics",
@@ -48,20 +51,42 @@ BatchNorm::Statistics BatchNorm::statistics(const at::Tensor& x, const Running* 
   const at::Tensor partial = make_slabs(x, kSlabStatistics);
   if (is_dry(x)) return result;
   if (x.is_cuda()) {
-    const bool has_running = running != nullptr;
+    const bool has_stage = stage != nullptr;
     const BatchStatistics arrays{
         .x = cuda_array(x),
         .partial = cuda_array(partial),
         .mean = cuda_array(result.mean),
         .variance = cuda_array(result.variance),
-        .running_mean = has_running ? cuda_array(running->mean) : CudaArray{},
-        .running_variance = has_running ? cuda_array(running->variance) : CudaArray{},
-        .momentum = has_running ? running->momentum : 0.0};
+        .staged_mean = has_stage ? cuda_array(stage->mean) : CudaArray{},
+        .staged_variance = has_stage ? cuda_array(stage->variance) : CudaArray{},
+        .staged_rows = has_stage ? stage->rows : 0};
     detail::batch_statistics_cuda(arrays, device::current_cuda_stream());
   } else {
-    detail::batch_statistics_cpu(x, result, running, partial);
+    detail::batch_statistics_cpu(x, result, stage, partial);
   }
   return result;
+}
+
+void BatchNorm::commit(const Stage& stage, const Running& running) {
+  SOTTO_ASSERT(stage.rows > 0, "a stage without rows is committed");
+  const int64_t width = stage.mean.numel();
+  check_statistics({.mean = stage.mean, .variance = stage.variance}, width);
+  check_float_vector(running.mean, width, "running mean");
+  check_float_vector(running.variance, width, "running variance");
+  report_cost("batch_norm.commit",
+              {.flops = 6.0 * static_cast<double>(width), .bytes = 6.0 * bytes_of(stage.mean)});
+  if (is_dry(stage.mean)) return;
+  if (stage.mean.is_cuda()) {
+    detail::batch_norm_commit_cuda({.staged_mean = cuda_array(stage.mean),
+                                    .staged_variance = cuda_array(stage.variance),
+                                    .staged_rows = stage.rows,
+                                    .running_mean = cuda_array(running.mean),
+                                    .running_variance = cuda_array(running.variance),
+                                    .momentum = running.momentum},
+                                   device::current_cuda_stream());
+  } else {
+    detail::batch_norm_commit_cpu(stage, running);
+  }
 }
 
 at::Tensor BatchNorm::forward(const at::Tensor& x, const Statistics& statistics,

@@ -85,8 +85,15 @@ Moments combine_slabs(const float* partial, int64_t num_slabs, int64_t num_rows,
   return result;
 }
 
-void move_average(float& average, double value, double momentum) {
-  average = static_cast<float>((1.0 - momentum) * average + momentum * value);
+// Adds the statistics of one channel in `rows` rows to its stage, which counts them already.
+void add_to_stage(const BatchNorm::Stage& stage, int64_t channel, const ChannelStatistics& added,
+                  int64_t rows) {
+  float& mean = stage.mean.mutable_data_ptr<float>()[channel];
+  float& variance = stage.variance.mutable_data_ptr<float>()[channel];
+  const double share = static_cast<double>(rows) / static_cast<double>(stage.rows);
+  const ChannelStatistics all = combine_statistics({mean, variance}, added, share);
+  mean = static_cast<float>(all.mean);
+  variance = static_cast<float>(all.variance);
 }
 
 // Values of the channels as they are applied to rows.
@@ -181,7 +188,7 @@ void sum_slabs_backward(const BatchNormTask& task, const ChannelMap& map) {
 }  // namespace
 
 void batch_statistics_cpu(const at::Tensor& x, const BatchNorm::Statistics& statistics,
-                          const BatchNorm::Running* running, const at::Tensor& partial) {
+                          const BatchNorm::Stage* stage, const at::Tensor& partial) {
   const int64_t num_rows = x.size(0), width = x.size(1);
   float* sums = partial.mutable_data_ptr<float>();
   with_element_type(x, [&](auto zero) {
@@ -196,16 +203,26 @@ void batch_statistics_cpu(const at::Tensor& x, const BatchNorm::Statistics& stat
   parallel_rows(width, partial.size(0), [&](int64_t begin, int64_t end) {
     for (int64_t channel = begin; channel < end; ++channel) {
       const Moments moments = combine_slabs(sums + channel, partial.size(0), num_rows, width);
-      means[channel] = static_cast<float>(moments.mean);
-      variances[channel] = static_cast<float>(moments.square_sum / static_cast<double>(num_rows));
-      if (running == nullptr) continue;
-      move_average(running->mean.mutable_data_ptr<float>()[channel], moments.mean,
-                   running->momentum);
-      if (num_rows == 1) continue;
-      move_average(running->variance.mutable_data_ptr<float>()[channel],
-                   moments.square_sum / static_cast<double>(num_rows - 1), running->momentum);
+      const ChannelStatistics of_batch{moments.mean,
+                                       moments.square_sum / static_cast<double>(num_rows)};
+      means[channel] = static_cast<float>(of_batch.mean);
+      variances[channel] = static_cast<float>(of_batch.variance);
+      if (stage != nullptr) add_to_stage(*stage, channel, of_batch, num_rows);
     }
   });
+}
+
+void batch_norm_commit_cpu(const BatchNorm::Stage& stage, const BatchNorm::Running& running) {
+  const auto move = [&](at::Tensor& averages, const at::Tensor& staged, double factor) {
+    float* values = averages.mutable_data_ptr<float>();
+    const float* newest = staged.const_data_ptr<float>();
+    for (int64_t channel = 0; channel < averages.numel(); ++channel)
+      values[channel] = static_cast<float>(
+          move_average(values[channel], factor * newest[channel], running.momentum));
+  };
+  move(running.mean, stage.mean, 1.0);
+  const auto rows = static_cast<double>(stage.rows);
+  if (stage.rows > 1) move(running.variance, stage.variance, rows / (rows - 1.0));
 }
 
 void batch_norm_forward_cpu(const at::Tensor& x, const BatchNorm::Statistics& statistics,

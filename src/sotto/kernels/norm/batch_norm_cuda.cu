@@ -96,8 +96,15 @@ __device__ double sum_over_warps(double value) {
   return total;
 }
 
-__device__ void move_average(float* average, double value, double momentum) {
-  *average = static_cast<float>((1.0 - momentum) * *average + momentum * value);
+// Adds the statistics of one channel to its stage.
+__device__ void add_to_stage(const BatchStatistics& in, int64_t channel,
+                             const ChannelStatistics& added) {
+  float* mean = static_cast<float*>(in.staged_mean.data) + channel;
+  float* variance = static_cast<float*>(in.staged_variance.data) + channel;
+  const double share = static_cast<double>(in.x.rows) / static_cast<double>(in.staged_rows);
+  const ChannelStatistics all = combine_statistics({*mean, *variance}, added, share);
+  *mean = static_cast<float>(all.mean);
+  *variance = static_cast<float>(all.variance);
 }
 
 // Combines the slabs of 32 channels, each warp some of them, in double: their means may be far from
@@ -134,14 +141,25 @@ __global__ void combine_statistics_kernel(BatchStatistics in) {
   }
   squares = sum_over_warps(squares);
   if (threadIdx.y > 0 || channel >= width) return;
-  static_cast<float*>(in.mean.data)[channel] = static_cast<float>(mean);
-  static_cast<float*>(in.variance.data)[channel] =
-      static_cast<float>(squares / static_cast<double>(in.x.rows));
-  if (in.running_mean.data == nullptr) return;
-  move_average(static_cast<float*>(in.running_mean.data) + channel, mean, in.momentum);
-  if (in.x.rows == 1) return;
-  move_average(static_cast<float*>(in.running_variance.data) + channel,
-               squares / static_cast<double>(in.x.rows - 1), in.momentum);
+  const ChannelStatistics of_batch{mean, squares / static_cast<double>(in.x.rows)};
+  static_cast<float*>(in.mean.data)[channel] = static_cast<float>(of_batch.mean);
+  static_cast<float*>(in.variance.data)[channel] = static_cast<float>(of_batch.variance);
+  if (in.staged_mean.data != nullptr) add_to_stage(in, channel, of_batch);
+}
+
+constexpr int kCommitThreads = 128;
+
+__global__ void commit_kernel(BatchNormCommit in, int64_t width) {
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kCommitThreads + threadIdx.x;
+  if (channel >= width) return;
+  const auto move = [&](const CudaArray& averages, const CudaArray& staged, double factor) {
+    float* average = static_cast<float*>(averages.data) + channel;
+    const double newest = static_cast<const float*>(staged.data)[channel];
+    *average = static_cast<float>(move_average(*average, factor * newest, in.momentum));
+  };
+  move(in.running_mean, in.staged_mean, 1.0);
+  const auto rows = static_cast<double>(in.staged_rows);
+  if (in.staged_rows > 1) move(in.running_variance, in.staged_variance, rows / (rows - 1.0));
 }
 
 // --- forward
@@ -253,6 +271,13 @@ void batch_statistics_cuda(const BatchStatistics& in, void* stream) {
   const auto blocks = static_cast<unsigned>((in.x.width + kWarp - 1) / kWarp);
   combine_statistics_kernel<<<blocks, dim3(kWarp, kCombineWarps), 0, on>>>(in);
   check_launch("batch statistics");
+}
+
+void batch_norm_commit_cuda(const BatchNormCommit& in, void* stream) {
+  const int64_t width = in.running_mean.num_elements();
+  const auto blocks = static_cast<unsigned>((width + kCommitThreads - 1) / kCommitThreads);
+  commit_kernel<<<blocks, kCommitThreads, 0, static_cast<cudaStream_t>(stream)>>>(in, width);
+  check_launch("batch norm commit");
 }
 
 void batch_norm_forward_cuda(const BatchNormForward& in, void* stream) {

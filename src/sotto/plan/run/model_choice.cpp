@@ -10,6 +10,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/files/hub_cache.h"
+#include "sotto/core/formats/nemo_archive.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 
 namespace sotto::plan {
@@ -27,9 +28,9 @@ constexpr std::array kOtherKinds = {
     OtherKind{"whisper", "Whisper"},     OtherKind{"hubert", "HuBERT"},
     OtherKind{"wavlm", "WavLM"},         OtherKind{"data2vec", "data2vec"},
     OtherKind{"w2v-bert", "W2V-BERT"},   OtherKind{"w2v2-bert", "W2V-BERT"},
-    OtherKind{"parakeet", "Parakeet"},   OtherKind{"canary", "Canary"},
-    OtherKind{"conformer", "Conformer"}, OtherKind{"moonshine", "Moonshine"},
-    OtherKind{"seamless", "Seamless"},   OtherKind{"speecht5", "SpeechT5"}};
+    OtherKind{"canary", "Canary"},       OtherKind{"conformer", "Conformer"},
+    OtherKind{"moonshine", "Moonshine"}, OtherKind{"seamless", "Seamless"},
+    OtherKind{"speecht5", "SpeechT5"}};
 
 // Whether it is the id of a downloaded model; its folder then says what it is.
 bool is_cached(const std::string& name) {
@@ -47,12 +48,13 @@ void refuse_other_kind(const std::string& name) {
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const OtherKind& kind : kOtherKinds) {
     if (small.find(kind.mark) == std::string::npos) continue;
-    throw ConfigError({.attempted = fmt::format("finding the model '{}'", name),
-                       .found = fmt::format("a {} model, by its name", kind.title),
-                       .expected = "a preset, or a wav2vec2 or XLS-R model of Hugging Face",
-                       .hint = "Type: --model xls-r-300m for the network with random weights, or "
-                               "hf download facebook/wav2vec2-xls-r-300m and --model "
-                               "facebook/wav2vec2-xls-r-300m for the pretrained one."});
+    throw ConfigError(
+        {.attempted = fmt::format("finding the model '{}'", name),
+         .found = fmt::format("a {} model, by its name", kind.title),
+         .expected = "a preset, or a wav2vec2, XLS-R or Parakeet model of Hugging Face",
+         .hint = "Type: --model xls-r-300m for the network with random weights, or "
+                 "hf download facebook/wav2vec2-xls-r-300m and --model "
+                 "facebook/wav2vec2-xls-r-300m for the pretrained one."});
   }
 }
 
@@ -61,9 +63,10 @@ void refuse_other_kind(const std::string& name) {
 ModelChoice choose_model(const std::string& name) {
   const std::vector<std::string> presets = models::preset_names();
   const bool is_preset = std::ranges::find(presets, name) != presets.end();
-  const bool is_there = std::filesystem::is_directory(name) || is_cached(name);
+  const bool is_path = std::filesystem::is_directory(name) || is_nemo_file(name);
+  const bool is_there = is_path || is_cached(name);
   if (!is_preset && !is_there) refuse_other_kind(name);
-  if (is_preset || !(std::filesystem::is_directory(name) || is_hub_id(name)))
+  if (is_preset || !(is_path || is_hub_id(name)))
     return {.options = models::ModelOptions::of_preset(name), .folder = {}, .notes = {}};
   const std::filesystem::path folder = models::find_model_folder(name);
   if (train::is_checkpoint(folder))

@@ -61,10 +61,10 @@ PlanRequest PlannedDevice::request(const train::RunConfig& config, const OpenCho
           .rates = rates};
 }
 
-PlannedDevice planned_device(const train::RunConfig& config) {
-  if (!is_local(config.device)) return device_elsewhere(config);
-  return planned_device(config, device::OpenedDevice(config.memory, config.device, /*pretended=*/{},
-                                                     config.deterministic));
+PlannedDevice planned_device(const train::RunConfig& config, const std::string& pretended) {
+  if (!is_local(config.device) && pretended.empty()) return device_elsewhere(config);
+  return planned_device(
+      config, device::OpenedDevice(config.memory, config.device, pretended, config.deterministic));
 }
 
 PlannedDevice planned_device(const train::RunConfig& config, const device::OpenedDevice& opened) {

@@ -29,9 +29,10 @@ struct PlannedDevice {
                       const models::DataShape& shape) const;
 };
 
-// Selects by config.device: cpu, cuda, cuda:N, or a name of the table. Throws ConfigError where
-// there is no such device.
-PlannedDevice planned_device(const train::RunConfig& config);
+// Selects by config.device: cpu, cuda, cuda:N, or a name of the table. `pretended`: a card whose
+// memory and capabilities are simulated on the GPU; empty: none. Throws ConfigError where there is
+// no such device.
+PlannedDevice planned_device(const train::RunConfig& config, const std::string& pretended);
 
 // Uses a device that is already open.
 PlannedDevice planned_device(const train::RunConfig& config, const device::OpenedDevice& opened);

@@ -7,6 +7,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/files/atomic_folder.h"
+#include "sotto/plan/explanation.h"
 #include "sotto/plan/run/decided_run.h"
 #include "sotto/train/checkpoint/run_name.h"
 #include "sotto/train/run/run_files.h"
@@ -38,6 +39,7 @@ fs::path numbered_folder(const std::string& model, bool resumes, const train::No
 fs::path folder_of(const TrainingRequest& request, const NamedConfig& named,
                    const train::Note& noted) {
   if (!request.folder.empty()) return request.folder;
+  if (!named.request.folder.empty()) return named.request.folder;
   const ReadConfig read = read_config(request.run, named);
   if (!read.config.name.empty()) return fs::path(train::kRunsFolder) / read.config.name;
   return numbered_folder(read.model_name, request.resumes || named.request.resumes, noted);
@@ -111,6 +113,8 @@ void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents even
     request.decide = [this](const train::RunConfig& config, train::RunData& data) {
       return decide(config, data);
     };
+  if (const std::optional<Reason> split = split_reason(read.config.model); split && !open_.any())
+    train::notify(events_.decided, std::vector<Reason>{*split});
   try {
     trainer_ = std::make_unique<train::Trainer>(std::move(request), std::move(events));
   } catch (const Infeasible&) {

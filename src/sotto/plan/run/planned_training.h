@@ -35,7 +35,8 @@ struct TrainingEvents {
   train::RunEvents run = {};
   // Called before anything is planned, for a GPU whose memory other processes hold in part.
   std::function<void(const device::RunDevice&)> shared = {};
-  // Called with the decisions and their reasons; not called where nothing was open.
+  // Called with the decisions and their reasons; not called where nothing was open and the split
+  // of steps does not matter.
   std::function<void(const std::vector<Reason>&)> decided = {};
   // Called with advice on saving memory, in lines, before the error that ends a run for lack of
   // memory.

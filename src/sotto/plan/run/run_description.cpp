@@ -35,13 +35,7 @@ bool take_open(ConfigNode* map, std::string_view key) {
 
 // Returns the tokenizer of a Hugging Face folder; empty where it has none.
 fs::path tokenizer_of(const fs::path& folder) {
-  if (const std::optional<fs::path> found = data::Tokenizer::find(folder)) return *found;
-  if (!fs::exists(folder / "tokenizer.json")) return {};
-  throw ConfigError(
-      {.attempted = fmt::format("reading the tokenizer of {}", folder.string()),
-       .found = "a tokenizer.json without a vocab.json",
-       .expected = "a vocab.json or a tokenizer.model",
-       .hint = "Name another with --set data.tokenizer=FILE; the head is then random."});
+  return data::Tokenizer::find(folder).value_or(fs::path());
 }
 
 OpenChoices open_choices(ConfigNode& tree) {
@@ -77,7 +71,12 @@ OpenChoices open_on_resume(const ReadConfig& read, const train::RunConfig& befor
 // of them would be ignored.
 void check_named_once(const RunDescription& run) {
   ConfigNode tree = load_overrides(run.settings);
-  train::resolve_aliases(tree);
+  const train::AliasedRequest request = train::resolve_aliases(tree);
+  if (!run.model.empty() && !request.model.empty())
+    throw ConfigError(
+        {.attempted = "reading the command line",
+         .found = fmt::format("--model {} and --set model.name={}", run.model, request.model),
+         .expected = "one of them"});
   struct Named {
     std::string value;
     const char* option;
@@ -113,7 +112,7 @@ train::RunConfig config_of_new_run(const RunDescription& run, const NamedConfig&
   } else if (!run.init_from.empty() && run.config.empty()) {
     take_network(run.init_from, config);
   }
-  train::check_model_keys(named.tree, run.model, config.model.family());
+  train::check_model_keys(named.tree, named.model_name, config.model.family());
   const models::ModelOptions given = config.model;
   read_group(named.tree, as_group(config));
   config.model.check_effects(given);
@@ -139,15 +138,17 @@ void take_named(const RunDescription& run, const NamedConfig& named, train::RunC
 NamedConfig name_config(const RunDescription& run, const train::Note& noted) {
   check_named_once(run);
   NamedConfig named;
-  std::vector<std::string> settings = run.settings;
-  if (!run.model.empty()) {
-    named.model = choose_model(run.model);
-    for (const std::string& note : named.model->notes)
-      if (noted) noted(fmt::format("{}: {}", run.model, note));
-    settings.insert(settings.begin(), "model.preset=" + named.model->options.preset());
-  }
-  named.tree = run.config.empty() ? load_overrides(settings) : load_config(run.config, settings);
+  named.tree =
+      run.config.empty() ? load_overrides(run.settings) : load_config(run.config, run.settings);
   named.request = train::resolve_aliases(named.tree);
+  named.model_name = run.model.empty() ? named.request.model : run.model;
+  if (!named.model_name.empty()) {
+    named.model = choose_model(named.model_name);
+    for (const std::string& note : named.model->notes)
+      if (noted) noted(fmt::format("{}: {}", named.model_name, note));
+    // It replaces the file's own; --set cannot name another.
+    apply_override(named.tree, "model.preset=" + named.model->options.preset());
+  }
   named.open = open_choices(named.tree);
   return named;
 }
@@ -163,7 +164,9 @@ ReadConfig read_config(const RunDescription& run, const NamedConfig& named,
       .model_name = {}};
   train::RunConfig& config = read.config;
   take_named(run, named, config);
-  read.model_name = run.model.empty() ? config.model.preset() : train::run_name_from(run.model);
+  read.model_name =
+      named.model_name.empty() ? config.model.preset() : train::run_name_from(named.model_name);
+  train::check_stage_effects(config);
   if (!config.model.has_loss_rows()) read.open.loss_rows = false;
   if (!before) {
     train::check_effects(config);

@@ -41,6 +41,8 @@ struct NamedConfig {
   // Requests made by keys of other tools.
   train::AliasedRequest request;
   std::optional<ModelChoice> model;
+  // Its name, from the command line or the file; empty: none is named.
+  std::string model_name = {};
 };
 
 struct ReadConfig {

@@ -78,6 +78,11 @@ Json facts_json(const train::RunPlan& plan, const train::RunConfig& config,
                  {"high_water_bytes", worst.high_water},
                  {"moment", worst.peak_moment.to_string()}}},
                {"steps", {{"per_epoch", plan.steps_per_epoch}, {"total", plan.total_steps}}}};
+  for (const train::Stage& stage : plan.stages)
+    json["steps"]["stages"].push_back({{"name", stage.name},
+                                       {"samples", stage.num_samples},
+                                       {"per_epoch", stage.steps_per_epoch},
+                                       {"total", stage.num_steps}});
   if (!decisions.reasons.empty()) json["reasons"] = reasons_json(decisions.reasons);
   if (decisions.time.total_s() > 0.0) json["step_time"] = time_json(decisions.time);
   return json;

@@ -15,6 +15,7 @@
 #include "sotto/models/tensor_values.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "sotto/train/checkpoint/checkpoint_weights.h"
+#include "sotto/train/checkpoint/ranking.h"
 
 namespace sotto::train {
 
@@ -29,6 +30,20 @@ using models::NamedTensor;
                    .found = std::move(found),
                    .expected = std::move(expected),
                    .hint = std::move(hint)});
+}
+
+// Returns the configuration of the latest checkpoint that can be read.
+RunConfig newest_config(const fs::path& run_folder) {
+  const std::vector<fs::path> all = list_checkpoints(run_folder);
+  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+    try {
+      return read_checkpoint(*path).config;
+    } catch (const DataError&) {
+      continue;
+    }
+  }
+  refuse(run_folder, fmt::format("{} checkpoints, none of which can be read", all.size()),
+         "a run with checkpoints", "Name the folder of a run, such as runs/digits.");
 }
 
 // Entries of a tensor file whose bytes are computed when they are written. Until then each is
@@ -67,6 +82,8 @@ class Average {
       sources_.push_back(std::make_unique<CheckpointWeights>(folder));
       check(*sources_.back());
     }
+    // The evaluation was that of the last checkpoint.
+    last_.state.metric.reset();
     named_ = models::with_remainders(model_->named_weights(), model_->parameters(), remainders());
   }
 
@@ -169,11 +186,45 @@ void average_checkpoints(const std::vector<fs::path>& checkpoints, const fs::pat
   Average(checkpoints).write(out);
 }
 
+std::vector<fs::path> best_checkpoints(const fs::path& run_folder, int64_t count) {
+  // A run that keeps one has it under another name.
+  const int64_t num_kept = newest_config(run_folder).keep_best;
+  if (num_kept == 1 && count == 1 && is_checkpoint(run_folder / kBestFolder))
+    return {run_folder / kBestFolder};
+  std::vector<RankedCheckpoint> ranked =
+      rank_checkpoints(run_folder, dev_fingerprint_of(run_folder));
+  if (std::ssize(ranked) < count)
+    refuse(run_folder,
+           fmt::format("{} checkpoint{} with an evaluation on the current evaluation data",
+                       ranked.size(), ranked.size() == 1 ? "" : "s"),
+           fmt::format("at least {}", count), "keep_best sets how many a run keeps.");
+  // A run removes all but its best and its newest: the next in rank may be a new one that is worse
+  // than what was removed.
+  if (num_kept < count)
+    refuse(
+        run_folder, fmt::format("a run that keeps its best {} (keep_best)", num_kept),
+        fmt::format("at least {}", count),
+        fmt::format("Train with keep_best: {}, or average the newest: --last {}.", count, count));
+  ranked.erase(ranked.begin() + count, ranked.end());
+  std::ranges::sort(ranked, {}, &RankedCheckpoint::step);
+  std::vector<fs::path> paths;
+  for (const RankedCheckpoint& checkpoint : ranked) paths.push_back(checkpoint.path);
+  return paths;
+}
+
 std::vector<fs::path> newest_checkpoints(const fs::path& run_folder, int64_t count) {
   std::vector<fs::path> all = list_checkpoints(run_folder);
   if (std::ssize(all) < count)
-    refuse(run_folder, fmt::format("{} checkpoints", all.size()), fmt::format("{}", count),
+    refuse(run_folder, fmt::format("{} checkpoints", all.size()), fmt::format("at least {}", count),
            "keep_checkpoints sets how many a run keeps.");
+  // Those before the newest were kept for their evaluations, and may be of any age.
+  if (const RunConfig config = newest_config(run_folder);
+      config.keep_best > 1 && config.keep_checkpoints < count)
+    refuse(
+        run_folder,
+        fmt::format("a run that keeps its newest {} (keep_checkpoints)", config.keep_checkpoints),
+        fmt::format("at least {}", count),
+        fmt::format("Average the best: --best {}, or name folders.", count));
   all.erase(all.begin(), all.end() - count);
   return all;
 }

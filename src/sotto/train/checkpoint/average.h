@@ -18,4 +18,9 @@ void average_checkpoints(const std::vector<std::filesystem::path>& checkpoints,
 std::vector<std::filesystem::path> newest_checkpoints(const std::filesystem::path& run_folder,
                                                       int64_t count);
 
+// Returns the `count` checkpoints of a run with the best evaluations, oldest first. Throws
+// DataError where there are fewer.
+std::vector<std::filesystem::path> best_checkpoints(const std::filesystem::path& run_folder,
+                                                    int64_t count);
+
 }  // namespace sotto::train

@@ -118,6 +118,11 @@ nlohmann::json state_json(const RunState& state) {
                          {"feature_dim", state.shape.feature_dim}};
   json["skipped_steps"] = {{"of_all", state.skipped.of_all},
                            {"of_layers", state.skipped.of_layers}};
+  if (state.stage > 0) {
+    json["stage"] = state.stage;
+    json["stage_begin"] = state.stage_begin;
+  }
+  if (state.metric) json["metric"] = *state.metric;
   if (state.best_step > 0) json["best_metric"] = state.best_metric;
   json["plateau"] = {{"num_worse", state.plateau.num_worse}, {"factor", state.plateau.factor}};
   if (std::isfinite(state.plateau.best)) json["plateau"]["best"] = state.plateau.best;
@@ -140,7 +145,9 @@ void check_numbers(const RunState& state, const fs::path& path) {
   };
   for (const Number& number :
        {Number{"step", state.step, kMost}, Number{"epoch", state.next.epoch, kMost},
-        Number{"epoch_step", state.next.step, kMost}, Number{"best_step", state.best_step, kMost},
+        Number{"epoch_step", state.next.step, kMost}, Number{"stage", state.stage, kMost},
+        Number{"stage_begin", state.stage_begin, state.step},
+        Number{"best_step", state.best_step, kMost},
         Number{"schedule_steps", state.schedule_steps, kMost},
         Number{"vocabulary", state.shape.vocabulary, kMostEntries},
         Number{"feature_dim", state.shape.feature_dim, kMostEntries}}) {
@@ -163,6 +170,8 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
     RunState state;
     state.step = json.at("step");
     state.next = {.epoch = json.at("epoch"), .step = json.at("epoch_step")};
+    state.stage = json.value("stage", int64_t{0});
+    state.stage_begin = json.value("stage_begin", int64_t{0});
     state.limits = limits_from_json(json.at("limits"));
     state.device_name = json.value("device", std::string());
     state.best_step = json.at("best_step");
@@ -172,6 +181,7 @@ RunState state_from(const nlohmann::json& json, const fs::path& path) {
     state.shape = {.vocabulary = json.at("vocabulary"),
                    .blank = json.at("blank"),
                    .feature_dim = json.at("feature_dim")};
+    if (json.contains("metric")) state.metric = json.at("metric").get<double>();
     if (state.best_step > 0) state.best_metric = json.at("best_metric");
     // Checkpoints of earlier versions count all steps.
     if (json.contains("skipped_steps")) {
@@ -239,14 +249,18 @@ void write_model_config(const fs::path& folder, const Checkpoint& checkpoint) {
                                      .shape = checkpoint.state.shape,
                                      .source = checkpoint.model_config,
                                      .reduction = checkpoint.config.reduction,
-                                     .weights = checkpoint.config.arithmetic().weight_type()});
+                                     .weights = checkpoint.config.arithmetic().weight_type(),
+                                     .tokenizer = &checkpoint.tokenizer});
+}
+
+RunState read_state(const fs::path& folder) {
+  const fs::path path = folder / kStateFile;
+  return state_from(
+      nlohmann::json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false), path);
 }
 
 Checkpoint read_checkpoint(const fs::path& folder) {
-  const fs::path state_path = folder / kStateFile;
-  const nlohmann::json json = nlohmann::json::parse(read_text_file(state_path), nullptr,
-                                                    /*allow_exceptions=*/false);
-  const RunState state = state_from(json, state_path);
+  const RunState state = read_state(folder);
   auto config = read_config<RunConfig>(folder / kConfig);
   data::Tokenizer tokenizer = data::Tokenizer::read(folder, config.data.text);
   tokenizer.widen(state.shape.vocabulary);
@@ -319,6 +333,8 @@ std::vector<fs::path> list_set_aside(const fs::path& run_folder) {
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
   if (is_checkpoint(path)) return path;
   if (is_checkpoint(path / kBestFolder)) return path / kBestFolder;
+  // A model may be a file.
+  if (std::error_code ignored; fs::is_regular_file(path, ignored)) return std::nullopt;
   const std::vector<fs::path> all = list_checkpoints(path);
   if (!all.empty()) return all.back();
   const std::vector<fs::path> aside = list_set_aside(path);

@@ -39,9 +39,14 @@ struct RunState {
   // Number of completed updates, and the position of the next step.
   int64_t step = 0;
   data::StepPosition next;
+  // Index of the stage, and the number of updates before it; 0 in runs without stages.
+  int64_t stage = 0;
+  int64_t stage_begin = 0;
   MicroBatchLimits limits;
   // Name of the device for which the limits were found; empty in checkpoints of earlier versions.
   std::string device_name = {};
+  // Metric of the evaluation after the step; none where there was none, or where it is not finite.
+  std::optional<double> metric = {};
   // Metric of the best evaluation so far, and its step.
   double best_metric = std::numeric_limits<double>::infinity();
   int64_t best_step = 0;
@@ -99,6 +104,9 @@ void write_model_config(const std::filesystem::path& folder, const Checkpoint& c
 // Reads everything except the tensors. Throws DataError where a file is missing, invalid, truncated
 // or of a newer format.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
+
+// Reads only the progress of the run. Throws DataError as read_checkpoint() does.
+RunState read_state(const std::filesystem::path& folder);
 
 // Whether a folder is a checkpoint, intact or not.
 bool is_checkpoint(const std::filesystem::path& folder);

@@ -98,6 +98,7 @@ class Loading {
     for (const NamedTensor& named : models::with_remainders(learner_.model->named_weights(), store,
                                                             learner_.optimizer.remainders())) {
       names.erase(named.name);
+      names.erase(named.counter);
       rest_.erase(remainder_name(location_of(named).parameter->spec.name));
       const TensorView* theirs = source_.weights().find(named.name);
       if (std::string text = models::difference_of(named, theirs); !text.empty()) {

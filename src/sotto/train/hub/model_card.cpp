@@ -102,6 +102,7 @@ std::string about(const ModelFacts& facts) {
   if (facts.tokenizer == CardTokenizer::kCharacters) text += " (characters, `vocab.json`)";
   if (facts.tokenizer == CardTokenizer::kSentencePiece)
     text += " (SentencePiece, `tokenizer.model`)";
+  if (facts.tokenizer == CardTokenizer::kByteBpe) text += " (byte-level BPE)";
   text += '.';
   if (is_speech(facts) && facts.feature_dim == 0)
     text += fmt::format(" It takes audio at {} Hz.", facts.model.sample_rate());
@@ -137,15 +138,21 @@ std::string results(const RunFacts& run) {
   if (evaluation.task->is_text())
     return text + row("perplexity", fmt::format("{:.2f}", evaluation.perplexity())) +
            row("loss per token", fmt::format("{:.4f}", evaluation.loss));
-  return text + row("WER", counts_text(evaluation.words)) +
-         row("CER", counts_text(evaluation.characters)) +
-         "\nGreedy decoding without a language model.\n";
+  text += row("WER", counts_text(evaluation.words)) +
+          row("CER", counts_text(evaluation.characters)) +
+          "\nGreedy decoding without a language model.\n";
+  const decode::NormalizerKind normalizer = run.config.decode.normalizer;
+  if (normalizer != decode::NormalizerKind::kNone)
+    text += fmt::format("\nTexts were normalised before they were compared: `{}`, as Whisper's.\n",
+                        name_of(normalizer, decode::kNormalizerKinds));
+  return text;
 }
 
 std::string use_in_transformers(const ModelFacts& facts) {
-  if (!loads_in_transformers(facts)) return {};
+  const bool is_wav2vec2 = facts.profile.family == "wav2vec2";
+  if (!loads_in_transformers(facts) || !(facts.has_pipeline || is_wav2vec2)) return {};
   std::string text = "\nIn Python, with transformers:\n\n```python\nimport soundfile\n";
-  if (facts.tokenizer == CardTokenizer::kCharacters) {
+  if (facts.has_pipeline) {
     return text + fmt::format(
                       "from transformers import pipeline\n\n"
                       "recognise = pipeline(\"automatic-speech-recognition\", model={})\n"
@@ -171,7 +178,7 @@ std::string use(const ModelFacts& facts) {
   if (!facts.repository.empty())
     lines += fmt::format("hf download {} --local-dir {}\n", facts.repository, folder);
   // A Hugging Face folder can recognise where it has a vocabulary.
-  const bool recognises = facts.is_checkpoint || facts.tokenizer == CardTokenizer::kCharacters;
+  const bool recognises = facts.is_checkpoint || facts.tokenizer != CardTokenizer::kNone;
   if (recognises && is_speech(facts)) {
     if (facts.feature_dim == 0)
       lines += fmt::format("sotto transcribe --model {} speech.wav\n", folder);
@@ -240,7 +247,14 @@ std::string training(const RunFacts& run) {
   text += row("effective batch", config.effective_batch.kind == data::EffectiveBatch::Kind::kSeconds
                                      ? batch
                                      : fmt::format("{} {}", batch, config.model.task().items));
-  text += row("learning rate", rate_text(config.optimizer.schedule));
+  if (config.stages.empty()) {
+    text += row("learning rate", rate_text(config.optimizer.schedule));
+  } else {
+    text += row("stages", describe(config.stages));
+    for (size_t i = 0; i < config.stages.size(); ++i)
+      text += row(fmt::format("learning rate of stage {}", i + 1),
+                  rate_text(config.stages[i].schedule));
+  }
   text += row("optimizer", optimizer_text(config));
   text += row("numerics", numerics_text(config));
   text += row("loss", name_of(config.reduction, kReductions));

@@ -38,7 +38,7 @@ struct RunFacts {
 };
 
 // Kind of tokenizer in the folder.
-enum class CardTokenizer { kNone, kCharacters, kSentencePiece };
+enum class CardTokenizer { kNone, kCharacters, kSentencePiece, kByteBpe };
 
 struct ModelFacts {
   // Last component of the repository's or the folder's name.
@@ -50,6 +50,8 @@ struct ModelFacts {
   // Width of stored features; 0 for audio and text.
   int64_t feature_dim = 0;
   CardTokenizer tokenizer = CardTokenizer::kNone;
+  // Whether a pipeline of transformers loads the folder.
+  bool has_pipeline = false;
   // `sotto eval` and `transcribe` accept the folder.
   bool is_checkpoint = false;
   // Given by the user; empty where not given.

@@ -31,22 +31,32 @@ struct Part {
   }
 };
 
-void add_sentences(const Part& part, std::span<const float> losses,
-                   const std::vector<std::string>& texts, Evaluation& evaluation) {
+// The losses of the utterances of a part, and the texts that were recognised.
+struct PartResults {
+  std::span<const float> losses;
+  const std::vector<std::string>& texts;
+};
+
+void add_sentences(const Part& part, const PartResults& results,
+                   const decode::TextNormalizer* normalizer, Evaluation& evaluation) {
+  const auto compared = [&](const std::string& text) {
+    return normalizer == nullptr ? text : normalizer->apply(text);
+  };
   for (size_t i = 0; i < part.indices.size(); ++i) {
     const data::Example& example = part.example(i);
-    Evaluation::Sentence sentence{
-        .utterance = example.utterance,
-        .reference = example.reference,
-        .hypothesis = texts[i],
-        .speaker = example.speaker,
-        .lang = example.lang,
-        .words = decode::word_errors(example.reference, texts[i]),
-        .characters = decode::character_errors(example.reference, texts[i])};
+    Evaluation::Sentence sentence{.utterance = example.utterance,
+                                  .reference = compared(example.reference),
+                                  .hypothesis = compared(results.texts[i]),
+                                  .speaker = example.speaker,
+                                  .lang = example.lang,
+                                  .words = {},
+                                  .characters = {}};
+    sentence.words = decode::word_errors(sentence.reference, sentence.hypothesis);
+    sentence.characters = decode::character_errors(sentence.reference, sentence.hypothesis);
     evaluation.words += sentence.words;
     evaluation.characters += sentence.characters;
     evaluation.loss +=
-        losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
+        results.losses[i] / std::max<double>(1.0, static_cast<double>(example.labels.size()));
     evaluation.audio_seconds += example.seconds;
     evaluation.sentences.push_back(std::move(sentence));
   }
@@ -132,7 +142,7 @@ Evaluation evaluate(Model& model, const data::Source& source, const data::Tokeni
         std::vector<std::string> texts;
         for (const auto& labels : decode::find_labels(recognition, options.decoding))
           texts.push_back(decode::text_of(labels, tokenizer));
-        add_sentences(part, losses, texts, evaluation);
+        add_sentences(part, {.losses = losses, .texts = texts}, options.normalizer, evaluation);
       }
       evaluation.num_utterances += std::ssize(indices);
       if (options.progress) options.progress(evaluation.num_utterances);

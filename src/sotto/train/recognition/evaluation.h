@@ -39,6 +39,7 @@ struct Evaluation {
 
   struct Sentence {
     int64_t utterance = 0;
+    // As they were compared: after the normaliser, if there is one.
     std::string reference;
     std::string hypothesis;
     // Empty where the manifest has no value.
@@ -73,6 +74,8 @@ struct EvaluationOptions {
   const Task* task = &kTranscription;
   MicroBatchLimits limits = {};
   decode::DecodingOptions decoding = {};
+  // Applied to references and hypotheses; null: none.
+  const decode::TextNormalizer* normalizer = nullptr;
   at::Device device = at::kCPU;
   int64_t loader_threads = 1;
   // Called with the number of utterances completed.

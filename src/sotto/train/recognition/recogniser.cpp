@@ -8,10 +8,13 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/files/hub_cache.h"
+#include "sotto/core/formats/nemo_archive.h"
 #include "sotto/data/audio/audio.h"
 #include "sotto/data/batch/example_list.h"
 #include "sotto/data/batch/micro_batch.h"
+#include "sotto/decode/window_labels.h"
 #include "sotto/models/hugging_face.h"
+#include "sotto/models/nemo.h"
 #include "sotto/train/step/fit.h"
 #include "sotto/train/step/library_constant.h"
 #include "sotto/train/step/run_data.h"
@@ -24,12 +27,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModelConfig = "config.json";
 
-// Returns a Hugging Face folder, possibly in the local cache; none where it is neither.
+// Returns a Hugging Face folder, possibly in the local cache, or a `.nemo` archive; none where it
+// is neither.
 std::optional<fs::path> find_foreign(const fs::path& model) {
-  if (fs::exists(model / kModelConfig)) return model;
+  if (is_nemo_file(model) || fs::exists(model / kModelConfig)) return model;
+  if (const std::optional<fs::path> archive = models::find_nemo_in(model)) return archive;
   if (!is_hub_id(model.string())) return std::nullopt;
   try {
-    return find_hub_folder(model.string());
+    return models::find_model_folder(model.string());
   } catch (const DataError&) {
     return std::nullopt;
   }
@@ -53,8 +58,8 @@ fs::path folder_of(const fs::path& model) {
   }
   throw DataError({.attempted = fmt::format("finding the model {}", name),
                    .found = found,
-                   .expected = "a run, one of its checkpoints, a Hugging Face folder, or the id of "
-                               "one in the local cache",
+                   .expected = "a run, one of its checkpoints, a Hugging Face folder, the id of "
+                               "one in the local cache, or a .nemo archive",
                    .hint = hint});
 }
 
@@ -87,9 +92,25 @@ Checkpoint read_model(const fs::path& folder) {
 struct Window {
   int64_t kept_begin = 0;
   int64_t kept_end = 0;
-  // Logits of the frames whose middle is within the range, [frames, V] row-major.
-  std::vector<float> logits = {};
 };
+
+// A range of frames of a window.
+struct KeptFrames {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t size() const { return end - begin; }
+};
+
+// Returns the frames whose middle is within the kept samples of a window.
+KeptFrames kept_frames(const Window& window, int64_t num_frames, int64_t num_samples) {
+  const double frames_per_sample =
+      static_cast<double>(num_frames) / static_cast<double>(num_samples);
+  const auto frame_at = [&](int64_t sample) {
+    return std::llround(static_cast<double>(sample) * frames_per_sample);
+  };
+  return {frame_at(window.kept_begin), frame_at(window.kept_end)};
+}
 
 // Returns the number of samples in a duration that is not NaN; clamped far above any file's length
 // where it is infinite.
@@ -119,19 +140,6 @@ std::vector<Window> cut_recording(const std::vector<float>& samples, int64_t rat
   return windows;
 }
 
-// logits [frames, V] of an example with num_samples samples.
-void keep_frames(Window& window, const at::Tensor& logits, int64_t num_samples) {
-  const double frames_per_sample =
-      static_cast<double>(logits.size(0)) / static_cast<double>(num_samples);
-  const auto frame_at = [&](int64_t sample) {
-    return std::llround(static_cast<double>(sample) * frames_per_sample);
-  };
-  const float* values = logits.const_data_ptr<float>();
-  const int64_t width = logits.size(1);
-  window.logits.assign(values + frame_at(window.kept_begin) * width,
-                       values + frame_at(window.kept_end) * width);
-}
-
 // Adapts a checkpoint to recognition: a device without TF32 uses fp32, which it approximates, and
 // host memory settings of training do not apply.
 Checkpoint for_recognition(Checkpoint checkpoint, const device::Target& target) {
@@ -142,6 +150,38 @@ Checkpoint for_recognition(Checkpoint checkpoint, const device::Target& target) 
   config.numerics = Numerics::kFp32;
   config.precision.compute.reset();
   return checkpoint;
+}
+
+// Throws Infeasible where the network leaves nothing of the budget for its input.
+void check_network_fits(const DryRun& dry, const StepBudget& budget) {
+  const int64_t needed = dry.report().high_water;
+  if (needed < budget.bytes) return;
+  const int64_t bytes = budget.named_for(needed);
+  throw Infeasible(
+      {.attempted = "loading the network into the budget",
+       .found = fmt::format("the network alone needs {}", format_bytes(bytes)),
+       .expected = budget.expected_text(),
+       .hint = fmt::format("Its input needs memory, too: use a --memory well above {}.",
+                           format_mebibytes(bytes))});
+}
+
+// Copies rows of any type and device to the host as fp32, without memory of the arena.
+void copy_rows(const at::Tensor& rows, std::vector<float>& to) {
+  to.resize(static_cast<size_t>(rows.numel()));
+  at::from_blob(to.data(), rows.sizes(), at::kFloat).copy_(rows);
+}
+
+// Returns all values, and frees each part once it is copied.
+std::vector<float> joined_and_released(std::vector<std::vector<float>>& parts) {
+  size_t size = 0;
+  for (const std::vector<float>& part : parts) size += part.size();
+  std::vector<float> joined;
+  joined.reserve(size);
+  for (std::vector<float>& part : parts) {
+    joined.insert(joined.end(), part.begin(), part.end());
+    part = {};
+  }
+  return joined;
 }
 
 }  // namespace
@@ -160,6 +200,7 @@ Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device
           device.target.is_cuda() ? device::RegionKind::kCuda : device::RegionKind::kHost,
           budget_.bytes)),
       guard_(device.torch.type(), arena_) {
+  check_network_fits(dry_, budget_);
   const device::TargetScope target(device_.target);
   model_ = make_model(checkpoint_.config, checkpoint_.state.shape, device.torch, /*trains=*/false);
   if (is_checkpoint(folder_)) {
@@ -169,7 +210,22 @@ Recogniser::Recogniser(const fs::path& model, int64_t budget_bytes, const device
   }
 }
 
-Evaluation Recogniser::evaluate(const fs::path& path, const decode::BeamSearch* beam,
+void Recogniser::set_decode_options(const decode::DecodeOptions& options,
+                                    const std::function<void(int64_t)>& progress) {
+  decode::check_effects(options, model_->outline());
+  checkpoint_.config.decode = options;
+  decoding_ = std::make_unique<decode::Decoding>(
+      options, checkpoint_.tokenizer,
+      decode::DecodingResources{.max_bytes = host_bytes(), .progress = progress});
+}
+
+const decode::DecodingOptions& Recogniser::prepare_decoding(bool has_times) {
+  if (!decoding_) set_decode_options(checkpoint_.config.decode);
+  dry_.set_decoding(checkpoint_.config.decode, has_times);
+  return decoding_->options();
+}
+
+Evaluation Recogniser::evaluate(const fs::path& path,
                                 const std::function<void(int64_t, int64_t)>& progress) {
   const device::TargetScope target(device_.target);
   const std::unique_ptr<data::Source> source =
@@ -177,10 +233,14 @@ Evaluation Recogniser::evaluate(const fs::path& path, const decode::BeamSearch* 
   const auto show = [&](int64_t done) {
     if (progress) progress(done, source->num_items());
   };
+  const decode::DecodingOptions& decoding = prepare_decoding(/*has_times=*/false);
+  const std::optional<decode::TextNormalizer> normalizer =
+      decode::normalizer_of(checkpoint_.config.decode, checkpoint_.tokenizer);
   return train::evaluate(*model_, *source, checkpoint_.tokenizer, staging_,
                          {.task = &checkpoint_.config.model.task(),
                           .limits = fit_recognition(dry_, *source, budget_).limits,
-                          .decoding = {.beam = beam},
+                          .decoding = decoding,
+                          .normalizer = normalizer ? &*normalizer : nullptr,
                           .device = device_.torch,
                           .loader_threads = checkpoint_.config.data.loader_threads,
                           .progress = show});
@@ -194,10 +254,19 @@ decode::Transcript Recogniser::transcribe(const fs::path& file, const Transcribe
   check_has_audio_input();
   check_windows(options);
   const std::vector<float> samples = read_samples(file);
-  const double seconds = static_cast<double>(samples.size()) /
-                         static_cast<double>(checkpoint_.config.model.sample_rate());
-  return decode::make_transcript(logits_of(samples, options), seconds, checkpoint_.tokenizer,
-                                 options.beam);
+  decode::Extent extent{.seconds = static_cast<double>(samples.size()) /
+                                   static_cast<double>(checkpoint_.config.model.sample_rate())};
+  decode::Labels labels;
+  const decode::SearchKind kind = decode::search_kind(model_->outline(), checkpoint_.config.decode);
+  if (kind == decode::SearchKind::kFrames) {
+    const std::vector<float> logits = logits_of(samples, options);
+    extent.num_frames = std::ssize(logits) / checkpoint_.tokenizer.size();
+    const decode::DecodingOptions& decoding = prepare_decoding(/*has_times=*/true);
+    labels = decode::labels_of(logits, checkpoint_.tokenizer, decoding.frames);
+  } else {
+    labels = tokens_of(samples, options, extent.num_frames);
+  }
+  return decode::make_transcript(labels, extent, checkpoint_.tokenizer);
 }
 
 at::Tensor Recogniser::logits(const fs::path& file) {
@@ -209,35 +278,69 @@ at::Tensor Recogniser::logits(const fs::path& file) {
   return at::tensor(values).view({-1, width});
 }
 
-std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
-                                         const TranscribeOptions& options) {
+void Recogniser::recognise_all(const data::ExampleList& list, const MicroBatchBody& body) {
   const device::TargetScope target(device_.target);
-  std::vector<data::Example> examples;
-  std::vector<Window> windows =
-      cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
-  const data::ExampleList list(std::move(examples));
   const MicroBatchLimits limits = fit_recognition(dry_, list, budget_).limits;
   for (const std::vector<int64_t>& indices : split_step(*model_, list.examples(), limits)) {
-    const models::Recognition recognition = model_->recognise(
-        data::make_micro_batch(list.examples(), indices, staging_,
-                               {.device = device_.torch, .decoder = model_->outline().decoder}));
-    if (!recognition.frames)
-      throw ConfigError({.attempted = "recognising audio",
-                         .found = "a network without frame scores",
-                         .expected = "one with a CTC head"});
-    const at::Tensor all = recognition.frames->logits.to(at::kCPU, at::kFloat);
-    int64_t first = 0;
-    for (size_t i = 0; i < indices.size(); ++i) {
-      const auto index = static_cast<size_t>(indices[i]);
-      const int64_t count = recognition.frames->packing.lengths()[i];
-      keep_frames(windows[index], all.narrow(0, first, count), list.examples()[index].rows);
-      first += count;
-    }
+    body(indices, model_->recognise(data::make_micro_batch(
+                      list.examples(), indices, staging_,
+                      {.device = device_.torch, .decoder = model_->outline().decoder})));
   }
-  std::vector<float> joined;
-  for (const Window& window : windows)
-    joined.insert(joined.end(), window.logits.begin(), window.logits.end());
-  return joined;
+}
+
+std::vector<float> Recogniser::logits_of(const std::vector<float>& samples,
+                                         const TranscribeOptions& options) {
+  std::vector<data::Example> examples;
+  const std::vector<Window> windows =
+      cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
+  const data::ExampleList list(std::move(examples));
+  // Logits of the kept frames of each window, [frames, V] row-major.
+  std::vector<std::vector<float>> kept(windows.size());
+  decode::DecodeOptions by_frames;
+  if (model_->outline().decoder && model_->outline().scores_frames) by_frames.ctc_weight = 1.0;
+  dry_.set_decoding(by_frames);
+  recognise_all(
+      list, [&](std::span<const int64_t> indices, const models::Recognition& recognition) {
+        if (!recognition.frames)
+          throw ConfigError({.attempted = "recognising audio",
+                             .found = "a network without frame scores",
+                             .expected = "one with a CTC head",
+                             .hint = "Use a network of objective ctc or joint."});
+        const models::FrameScores& scores = *recognition.frames;
+        for (size_t i = 0; i < indices.size(); ++i) {
+          const auto index = static_cast<size_t>(indices[i]);
+          const int64_t count = scores.packing.lengths()[i];
+          const KeptFrames frames = kept_frames(windows[index], count, list.examples()[index].rows);
+          copy_rows(scores.logits.narrow(0, scores.packing.starts()[i] + frames.begin,
+                                         frames.end - frames.begin),
+                    kept[index]);
+        }
+      });
+  return joined_and_released(kept);
+}
+
+decode::Labels Recogniser::tokens_of(const std::vector<float>& samples,
+                                     const TranscribeOptions& options, int64_t& num_frames) {
+  std::vector<data::Example> examples;
+  const std::vector<Window> windows =
+      cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
+  const data::ExampleList list(std::move(examples));
+  decode::DecodingOptions decoding = prepare_decoding(/*has_times=*/true);
+  decoding.has_times = true;
+  std::vector<decode::WindowLabels> found(windows.size());
+  recognise_all(
+      list, [&](std::span<const int64_t> indices, const models::Recognition& recognition) {
+        std::vector<decode::Labels> labels = decode::find_labels(recognition, decoding);
+        for (size_t i = 0; i < indices.size(); ++i) {
+          const auto index = static_cast<size_t>(indices[i]);
+          const int64_t count = decode::frames_of_search(recognition)[i];
+          const KeptFrames kept = kept_frames(windows[index], count, list.examples()[index].rows);
+          found[index] = {.labels = std::move(labels[i]), .begin = kept.begin, .end = kept.end};
+        }
+      });
+  num_frames = 0;
+  for (const decode::WindowLabels& window : found) num_frames += window.end - window.begin;
+  return decode::join_windows(found, checkpoint_.tokenizer);
 }
 
 void Recogniser::check_has_audio_input() const {

@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "sotto/data/batch/example_list.h"
+#include "sotto/decode/decoding.h"
 #include "sotto/decode/transcript.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/run_device.h"
@@ -27,8 +30,6 @@ struct TranscribeOptions {
   // audio that the network accepts.
   double window_s = 30.0;
   double overlap_s = 6.0;
-  // Beam search; null: greedy decoding, the most likely label per frame.
-  const decode::BeamSearch* beam = nullptr;
 };
 
 class Recogniser {
@@ -43,6 +44,7 @@ class Recogniser {
   // options are those of evaluations.
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const std::filesystem::path& folder() const { return folder_; }
+  const models::Outline& outline() const { return model_->outline(); }
 
   // Sets which utterances evaluations use, how they treat invalid ones (broken, too long and so
   // on), and how they normalise texts. By default they use all utterances and follow the run's
@@ -52,10 +54,16 @@ class Recogniser {
     checkpoint_.tokenizer.set_rules(options.text);
   }
 
+  // Sets the search for transcripts; by default it is that of the run. `progress` receives the
+  // number of bytes of the language model that were read. Throws ConfigError for a setting that has
+  // no effect on the network, DataError where the language model cannot be read.
+  void set_decode_options(const decode::DecodeOptions& options,
+                          const std::function<void(int64_t)>& progress = {});
+
   // Evaluates on a manifest, or on a text for a language model. `progress` receives the number of
   // completed items and the total. Throws Infeasible where the longest item does not fit into the
   // budget.
-  Evaluation evaluate(const std::filesystem::path& path, const decode::BeamSearch* beam = nullptr,
+  Evaluation evaluate(const std::filesystem::path& path,
                       const std::function<void(int64_t, int64_t)>& progress = {});
 
   // Transcribes an audio file. Throws ConfigError where the windows are too short, DataError where
@@ -77,8 +85,16 @@ class Recogniser {
   void check_has_audio_input() const;
   void check_windows(const TranscribeOptions& options) const;
   std::vector<float> read_samples(const std::filesystem::path& file) const;
+  // Reads the language model where there is one, and makes dry runs include the search.
+  const decode::DecodingOptions& prepare_decoding(bool has_times);
+  // Recognises the examples, and calls body(indices, recognition) for each micro-batch of them.
+  using MicroBatchBody = std::function<void(std::span<const int64_t>, const models::Recognition&)>;
+  void recognise_all(const data::ExampleList& list, const MicroBatchBody& body);
   // Returns the logits of all frames of a recording, [T, V] row-major.
   std::vector<float> logits_of(const std::vector<float>& samples, const TranscribeOptions& options);
+  // Returns the labels of a recording by the search over tokens, and sets the number of frames.
+  decode::Labels tokens_of(const std::vector<float>& samples, const TranscribeOptions& options,
+                           int64_t& num_frames);
 
   std::filesystem::path folder_;
   Checkpoint checkpoint_;
@@ -92,6 +108,7 @@ class Recogniser {
   std::shared_ptr<device::Arena> arena_;
   device::ArenaGuard guard_;
   std::unique_ptr<models::Model> model_;
+  std::unique_ptr<decode::Decoding> decoding_;
 };
 
 }  // namespace sotto::train

@@ -8,6 +8,7 @@
 #include "sotto/train/step/epoch_audit.h"
 #include "sotto/train/step/library_constant.h"
 #include "sotto/train/step/recovery.h"
+#include "sotto/train/step/stages.h"
 
 namespace sotto::train {
 
@@ -44,9 +45,7 @@ Rehearsal::Rehearsal(RunConfig config, const device::RunDevice& device, int64_t 
   source_ = data_->make_train([&](const data::Source& source) {
     return BudgetFit(*dry_, source, budget_).longest_fitting_s(settings());
   });
-  epoch_ = data::Sampler({.seed = static_cast<uint64_t>(config_.seed),
-                          .batch = config_.effective_batch,
-                          .curriculum = config_.curriculum},
+  epoch_ = data::Sampler(sampler_options(config_, largest_stage(config_, source_->num_items())),
                          source_->lengths())
                .epoch(0);
   BudgetFit fit(*dry_, *source_, budget_);

@@ -71,6 +71,7 @@ constexpr std::array kRules = {
     KeyRule{"model.loss_rows", Rule::kAllowed},
     KeyRule{"micro_batch", Rule::kAllowed},
     KeyRule{"max_frames", Rule::kAllowed},
+    KeyRule{"evaluation_micro_batch", Rule::kAllowed},
     KeyRule{"adaptive_batching", Rule::kAllowed},
     KeyRule{"epochs", Rule::kAllowed},
     KeyRule{"max_steps", Rule::kAllowed},
@@ -78,6 +79,9 @@ constexpr std::array kRules = {
     KeyRule{"checkpoint_every", Rule::kAllowed},
     KeyRule{"checkpoint_seconds", Rule::kAllowed},
     KeyRule{"keep_checkpoints", Rule::kAllowed},
+    KeyRule{"keep_best", Rule::kAllowed},
+    // Like other evaluation data, another search is noted.
+    KeyRule{"decode.", Rule::kAllowed},
     KeyRule{"early_stopping", Rule::kAllowed},
     KeyRule{"early_stopping_difference", Rule::kAllowed},
     KeyRule{"release_caches_every", Rule::kAllowed},
@@ -110,6 +114,7 @@ struct Difference {
   std::string is;
 
   std::string to_string() const {
+    if (key == "stages") return "the stages are not those of the run";
     return fmt::format("{} was {} and is {}", key, without_quotes(was), without_quotes(is));
   }
 };

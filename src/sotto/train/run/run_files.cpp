@@ -130,6 +130,21 @@ nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation) {
           {"skipped", evaluation.num_skipped}};
 }
 
+// A resumed run that repeats the beginning of the stage removes the record with its first step.
+nlohmann::json stage_record(const StageStart& start) {
+  nlohmann::json record = {{"kind", "stage"},
+                           {"step", start.first_step},
+                           {"stage", start.stage},
+                           {"stages", start.num_stages},
+                           {"name", start.name},
+                           {"samples", start.num_samples},
+                           {"steps", start.num_steps},
+                           {"total_steps", start.total_steps},
+                           {"weights_of_step", start.weights_of_step}};
+  if (start.metric) record["metric"] = *start.metric;
+  return record;
+}
+
 nlohmann::json restart_record(const Restart& restart) {
   return {{"kind", "out_of_memory"},          {"step", restart.step},
           {"attempt", restart.attempt},       {"limits", to_json(restart.limits)},

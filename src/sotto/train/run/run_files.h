@@ -22,6 +22,7 @@
 
 namespace sotto::train {
 
+struct StageStart;
 struct StepReport;
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
@@ -37,6 +38,7 @@ void write_config_file(const std::filesystem::path& folder, const RunConfig& con
 
 nlohmann::json step_record(const StepReport& report);
 nlohmann::json evaluation_record(int64_t step, const Evaluation& evaluation);
+nlohmann::json stage_record(const StageStart& start);
 nlohmann::json restart_record(const Restart& restart);
 nlohmann::json resume_record(int64_t step);
 nlohmann::json skipped_record(int64_t step, const data::SkippedUtterance& skipped);

@@ -91,6 +91,7 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   guard_ = std::make_unique<device::ArenaGuard>(torch_device.type(), arena_);
   learner_ = std::make_unique<Learner>(config, shape, torch_device, budget_.host_bytes);
   load_first_weights(checkpoint);
+  learner_->optimizer.set_schedule(stage().schedule);
   plan_.num_parameters = learner_->model->parameters().num_values();
   plan_.first_step = state_.step + 1;
 }
@@ -137,13 +138,26 @@ void Trainer::make_sources() {
   const RunConfig& config = request_.config;
   train_ = data_->make_train([&](const data::Source& source) {
     // A resumed run keeps its training data, as long as it fits.
-    const double fitting_s = BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(1));
+    const double fitting_s =
+        BudgetFit(*dry_, source, budget_).longest_fitting_s(settings_for(state_.stage_begin + 1));
     const double before_s = state_.longest_fitting_s;
     state_.longest_fitting_s = before_s > 0.0 && before_s <= fitting_s ? before_s : fitting_s;
     return state_.longest_fitting_s;
   });
   dev_ = data_->make_dev();
-  if (!dev_ && config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau)
+  if (dev_) {
+    // On a CPU the host's memory is the budget.
+    const int64_t host_bytes = request_.device.target.is_cuda() ? 0 : request_.budget_bytes;
+    decoding_ = std::make_unique<decode::Decoding>(
+        config.decode, data_->tokenizer(), decode::DecodingResources{.max_bytes = host_bytes});
+    normalizer_ = decode::normalizer_of(config.decode, data_->tokenizer());
+  }
+  const bool has_plateau = config.stages.empty()
+                               ? config.optimizer.schedule.kind == optim::ScheduleKind::kPlateau
+                               : std::ranges::any_of(config.stages, [](const StageOptions& stage) {
+                                   return stage.schedule.kind == optim::ScheduleKind::kPlateau;
+                                 });
+  if (!dev_ && has_plateau)
     throw ConfigError({.attempted = "setting up the schedule",
                        .found = "kind: plateau without evaluation data",
                        .hint = "Name a manifest with --dev, or choose another schedule."});
@@ -151,11 +165,6 @@ void Trainer::make_sources() {
     throw ConfigError({.attempted = "setting up early stopping",
                        .found = "early_stopping without evaluation data",
                        .hint = "Name a manifest with --dev, or remove early_stopping."});
-  sampler_ = std::make_unique<data::Sampler>(
-      data::SamplerOptions{.seed = static_cast<uint64_t>(config.seed),
-                           .batch = config.effective_batch,
-                           .curriculum = config.curriculum},
-      train_->lengths());
 }
 
 // Records fingerprints of the training and evaluation data for checkpoints; for a resumed run the
@@ -167,35 +176,19 @@ void Trainer::identify_data(const std::optional<Checkpoint>& checkpoint) {
     for (const data::FileHash& file : train_->hash_files(kHashedFiles))
       state_.file_hashes.push_back(file.hash);
   }
-  state_.dev_fingerprint = dev_ ? dev_->fingerprint() : 0;
+  state_.dev_fingerprint =
+      dev_ ? dev_->fingerprint() ^ decode::fingerprint(request_.config.decode) : 0;
   if (dev_) dev_->check_files();
   state_.owes_evaluation = state_.owes_evaluation && dev_ != nullptr;
   const uint64_t before = checkpoint ? checkpoint->state.dev_fingerprint : 0;
   if (before == 0 || before == state_.dev_fingerprint) return;
   notify(events_.noted,
-         "the evaluation data has changed: evaluations before and after it cannot be compared");
+         "the evaluation data or its search has changed: evaluations before and after it cannot be "
+         "compared");
   // The earlier best metric is not comparable with later ones; a reduced rate stays reduced.
   state_.plateau = {.factor = state_.plateau.factor};
   state_.early_stopping = {};
-}
-
-void Trainer::set_length(const std::optional<Checkpoint>& checkpoint) {
-  const RunConfig& config = request_.config;
-  plan_.steps_per_epoch = sampler_->epoch(0).num_steps();
-  const int64_t per_epoch = plan_.steps_per_epoch;
-  const RunLength length =
-      checkpoint ? length_of(config, per_epoch, *checkpoint) : length_of(config, per_epoch);
-  plan_.total_steps = length.total_steps;
-  state_.schedule_steps = length.schedule_steps;
-  check_failing_step();
-  if (!checkpoint) return;
-  const std::string change = describe_change(length_of(checkpoint->config, per_epoch, *checkpoint),
-                                             length, state_.step + 1, config.optimizer.schedule);
-  if (!change.empty()) notify(events_.noted, change);
-  if (state_.step >= length.total_steps)
-    notify(events_.noted,
-           fmt::format("the run is at step {} of {}; a larger --max-steps extends it", state_.step,
-                       length.total_steps));
+  state_.metric.reset();
 }
 
 void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
@@ -217,13 +210,17 @@ void Trainer::fit_to_budget(const std::optional<EarlierLimits>& earlier) {
   }
   largest_item_ = find_largest_item(dry_->model(), *train_);
   BudgetFit fit(*dry_, *train_, budget_);
-  RunLimits found = find_run_limits(fit, budget_, config, settings_for(1), earlier);
+  RunLimits found =
+      find_run_limits(fit, budget_, config, settings_for(state_.stage_begin + 1), earlier);
   if (!found.note.empty()) notify(events_.warned, found.note);
   has_new_limits_ = !found.note.empty();
   plan_.fit = std::move(found.fit);
   state_.limits = plan_.fit.limits;
+  if (!earlier || has_new_limits_) audit_last_stage();
   if (dev_) {
     evaluation_limits_ = fit_recognition(*dry_, *dev_, budget_, state_.limits).limits;
+    if (const int64_t most = config.evaluation_micro_batch; most > 0)
+      evaluation_limits_ = narrower(evaluation_limits_, {.max_utterances = most});
   }
 }
 
@@ -251,6 +248,7 @@ StepSettings Trainer::settings_for(int64_t step) const {
           .seed = static_cast<uint64_t>(request_.config.seed),
           .step = step,
           .total_steps = state_.schedule_steps,
+          .schedule_begin = state_.stage_begin,
           .rate_factor = state_.plateau.factor,
           .loss_scale = loss_scale_.value(),
           .limits = state_.limits,
@@ -288,25 +286,6 @@ RunSummary Trainer::run() {
   summary_.ended_early = state_.step < plan_.total_steps && ends_early();
   summary_.seconds = now_s() - start;
   return std::move(summary_);
-}
-
-void Trainer::train_to_end() {
-  const RunConfig& config = request_.config;
-  data::Loader loader(*train_, *sampler_,
-                      {.num_threads = config.data.loader_threads,
-                       .max_bytes = loader_bytes(config.data),
-                       .start = state_.next});
-  if (state_.owes_evaluation) evaluate_now();
-  while (state_.step < plan_.total_steps && !summary_.was_stopped && !ends_early()) {
-    if (epoch_ != state_.next.epoch) begin_epoch(state_.next.epoch);
-    const StepReport report = train_one(loader.next());
-    notify(events_.stepped, report);
-    watch(report);
-    if (state_.owes_evaluation) evaluate_now();
-    const bool is_late = now_s() - last_save_s_ > config.checkpoint_seconds;
-    if (is_late || is_due(config.checkpoint_every)) save_or_warn();
-    summary_.was_stopped = events_.should_stop && events_.should_stop();
-  }
 }
 
 void Trainer::begin_epoch(int64_t epoch) {
@@ -393,6 +372,7 @@ void Trainer::commit_step(const data::LoadedStep& loaded, const StepSettings& se
   state_.skipped = learner_->optimizer.skipped_steps();
   state_.limits = settings.limits;
   state_.step = settings.step;
+  state_.metric.reset();
   state_.next = following(loaded.position);
   state_.owes_evaluation = dev_ != nullptr && is_due(request_.config.evaluate_every);
 }
@@ -414,7 +394,7 @@ void Trainer::finish_step(const StepReport& report, double loss_scale) {
   for (const int64_t utterance : report.result.infeasible) {
     if (!infeasible_.insert(utterance).second) continue;
     notify(events_.warned,
-           fmt::format("{}: more labels than its frames allow; its loss counts as 0",
+           fmt::format("{}: more labels than its frames allow; its CTC loss counts as 0",
                        train_->where(utterance)));
   }
   metrics_->add(step_record(report), step_scalars(report));
@@ -454,22 +434,37 @@ void Trainer::compare_first_step(std::span<const data::Example> examples,
 }
 
 void Trainer::evaluate_now() {
-  Evaluation evaluation = evaluate(*learner_->model, *dev_, data_->tokenizer(), learner_->staging,
-                                   {.task = &request_.config.model.task(),
-                                    .limits = evaluation_limits_,
-                                    .device = learner_->device,
-                                    .loader_threads = request_.config.data.loader_threads});
+  Evaluation evaluation = evaluate_with_retries(
+      evaluation_limits_, find_largest_item(dry_->model(), *dev_),
+      {.run =
+           [&](const MicroBatchLimits& limits) {
+             return evaluate(*learner_->model, *dev_, data_->tokenizer(), learner_->staging,
+                             {.task = &request_.config.model.task(),
+                              .limits = limits,
+                              .decoding = decoding_->options(),
+                              .normalizer = normalizer_ ? &*normalizer_ : nullptr,
+                              .device = learner_->device,
+                              .loader_threads = request_.config.data.loader_threads});
+           },
+       .retried =
+           [&](const std::string& reason, const MicroBatchLimits& limits) {
+             learner_->release_caches();
+             notify(events_.warned,
+                    fmt::format("the evaluation ran out of memory and is repeated with {}: {}",
+                                describe(limits), reason));
+           }});
   metrics_->add(evaluation_record(state_.step, evaluation), evaluation_scalars(evaluation));
-  state_.plateau.update(request_.config.optimizer.schedule, evaluation.metric());
+  state_.plateau.update(stage().schedule, evaluation.metric());
   state_.early_stopping.update(request_.config.early_stopping, evaluation.metric());
   state_.owes_evaluation = false;
+  if (std::isfinite(evaluation.metric())) state_.metric = evaluation.metric();
   if (Task::is_better(evaluation.metric(), state_.best_metric)) keep_as_best(evaluation.metric());
   notify(events_.evaluated, state_.step, evaluation);
   summary_.last_evaluation = std::move(evaluation);
 }
 
 bool Trainer::is_due(int64_t every) const {
-  if (state_.step == plan_.total_steps) return true;
+  if (state_.step == end_of_stage()) return true;
   return every > 0 ? state_.step % every == 0 : state_.next.step == 0;
 }
 

@@ -16,11 +16,13 @@
 #include "sotto/data/batch/loader.h"
 #include "sotto/data/batch/sampler.h"
 #include "sotto/data/batch/source.h"
+#include "sotto/decode/decoding.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/run_device.h"
 #include "sotto/device/torch_memory.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "sotto/train/recognition/evaluation.h"
+#include "sotto/train/recognition/evaluation_recovery.h"
 #include "sotto/train/run/caches.h"
 #include "sotto/train/run/memory_comparison.h"
 #include "sotto/train/run/metrics.h"
@@ -32,6 +34,7 @@
 #include "sotto/train/step/recovery.h"
 #include "sotto/train/step/run_data.h"
 #include "sotto/train/step/run_limits.h"
+#include "sotto/train/step/stages.h"
 #include "sotto/train/step/step.h"
 
 namespace sotto::train {
@@ -57,6 +60,25 @@ struct RunPlan {
   int64_t num_skipped = 0;
   // For speech.
   Padding padding = {};
+  // The stages of the run, and the index of the first of this process; empty where it has none.
+  std::vector<Stage> stages = {};
+  int64_t first_stage = 0;
+};
+
+// The beginning of a stage.
+struct StageStart {
+  int64_t stage = 0;  // from 0
+  int64_t num_stages = 0;
+  std::string name = {};
+  int64_t num_samples = 0;
+  int64_t num_steps = 0;
+  // Its first step, and the last one of the run.
+  int64_t first_step = 1;
+  int64_t total_steps = 0;
+  // The step whose weights and moments it starts with; 0: those of the beginning of the run.
+  int64_t weights_of_step = 0;
+  // Metric of the evaluation after that step, if there was one.
+  std::optional<double> metric = {};
 };
 
 struct StepReport {
@@ -86,6 +108,8 @@ struct RunEvents {
   std::function<void(const RunPlan&)> planned = {};
   // Called before the first step of an epoch; epochs count from 0.
   std::function<void(int64_t epoch, const EpochAudit&)> audited = {};
+  // Called before the first step of a stage, in runs with stages.
+  std::function<void(const StageStart&)> staged = {};
   std::function<void(const MemoryComparison&)> compared = {};
   std::function<void(const StepReport&)> stepped = {};
   std::function<void(const Restart&)> restarted = {};
@@ -168,12 +192,24 @@ class Trainer {
   void make_sources();
   void identify_data(const std::optional<Checkpoint>& checkpoint);
   void set_length(const std::optional<Checkpoint>& checkpoint);
+  void set_length_of_only_stage(const std::optional<Checkpoint>& checkpoint);
   void fit_to_budget(const std::optional<EarlierLimits>& earlier);
   LimitsBasis limits_basis() const;
   std::optional<EarlierLimits> earlier_limits(const std::optional<Checkpoint>& checkpoint) const;
   void begin_epoch(int64_t epoch);
   void open_folder();
   void train_to_end();
+  void train_stage();
+  void enter_stage();
+  void begin_next_stage();
+  StageStart carry_best_on();
+  bool take_weights_of(const std::filesystem::path& folder);
+  void report_stage(StageStart start);
+  void audit_last_stage();
+  const Stage& stage() const { return stages_[static_cast<size_t>(state_.stage)]; }
+  bool has_next_stage() const { return state_.stage + 1 < std::ssize(stages_); }
+  int64_t end_of_stage() const { return state_.stage_begin + stage().num_steps; }
+  bool is_stage_over() const { return state_.step >= end_of_stage() || ends_early(); }
   StepReport train_one(const data::LoadedStep& loaded);
   void report_skipped(const data::SkippedUtterance& skipped);
   void check_failing_step() const;
@@ -191,6 +227,7 @@ class Trainer {
   void keep_as_best(double metric);
   void take_best_from_folder();
   void set_best_aside();
+  bool is_among_best() const;
   void save_now();
   void save_or_warn();
   void write_current();
@@ -202,7 +239,7 @@ class Trainer {
   Checkpoint current_checkpoint() const;
   StepSettings settings_for(int64_t step) const;
   data::StepPosition following(const data::StepPosition& position) const;
-  // True at the end of the run, every `every` updates, or, for 0, at the end of an epoch.
+  // True at the end of a stage, every `every` updates, or, for 0, at the end of an epoch.
   bool is_due(int64_t every) const;
   static double now_s();
   bool ends_early() const { return state_.early_stopping.is_over(request_.config.early_stopping); }
@@ -211,8 +248,11 @@ class Trainer {
   RunEvents events_;
   std::unique_ptr<RunData> data_;
   std::shared_ptr<data::Source> train_;
-  std::unique_ptr<data::Source> dev_;  // absent without data.dev
-  std::unique_ptr<data::Sampler> sampler_;
+  std::unique_ptr<data::Source> dev_;           // absent without data.dev
+  std::unique_ptr<decode::Decoding> decoding_;  // absent without data.dev
+  std::optional<decode::TextNormalizer> normalizer_;
+  std::vector<Stage> stages_;               // at least one
+  std::unique_ptr<data::Sampler> sampler_;  // of the stage
   std::unique_ptr<DryRun> dry_;
   RunPlan plan_;
   RunState state_;

@@ -5,6 +5,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/files/file_system.h"
+#include "sotto/train/checkpoint/ranking.h"
 #include "sotto/train/run/run_files.h"
 #include "sotto/train/run/trainer.h"
 
@@ -13,6 +14,11 @@ namespace sotto::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Number of checkpoints to keep for their evaluation. A single one is only in best/.
+int64_t num_best(const RunConfig& config) {
+  return config.keep_best > 1 ? config.keep_best : 0;
+}
 
 }  // namespace
 
@@ -98,11 +104,21 @@ Checkpoint Trainer::current_checkpoint() const {
 
 void Trainer::save_now() {
   write_current();
-  std::vector<fs::path> all = list_checkpoints(request_.folder);
-  while (std::ssize(all) > request_.config.keep_checkpoints) {
-    std::error_code ignored;
-    fs::remove_all(all.front(), ignored);
-    all.erase(all.begin());
+  warn_where_unwritten("no older checkpoint was removed", [&] {
+    remove_other_checkpoints(request_.folder, {.num_newest = request_.config.keep_checkpoints,
+                                               .num_best = num_best(request_.config),
+                                               .keeps_best_of_stages = stages_.size() > 1});
+  });
+}
+
+// Returns whether the checkpoint of the evaluation after this step is kept; true where the folder
+// cannot be listed.
+bool Trainer::is_among_best() const {
+  try {
+    if (stages_.size() > 1 && is_best_of_stage(request_.folder, state_)) return true;
+    return is_among_best_checkpoints(request_.folder, num_best(request_.config), state_);
+  } catch (const DataError&) {
+    return true;
   }
 }
 

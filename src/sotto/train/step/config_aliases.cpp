@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sotto/core/error.h"
+#include "sotto/train/step/foreign_groups.h"
 
 namespace sotto::train {
 
@@ -36,9 +37,20 @@ constexpr std::array kRenamed = {Renamed{"per_device_train_batch_size", "micro_b
                                  Renamed{"save_total_limit", "keep_checkpoints"},
                                  Renamed{"max_samples", "data.max_samples"},
                                  Renamed{"batch_size", "micro_batch"},
+                                 Renamed{"per_device_eval_batch_size", "evaluation_micro_batch"},
+                                 Renamed{"adam_beta1", "optimizer.beta1"},
+                                 Renamed{"adam_beta2", "optimizer.beta2"},
+                                 Renamed{"adam_epsilon", "optimizer.epsilon"},
                                  Renamed{"d_model", "model.width"},
                                  Renamed{"encoder_layers", "model.layers"},
                                  Renamed{"decoder_layers", "model.decoder_layers"}};
+
+constexpr std::array kRenamedInStage = {Renamed{"max_samples", "samples"},
+                                        Renamed{"num_train_epochs", "epochs"},
+                                        Renamed{"max_steps", "steps"},
+                                        Renamed{"learning_rate", "schedule.rate"},
+                                        Renamed{"warmup_steps", "schedule.warmup_steps"},
+                                        Renamed{"warmup_ratio", "schedule.warmup_share"}};
 
 // Fractions of free memory: a smaller budget should be given in bytes, a larger one leaves nothing
 // for others.
@@ -51,13 +63,24 @@ class Aliases {
 
   void resolve_all() {
     take_optimizer();
+    take_optim();
     for (const Renamed& renamed : kRenamed) {
       if (std::optional<ConfigNode> node = take(renamed.key)) put(renamed.ours, std::move(*node));
     }
+    take_schedule();
     take_batch();
     take_lengths();
+    take_intervals();
+    take_reduction();
     take_numerics();
     take_memory();
+  }
+
+  // The keys of a stage; `root` is one of the list.
+  void resolve_stage() {
+    for (const Renamed& renamed : kRenamedInStage) {
+      if (std::optional<ConfigNode> node = take(renamed.key)) put(renamed.ours, std::move(*node));
+    }
   }
 
   AliasedRequest take_request() {
@@ -163,6 +186,71 @@ class Aliases {
              chosen(optimizer, {{"adamw", "fp32"}, {"adamw_8bit", "8bit"}}));
   }
 
+  // The names of Hugging Face.
+  void take_optim() {
+    const std::optional<ConfigNode> optim = take("optim");
+    if (!optim) return;
+    put_text("precision.moments", *optim,
+             chosen(*optim, {{"adamw", "fp32"},
+                             {"adamw_hf", "fp32"},
+                             {"adamw_torch", "fp32"},
+                             {"adamw_torch_fused", "fp32"},
+                             {"adamw_8bit", "8bit"},
+                             {"adamw_bnb_8bit", "8bit"}}));
+  }
+
+  // `constant` of Hugging Face has no warm-up, ours may have one.
+  void take_schedule() {
+    const std::optional<ConfigNode> node = take("lr_scheduler_type");
+    if (!node) return;
+    if (node->is_scalar() && node->text == "constant") check_no_warmup(*node);
+    put_text("optimizer.schedule.kind", *node,
+             chosen(*node, {{"constant", "constant"},
+                            {"constant_with_warmup", "constant"},
+                            {"linear", "linear"},
+                            {"cosine", "cosine"},
+                            {"inverse_sqrt", "inverse_sqrt"}}));
+  }
+
+  void check_no_warmup(const ConfigNode& scheduler) const {
+    const ConfigNode* node = &root_;
+    for (const char* key : {"optimizer", "schedule"})
+      if (node != nullptr) node = node->find(key);
+    if (node == nullptr) return;
+    for (const char* key : {"warmup_steps", "warmup_share"}) {
+      const ConfigNode* warmup = node->find(key);
+      if (warmup == nullptr || (warmup->is_scalar() && number(*warmup) == 0.0)) continue;
+      refuse(scheduler.location,
+             {.found =
+                  fmt::format("{}: constant with a warm-up, which it does not have", scheduler.key),
+              .expected = "constant_with_warmup, or no warm-up"});
+    }
+  }
+
+  // Evaluations and checkpoints by epoch, or by a number of steps.
+  void take_intervals() {
+    struct Interval {
+      const char* strategy;
+      const char* ours;
+      const char* steps;
+    };
+    for (const Interval& interval :
+         {Interval{"evaluation_strategy", "evaluate_every", "eval_steps"},
+          Interval{"eval_strategy", "evaluate_every", "eval_steps"},
+          Interval{"save_strategy", "checkpoint_every", "save_steps"}}) {
+      const std::optional<ConfigNode> node = take(interval.strategy);
+      if (!node) continue;
+      const std::string by = chosen(*node, {{"steps", "steps"}, {"epoch", "epoch"}});
+      const ConfigNode* every = root_.find(interval.ours);
+      const bool has_steps = every != nullptr && every->text != "0";
+      if (has_steps == (by == "steps")) continue;
+      refuse(node->location,
+             {.found = fmt::format("{}: {} {} {}", interval.strategy, by,
+                                   has_steps ? "with" : "without", interval.steps),
+              .expected = fmt::format("steps with {}, or epoch without", interval.steps)});
+    }
+  }
+
   // effective batch = micro_batch x accumulation_steps
   void take_batch() {
     std::optional<ConfigNode> steps = take("accumulation_steps");
@@ -199,6 +287,15 @@ class Aliases {
     if (const std::optional<ConfigNode> node = take("dataloader_num_workers"))
       put_text("data.loader_threads", *node,
                fmt::format("{}", std::max<int64_t>(1, whole(*node, 0))));
+  }
+
+  // The values of NeMo.
+  void take_reduction() {
+    ConfigNode* node = root_.find("reduction");
+    if (node == nullptr || !node->is_scalar()) return;
+    for (const auto& [theirs, ours] :
+         {std::pair("mean_volume", "tokens"), {"mean_batch", "utterances"}, {"mean", "ctc_mean"}})
+      if (node->text == theirs) node->text = ours;
   }
 
   void take_numerics() {
@@ -250,9 +347,15 @@ class Aliases {
 }  // namespace
 
 AliasedRequest resolve_aliases(ConfigNode& root) {
+  GroupedRequest grouped = open_groups(root);
   Aliases aliases(root);
   aliases.resolve_all();
-  return aliases.take_request();
+  if (ConfigNode* stages = root.find("stages"); stages != nullptr)
+    for (ConfigNode& stage : stages->children) Aliases(stage).resolve_stage();
+  AliasedRequest request = aliases.take_request();
+  request.model = std::move(grouped.model);
+  request.folder = std::move(grouped.folder);
+  return request;
 }
 
 }  // namespace sotto::train

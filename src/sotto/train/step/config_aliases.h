@@ -12,17 +12,27 @@
 //   gradient_checkpointing: true        tier: block (false: none)
 //   bf16: true, mixed_precision: bf16   numerics: bf16-exact
 //   fp16: true, mixed_precision: fp16   numerics: fp16
-//   optimizer: adamw_8bit               precision: {moments: 8bit}
+//   optimizer, optim: adamw_8bit        precision: {moments: 8bit}
+//   lr_scheduler_type: cosine           optimizer: {schedule: {kind: cosine}}
+//   adam_beta1, adam_beta2              optimizer: {beta1, beta2}
+//   adam_epsilon: 1e-8                  optimizer: {epsilon: 1e-8}
+//   per_device_eval_batch_size: 8       evaluation_micro_batch: 8
+//   eval_strategy, save_strategy: epoch evaluate_every: 0, checkpoint_every: 0
 //   max_samples: 100                    data: {max_samples: 100}
 //   dataloader_num_workers: 4           data: {loader_threads: 4}
 //   max_memory_gb: 12                   memory: 12GB
 //   safety_margin: 0.85                 memory: 85%
 //   max_steps: -1                       max_steps: 0
+//   groups of other tools               foreign_groups.h
 //   resume_from_checkpoint: true, PATH  --resume
+//
+// Those of a run's length and schedule are also known in a stage: learning_rate, max_steps and so
+// on.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "sotto/core/config/config_tree.h"
 
@@ -33,6 +43,9 @@ struct AliasedRequest {
   // Resume from the latest checkpoint in the run's folder.
   bool resumes = false;
   std::optional<std::filesystem::path> resume_from;
+  // The network, as --model takes it, and the run's folder; empty: not named.
+  std::string model = {};
+  std::filesystem::path folder = {};
 };
 
 // Throws ConfigError, with the location, for a value that the key does not accept in its original

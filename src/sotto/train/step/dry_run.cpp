@@ -5,7 +5,6 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/batch/micro_batch.h"
-#include "sotto/decode/decoding.h"
 #include "sotto/device/torch_memory.h"
 
 namespace sotto::train {
@@ -29,9 +28,16 @@ DryRun::DryRun(const RunConfig& config, const models::DataShape& shape, Purpose 
     recogniser_ = make_model(config, shape, at::kMeta, /*trains=*/false);
     model_ = recogniser_.get();
   }
+  set_decoding(config.decode);
 }
 
 DryRun::~DryRun() = default;
+
+void DryRun::set_decoding(const decode::DecodeOptions& options, bool has_times) {
+  decode::check_effects(options, model_->outline());
+  decoding_ = decode::dry_decoding(options);
+  decoding_.has_times = has_times;
+}
 
 device::MemoryReport DryRun::run_step(std::span<const data::Example> examples,
                                       const StepSettings& settings) {
@@ -61,7 +67,9 @@ device::MemoryReport DryRun::recognise(std::span<const data::Example> examples) 
     device::HostMemory host(at::kMeta);
     device::StagingBuffer staging(host);
     decode::find_labels(model_->recognise(data::make_micro_batch(
-        examples, indices, staging, {.device = at::kMeta, .decoder = model_->outline().decoder})));
+                            examples, indices, staging,
+                            {.device = at::kMeta, .decoder = model_->outline().decoder})),
+                        decoding_);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "sotto/data/batch/example.h"
+#include "sotto/decode/decoding.h"
 #include "sotto/device/arena.h"
 #include "sotto/device/target.h"
 #include "sotto/train/step/step.h"
@@ -28,6 +29,14 @@ class DryRun {
 
   const models::Model& model() const { return *model_; }
   const Task& task() const { return task_; }
+
+  // Sets the search that recognise() includes; by default it is that of the configuration. Throws
+  // ConfigError for a setting that has no effect on the network.
+  void set_decoding(const decode::DecodeOptions& options, bool has_times = false);
+
+  // Reports the memory of the last run; before the first one, that of setting up.
+  device::MemoryReport report() const { return arena_->report(); }
+
   // Type of the gradients of large matrices.
   at::ScalarType gradient_type() const { return gradient_type_; }
 
@@ -51,6 +60,7 @@ class DryRun {
   device::MemoryReport observe(const std::function<void()>& action);
 
   const Task& task_;
+  decode::DecodingOptions decoding_;
   device::Target target_;
   at::ScalarType gradient_type_;
   // Shared, because tensors that outlive this object hold blocks of it.

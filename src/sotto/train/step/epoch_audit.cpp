@@ -13,10 +13,6 @@ namespace {
 
 using data::Example;
 
-// Number of micro-batches of an epoch that are dry-run per measure (frames, labels and so on): all
-// of them in a small corpus.
-constexpr size_t kAudited = 64;
-
 }  // namespace
 
 EpochAuditor::EpochAuditor(DryRun& dry, const data::Source& source, const StepBudget& budget)
@@ -81,9 +77,9 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::largest_of(std::vector<Candid
                                                               size_t count, bool is_one_per_step) {
   std::vector<Candidate> chosen;
   std::set<std::pair<int64_t, size_t>> seen;
-  for (int64_t Candidate::* const size :
-       {&Candidate::frames, &Candidate::labels, &Candidate::segments, &Candidate::padded}) {
-    // Speech has no segments.
+  for (int64_t Candidate::* const size : {&Candidate::frames, &Candidate::labels, &Candidate::nodes,
+                                          &Candidate::segments, &Candidate::padded}) {
+    // Speech has no segments, and only a transducer has nodes.
     if (std::ranges::all_of(candidates, [&](const Candidate& one) { return one.*size == 0; }))
       continue;
     std::ranges::stable_sort(candidates, std::greater<>(), size);
@@ -185,11 +181,12 @@ std::vector<EpochAuditor::Candidate> EpochAuditor::candidates_of(
       int64_t longest = 0;
       for (const int64_t i : micro_batch) {
         const data::ExampleSize size = source_.size_of(step[static_cast<size_t>(i)]);
-        const int64_t frames = dry_.model().size_of(size).frames;
-        longest = std::max(longest, frames);
+        const data::ItemSize counted = dry_.model().size_of(size);
+        longest = std::max(longest, counted.frames);
         ++candidate.utterances;
-        candidate.frames += frames;
+        candidate.frames += counted.frames;
         candidate.labels += size.labels;
+        candidate.nodes += counted.nodes;
         candidate.segments += size.segments;
       }
       candidate.padded = candidate.utterances * longest;

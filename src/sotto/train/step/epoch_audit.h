@@ -28,14 +28,18 @@ struct EpochAudit {
 
 class EpochAuditor {
  public:
+  // Number of micro-batches of an epoch that audit() dry-runs per measure (frames, labels and so
+  // on): all of them in a small corpus.
+  static constexpr size_t kAudited = 64;
+
   // The dry run uses the run's own network; it and the source must outlive this object.
   EpochAuditor(DryRun& dry, const data::Source& source, const StepBudget& budget);
 
   // Measures the `count` largest micro-batches by each measure, up to the first that does not fit,
   // which is then the worst.
   EpochAudit measure(const data::EpochOrder& epoch, const StepSettings& settings, size_t count);
-  // Measures more of them, and lowers the limits where one would not fit. Throws Infeasible that
-  // names the utterances where limits cannot be lowered.
+  // Measures kAudited of them, and lowers the limits where one would not fit. Throws Infeasible
+  // that names the utterances where limits cannot be lowered.
   EpochAudit audit(const data::EpochOrder& epoch, const StepSettings& settings);
   // Returns the `count` steps of an epoch, from 0, that take the most memory among those with the
   // largest micro-batches; worst first.
@@ -52,6 +56,7 @@ class EpochAuditor {
     int64_t utterances = 0;
     int64_t frames = 0;
     int64_t labels = 0;
+    int64_t nodes = 0;
     int64_t segments = 0;
     // Frames if all utterances had the length of the longest: determines the workspace of some
     // attention kernels.

@@ -68,14 +68,30 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   return filled;
 }
 
-// Where frames are limited, other utterances may have more labels per frame: labels are limited
-// too, to the number in the largest micro-batch.
-MicroBatchLimits with_labels_of(std::span<const Example> largest, MicroBatchLimits limits) {
+// Gives the i-th longest utterance the i-th most labels of all.
+void give_most_labels(std::vector<Example>& examples, const data::Source& source) {
+  std::vector<int64_t> labels;
+  for (const data::ExampleSize& size : sizes_of(source)) labels.push_back(size.labels);
+  const auto count = static_cast<std::ptrdiff_t>(examples.size());
+  std::ranges::partial_sort(labels, labels.begin() + count, std::greater<>());
+  for (size_t i = 0; i < examples.size(); ++i)
+    examples[i].labels.resize(static_cast<size_t>(labels[i]));
+}
+
+// Where frames are limited, other utterances may have more labels per frame: labels and nodes are
+// limited too, to their number in the largest micro-batch.
+MicroBatchLimits with_labels_of(const models::Model& model, std::span<const Example> largest,
+                                MicroBatchLimits limits) {
   if (limits.max_frames == MicroBatchLimits::kUnlimited) return limits;
   int64_t labels = 0;
-  for (const Example& example : largest) labels += num_labels(example);
+  int64_t nodes = 0;
+  for (const Example& example : largest) {
+    labels += num_labels(example);
+    nodes += model.size_of(data::size_of(example)).nodes;
+  }
   // A corpus without labels needs no memory for them, but a limit is at least 1.
-  limits.max_labels = std::max({int64_t{1}, labels, num_labels(largest.front())});
+  limits.max_labels = std::max(int64_t{1}, labels);
+  if (nodes > 0) limits.max_nodes = nodes;
   return limits;
 }
 
@@ -90,7 +106,7 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   const std::vector<Example> step = largest_batch(batch, settings.limits);
   const device::MemoryReport whole = dry_.run_micro_batch(step, settings.tier);
   if (budget_.holds(whole))
-    return {.limits = with_labels_of(step, settings.limits), .worst = whole};
+    return {.limits = with_labels_of(dry_.model(), step, settings.limits), .worst = whole};
   if (!settings.limits.is_adaptive) refuse(step, whole, settings);
 
   device::MemoryReport worst = dry_.run_micro_batch({step.data(), 1}, settings.tier);
@@ -110,8 +126,8 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   }
   MicroBatchLimits limits = settings.limits;
   limits.max_frames = good;
-  return {.limits = with_labels_of(fill(dry_.model(), source_, step, good), limits),
-          .worst = worst};
+  const std::vector<Example> largest = fill(dry_.model(), source_, step, good);
+  return {.limits = with_labels_of(dry_.model(), largest, limits), .worst = worst};
 }
 
 device::MemoryReport BudgetFit::worst_under(const data::EffectiveBatch& batch,
@@ -254,7 +270,7 @@ LargestItem find_largest_item(const models::Model& model, const data::Source& so
     largest.labels = std::max(largest.labels, size.labels);
   }
   const data::ItemSize size = model.size_of(largest);
-  return {.frames = size.frames, .labels = size.labels};
+  return {.frames = size.frames, .labels = size.labels, .nodes = size.nodes};
 }
 
 Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& budget,
@@ -265,22 +281,37 @@ Fit fit_recognition(DryRun& dry, const data::Source& source, const StepBudget& b
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
                             std::greater<>(),
                             [&](int64_t index) { return source.size_of(index).rows; });
+  const bool has_decoder = dry.model().outline().decoder.has_value();
   std::vector<Example> examples;
   for (size_t i = 0; i < count; ++i) examples.push_back(source.dry_at(order[i]));
   give_targets(examples);
+  if (has_decoder) give_most_labels(examples, source);
   const int64_t longest = frames_of(dry.model(), {examples.data(), 1});
   int64_t frames = std::max(longest, std::min(most.max_frames, frames_of(dry.model(), examples)));
   while (true) {
-    const device::MemoryReport report = dry.recognise(fill(dry.model(), source, examples, frames));
+    const std::vector<Example> largest = fill(dry.model(), source, examples, frames);
+    const device::MemoryReport report = dry.recognise(largest);
     const int64_t needed = report.high_water;
-    if (needed <= budget.bytes) return {.limits = {.max_frames = frames}, .worst = report};
+    if (needed <= budget.bytes) {
+      MicroBatchLimits limits{.max_frames = frames};
+      // A search takes memory for each utterance by the longest of them: no more utterances than
+      // the longest ones that fill the frames.
+      if (has_decoder) {
+        limits.max_utterances = std::ssize(largest);
+        limits = with_labels_of(dry.model(), largest, limits);
+      }
+      return {.limits = limits, .worst = report};
+    }
     if (frames == longest) {
       const int64_t bytes = budget.named_for(needed);
       throw Infeasible(
           {.attempted = "fitting the recognition into the budget",
            .found = fmt::format("the longest item alone needs {}", format_bytes(bytes)),
            .expected = budget.expected_text(),
-           .hint = fmt::format("--memory {} would do.", format_mebibytes(bytes))});
+           .hint = fmt::format("--memory {} would do.{}", format_mebibytes(bytes),
+                               has_decoder ? " Or take shorter audio, a smaller decode.beam or a "
+                                             "smaller decode.max_tokens_per_frame."
+                                           : "")});
     }
     frames = std::max(longest, frames / 2);
   }

@@ -22,6 +22,15 @@ std::set<std::string> keys_of(const models::Family& family) {
   return keys;
 }
 
+// Returns the names of the families that have the key, as a list.
+std::string owners_of(const std::string& key) {
+  std::vector<std::string_view> names;
+  for (const models::Family& family : models::families()) {
+    if (keys_of(family).contains(key)) names.push_back(family.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // Returns the family of the tree's preset, if it names an existing preset.
 const models::Family* family_in(const ConfigNode& model) {
   const ConfigNode* preset = model.find("preset");
@@ -39,22 +48,18 @@ void check_model_keys(const ConfigNode& tree, const std::string& named,
   const models::Family& family = in_tree != nullptr ? *in_tree : of_run;
   const std::set<std::string> known = keys_of(family);
   std::vector<std::string> foreign;
-  std::string_view owner;
   for (const ConfigNode& entry : model->children) {
     if (known.contains(entry.key)) continue;
-    for (const models::Family& other : models::families()) {
-      if (!keys_of(other).contains(entry.key)) continue;
-      foreign.push_back("model." + entry.key);
-      owner = other.name;
-      break;
-    }
+    const std::string owners = owners_of(entry.key);
+    if (!owners.empty()) foreign.push_back(fmt::format("model.{} ({})", entry.key, owners));
   }
   if (foreign.empty()) return;
   const std::string what = named.empty() ? "the network" : "--model " + named;
   throw ConfigError(
       {.attempted = fmt::format("reading {} for {}", tree.location.source, what),
-       .found = fmt::format("{}, {} of {}", fmt::join(foreign, ", "),
-                            foreign.size() == 1 ? "a setting" : "settings", owner),
+       .found =
+           fmt::format("{} of other families: {}", foreign.size() == 1 ? "a setting" : "settings",
+                       fmt::join(foreign, ", ")),
        .expected = fmt::format("settings of {}, which {} is", family.name, what),
        .hint = fmt::format("Remove {} there, or start from a configuration of that family: "
                            "--config {}.",

@@ -1,7 +1,7 @@
 // Recovery from a step that runs out of memory: it is unwound and run again, first unchanged, then
 // with halved limits. No weight has changed when OutOfMemory is thrown, and random numbers are
 // keyed by utterance; therefore the first retry is bit-identical, and the others are identical up
-// to rounding.
+// to rounding, unless batch norms are trained: their results depend on the split.
 #pragma once
 
 #include <exception>

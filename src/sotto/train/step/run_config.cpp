@@ -70,6 +70,9 @@ void RunConfig::visit(OptionVisitor& visitor) {
                 "maximum utterances per micro-batch; 0: as memory allows", {.min = 0});
   visitor.value("max_frames", max_frames,
                 "maximum encoder frames per micro-batch; 0: as memory allows", {.min = 0});
+  visitor.value("evaluation_micro_batch", evaluation_micro_batch,
+                "maximum utterances per micro-batch of an evaluation; 0: as memory allows",
+                {.min = 0});
   visitor.value("adaptive_batching", adaptive_batching,
                 "fill micro-batches by length; false: micro_batch utterances each");
   visitor.choice("curriculum", curriculum, "order of the utterances", data::kCurricula);
@@ -78,7 +81,12 @@ void RunConfig::visit(OptionVisitor& visitor) {
                 {.min = 1, .max = 1'000'000'000});
   visitor.value("max_steps", max_steps, "number of updates, overrides epochs; 0: use epochs",
                 {.min = 0});
+  visitor.groups("stages", stages,
+                 "progressive training: samples, epochs or steps, and schedule of each stage; "
+                 "replaces epochs and max_steps",
+                 StageOptions{.samples = {}, .schedule = optimizer.schedule});
   visitor.value("seed", seed, "random seed of weights, order and dropout", {.min = 0});
+  visitor.group("decode", decode, "the search for transcripts in evaluations");
   visitor.value("evaluate_every", evaluate_every, "updates between evaluations; 0: every epoch",
                 {.min = 0});
   visitor.value("checkpoint_every", checkpoint_every, "updates between checkpoints; 0: every epoch",
@@ -87,6 +95,9 @@ void RunConfig::visit(OptionVisitor& visitor) {
                    {.above = 0});
   visitor.value("keep_checkpoints", keep_checkpoints,
                 "number of latest checkpoints kept, in addition to the best",
+                {.min = 1, .max = 10'000});
+  visitor.value("keep_best", keep_best,
+                "number of checkpoints with the best evaluations kept; 1: only best/",
                 {.min = 1, .max = 10'000});
   visitor.value("early_stopping", early_stopping.patience,
                 "evaluations without improvement before the run stops; 0: never", {.min = 0});
@@ -143,6 +154,7 @@ void RunConfig::check_text() const {
 
 void RunConfig::validate() const {
   arithmetic();
+  check_order(stages);
   if (model.task().is_text()) {
     check_text();
   } else {
@@ -176,21 +188,63 @@ void check_effects(const RunConfig& config) {
   const auto refuse = [](const std::string& found, const std::string& hint) {
     throw ConfigError({.attempted = "checking the settings",
                        .found = found + ", which has no effect",
+                       .expected = "only settings that take effect",
                        .hint = hint});
   };
   // A plan may be made without data.
   if (!config.data.train.empty() && config.data.dev.empty() && config.evaluate_every > 0)
     refuse("evaluate_every without evaluation data", "Name a manifest with --dev.");
+  if (!config.data.train.empty() && config.data.dev.empty() && config.evaluation_micro_batch > 0)
+    refuse("evaluation_micro_batch without evaluation data", "Name a manifest with --dev.");
+  if (!config.data.train.empty() && config.data.dev.empty() && config.keep_best > 1)
+    refuse("keep_best without evaluation data", "Name a manifest with --dev.");
   if (config.early_stopping.patience == 0 && config.early_stopping.difference > 0.0)
     refuse("early_stopping_difference without early_stopping",
            "Set early_stopping, the evaluations without improvement.");
-  const optim::ScheduleOptions& schedule = config.optimizer.schedule;
-  if (schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0)
+  const auto is_idle = [](const optim::ScheduleOptions& schedule) {
+    return schedule.kind == optim::ScheduleKind::kConstant && schedule.final_ratio > 0.0;
+  };
+  if (is_idle(config.optimizer.schedule))
     refuse("optimizer.schedule.final_ratio with kind: constant",
            "Choose a schedule that decays: --set optimizer.schedule.kind=linear.");
+  for (const StageOptions& stage : config.stages)
+    if (is_idle(stage.schedule))
+      refuse(fmt::format("final_ratio with kind: constant in the stage of {}",
+                         stage.samples.to_string()),
+             "Choose a kind that decays, or set final_ratio: 0 there.");
   const data::DatasetOptions& utterances = config.data.utterances;
   if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
     refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");
+}
+
+void check_stage_effects(const RunConfig& config) {
+  if (config.stages.empty()) return;
+  const auto refuse = [](const std::string& found, const std::string& hint) {
+    throw ConfigError({.attempted = "checking the stages",
+                       .found = found + " beside stages, which has no effect",
+                       .expected = "only settings that take effect",
+                       .hint = hint});
+  };
+  if (config.epochs != RunConfig().epochs)
+    refuse(fmt::format("epochs: {}", config.epochs), "Set epochs or steps in each stage.");
+  if (config.max_steps > 0)
+    refuse(fmt::format("max_steps: {}", config.max_steps), "Set epochs or steps in each stage.");
+  // A part of the schedule has an effect if a stage takes it over.
+  const std::vector<OptionInfo> of_run = list_options(config.optimizer.schedule);
+  const std::vector<OptionInfo> defaults = list_options(optim::ScheduleOptions());
+  for (size_t i = 0; i < of_run.size(); ++i) {
+    const auto takes_over = [&](const StageOptions& stage) {
+      return list_options(stage.schedule)[i].value == of_run[i].value;
+    };
+    if (of_run[i].value != defaults[i].value && std::ranges::none_of(config.stages, takes_over))
+      refuse(fmt::format("optimizer.schedule.{}: {}", of_run[i].key, of_run[i].value),
+             "Every stage has a value of its own: remove it.");
+  }
+}
+
+bool RunConfig::is_single_pass() const {
+  if (stages.empty()) return epochs == 1;
+  return stages.size() == 1 && stages.front().epochs == 1;
 }
 
 MicroBatchLimits limits_of(const RunConfig& config) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "sotto/core/config/options.h"
 #include "sotto/core/limits.h"
@@ -15,12 +16,14 @@
 #include "sotto/data/batch/sampler.h"
 #include "sotto/data/batch/text_rows.h"
 #include "sotto/data/text/text_corpus.h"
+#include "sotto/decode/decode_options.h"
 #include "sotto/models/model_options.h"
 #include "sotto/models/reduction.h"
 #include "sotto/nn/layer_tiers.h"
 #include "sotto/optim/optimizer.h"
 #include "sotto/train/step/early_stopping.h"
 #include "sotto/train/step/numerics.h"
+#include "sotto/train/step/stage_options.h"
 
 namespace sotto::train {
 
@@ -93,6 +96,8 @@ struct RunConfig {
   int64_t micro_batch = 0;
   // Maximum frames per micro-batch, as counted by the network's encoder; 0: as memory allows.
   int64_t max_frames = 0;
+  // Maximum utterances per micro-batch of an evaluation; 0: as memory allows.
+  int64_t evaluation_micro_batch = 0;
   // Micro-batches are filled by utterance length; false: a fixed number of micro_batch utterances,
   // regardless of length.
   bool adaptive_batching = true;
@@ -103,16 +108,23 @@ struct RunConfig {
   int64_t epochs = 10;
   // Maximum number of steps; 0: all epochs.
   int64_t max_steps = 0;
+  // Progressive training: the parts of the run, each on more of the data; they replace epochs and
+  // max_steps. Empty: one stage with all data.
+  std::vector<StageOptions> stages;
   // Seed of weights, order and dropout.
   int64_t seed = 1;
+  // The search for transcripts in evaluations.
+  decode::DecodeOptions decode;
   // Steps between evaluations; 0: at the end of each epoch.
   int64_t evaluate_every = 0;
   // Steps between checkpoints; 0: at the end of each epoch.
   int64_t checkpoint_every = 0;
   // Seconds after which a checkpoint is written in any case.
   double checkpoint_seconds = 600.0;
-  // Number of checkpoints to keep, in addition to the best one.
+  // Number of latest checkpoints to keep, in addition to the best ones.
   int64_t keep_checkpoints = 2;
+  // Number of checkpoints with the best evaluations to keep; 1: only the copy in best/.
+  int64_t keep_best = 1;
   // Ends the run when evaluations stop improving.
   EarlyStoppingOptions early_stopping;
   // Steps between releases of memory held by libraries and the audio cache; 0: never.
@@ -124,6 +136,8 @@ struct RunConfig {
   bool keeps_on_host() const {
     return tier.has(nn::Tier::kHost) || optimizer.state == optim::StateLocation::kHost;
   }
+  // Whether no item is read a second time.
+  bool is_single_pass() const;
 
   void visit(OptionVisitor& visitor);
   void validate() const;
@@ -136,14 +150,17 @@ struct RunConfig {
 // runs, since earlier versions allowed such runs to start.
 void check_effects(const RunConfig& config);
 
+// Throws ConfigError for a setting that has no effect because the run has stages.
+void check_stage_effects(const RunConfig& config);
+
 // Returns the limits of micro-batches that the configuration itself sets.
 MicroBatchLimits limits_of(const RunConfig& config);
 
 // Returns the options for a manifest's utterances, including those that follow from the model.
 data::DatasetOptions dataset_options(const RunConfig& config, const data::Manifest& manifest);
 
-// Returns the number of updates of a run, which determines the learning rate schedule and the end
-// of the run.
+// Returns the number of updates of a run without stages, which determines the learning rate
+// schedule and the end of the run.
 int64_t total_steps(const RunConfig& config, int64_t steps_per_epoch);
 
 }  // namespace sotto::train

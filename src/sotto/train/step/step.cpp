@@ -148,9 +148,14 @@ std::vector<std::vector<int64_t>> split_sizes(const models::Model& model,
     std::string expected = fmt::format("at most {} frames", limits.max_frames);
     if (limits.max_labels != MicroBatchLimits::kUnlimited)
       expected += fmt::format(" and {} labels", limits.max_labels);
+    std::string found = fmt::format("{} has {} frames and {} labels", name_of(index),
+                                    items[index].frames, items[index].labels);
+    if (limits.max_nodes != MicroBatchLimits::kUnlimited) {
+      expected += fmt::format(" and {} nodes of the lattice", limits.max_nodes);
+      found += fmt::format(", {} nodes", items[index].nodes);
+    }
     throw DataError({.attempted = "splitting a step into micro-batches",
-                     .found = fmt::format("{} has {} frames and {} labels", name_of(index),
-                                          items[index].frames, items[index].labels),
+                     .found = found,
                      .expected = expected,
                      .hint = "Raise max_frames if it is set, or --memory; choose a tier that "
                              "keeps less, or skip it with data.max_seconds."});
@@ -193,6 +198,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   StepResult result{.num_micro_batches = std::ssize(micro_batches), .infeasible = {}};
   StepLosses losses(examples, model.outline().loss_terms, learner.device);
   model.parameters().zero_gradients();
+  model.parameters().discard_statistics();
   nn::StepContext context{.seed = settings.seed,
                           .step = static_cast<uint64_t>(settings.step),
                           .drops_layers = settings.drops_layers};
@@ -224,6 +230,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   learner.optimizer.measure_gradients();
   const optim::Optimizer::Update update{.step = settings.step,
                                         .total_steps = settings.total_steps,
+                                        .schedule_begin = settings.schedule_begin,
                                         .rate_factor = settings.rate_factor,
                                         .gradient_scale = 1.0 / settings.loss_scale,
                                         .seed = settings.seed,
@@ -242,6 +249,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   }
   result.gradient_norm = learner.optimizer.gradient_norm() / settings.loss_scale;
   result.is_updated = std::isfinite(result.gradient_norm);
+  if (result.is_updated) model.parameters().commit_statistics();
   learner.is_whole = true;
   return result;
 }

@@ -56,7 +56,9 @@ struct StepSettings {
   nn::LayerTiers tier = nn::Tier::kNorms;
   uint64_t seed = 1;
   int64_t step = 1;  // from 1
+  // Number of steps that the schedule covers, and of those before the first of them.
   int64_t total_steps = 1;
+  int64_t schedule_begin = 0;
   // Multiplier of the schedule's rate: optim::Plateau::factor.
   double rate_factor = 1.0;
   // Multiplier of the losses before backward; the update divides gradients by it.
@@ -93,7 +95,8 @@ struct StepResult {
   int64_t after_backward_bytes = 0;
   // Number of encoder frames.
   int64_t num_frames = 0;
-  // Manifest positions of utterances with too few frames for their labels; their loss counts as 0.
+  // Manifest positions of utterances with too few frames for their labels; their CTC loss counts as
+  // 0.
   std::vector<int64_t> infeasible = {};
 };
 

@@ -116,6 +116,10 @@ TEST(ParseJson, AcceptsEmptyMapsAndLists) {
   EXPECT_EQ(root.find("a")->kind, Kind::kMap);
   EXPECT_EQ(root.find("b")->kind, Kind::kList);
   EXPECT_EQ(parse_json("12", "a.json").text, "12");
+  // After a byte order mark, names and texts are what they are without it.
+  const ConfigNode marked = parse_json("\xEF\xBB\xBF{\"\": \"x y\"}", "a.json");
+  ASSERT_EQ(marked.children.size(), 1u);
+  EXPECT_EQ(marked.children.front().text, "x y");
 }
 
 TEST(ParseJson, RefusesInvalidJson) {

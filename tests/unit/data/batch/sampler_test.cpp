@@ -237,5 +237,48 @@ TEST(EffectiveBatch, RefusesInvalidText) {
     EXPECT_PRED2(contains, refusal(text), "neither a whole number nor a duration");
 }
 
+std::vector<int64_t> samples_of(SamplerOptions options, int64_t count, int64_t epoch = 0) {
+  options.num_samples = count;
+  std::vector<int64_t> all;
+  for (const std::vector<int64_t>& step : steps_of(Sampler(options, durations_of(100)), epoch))
+    all.insert(all.end(), step.begin(), step.end());
+  return all;
+}
+
+// Whatever the curriculum: it orders the samples and does not choose them.
+TEST(Sampler, FewerSamplesAreAPartOfMore) {
+  for (SamplerOptions options : all_samplers()) {
+    for (const uint64_t seed : {0, 1, 2, 77}) {
+      options.seed = seed;
+      std::vector<int64_t> before;
+      for (const int64_t count : {1, 7, 25, 26, 50, 99, 100}) {
+        std::vector<int64_t> samples = samples_of(options, count);
+        EXPECT_EQ(std::ssize(samples), count);
+        std::ranges::sort(samples);
+        EXPECT_TRUE(std::ranges::includes(samples, before)) << seed << " " << count;
+        // Those of every epoch.
+        std::vector<int64_t> later = samples_of(options, count, 5);
+        std::ranges::sort(later);
+        EXPECT_EQ(later, samples);
+        before = samples;
+      }
+    }
+  }
+}
+
+TEST(Sampler, SamplesDependOnTheSeedAndAreSpreadOverTheList) {
+  const std::vector<int64_t> first = samples_of({.seed = 1}, 25);
+  EXPECT_NE(first, samples_of({.seed = 2}, 25));
+  const int64_t sum = std::accumulate(first.begin(), first.end(), int64_t{0});
+  EXPECT_GT(sum, 25 * 30);
+  EXPECT_LT(sum, 25 * 70);
+}
+
+TEST(Sampler, AllSamplesAreInTheUsualOrder) {
+  for (const SamplerOptions& options : all_samplers())
+    for (const int64_t count : {100, 5'000})
+      EXPECT_EQ(samples_of(options, count, 3), samples_of(options, 0, 3));
+}
+
 }  // namespace
 }  // namespace sotto::data

@@ -163,6 +163,16 @@ TEST(PackStep, PacksByLabelsIfThatIsBetter) {
   EXPECT_EQ(pack_step(sizes, {.max_labels = 10}).micro_batches.size(), 2u);
 }
 
+// Two utterances have room by frames and by labels, but their lattices together do not.
+TEST(PackStep, RespectsTheLimitOnNodes) {
+  const std::vector<ItemSize> sizes = {{.frames = 4, .labels = 4, .nodes = 20},
+                                       {.frames = 4, .labels = 1, .nodes = 8},
+                                       {.frames = 3, .labels = 4, .nodes = 15}};
+  const MicroBatchLimits limits{.max_frames = 20, .max_labels = 20, .max_nodes = 28};
+  EXPECT_EQ(pack_step(sizes, limits).micro_batches.size(), 2u);
+  EXPECT_EQ(pack_step(sizes, {.max_nodes = 18}).too_large, (std::vector<int64_t>{0}));
+}
+
 TEST(PackStep, LongestComesFirst) {
   const std::vector<ItemSize> sizes = {{.frames = 2}, {.frames = 9}, {.frames = 5}};
   EXPECT_EQ(pack_step(sizes, {.max_utterances = 1}).micro_batches, (MicroBatches{{1}, {2}, {0}}));

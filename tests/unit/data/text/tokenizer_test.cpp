@@ -36,7 +36,7 @@ TEST(Tokenizer, RoundTripsThroughAFolder) {
   const Tokenizer written(Vocabulary::from_texts({"abc"}), kLower);
   EXPECT_EQ(Tokenizer::find(folder.path()), std::nullopt);
   EXPECT_PRED2(contains, message_of<DataError>([&] { Tokenizer::read(folder.path(), {}); }),
-               "a vocab.json or a tokenizer.model");
+               "a vocab.json, a tokenizer.model or a tokenizer.json");
   written.write(folder.path());
   EXPECT_EQ(Tokenizer::find(folder.path()), folder.path() / "vocab.json");
   for (const auto& path : {folder.path(), folder.path() / "vocab.json"}) {

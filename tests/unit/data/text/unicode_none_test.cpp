@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/core/error.h"
+#include "sotto/data/text/byte_bpe.h"
 #include "sotto/data/text/text_rules.h"
 #include "support/thrown.h"
 
@@ -26,6 +27,11 @@ TEST(UnicodeNone, NamesThePackage) {
   }
   EXPECT_PRED2(contains,
                message_of<ConfigError>([] { TextRules{.unicode = UnicodeForm::kNfkc}.validate(); }),
+               "Install libutf8proc-dev");
+}
+
+TEST(UnicodeNone, RefusesAByteLevelBpe) {
+  EXPECT_PRED2(contains, message_of<ConfigError>([] { ByteBpe model((ByteBpeFiles())); }),
                "Install libutf8proc-dev");
 }
 

@@ -7,6 +7,8 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/core/error.h"
+#include "sotto/core/files/text_file.h"
+#include "sotto/models/conformer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"
@@ -79,6 +81,23 @@ TEST_F(PlannedTrainingTest, DecidesNothingThatIsGiven) {
   PlannedTraining(request_, {.decided = [&](const auto&) { has_decided = true; }}).run();
   EXPECT_FALSE(has_decided);
   EXPECT_FALSE(std::filesystem::exists(request_.folder / "plan.yaml"));
+}
+
+TEST_F(PlannedTrainingTest, SaysThatTheSplitMattersIfNothingIsOpen) {
+  auto config = read_options<train::RunConfig>(
+      parse_yaml(read_text_file(folder_.path() / "tiny.yaml"), "tiny.yaml"));
+  config.model = models::ModelOptions::of_preset("conformer-s");
+  auto& model = config.model.as<models::ConformerOptions>();
+  model.layers = 1;
+  model.width = 16;
+  model.hidden = 32;
+  model.convolution_norm = nn::InnerNormKind::kBatch;
+  folder_.write("tiny.yaml", format_yaml(write_options(config)));
+  std::vector<std::string> keys;
+  const PlannedTraining training(request_, {.decided = [&](const std::vector<Reason>& reasons) {
+                                   for (const Reason& reason : reasons) keys.push_back(reason.key);
+                                 }});
+  EXPECT_EQ(keys, std::vector<std::string>{"model.convolution_norm"});
 }
 
 TEST_F(PlannedTrainingTest, ReportsAndStoresItsDecisions) {

@@ -106,6 +106,7 @@ TEST_F(Checkpoints, RunResolvesToBestOrLatest) {
   EXPECT_EQ(find_checkpoint(at("run")), at("run/best"));
   EXPECT_EQ(find_checkpoint(at("run/checkpoints/step-3")), at("run/checkpoints/step-3"));
   EXPECT_EQ(find_checkpoint(at("nowhere")), std::nullopt);
+  EXPECT_EQ(find_checkpoint(temp_.write("a.nemo", "")), std::nullopt);
 }
 
 TEST_F(Checkpoints, LaterStepsAreSetAside) {

@@ -18,6 +18,7 @@ ModelFacts speech_facts() {
   facts.model = models::ModelOptions::of_preset("wav2vec2-base");
   facts.profile = models::profile_model(facts.model, {.vocabulary = 32});
   facts.tokenizer = CardTokenizer::kCharacters;
+  facts.has_pipeline = true;
   facts.is_checkpoint = true;
   facts.languages = {"iba", "no"};
   facts.license = "apache-2.0";

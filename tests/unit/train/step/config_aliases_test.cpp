@@ -54,6 +54,14 @@ TEST(ConfigAliases, RunLengths) {
   EXPECT_EQ(read({"dataloader_num_workers=0"}).data.loader_threads, 1);
 }
 
+TEST(ConfigAliases, ReductionsOfNemo) {
+  EXPECT_EQ(read({"reduction=mean_volume"}).reduction, models::Reduction::kTokens);
+  EXPECT_EQ(read({"reduction=mean_batch"}).reduction, models::Reduction::kUtterances);
+  EXPECT_EQ(read({"reduction=mean"}).reduction, models::Reduction::kCtcMean);
+  EXPECT_EQ(read({"reduction=tokens"}).reduction, models::Reduction::kTokens);
+  EXPECT_PRED2(contains, refusal_of({"reduction=median"}), "median");
+}
+
 TEST(ConfigAliases, ArithmeticAndMemory) {
   EXPECT_EQ(read({"bf16=true"}).numerics, Numerics::kBf16Exact);
   EXPECT_EQ(read({"fp16=true"}).numerics, Numerics::kFp16);

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sotto/core/config/config.h"
 #include "sotto/data/batch/example.h"
 #include "sotto/device/budget.h"
 #include "sotto/device/device_table.h"
+#include "sotto/models/conformer.h"
 #include "sotto/models/decoder_lm.h"
 #include "sotto/models/model_profile.h"
 #include "sotto/models/transformer_ctc.h"
@@ -32,7 +34,7 @@ const fs::path kConfigs = SOTTO_CONFIGS;
 // Of `sotto prove memory`, all others are runs.
 constexpr const char* kProof = "prove_memory.yaml";
 
-RunConfig read(const fs::path& file) {
+RunConfig recipe_in(const fs::path& file) {
   ConfigNode tree = load_config(file);
   resolve_aliases(tree);
   return read_options<RunConfig>(tree);
@@ -55,7 +57,7 @@ double million_parameters(const RunConfig& config, int64_t vocabulary) {
 
 TEST(Recipes, HaveNoUnknownKeys) {
   EXPECT_GE(recipes().size(), 7u);
-  for (const fs::path& file : recipes()) EXPECT_NO_THROW(read(file)) << file;
+  for (const fs::path& file : recipes()) EXPECT_NO_THROW(recipe_in(file)) << file;
   EXPECT_NO_THROW(read_config<nn::MemoryProofOptions>(kConfigs / kProof));
 }
 
@@ -66,12 +68,12 @@ TEST(Recipes, StartWithTheCommandThatUsesThem) {
     const std::string name = file.filename().string();
     EXPECT_PRED2(contains, text, "#   sotto train --config configs/" + name) << file;
     EXPECT_PRED2(contains, text, "\nformat_version: 1\n") << file;
-    EXPECT_EQ(read(file).name, file.stem().string()) << file;
+    EXPECT_EQ(recipe_in(file).name, file.stem().string()) << file;
   }
 }
 
 TEST(Recipes, T4FitsInFp16WithMicroBatchesOfTwo) {
-  const RunConfig config = read(kConfigs / "t4.yaml");
+  const RunConfig config = recipe_in(kConfigs / "t4.yaml");
   EXPECT_EQ(config.micro_batch, 2);
   EXPECT_EQ(config.effective_batch.kind, data::EffectiveBatch::Kind::kUtterances);
   EXPECT_EQ(config.effective_batch.utterances, 8);
@@ -96,8 +98,31 @@ TEST(Recipes, T4FitsInFp16WithMicroBatchesOfTwo) {
   EXPECT_LT(report.high_water, budget - (int64_t{1} << 30));
 }
 
+// The longest utterance alone fits; the budget decides how many more a micro-batch has.
+TEST(Recipes, ConformerWithADecoderFitsATeslaT4InFp16) {
+  const RunConfig config = recipe_in(kConfigs / "conformer.yaml");
+  const models::ConformerOptions& model = config.model.as<models::ConformerOptions>();
+  EXPECT_EQ(model.objective, models::ConformerObjective::kJoint);
+  EXPECT_GT(model.decoder_layers, 0);
+  EXPECT_EQ(config.keep_best, 5);
+  EXPECT_EQ(config.device, "cuda");
+  const device::KnownDevice& t4 = device::find_device("t4");
+  EXPECT_NO_THROW(check_arithmetic(config.arithmetic(), t4.target()));
+  const auto rows = static_cast<int64_t>(config.data.utterances.max_seconds *
+                                         static_cast<double>(config.model.sample_rate()));
+  const std::vector<data::Example> step(
+      static_cast<size_t>(config.effective_batch.utterances),
+      data::make_dry_example(rows, /*feature_dim=*/0, /*num_labels=*/300));
+  DryRun dry(config, {.vocabulary = 40}, DryRun::Purpose::kTraining, t4.target());
+  const device::MemoryReport report =
+      dry.run_step(step, {.tier = config.tier, .limits = {.max_utterances = 1}});
+  const int64_t budget = device::resolve_budget(
+      config.memory, {.total_bytes = t4.usable_bytes(), .free_bytes = t4.usable_bytes()}, "T4");
+  EXPECT_LT(report.high_water, budget - (int64_t{1} << 30));
+}
+
 TEST(Recipes, Wav2Vec2IsFineTunedInBf16WithFrozenConvolutions) {
-  const RunConfig config = read(kConfigs / "wav2vec2.yaml");
+  const RunConfig config = recipe_in(kConfigs / "wav2vec2.yaml");
   EXPECT_EQ(config.model.family().name, "wav2vec2");
   EXPECT_TRUE(config.model.as<models::Wav2Vec2Options>().freeze_feature_encoder);
   EXPECT_EQ(config.numerics, Numerics::kBf16Exact);
@@ -105,7 +130,7 @@ TEST(Recipes, Wav2Vec2IsFineTunedInBf16WithFrozenConvolutions) {
 }
 
 TEST(Recipes, TransformerCtcStartsFromRandomWeights) {
-  const RunConfig config = read(kConfigs / "transformer_ctc.yaml");
+  const RunConfig config = recipe_in(kConfigs / "transformer_ctc.yaml");
   EXPECT_EQ(config.model.family().name, "transformer_ctc");
   EXPECT_TRUE(config.init_from.empty());
   EXPECT_EQ(config.model.as<models::TransformerCtcOptions>().layers, 8);
@@ -116,7 +141,7 @@ TEST(Recipes, TransformerCtcStartsFromRandomWeights) {
 }
 
 TEST(Recipes, LanguageModelHasSixLayersOfWidth512) {
-  const RunConfig config = read(kConfigs / "lm.yaml");
+  const RunConfig config = recipe_in(kConfigs / "lm.yaml");
   EXPECT_TRUE(config.model.task().is_text());
   EXPECT_EQ(config.model.as<models::DecoderLmOptions>().layers, 6);
   EXPECT_EQ(config.model.as<models::DecoderLmOptions>().width, 512);
@@ -125,14 +150,28 @@ TEST(Recipes, LanguageModelHasSixLayersOfWidth512) {
 }
 
 TEST(Recipes, TinyOnesHaveAMillionParametersAndANarrowWindow) {
-  for (const char* name : {"an4.yaml", "demo.yaml", "digits.yaml"}) {
-    const RunConfig config = read(kConfigs / name);
+  for (const char* name : {"an4.yaml", "digits.yaml"}) {
+    const RunConfig config = recipe_in(kConfigs / name);
     EXPECT_NEAR(million_parameters(config, kTranscription.usual_vocabulary), 1.1, 0.05) << name;
     const models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     // Behind subsampling by 4 a frame is 40 ms.
     EXPECT_EQ(model.subsampling_factor, 4) << name;
     EXPECT_EQ(model.attention_left, 16) << name;
     EXPECT_EQ(model.attention_right, 16) << name;
+  }
+}
+
+TEST(Recipes, ConformersHaveACtcHeadMasksAndAWarmUp) {
+  for (const char* name : {"an4_conformer.yaml", "demo.yaml", "fsdd.yaml", "iban.yaml"}) {
+    const RunConfig config = recipe_in(kConfigs / name);
+    ASSERT_EQ(config.model.family().name, "conformer") << name;
+    const models::ConformerOptions& model = config.model.as<models::ConformerOptions>();
+    EXPECT_EQ(model.objective, models::ConformerObjective::kCtc) << name;
+    EXPECT_GT(model.spec_augment.time_masks, 0) << name;
+    const optim::ScheduleOptions& schedule = config.optimizer.schedule;
+    EXPECT_TRUE(schedule.warmup_steps > 0 || schedule.warmup_share > 0.0) << name;
+    EXPECT_LT(million_parameters(config, kTranscription.usual_vocabulary), 3.5) << name;
+    EXPECT_EQ(config.keep_best, std::string_view(name) == "demo.yaml" ? 1 : 5) << name;
   }
 }
 

@@ -1,0 +1,10 @@
+// Parakeet in Hugging Face folders: config.json and the settings of the feature extractor.
+#pragma once
+
+#include "sotto/models/family.h"
+
+namespace sotto::models {
+
+HuggingFaceFormat parakeet_hugging_face();
+
+}  // namespace sotto::models
