@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "bench_data.h"
-#include "sotto/nn/transformer_stack.h"
+#include "sotto/nn/blocks/transformer_stack.h"
 #include "topics.h"
 
 namespace sotto::bench {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "bench_data.h"
-#include "sotto/nn/image_subsampling.h"
+#include "sotto/nn/fronts/image_subsampling.h"
 #include "topics.h"
 
 namespace sotto::bench {

@@ -21,8 +21,8 @@
 #include "sotto/core/units.h"
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/models/conformer.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/conformer/conformer.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/report/table.h"
 #include "sotto/train/step/step.h"
 

@@ -16,7 +16,7 @@
 #include "sotto/core/error.h"
 #include "sotto/data/batch/example.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/report/table.h"
 #include "sotto/train/run/metrics.h"
 #include "sotto/train/run/monitor.h"

@@ -2,6 +2,9 @@
 # takes most of a small file's time. The preset `tidy` compiles each file by itself, so that an include that is missing
 # is still found.
 
+# A group of sources leaves little for the compiler's garbage collection to free: up to 1 GB it is not tried.
+add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:SHELL:--param ggc-min-heapsize=1000000 --param ggc-min-expand=100>")
+
 # sotto_compile_in_groups(TARGET SIZE): compiles SIZE files of TARGET at a time. Names in anonymous namespaces must then
 # differ within a group. Who is in a group is decided by the files on the disk, not by those that this machine
 # compiles: what builds here builds elsewhere. Versions for a processor, a GPU, or for where a library is missing are

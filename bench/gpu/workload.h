@@ -15,8 +15,8 @@
 #include "sotto/core/error.h"
 #include "sotto/core/rng.h"
 #include "sotto/data/batch/micro_batch.h"
-#include "sotto/models/transformer_ctc.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::bench {

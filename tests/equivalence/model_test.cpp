@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "sotto/data/batch/micro_batch.h"
-#include "sotto/models/decoder_lm.h"
-#include "sotto/models/transformer_ctc.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/train/step/step.h"
 #include "support/tiny_models.h"
 #include "support/tolerance.h"

@@ -6,8 +6,8 @@
 
 #include "oracle/decoder_lm_fixture.h"
 #include "oracle/wav2vec2_fixture.h"
-#include "sotto/models/decoder_lm.h"
-#include "sotto/models/wav2vec2.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
+#include "sotto/models/wav2vec2/wav2vec2.h"
 #include "sotto/train/step/step.h"
 #include "support/gpu.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sotto/device/torch_memory.h"
-#include "sotto/nn/image_subsampling.h"
+#include "sotto/nn/fronts/image_subsampling.h"
 #include "support/gpu.h"
 #include "support/kernel_case_tools.h"
 #include "support/tolerance.h"

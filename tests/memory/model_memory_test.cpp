@@ -6,7 +6,7 @@
 #include "sotto/data/batch/example_list.h"
 #include "sotto/device/device_table.h"
 #include "sotto/kernels/loss/cross_entropy.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/train/step/dry_run.h"
 #include "sotto/train/step/fit.h"
 #include "support/exact_steps.h"

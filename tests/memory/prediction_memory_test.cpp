@@ -9,7 +9,7 @@
 
 #include "sotto/device/torch_memory.h"
 #include "sotto/kernels/base/labels.h"
-#include "sotto/nn/prediction_network.h"
+#include "sotto/nn/heads/prediction_network.h"
 
 namespace sotto::test {
 namespace {

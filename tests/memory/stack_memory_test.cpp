@@ -5,7 +5,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/nn/memory_proof.h"
+#include "sotto/nn/blocks/memory_proof.h"
 #include "support/block_fixture.h"
 #include "support/librispeech.h"
 

@@ -7,7 +7,7 @@
 
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/decode/decoding.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "support/exact_steps.h"
 #include "support/tiny_corpus.h"
 

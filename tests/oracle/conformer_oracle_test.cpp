@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/twin_fixture.h"
-#include "sotto/models/conformer.h"
+#include "sotto/models/conformer/conformer.h"
 
 namespace sotto::test {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "oracle/model_oracle.h"
 #include "oracle/optimizer_json.h"
-#include "sotto/models/decoder_lm.h"
-#include "sotto/models/tensor_file.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::test {

@@ -1,7 +1,7 @@
 // The decoder language model against its PyTorch twin, which is held against GPT-2 where it is
 // made.
 #include "oracle/decoder_lm_fixture.h"
-#include "sotto/models/decoder_lm.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
 #include "sotto/train/step/step.h"
 
 namespace sotto::test {

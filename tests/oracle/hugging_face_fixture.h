@@ -8,7 +8,7 @@
 
 #include "oracle/model_oracle.h"
 #include "oracle/optimizer_json.h"
-#include "sotto/models/hugging_face.h"
+#include "sotto/models/hub/hugging_face.h"
 #include "sotto/train/step/run_config.h"
 #include "sotto/train/step/step.h"
 

@@ -4,7 +4,7 @@
 
 #include "oracle/hugging_face_fixture.h"
 #include "oracle/lattice_check.h"
-#include "sotto/models/nemo.h"
+#include "sotto/models/hub/nemo.h"
 #include "support/nemo_fixture.h"
 
 namespace sotto::test {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "oracle/model_oracle.h"
-#include "sotto/nn/conformer_stack.h"
-#include "sotto/nn/image_subsampling.h"
+#include "sotto/nn/blocks/conformer_stack.h"
+#include "sotto/nn/fronts/image_subsampling.h"
 
 namespace sotto::test {
 namespace {

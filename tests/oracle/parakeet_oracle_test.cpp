@@ -5,7 +5,7 @@
 #include "oracle/hugging_face_fixture.h"
 #include "oracle/lattice_check.h"
 #include "sotto/decode/decoding.h"
-#include "sotto/models/parakeet_options.h"
+#include "sotto/models/parakeet/parakeet_options.h"
 
 namespace sotto::test {
 namespace {

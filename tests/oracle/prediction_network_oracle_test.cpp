@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sotto/kernels/base/labels.h"
-#include "sotto/nn/prediction_network.h"
+#include "sotto/nn/heads/prediction_network.h"
 #include "support/fixture.h"
 #include "support/tolerance.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/twin_fixture.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 
 namespace sotto::test {
 namespace {

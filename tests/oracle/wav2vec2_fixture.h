@@ -3,7 +3,7 @@
 #pragma once
 
 #include "oracle/hugging_face_fixture.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::test {
 

@@ -1,8 +1,8 @@
 // wav2vec2 against Hugging Face's: each utterance alone there, all of them packed here.
 #include "oracle/wav2vec2_fixture.h"
 #include "sotto/data/text/tokenizer.h"
-#include "sotto/models/wav2vec2.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/device/torch_memory.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/train/step/dry_run.h"
 #include "support/draws.h"
 #include "support/tiny_corpus.h"

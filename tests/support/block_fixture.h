@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "sotto/nn/transformer_stack.h"
+#include "sotto/nn/blocks/transformer_stack.h"
 
 namespace sotto::test {
 

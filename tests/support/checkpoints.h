@@ -9,7 +9,7 @@
 #include <string>
 
 #include "sotto/data/text/vocabulary.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "support/tiny_models.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sotto/core/rng.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 
 namespace sotto::test {
 

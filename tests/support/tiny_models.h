@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "sotto/core/rng.h"
-#include "sotto/models/conformer.h"
-#include "sotto/models/decoder_lm.h"
-#include "sotto/models/parakeet_options.h"
-#include "sotto/models/transformer_ctc.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/conformer/conformer.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
+#include "sotto/models/parakeet/parakeet_options.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::test {

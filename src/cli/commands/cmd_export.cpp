@@ -14,7 +14,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/files/hub_cache.h"
 #include "sotto/core/units.h"
-#include "sotto/models/hugging_face.h"
+#include "sotto/models/hub/hugging_face.h"
 #include "sotto/models/model_options.h"
 #include "sotto/train/hub/export.h"
 

@@ -12,7 +12,7 @@
 #include "sotto/core/files/atomic_folder.h"
 #include "sotto/core/units.h"
 #include "sotto/device/opened_device.h"
-#include "sotto/models/tensor_file.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/train/recognition/recogniser.h"
 
 namespace sotto::cli {

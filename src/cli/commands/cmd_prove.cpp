@@ -18,7 +18,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
 #include "sotto/device/opened_device.h"
-#include "sotto/nn/memory_proof.h"
+#include "sotto/nn/blocks/memory_proof.h"
 #include "sotto/report/table.h"
 #include "sotto/train/run/run_files.h"
 

@@ -25,8 +25,8 @@
 #include "sotto/core/config/options.h"
 #include "sotto/core/task.h"
 #include "sotto/data/batch/text_rows.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/models/model.h"
-#include "sotto/models/tensor_file.h"
 
 namespace sotto {
 class JsonSettings;

@@ -12,10 +12,10 @@
 
 #include "sotto/data/batch/micro_batch.h"
 #include "sotto/data/batch/step_packing.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/models/lattice_scorer.h"
 #include "sotto/models/outline.h"
 #include "sotto/models/scorer.h"
-#include "sotto/models/tensor_file.h"
 #include "sotto/nn/context.h"
 #include "sotto/nn/parameters.h"
 #include "sotto/nn/tape.h"

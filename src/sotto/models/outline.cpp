@@ -1,6 +1,6 @@
 #include "sotto/models/outline.h"
 
-#include "sotto/nn/block_stack.h"
+#include "sotto/nn/blocks/block_stack.h"
 
 namespace sotto::models {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "sotto/core/error.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::plan {
 

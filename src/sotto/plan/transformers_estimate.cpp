@@ -5,7 +5,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/models/model_profile.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::plan {
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "sotto/kernels/elementwise/cast.h"
-#include "sotto/models/attention_scorer.h"
-#include "sotto/models/ctc_results.h"
 #include "sotto/models/families.h"
+#include "sotto/models/parts/attention_scorer.h"
+#include "sotto/models/parts/ctc_results.h"
 #include "sotto/models/reduction.h"
-#include "sotto/nn/attention_decoder.h"
-#include "sotto/nn/ctc_head.h"
-#include "sotto/nn/subsampling.h"
+#include "sotto/nn/fronts/subsampling.h"
+#include "sotto/nn/heads/attention_decoder.h"
+#include "sotto/nn/heads/ctc_head.h"
 #include "toy_family.h"
 
 namespace sotto::models {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sotto/models/conformer.h"
-#include "sotto/models/decoder_lm.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/conformer/conformer.h"
+#include "sotto/models/decoder_lm/decoder_lm.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "support/thrown.h"
 #include "support/tiny_models.h"
 #include "unit/plan/planner_fixture.h"

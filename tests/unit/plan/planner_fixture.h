@@ -8,7 +8,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/data/batch/example_list.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/plan/explanation.h"
 #include "sotto/plan/ladder.h"
 #include "sotto/plan/planner.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sotto/models/hugging_face.h"
+#include "sotto/models/hub/hugging_face.h"
 
 namespace sotto::plan {
 

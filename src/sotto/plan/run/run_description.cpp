@@ -8,7 +8,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/data/text/tokenizer.h"
-#include "sotto/models/mask_checks.h"
+#include "sotto/models/parts/mask_checks.h"
 #include "sotto/train/checkpoint/run_name.h"
 #include "sotto/train/step/model_keys.h"
 

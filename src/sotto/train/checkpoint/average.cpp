@@ -12,7 +12,7 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/formats/safetensors.h"
-#include "sotto/models/tensor_values.h"
+#include "sotto/models/files/tensor_values.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "sotto/train/checkpoint/checkpoint_weights.h"
 #include "sotto/train/checkpoint/ranking.h"

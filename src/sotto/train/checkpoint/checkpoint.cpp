@@ -15,7 +15,7 @@
 #include "sotto/core/files/file_list.h"
 #include "sotto/core/files/output_file.h"
 #include "sotto/core/files/text_file.h"
-#include "sotto/models/hugging_face.h"
+#include "sotto/models/hub/hugging_face.h"
 
 namespace sotto::train {
 

@@ -1,7 +1,7 @@
 #include "sotto/train/checkpoint/checkpoint_weights.h"
 
 #include "sotto/core/error.h"
-#include "sotto/models/tensor_values.h"
+#include "sotto/models/files/tensor_values.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 
 namespace sotto::train {

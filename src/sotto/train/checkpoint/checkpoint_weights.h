@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sotto/core/formats/safetensors.h"
-#include "sotto/models/tensor_file.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/nn/parameters.h"
 
 namespace sotto::train {

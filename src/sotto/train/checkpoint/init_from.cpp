@@ -7,8 +7,8 @@
 
 #include "sotto/core/error.h"
 #include "sotto/core/formats/weight_folder.h"
-#include "sotto/models/hugging_face.h"
-#include "sotto/models/tensor_values.h"
+#include "sotto/models/files/tensor_values.h"
+#include "sotto/models/hub/hugging_face.h"
 #include "sotto/train/checkpoint/checkpoint.h"
 #include "sotto/train/checkpoint/checkpoint_weights.h"
 

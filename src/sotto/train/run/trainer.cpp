@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
-#include "sotto/models/hugging_face.h"
+#include "sotto/models/hub/hugging_face.h"
 #include "sotto/train/checkpoint/init_from.h"
 #include "sotto/train/checkpoint/run_name.h"
 #include "sotto/train/checkpoint/state_conversion.h"

@@ -8,7 +8,7 @@
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/core/error.h"
 #include "sotto/core/files/text_file.h"
-#include "sotto/models/conformer.h"
+#include "sotto/models/conformer/conformer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "support/tiny_corpus.h"

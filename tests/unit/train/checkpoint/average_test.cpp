@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sotto/core/error.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/train/checkpoint/init_from.h"
 #include "sotto/train/recognition/recogniser.h"
 #include "support/checkpoints.h"

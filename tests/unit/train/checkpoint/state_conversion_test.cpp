@@ -8,7 +8,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/formats/safetensors.h"
 #include "sotto/kernels/simd/split_float.h"
-#include "sotto/models/wav2vec2_options.h"
+#include "sotto/models/wav2vec2/wav2vec2_options.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"

@@ -5,7 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/data/batch/dataset.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "support/checkpoints.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"

@@ -11,7 +11,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/files/run_record.h"
 #include "sotto/device/run_device.h"
-#include "sotto/models/tensor_file.h"
+#include "sotto/models/files/tensor_file.h"
 #include "sotto/train/checkpoint/ranking.h"
 #include "sotto/train/run/trainer.h"
 #include "support/full_disk.h"

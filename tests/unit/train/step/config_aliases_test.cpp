@@ -5,7 +5,7 @@
 #include "sotto/core/config/config.h"
 #include "sotto/core/config/config_yaml.h"
 #include "sotto/core/error.h"
-#include "sotto/models/transformer_ctc.h"
+#include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/train/step/run_config.h"
 #include "support/thrown.h"
 
