@@ -64,10 +64,10 @@ finish_step() {
   return "$status"
 }
 
-# num_jobs   processors, but no more than memory allows: a file that includes ATen takes about 1.5 GB to compile
+# num_jobs   processors, but no more than memory allows: a group of sources takes up to 1.8 GB to compile
 num_jobs() {
   local by_memory
-  by_memory=$(awk '/^MemAvailable:/ { print int($2 / 1.5e6) }' /proc/meminfo 2>/dev/null || true)
+  by_memory=$(awk '/^MemAvailable:/ { print int($2 / 2e6) }' /proc/meminfo 2>/dev/null || true)
   awk -v cores="$(nproc)" -v memory="${by_memory:-1}" \
     'BEGIN { n = cores < memory ? cores : memory; print (n < 1 ? 1 : n) }'
 }

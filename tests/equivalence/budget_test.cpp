@@ -9,7 +9,7 @@
 #include "support/training.h"
 
 namespace sotto::train {
-namespace {
+namespace budget_test {
 
 using test::Curve;
 
@@ -135,5 +135,5 @@ TEST(Budget, BudgetsGiveTheSameCurve) {
   }
 }
 
-}  // namespace
+}  // namespace budget_test
 }  // namespace sotto::train

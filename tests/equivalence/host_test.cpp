@@ -6,7 +6,7 @@
 #include "support/training.h"
 
 namespace sotto::train {
-namespace {
+namespace host_test {
 
 using optim::Optimizer;
 using optim::StateForm;
@@ -108,5 +108,5 @@ TEST(StateOnTheHost, CountsAgainstTheHostBudget) {
   EXPECT_THROW(Learner(config, test::kTinyShape, at::kCPU, needed - 1), OutOfMemory);
 }
 
-}  // namespace
+}  // namespace host_test
 }  // namespace sotto::train

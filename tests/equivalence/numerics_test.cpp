@@ -15,7 +15,7 @@
 #include "support/training.h"
 
 namespace sotto::train {
-namespace {
+namespace numerics_test {
 
 using test::Curve;
 using test::TinyModel;
@@ -153,5 +153,5 @@ INSTANTIATE_TEST_SUITE_P(All, AllNumerics, ::testing::ValuesIn(cases()), [](cons
   return name;
 });
 
-}  // namespace
+}  // namespace numerics_test
 }  // namespace sotto::train

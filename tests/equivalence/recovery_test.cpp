@@ -11,7 +11,7 @@
 #include "support/training.h"
 
 namespace sotto::train {
-namespace {
+namespace recovery_test {
 
 using device::Arena;
 using device::ArenaGuard;
@@ -214,5 +214,5 @@ TEST_F(Recovery, IsNotAttemptedAfterAPartialUpdate) {
   EXPECT_EQ(num_restarts, 0);
 }
 
-}  // namespace
+}  // namespace recovery_test
 }  // namespace sotto::train

@@ -13,7 +13,7 @@
 #include "support/training.h"
 
 namespace sotto::train {
-namespace {
+namespace trained_statistics_test {
 
 using test::relative_error;
 
@@ -147,5 +147,5 @@ TEST(TrainedStatistics, AreConstantsInEvaluation) {
             1e-4);
 }
 
-}  // namespace
+}  // namespace trained_statistics_test
 }  // namespace sotto::train

@@ -17,7 +17,7 @@
 #include "support/adamw_forms.h"
 
 namespace sotto::kernels {
-namespace {
+namespace adamw_forms_test {
 
 using test::AdamWForm;
 using test::AdamWRange;
@@ -479,5 +479,5 @@ TEST(AdamWForm, RefusesInvalidForms) {
                InternalError);
 }
 
-}  // namespace
+}  // namespace adamw_forms_test
 }  // namespace sotto::kernels

@@ -12,7 +12,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace attention_cross_test {
 
 using Options = Attention::Options;
 using test::random_values;
@@ -244,5 +244,5 @@ TEST(CrossAttentionChecks, RefuseMismatchedShapes) {
   EXPECT_THROW(backward(in.dy, at::ones({2, 6})), InternalError);
 }
 
-}  // namespace
+}  // namespace attention_cross_test
 }  // namespace sotto::kernels

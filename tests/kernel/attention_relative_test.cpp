@@ -12,7 +12,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace attention_relative_test {
 
 using Options = Attention::Options;
 using test::random_values;
@@ -313,5 +313,5 @@ TEST(AttentionRelativeShape, MustMatchThePack) {
                InternalError);
 }
 
-}  // namespace
+}  // namespace attention_relative_test
 }  // namespace sotto::kernels

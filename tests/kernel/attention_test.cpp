@@ -12,7 +12,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace attention_test {
 
 using Options = Attention::Options;
 using Variant = Attention::Variant;
@@ -303,5 +303,5 @@ INSTANTIATE_TEST_SUITE_P(Both, AttentionVariants,
                                                               at::kHalf)),
                          name_of);
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace sotto::kernels

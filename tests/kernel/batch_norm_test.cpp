@@ -11,7 +11,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace batch_norm_test {
 
 using test::kernel_tolerance;
 using test::random_values;
@@ -131,5 +131,5 @@ TEST(BatchNorm, RefusesMismatchedShapes) {
       << "without rows";
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace sotto::kernels

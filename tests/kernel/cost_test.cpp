@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace sotto::kernels {
-namespace {
+namespace cost_test {
 
 Rates round_rates() {
   Rates rates{.bytes_per_s = 10.0, .link_bytes_per_s = 5.0};
@@ -48,5 +48,5 @@ TEST(PackedRates, FallBackToTheLargerMeasurement) {
   }
 }
 
-}  // namespace
+}  // namespace cost_test
 }  // namespace sotto::kernels

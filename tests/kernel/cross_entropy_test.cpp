@@ -16,7 +16,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace cross_entropy_test {
 
 using test::random_values;
 
@@ -352,5 +352,5 @@ TEST(CrossEntropy, RefusesMismatchedShapes) {
   EXPECT_THROW(run(good, {.smoothing = 1.1}), InternalError);
 }
 
-}  // namespace
+}  // namespace cross_entropy_test
 }  // namespace sotto::kernels

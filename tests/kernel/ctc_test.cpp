@@ -16,7 +16,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace ctc_test {
 
 using test::Dice;
 using test::draw_labels;
@@ -428,5 +428,5 @@ TEST(CtcGreedy, FirstOfEqualLogitsWins) {
   EXPECT_EQ(decoded[0][0], (CtcGreedy::Label{.label = 17, .frame = 0}));
 }
 
-}  // namespace
+}  // namespace ctc_test
 }  // namespace sotto::kernels

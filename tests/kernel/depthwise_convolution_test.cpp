@@ -15,7 +15,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace depthwise_convolution_test {
 
 using test::convolution_truth;
 using test::ConvolutionTruth;
@@ -190,5 +190,5 @@ TEST(DepthwiseConvolutionMemory, GrowsWithFramesAndHasABoundedWorkspace) {
   EXPECT_EQ(report(400'000).at_peak[kWorkspace], report(800'000).at_peak[kWorkspace]);
 }
 
-}  // namespace
+}  // namespace depthwise_convolution_test
 }  // namespace sotto::kernels

@@ -15,7 +15,7 @@ namespace detail {
 void gemm_onednn_cpu(at::Tensor& result, const Gemm::Operands& operands, float beta);
 }
 
-namespace {
+namespace gemm_test {
 
 using device::CpuFeatures;
 
@@ -101,5 +101,5 @@ TEST(CpuProducts, FailureInsideIsOutOfMemory) {
   EXPECT_EQ(message.find("frame #"), std::string::npos) << message;
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace sotto::kernels

@@ -14,7 +14,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace grouped_convolution_test {
 
 using test::convolution_truth;
 using test::ConvolutionTruth;
@@ -229,5 +229,5 @@ TEST(WeightNorm, StaysAccurateAtRealSizes) {
             kernel_tolerance(at::kFloat));
 }
 
-}  // namespace
+}  // namespace grouped_convolution_test
 }  // namespace sotto::kernels

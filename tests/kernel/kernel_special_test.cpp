@@ -16,7 +16,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace kernel_special_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -165,5 +165,5 @@ TEST(Packing, IsIndexedByUtterance) {
   EXPECT_THROW(Packing({}, at::kCPU), InternalError);
 }
 
-}  // namespace
+}  // namespace kernel_special_test
 }  // namespace sotto::kernels

@@ -8,7 +8,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace kernel_value_test {
 
 class KernelValues : public ::testing::TestWithParam<std::tuple<KernelCase, at::ScalarType>> {};
 
@@ -64,5 +64,5 @@ INSTANTIATE_TEST_SUITE_P(Table, KernelValues,
                                                               at::kHalf)),
                          name_of_case);
 
-}  // namespace
+}  // namespace kernel_value_test
 }  // namespace sotto::test

@@ -10,7 +10,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace log_mel_test {
 
 using kernels::LogMel;
 using kernels::LogMelKind;
@@ -119,5 +119,5 @@ TEST(LogMelPacks, NanStaysInItsFrames) {
   EXPECT_TRUE(at::equal(broken.slice(0, 12), whole.slice(0, 12)));
 }
 
-}  // namespace
+}  // namespace log_mel_test
 }  // namespace sotto::test

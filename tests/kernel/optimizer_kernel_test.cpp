@@ -18,7 +18,7 @@
 #include "sotto/kernels/simd/split_float.h"
 
 namespace sotto::kernels {
-namespace {
+namespace optimizer_kernel_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -326,5 +326,5 @@ TEST(Cast, RefusesInvalidCasts) {
   EXPECT_THROW(Cast::to(at::zeros({4, 4}).t(), at::kHalf), InternalError);
 }
 
-}  // namespace
+}  // namespace optimizer_kernel_test
 }  // namespace sotto::kernels

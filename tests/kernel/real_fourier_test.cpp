@@ -17,7 +17,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace real_fourier_test {
 
 using kernels::kSignalsAtOnce;
 using kernels::RealFourier;
@@ -184,5 +184,5 @@ TEST(SimdMath, LogarithmMatchesDoublePrecision) {
   EXPECT_TRUE(std::isnan(log_of(std::numeric_limits<float>::quiet_NaN())));
 }
 
-}  // namespace
+}  // namespace real_fourier_test
 }  // namespace sotto::test

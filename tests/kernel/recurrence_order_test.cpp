@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace sotto::kernels {
-namespace {
+namespace recurrence_order_test {
 
 at::Tensor ints(const std::vector<int32_t>& values) {
   return at::tensor(values, at::kInt);
@@ -35,5 +35,5 @@ TEST(RecurrenceOrder, OfSingleRowsHasNoEarlierOnes) {
   EXPECT_EQ(order.earlier_rows().numel(), 0);
 }
 
-}  // namespace
+}  // namespace recurrence_order_test
 }  // namespace sotto::kernels

@@ -7,7 +7,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::kernels {
-namespace {
+namespace tile_product_test {
 
 // Room for whole blocks, and a stride that is none.
 constexpr int64_t kStride = 90;
@@ -60,5 +60,5 @@ INSTANTIATE_TEST_SUITE_P(Versions, TileProducts,
                          ::testing::Values(&TileProduct::portable(), &TileProduct::best()),
                          name_of);
 
-}  // namespace
+}  // namespace tile_product_test
 }  // namespace sotto::kernels

@@ -14,7 +14,7 @@
 #include "support/transducer_reference.h"
 
 namespace sotto::test {
-namespace {
+namespace transducer_test {
 
 using kernels::Transducer;
 
@@ -212,5 +212,5 @@ TEST(Transducer, NeedsNoGradientsOfTheOutputLayer) {
   EXPECT_LE(relative_error(frozen.d_encoder, all.d_encoder), kChunkSumTolerance);
 }
 
-}  // namespace
+}  // namespace transducer_test
 }  // namespace sotto::test

@@ -9,7 +9,7 @@
 #include "sotto/kernels/loss/cross_entropy.h"
 
 namespace sotto::test {
-namespace {
+namespace cross_entropy_memory_test {
 
 using device::Arena;
 using device::ArenaGuard;
@@ -142,5 +142,5 @@ TEST(CrossEntropyMemory, DryEqualsMeasuredOverSlicesAndChunks) {
   }
 }
 
-}  // namespace
+}  // namespace cross_entropy_memory_test
 }  // namespace sotto::test

@@ -9,7 +9,7 @@
 #include "support/kernel_cases.h"
 
 namespace sotto::test {
-namespace {
+namespace kernel_memory_test {
 
 struct Observed {
   device::MemoryReport memory;
@@ -124,5 +124,5 @@ TEST(GemmMemory, LibraryStaysWithinItsBoundAtRealShapes) {
   }
 }
 
-}  // namespace
+}  // namespace kernel_memory_test
 }  // namespace sotto::test

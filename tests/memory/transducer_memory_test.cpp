@@ -9,7 +9,7 @@
 #include "sotto/kernels/loss/transducer.h"
 
 namespace sotto::test {
-namespace {
+namespace transducer_memory_test {
 
 using device::Arena;
 using device::ArenaGuard;
@@ -145,5 +145,5 @@ TEST(TransducerMemory, ChunkHasAsManyNodesAsFit) {
   EXPECT_EQ(nodes_for(1 << 30), 2'000);
 }
 
-}  // namespace
+}  // namespace transducer_memory_test
 }  // namespace sotto::test

@@ -5,7 +5,7 @@
 #include "sotto/train/step/step.h"
 
 namespace sotto::test {
-namespace {
+namespace decoder_lm_oracle_test {
 
 constexpr double kTolerance = 1e-4;
 
@@ -87,5 +87,5 @@ INSTANTIATE_TEST_SUITE_P(Variants, DecoderLmOracle,
                          ::testing::Values("sinusoidal", "learned_tied", "smoothing"),
                          [](const auto& test) { return std::string(test.param); });
 
-}  // namespace
+}  // namespace decoder_lm_oracle_test
 }  // namespace sotto::test

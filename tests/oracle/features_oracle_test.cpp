@@ -9,7 +9,7 @@
 #include "support/thrown.h"
 
 namespace sotto::test {
-namespace {
+namespace features_oracle_test {
 
 using kernels::LogMel;
 using kernels::LogMelKind;
@@ -93,5 +93,5 @@ TEST(Features, NemoFeaturesAreZeroForSilence) {
   EXPECT_EQ(features.abs().max().item<float>(), 0.0f);
 }
 
-}  // namespace
+}  // namespace features_oracle_test
 }  // namespace sotto::test

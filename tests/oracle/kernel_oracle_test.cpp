@@ -32,7 +32,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace kernel_oracle_test {
 
 using namespace sotto::kernels;  // NOLINT: the table names kernels on every line
 using nlohmann::json;
@@ -467,5 +467,5 @@ TEST(GemmOracle, FloatResultsAreNotRounded) {
   }
 }
 
-}  // namespace
+}  // namespace kernel_oracle_test
 }  // namespace sotto::test

@@ -9,7 +9,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace log_mel_oracle_test {
 
 using kernels::LogMel;
 using kernels::LogMelOptions;
@@ -95,5 +95,5 @@ TEST(LogMel, RefusesInconsistentOptions) {
   EXPECT_PRED2(contains, refusal({.f_min = 500.0, .f_max = 500.0}), "filters from 500 to 500 Hz");
 }
 
-}  // namespace
+}  // namespace log_mel_oracle_test
 }  // namespace sotto::test

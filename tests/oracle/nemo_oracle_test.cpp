@@ -8,7 +8,7 @@
 #include "support/nemo_fixture.h"
 
 namespace sotto::test {
-namespace {
+namespace nemo_oracle_test {
 
 class NemoOracle : public ::testing::TestWithParam<const char*> {
  protected:
@@ -38,5 +38,5 @@ TEST_P(NemoOracle, GivesTheSameLogits) {
 INSTANTIATE_TEST_SUITE_P(Heads, NemoOracle, ::testing::Values("ctc", "rnnt", "tdt"),
                          [](const auto& test) { return std::string(test.param); });
 
-}  // namespace
+}  // namespace nemo_oracle_test
 }  // namespace sotto::test

@@ -7,7 +7,7 @@
 #include "sotto/nn/fronts/image_subsampling.h"
 
 namespace sotto::test {
-namespace {
+namespace parakeet_encoder_oracle_test {
 
 using nn::Tier;
 
@@ -95,5 +95,5 @@ TEST(ParakeetEncoderOracle, GivesTheSameResultsAndGradientsWithoutBiases) {
   for (const Tier tier : {Tier::kNone, Tier::kQkv}) expect_parakeet("no_biases", tier);
 }
 
-}  // namespace
+}  // namespace parakeet_encoder_oracle_test
 }  // namespace sotto::test

@@ -8,7 +8,7 @@
 #include "sotto/models/parakeet/parakeet_options.h"
 
 namespace sotto::test {
-namespace {
+namespace parakeet_oracle_test {
 
 constexpr models::DataShape kParakeetShape{.vocabulary = 12, .blank = 11};
 
@@ -85,5 +85,5 @@ TEST_P(ParakeetGreedyOracle, FindsTheSameLabels) {
 INSTANTIATE_TEST_SUITE_P(Transducers, ParakeetGreedyOracle, ::testing::Values("rnnt", "tdt"),
                          [](const auto& test) { return std::string(test.param); });
 
-}  // namespace
+}  // namespace parakeet_oracle_test
 }  // namespace sotto::test

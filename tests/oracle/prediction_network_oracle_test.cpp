@@ -13,7 +13,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace prediction_network_oracle_test {
 
 using nlohmann::json;
 using nn::PredictionNetwork;
@@ -76,5 +76,5 @@ TEST_P(PredictionNetworkOracle, AgreesWithTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Blank, PredictionNetworkOracle, ::testing::Values("trained", "untrained"));
 
-}  // namespace
+}  // namespace prediction_network_oracle_test
 }  // namespace sotto::test

@@ -8,7 +8,7 @@
 #include "support/tolerance.h"
 
 namespace sotto::test {
-namespace {
+namespace random_oracle_test {
 
 using nlohmann::json;
 
@@ -70,5 +70,5 @@ TEST_F(StreamOracle, GivesTheSamePermutations) {
   });
 }
 
-}  // namespace
+}  // namespace random_oracle_test
 }  // namespace sotto::test

@@ -8,7 +8,7 @@
 #include "support/transducer_reference.h"
 
 namespace sotto::test {
-namespace {
+namespace transducer_oracle_test {
 
 using nlohmann::json;
 
@@ -67,5 +67,5 @@ TEST(TransducerOracle, AgreesWithTheDefinition) {
   EXPECT_GT(num_infeasible, 10);
 }
 
-}  // namespace
+}  // namespace transducer_oracle_test
 }  // namespace sotto::test

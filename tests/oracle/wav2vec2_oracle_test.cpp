@@ -5,7 +5,7 @@
 #include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::test {
-namespace {
+namespace wav2vec2_oracle_test {
 
 class Wav2Vec2Oracle : public ::testing::TestWithParam<const char*> {
  protected:
@@ -105,5 +105,5 @@ TEST(Wav2Vec2Processor, FollowsItsFiles) {
         << one.at("text");
 }
 
-}  // namespace
+}  // namespace wav2vec2_oracle_test
 }  // namespace sotto::test

@@ -13,7 +13,7 @@
 #include "unit/decode/ctc_labellings.h"
 
 namespace sotto::decode {
-namespace {
+namespace token_search_test {
 
 using Tokens = std::vector<int32_t>;
 
@@ -321,5 +321,5 @@ TEST(TokenSearch, RunsTheWidestStepInADryRun) {
   EXPECT_EQ(scorer.most_rows, 15);
 }
 
-}  // namespace
+}  // namespace token_search_test
 }  // namespace sotto::decode

@@ -13,7 +13,7 @@
 #include "sotto/core/rng.h"
 
 namespace sotto::decode {
-namespace {
+namespace transducer_search_test {
 
 using models::LatticeScorer;
 using Tokens = std::vector<int32_t>;
@@ -249,5 +249,5 @@ TEST(GreedyTransducer, DurationsAreValuesNotIndices) {
   EXPECT_EQ(frames_of({{5, 0, 0, 0, 1}, 9, {1, 4}}, 3), (std::vector<int64_t>{0, 4, 8}));
 }
 
-}  // namespace
+}  // namespace transducer_search_test
 }  // namespace sotto::decode

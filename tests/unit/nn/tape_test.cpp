@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace sotto::nn {
-namespace {
+namespace tape_test {
 
 enum Slot : size_t { kInput, kNorm, kProduct };
 
@@ -85,5 +85,5 @@ TEST(Tape, TiersArePerLayer) {
   EXPECT_EQ(tape.open(2, kSlots).tier(), Tier::kNone);
 }
 
-}  // namespace
+}  // namespace tape_test
 }  // namespace sotto::nn
