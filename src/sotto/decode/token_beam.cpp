@@ -25,8 +25,9 @@ int64_t rounded_up(double per_frame, int64_t num_frames) {
 // Returns the maximum by the number of positions.
 int64_t most_by_positions(const TokenSearchOptions& options, const TokenBeamInput& utterance) {
   if (options.max_positions == 0) return std::numeric_limits<int64_t>::max();
-  SOTTO_ASSERT(utterance.num_given < options.max_positions, "a prompt of {} tokens for {} positions",
-               utterance.num_given, options.max_positions);
+  SOTTO_ASSERT(utterance.num_given < options.max_positions,
+               "a prompt of {} tokens for {} positions", utterance.num_given,
+               options.max_positions);
   return options.max_positions - utterance.num_given;
 }
 
@@ -101,8 +102,7 @@ void TokenBeam::extend(std::span<float> scores) {
   std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(count), is_better);
   all.resize(count);
   // Nothing can follow: the best so far is all there is.
-  if (all.empty() && !best_)
-    best_ = {.tokens = open_.front().tokens, .score = open_.front().score};
+  if (all.empty() && !best_) best_ = {.tokens = open_.front().tokens, .score = open_.front().score};
   const auto width = static_cast<size_t>(options_.width);
   std::vector<Open> next;
   sources_.clear();
@@ -216,10 +216,8 @@ WordScores::State TokenBeam::words_after(const Open& open, int32_t token) const 
 
 TokenBeam::Open TokenBeam::continued(const Continuation& by) const {
   const Open& from = open_[by.source];
-  Open to{.tokens = from.tokens,
-          .attention = by.attention,
-          .score = by.score,
-          .allowed = by.allowed};
+  Open to{
+      .tokens = from.tokens, .attention = by.attention, .score = by.score, .allowed = by.allowed};
   to.tokens.push_back(by.token);
   if (input_.ctc) to.ctc = input_.ctc->extend(from.ctc, by.token);
   if (has_words()) to.words = words_after(from, by.token);
@@ -239,8 +237,7 @@ void TokenBeam::keep_ended(const Continuation& last) {
   if (options_.length_penalty) hypothesis.score /= std::pow(num_tokens, *options_.length_penalty);
   ++num_ended_;
   if (hypothesis.score > kImpossible) {
-    const auto place =
-        std::ranges::lower_bound(ended_, hypothesis.score, std::ranges::greater());
+    const auto place = std::ranges::lower_bound(ended_, hypothesis.score, std::ranges::greater());
     ended_.insert(place, hypothesis.score);
     ended_.resize(std::min(ended_.size(), static_cast<size_t>(options_.width)));
   }
@@ -252,8 +249,8 @@ void TokenBeam::keep_ended(const Continuation& last) {
 void TokenBeam::drop_hopeless() {
   if (open_.empty() || !best_) return;
   if (options_.length_penalty) {
-    const double length = std::pow(static_cast<double>(open_.front().tokens.size()),
-                                   *options_.length_penalty);
+    const double length =
+        std::pow(static_cast<double>(open_.front().tokens.size()), *options_.length_penalty);
     if (std::ssize(ended_) == options_.width && open_.front().score / length <= ended_.back())
       stop();
     return;

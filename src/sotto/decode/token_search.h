@@ -24,8 +24,8 @@ namespace sotto::decode {
 struct TokenPrompts {
   // The tokens of each utterance, from the first that the decoder sees; all of one length.
   std::vector<std::vector<int32_t>> tokens = {};
-  // A token whose probability after the first `num_before` tokens of the prompt is measured, such as
-  // that of no speech after the start of a transcript. None: nothing is measured.
+  // A token whose probability after the first `num_before` tokens of the prompt is measured, such
+  // as that of no speech after the start of a transcript. None: nothing is measured.
   std::optional<int32_t> measured = std::nullopt;
   int64_t num_before = 1;
 };
@@ -82,13 +82,15 @@ struct TokenHypothesis {
 };
 
 // Returns the best hypothesis of each utterance, empty ones for those that are not searched; one
-// that reaches the maximum number of tokens ends there. `frames`: scores for CTC, or null. On Meta a
-// dry run: the memory of the longest and widest search; the tokens that it returns are placeholders.
+// that reaches the maximum number of tokens ends there. `frames`: scores for CTC, or null. On Meta
+// a dry run: the memory of the longest and widest search; the tokens that it returns are
+// placeholders.
 //
 // A hypothesis is continued by its `width + 8` likeliest tokens, with a length penalty by at least
-// twice the width: all of them where the vocabulary is smaller. Where scores can only decrease, a search ends when
-// nothing better can follow. A bonus per word makes them increase: then an utterance is finished
-// when `width` hypotheses have ended and the best of them is better than all that are open.
+// twice the width: all of them where the vocabulary is smaller. Where scores can only decrease, a
+// search ends when nothing better can follow. A bonus per word makes them increase: then an
+// utterance is finished when `width` hypotheses have ended and the best of them is better than all
+// that are open.
 std::vector<TokenHypothesis> find_tokens(models::Scorer& scorer,
                                          const TokenSearchOptions& options = {},
                                          const models::FrameScores* frames = nullptr);

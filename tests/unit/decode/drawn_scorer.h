@@ -49,7 +49,8 @@ class DrawnScorer : public models::Scorer {
     rows_.clear();
     for (int64_t utterance = 0; utterance < size(); ++utterance) rows_.push_back({utterance, {}});
     for (int64_t utterance = 0; utterance < std::ssize(limits.prompts); ++utterance)
-      rows_[static_cast<size_t>(utterance)].history = limits.prompts[static_cast<size_t>(utterance)];
+      rows_[static_cast<size_t>(utterance)].history =
+          limits.prompts[static_cast<size_t>(utterance)];
     num_given_ = std::ssize(rows_.front().history);
     return scores();
   }

@@ -1,5 +1,5 @@
-// Searches over tokens with rules, prompts, a length penalty and drawn tokens, against all sequences
-// of a small vocabulary.
+// Searches over tokens with rules, prompts, a length penalty and drawn tokens, against all
+// sequences of a small vocabulary.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -95,8 +95,8 @@ TEST(TokenRules, AreKeptByEveryHypothesis) {
 TEST(TokenRules, LeaveProbabilitiesThatSumToOne) {
   const NoRepetitions rules;
   DrawnScorer scorer(8, 60);
-  for (const TokenRules* applied : {static_cast<const TokenRules*>(nullptr),
-                                    static_cast<const TokenRules*>(&rules)}) {
+  for (const TokenRules* applied :
+       {static_cast<const TokenRules*>(nullptr), static_cast<const TokenRules*>(&rules)}) {
     const std::vector<TokenHypothesis> found = find_tokens(scorer, {.rules = applied});
     for (int64_t u = 0; u < 8; ++u) {
       const TokenHypothesis& best = found[static_cast<size_t>(u)];
@@ -173,7 +173,8 @@ TEST(LengthPenalty, DividesTheScoreByAPowerOfTheLength) {
     for (int64_t u = 0; u < 20; ++u) {
       const TokenHypothesis expected = best_of({.utterance = u, .length_penalty = penalty});
       EXPECT_EQ(found[static_cast<size_t>(u)].tokens, expected.tokens) << u << ", " << penalty;
-      EXPECT_NEAR(found[static_cast<size_t>(u)].score, expected.score, 1e-4) << u << ", " << penalty;
+      EXPECT_NEAR(found[static_cast<size_t>(u)].score, expected.score, 1e-4)
+          << u << ", " << penalty;
       num_changed += expected.tokens != best_of({.utterance = u}).tokens ? 1 : 0;
     }
   }
@@ -220,7 +221,8 @@ std::vector<TokenHypothesis> drawn(const std::vector<uint64_t>& utterances, doub
                                    uint64_t attempt = 0) {
   TokenSampling sampling{.temperature = temperature,
                          .key = {.seed = 5, .purpose = Purpose::kSampling, .step = attempt}};
-  for (const uint64_t utterance : utterances) sampling.utterances.push_back({.utterance = utterance});
+  for (const uint64_t utterance : utterances)
+    sampling.utterances.push_back({.utterance = utterance});
   // All utterances have the same scores: they differ by what is drawn.
   class OneScorer : public DrawnScorer {
    public:
@@ -249,7 +251,8 @@ TEST(TokenSampling, DrawsTokensByTheirProbabilityAtATemperature) {
     for (int32_t token = 1; token < kVocabulary; ++token)
       sum += std::exp(double{scores[static_cast<size_t>(token)]} / temperature);
     for (int32_t token = 1; token < kVocabulary; ++token) {
-      const double expected = std::exp(double{scores[static_cast<size_t>(token)]} / temperature) / sum;
+      const double expected =
+          std::exp(double{scores[static_cast<size_t>(token)]} / temperature) / sum;
       // Three standard deviations.
       EXPECT_NEAR(share[token], expected, 3.0 * std::sqrt(expected / 4000.0)) << temperature;
     }

@@ -94,7 +94,8 @@ TEST(WhisperRules, LetASegmentTakeSomeTime) {
 TEST(WhisperRules, WriteATimestampWhereAllTogetherAreTheLikeliest) {
   // Seven timestamps of 0.008 are more than a text of 0.05, five are not.
   const std::vector<float> scores = text_is_likely(0.008f);
-  EXPECT_EQ(allowed(with_timestamps(), {kFirst, 1}, scores), joined(kTexts, joined({10, 11}, range(kFirst + 1, kSize))))
+  EXPECT_EQ(allowed(with_timestamps(), {kFirst, 1}, scores),
+            joined(kTexts, joined({10, 11}, range(kFirst + 1, kSize))))
       << "six of them: 0.048";
   const std::vector<float> likelier = text_is_likely(0.009f);
   EXPECT_EQ(allowed(with_timestamps(), {kFirst, 1}, likelier), range(kFirst + 1, kSize));
