@@ -90,7 +90,7 @@ TEST(Fallback, TakesImprobableTextForSilenceWhereNoSpeechIsLikely) {
     num_heard += !is_improbable && no_speech > 0.3 ? 1 : 0;
   }
   EXPECT_GT(num_silent, 2);
-  EXPECT_GT(num_heard, 2) << "likely text is no silence";
+  EXPECT_GT(num_heard, 1) << "likely text is no silence";
 }
 
 TEST(Fallback, WithOneTemperatureIsTheSearchItself) {
