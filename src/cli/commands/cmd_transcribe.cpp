@@ -6,9 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -16,7 +14,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/decode_choice.h"
 #include "cli/commands/number_checks.h"
-#include "cli/views/json_text.h"
+#include "cli/commands/transcript_output.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -35,67 +33,33 @@ struct Options {
   train::TranscribeOptions windows;
   DecodeChoice decode;
   std::vector<std::string> overrides;
-  bool srt = false;
-  bool json = false;
+  TranscriptOutputOptions output;
 };
 
-void check(const Options& options) {
-  if (options.srt && options.json) {
-    throw ConfigError({.attempted = "transcribing audio",
-                       .found = "--srt and --json",
-                       .expected = "one of them",
-                       .hint = "Remove one."});
-  }
-  if (options.srt && options.files.size() > 1) {
-    throw ConfigError({.attempted = "transcribing audio",
-                       .found = fmt::format("--srt and {} files", options.files.size()),
-                       .expected = "one file: subtitles are numbered from 1 in each",
-                       .hint = "Call sotto transcribe once per file."});
-  }
-}
-
-nlohmann::ordered_json to_json(const std::string& file, const decode::Transcript& transcript) {
-  nlohmann::ordered_json words = nlohmann::ordered_json::array();
-  for (const decode::Transcript::Word& word : transcript.words)
-    words.push_back({{"word", word.text}, {"start", word.start_s}, {"end", word.end_s}});
-  return {{"audio_filepath", file},
-          {"duration", transcript.seconds},
-          {"text", transcript.text},
-          {"words", std::move(words)}};
-}
-
-std::string to_text(const std::string& file, const decode::Transcript& transcript,
-                    const Options& options) {
-  if (options.srt) return decode::to_srt(transcript);
-  const std::string name = options.files.size() > 1 ? file + ": " : "";
-  return name + transcript.text + "\n";
-}
-
 // Transcribes the files in order: unreadable ones do not prevent output for the others.
-void transcribe_all(train::Recogniser& recogniser, const Options& options) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+void transcribe_all(train::Recogniser& recogniser, const Options& options,
+                    TranscriptOutput& output) {
   std::vector<std::string> failed;
-  for (const std::string& file : options.files) {
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    const std::string& file = options.files[i];
+    decode::Transcript transcript;
     try {
-      const decode::Transcript transcript = recogniser.transcribe(file, options.windows);
-      if (options.json) {
-        json.push_back(to_json(file, transcript));
-      } else {
-        std::cout << to_text(file, transcript, options) << std::flush;
-      }
+      transcript = recogniser.transcribe(file, options.windows);
     } catch (const DataError& error) {
       if (options.files.size() == 1) throw;
       spdlog::error("{}", error.what());
       failed.push_back(file);
+      continue;
     }
+    output.write(i, transcript);
   }
-  if (options.json) std::cout << json_text(json);
+  output.finish();
   if (failed.empty()) return;
   throw DataError({.attempted = fmt::format("transcribing {} files", options.files.size()),
                    .found = fmt::format("{} could not be transcribed: {}", failed.size(),
                                         fmt::join(failed, ", ")),
                    .expected = "audio files that can be read",
-                   .hint = "The transcripts of the others were printed; the reasons are above."});
+                   .hint = "The transcripts of the others were written; the reasons are above."});
 }
 
 // Returns the run's search overridden by --set.
@@ -123,11 +87,11 @@ decode::DecodeOptions search_of(const train::Recogniser& recogniser,
 }
 
 void run_transcribe(const Options& options) {
-  check(options);
+  TranscriptOutput output(options.output, options.files);
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   options.decode.apply(recogniser, search_of(recogniser, options.overrides), options.overrides);
-  transcribe_all(recogniser, options);
+  transcribe_all(recogniser, options, output);
 }
 
 }  // namespace
@@ -159,10 +123,11 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       ->add_option("--set", options->overrides,
                    "Override the run's search: decode.max_tokens_per_frame=0.5 (repeatable)")
       ->allow_extra_args(false);
-  command->add_flag("--srt", options->srt, "Print subtitles");
-  command->add_flag("--json", options->json, "Print JSON, with the time of each word");
-  command->footer(example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3",
-                          "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
+  options->output.add_to(*command);
+  command->footer(
+      example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3\n"
+              "  sotto transcribe --model runs/tiny-1 talk.mp3 --out talk.srt",
+              "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
   command->callback([options] { run_transcribe(*options); });
 }
 

@@ -25,7 +25,9 @@ enum class Purpose : uint32_t {
   kAugmentation = 4,
   kRounding = 5,
   // Which loss an utterance has in a step.
-  kLossChoice = 6
+  kLossChoice = 6,
+  // Tokens of a transcript that are drawn instead of chosen.
+  kSampling = 7
 };
 
 // The part of the key that all utterances of a draw share.

@@ -1,9 +1,6 @@
 #include "sotto/decode/transcript.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "sotto/core/utf8_repair.h"
 #include "sotto/kernels/loss/ctc_greedy.h"
@@ -29,12 +26,6 @@ std::vector<CtcGreedy::Label> most_likely_labels(std::span<const float> logits,
     last = label;
   }
   return labels;
-}
-
-std::string srt_time(double seconds) {
-  const auto ms = std::llround(1000.0 * seconds);
-  return fmt::format("{:02}:{:02}:{:02},{:03}", ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60,
-                     ms % 1000);
 }
 
 }  // namespace
@@ -69,24 +60,20 @@ Transcript make_transcript(std::span<const CtcGreedy::Label> labels, const Exten
   return transcript;
 }
 
-std::string to_srt(const Transcript& transcript) {
-  constexpr size_t kMostWords = 10;
+std::vector<Transcript::Segment> segments_of(const Transcript& transcript) {
   constexpr double kPauseS = 1.0;
-  std::string srt;
-  int64_t number = 0;
+  if (!transcript.segments.empty()) return transcript.segments;
   const std::vector<Transcript::Word>& words = transcript.words;
-  for (size_t first = 0; first < words.size();) {
-    size_t end = first + 1;
-    while (end < words.size() && end - first < kMostWords &&
-           words[end].start_s - words[end - 1].end_s < kPauseS)
-      ++end;
-    std::string text;
-    for (size_t i = first; i < end; ++i) text += (i == first ? "" : " ") + words[i].text;
-    srt += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, srt_time(words[first].start_s),
-                       srt_time(words[end - 1].end_s), text);
-    first = end;
+  std::vector<Transcript::Segment> segments;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool is_new = i == 0 || words[i].start_s - words[i - 1].end_s >= kPauseS;
+    if (is_new) segments.push_back({.start_s = words[i].start_s, .first_word = i});
+    Transcript::Segment& segment = segments.back();
+    segment.text += (is_new ? "" : " ") + words[i].text;
+    segment.end_s = words[i].end_s;
+    segment.end_word = i + 1;
   }
-  return srt;
+  return segments;
 }
 
 }  // namespace sotto::decode

@@ -1,6 +1,8 @@
-// A transcript of a recording, with the time of each word, and its conversion to subtitles.
+// A transcript of a recording, with the time of each word and segment.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,11 +20,25 @@ struct Transcript {
     double end_s = 0.0;
   };
 
+  // A part of the text as the network timed it.
+  struct Segment {
+    std::string text = {};
+    double start_s = 0.0;
+    double end_s = 0.0;
+    // Its words, a range of `words`; empty where words have no times.
+    size_t first_word = 0;
+    size_t end_word = 0;
+  };
+
   std::string text = {};
   double seconds = 0.0;
   // Times are those of the frames of its labels: a word begins with its first label and ends with
   // its last.
   std::vector<Word> words = {};
+  // Of a network that writes timestamps. Empty for others: see segments_of().
+  std::vector<Segment> segments = {};
+  // Code of the language that was spoken or detected; empty: not known.
+  std::string language = {};
 };
 
 // Returns the labels of a recording from its logits [T, V], row-major. A null beam: the most likely
@@ -40,7 +56,7 @@ struct Extent {
 Transcript make_transcript(std::span<const kernels::CtcGreedy::Label> labels, const Extent& extent,
                            const data::Tokenizer& tokenizer);
 
-// Returns SubRip subtitles: captions of about ten words, or up to a pause of a second.
-std::string to_srt(const Transcript& transcript);
+// Returns the segments of a transcript: its own, or its words up to pauses of a second.
+std::vector<Transcript::Segment> segments_of(const Transcript& transcript);
 
 }  // namespace sotto::decode

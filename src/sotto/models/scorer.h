@@ -29,13 +29,20 @@ class Scorer {
     int64_t max_tokens = 1;
     // Whether frame_weights() will be asked for.
     bool records_frames = false;
+    // The tokens that the hypothesis of each utterance begins with, from the first that the decoder
+    // sees; they are not part of max_tokens. Empty: the network's own start. All have one length,
+    // because a step of a decoder is at one position: utterances with prompts of other lengths are
+    // searched in micro-batches of their own. Valid during begin() only.
+    std::span<const std::vector<int32_t>> prompts = {};
   };
 
   // Starts one hypothesis per utterance of the micro-batch, and forgets earlier ones. Returns the
-  // log-probabilities of its first token, [H, V] fp32.
+  // log-probabilities of its first token after the prompt, [H, V] fp32. The caller may overwrite
+  // them.
   virtual at::Tensor begin(const Limits& limits) = 0;
 
-  // Appends a token to each hypothesis. Returns the log-probabilities of the next, [H, V] fp32.
+  // Appends a token to each hypothesis. Returns the log-probabilities of the next, [H, V] fp32. The
+  // caller may overwrite them.
   virtual at::Tensor step(std::span<const int32_t> tokens) = 0;
 
   // Hypothesis i continues from the state of hypothesis sources[i]: their number may change, and

@@ -9,6 +9,19 @@
 
 namespace sotto::models {
 
+namespace {
+
+// Returns the length that all prompts have.
+int64_t checked_length(const std::vector<std::vector<int32_t>>& prompts, int64_t num_utterances) {
+  SOTTO_ASSERT(std::ssize(prompts) == num_utterances, "prompts of {} utterances", prompts.size());
+  for (const std::vector<int32_t>& prompt : prompts)
+    SOTTO_ASSERT(!prompt.empty() && prompt.size() == prompts.front().size(),
+                 "a prompt of {} tokens, and one of {}", prompts.front().size(), prompt.size());
+  return std::ssize(prompts.front());
+}
+
+}  // namespace
+
 AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
                                  const kernels::Packing& packing, const data::DecoderTokens& tokens)
     : Scorer(packing.lengths(), tokens.end),
@@ -23,11 +36,16 @@ AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor
 
 at::Tensor AttentionScorer::begin(const Limits& limits) {
   memory_.reset();
+  std::vector<std::vector<int32_t>> prompts(limits.prompts.begin(), limits.prompts.end());
+  if (prompts.empty()) prompts.assign(static_cast<size_t>(size()), {start_});
+  const int64_t num_given = checked_length(prompts, size());
   const int64_t num_hypotheses = size() * limits.width;
-  const int64_t num_rows = num_hypotheses * limits.max_tokens;
+  // An utterance's hypotheses share the rows of all but the last token of its prompt.
+  const int64_t num_rows = size() * (num_given - 1) + num_hypotheses * limits.max_tokens;
+  const int64_t num_listed = num_hypotheses * (num_given - 1 + limits.max_tokens);
   const at::Device device = encoded_.device();
   memory_.emplace(Memory{.caches = decoder_.make_caches(num_rows, encoded_),
-                         .own = {num_hypotheses, num_rows, device},
+                         .own = {num_hypotheses, num_listed, device},
                          .seen = {num_hypotheses, 0, device},
                          .weights = {}});
   if (limits.records_frames)
@@ -37,7 +55,14 @@ at::Tensor AttentionScorer::begin(const Limits& limits) {
   for (int64_t utterance = 0; utterance < size(); ++utterance)
     hypotheses_.push_back({.utterance = utterance});
   position_ = next_row_ = 0;
-  return step(std::vector<int32_t>(hypotheses_.size(), start_));
+  at::Tensor scores;  // [H, V]
+  for (size_t i = 0; i < static_cast<size_t>(num_given); ++i) {
+    std::vector<int32_t> tokens;
+    for (const std::vector<int32_t>& prompt : prompts) tokens.push_back(prompt[i]);
+    scores.reset();
+    scores = step(tokens);
+  }
+  return scores;
 }
 
 at::Tensor AttentionScorer::step(std::span<const int32_t> tokens) {
