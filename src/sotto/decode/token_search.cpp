@@ -51,22 +51,26 @@ bool is_better(const Continuation& a, const Continuation& b) {
 int64_t rounded_up(double per_frame, int64_t num_frames) {
   return static_cast<int64_t>(std::ceil(per_frame * static_cast<double>(num_frames) - 1e-9));
 }
-int64_t most_tokens(const TokenSearchOptions& options, int64_t num_frames) {
-  return rounded_up(options.max_tokens_per_frame, num_frames);
-}
-int64_t fewest_tokens(const TokenSearchOptions& options, int64_t num_frames) {
-  return std::min(rounded_up(options.min_tokens_per_frame, num_frames),
-                  most_tokens(options, num_frames));
+struct TokenBounds {
+  int64_t fewest = 0;
+  int64_t most = 0;
+};
+TokenBounds bounds_of(const TokenSearchOptions& options, const models::Scorer& scorer,
+                      int64_t num_frames) {
+  const int64_t most =
+      std::min(rounded_up(options.max_tokens_per_frame, num_frames), scorer.max_tokens());
+  return {.fewest = std::min(rounded_up(options.min_tokens_per_frame, num_frames), most),
+          .most = most};
 }
 
 // The hypotheses of one utterance.
 class Beam {
  public:
-  Beam(const TokenSearchOptions& options, int64_t num_frames, int32_t end_token,
+  Beam(const TokenSearchOptions& options, const TokenBounds& bounds, int32_t end_token,
        std::optional<CtcPrefixes> ctc)
       : options_(options),
-        fewest_(fewest_tokens(options, num_frames)),
-        most_(most_tokens(options, num_frames)),
+        fewest_(bounds.fewest),
+        most_(bounds.most),
         end_token_(end_token),
         ctc_(std::move(ctc)) {
     Open& first = open_.emplace_back();
@@ -236,7 +240,8 @@ std::vector<Beam> make_beams(const models::Scorer& scorer, const TokenSearchOpti
   ctc.resize(num_frames.size());
   std::vector<Beam> beams;
   for (size_t u = 0; u < num_frames.size(); ++u)
-    beams.emplace_back(options, num_frames[u], scorer.end_token(), std::move(ctc[u]));
+    beams.emplace_back(options, bounds_of(options, scorer, num_frames[u]), scorer.end_token(),
+                       std::move(ctc[u]));
   return beams;
 }
 
@@ -302,7 +307,7 @@ std::vector<TokenHypothesis> find_tokens(models::Scorer& scorer, const TokenSear
   SOTTO_ASSERT(options.width >= 1, "a beam of {}", options.width);
   int64_t longest = 0;
   for (const int64_t num_frames : scorer.num_frames())
-    longest = std::max(longest, most_tokens(options, num_frames));
+    longest = std::max(longest, bounds_of(options, scorer, num_frames).most);
   std::vector<std::optional<CtcPrefixes>> ctc;
   at::Tensor room;  // [N V], of `ctc`
   if (frames != nullptr && options.ctc_weight > 0.0) {
@@ -316,7 +321,8 @@ std::vector<TokenHypothesis> find_tokens(models::Scorer& scorer, const TokenSear
     scores.reset();
     if (longest > 0) run_dry(scorer, options.width, longest);
     for (size_t i = 0; i < found.size(); ++i)
-      found[i].tokens.resize(static_cast<size_t>(most_tokens(options, scorer.num_frames()[i])));
+      found[i].tokens.resize(
+          static_cast<size_t>(bounds_of(options, scorer, scorer.num_frames()[i]).most));
     return found;
   }
   std::vector<Beam> beams = make_beams(scorer, options, std::move(ctc));

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -9,22 +10,40 @@
 
 namespace sotto::models {
 
-AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
-                                 const kernels::Packing& packing, const data::DecoderTokens& tokens)
-    : Scorer(packing.lengths(), tokens.end),
+namespace {
+
+std::vector<int64_t> frames_of(const AttentionScorer::Audio& audio) {
+  return audio.num_frames.empty() ? audio.packing.lengths() : audio.num_frames;
+}
+
+// Returns the most tokens of a text.
+int64_t most_of_text(const AttentionScorer::Tokens& tokens) {
+  if (tokens.most == Scorer::kUnlimited) return tokens.most;
+  return std::max<int64_t>(0, tokens.most - std::ssize(tokens.prompts.front()));
+}
+
+}  // namespace
+
+AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, Audio audio, Tokens tokens)
+    : Scorer(frames_of(audio), tokens.end, most_of_text(tokens)),
       decoder_(decoder),
-      encoded_(std::move(encoded)),
-      starts_(packing.starts()),
-      max_frames_(packing.max_length()),
-      start_(tokens.start) {
-  // Searches continue with any other token.
-  SOTTO_ASSERT(tokens.start == tokens.end, "token {} starts and {} ends", tokens.start, tokens.end);
+      encoded_(std::move(audio.encoded)),
+      starts_(audio.packing.starts()),
+      lengths_(audio.packing.lengths()),
+      max_frames_(audio.packing.max_length()),
+      prompts_(std::move(tokens.prompts)) {
+  SOTTO_ASSERT(std::ssize(prompts_) == size(), "{} prompts of {} utterances", prompts_.size(),
+               size());
+  for (const std::vector<int32_t>& prompt : prompts_)
+    SOTTO_ASSERT(!prompt.empty() && prompt.size() == prompts_.front().size(),
+                 "prompts of {} and {} tokens", prompts_.front().size(), prompt.size());
 }
 
 at::Tensor AttentionScorer::begin(const Limits& limits) {
   memory_.reset();
   const int64_t num_hypotheses = size() * limits.width;
-  const int64_t num_rows = num_hypotheses * limits.max_tokens;
+  const int64_t num_prompt = std::ssize(prompts_.front());
+  const int64_t num_rows = num_hypotheses * (limits.max_tokens + num_prompt - 1);
   const at::Device device = encoded_.device();
   memory_.emplace(Memory{.caches = decoder_.make_caches(num_rows, encoded_),
                          .own = {num_hypotheses, num_rows, device},
@@ -37,7 +56,14 @@ at::Tensor AttentionScorer::begin(const Limits& limits) {
   for (int64_t utterance = 0; utterance < size(); ++utterance)
     hypotheses_.push_back({.utterance = utterance});
   position_ = next_row_ = 0;
-  return step(std::vector<int32_t>(hypotheses_.size(), start_));
+  at::Tensor scores;
+  for (size_t at = 0; at < prompts_.front().size(); ++at) {
+    std::vector<int32_t> tokens;
+    for (const std::vector<int32_t>& prompt : prompts_) tokens.push_back(prompt[at]);
+    scores.reset();
+    scores = step(tokens);
+  }
+  return scores;
 }
 
 at::Tensor AttentionScorer::step(std::span<const int32_t> tokens) {
@@ -50,7 +76,7 @@ at::Tensor AttentionScorer::step(std::span<const int32_t> tokens) {
     hypothesis.rows.push_back(static_cast<int32_t>(next_row_++));
     rows.push_back(hypothesis.rows);
     const auto utterance = static_cast<size_t>(hypothesis.utterance);
-    frames.push_back({.first = starts_[utterance], .count = num_frames()[utterance]});
+    frames.push_back({.first = starts_[utterance], .count = lengths_[utterance]});
   }
   memory_->own.set_lists(rows);
   memory_->seen.set_ranges(frames);
@@ -77,6 +103,21 @@ void AttentionScorer::reorder(std::span<const int64_t> sources) {
 at::Tensor AttentionScorer::frame_weights() const {
   SOTTO_ASSERT(memory_ && memory_->weights.defined(), "weights of frames were not recorded");
   return memory_->weights.narrow(0, 0, std::ssize(hypotheses_));
+}
+
+std::vector<std::vector<int32_t>> prompts_of(const kernels::Labels& labels,
+                                             const data::DecoderTokens& tokens) {
+  std::vector<std::vector<int32_t>> prompts;
+  const bool is_dry = labels.device_values().is_meta();
+  for (int64_t utterance = 0; utterance < labels.num_utterances(); ++utterance) {
+    const std::span<const int32_t> own = labels.of(utterance);
+    SOTTO_ASSERT(is_dry || std::ssize(own) >= tokens.num_prompt,
+                 "{} labels where the prompt has {}", own.size(), tokens.num_prompt);
+    std::vector<int32_t>& prompt = prompts.emplace_back(1, tokens.start);
+    for (int64_t at = 0; at < tokens.num_prompt; ++at)
+      prompt.push_back(is_dry ? tokens.start : own[static_cast<size_t>(at)]);
+  }
+  return prompts;
 }
 
 }  // namespace sotto::models
