@@ -54,6 +54,7 @@ ROOMS = {
         "conformer",
         "wav2vec2",
         "parakeet",
+        "whisper",
         "decoder_lm",
         "hub",
     ],

@@ -46,8 +46,7 @@ TEST(ModelsOnTheCommandLine, KeysOfAnotherFamilyAreNamed) {
 
 // A download would take minutes, and the model could not be loaded.
 TEST(ModelsOnTheCommandLine, UnsupportedKindsAreNotSuggestedForDownload) {
-  for (const char* name :
-       {"whisper-tiny", "openai/whisper-tiny", "facebook/hubert-base-ls960", "nvidia/canary-1b"}) {
+  for (const char* name : {"moonshine-tiny", "facebook/hubert-base-ls960", "nvidia/canary-1b"}) {
     const CommandResult result =
         run_sotto({"train", "--model", name, "--train", "a.jsonl"}, {"HF_HOME=/nowhere/at/all"});
     EXPECT_EQ(result.exit_code, 2);
@@ -67,6 +66,10 @@ TEST(ModelsOnTheCommandLine, UnknownNamesAreRefused) {
       run_sotto({"profile", "--model", "no-such/model"}, {"HF_HOME=/nowhere/at/all"});
   EXPECT_EQ(id.exit_code, 2);
   EXPECT_PRED2(contains, id.err, "hf download no-such/model");
+  const CommandResult whisper =
+      run_sotto({"profile", "--model", "openai/whisper-tiny"}, {"HF_HOME=/nowhere/at/all"});
+  EXPECT_EQ(whisper.exit_code, 2);
+  EXPECT_PRED2(contains, whisper.err, "hf download openai/whisper-tiny");
   const CommandResult lm = run_sotto(
       {"train", "--model", "decoder-lm", "--train", "a.jsonl", "--set", "data.max_seconds=9"});
   EXPECT_EQ(lm.exit_code, 2);

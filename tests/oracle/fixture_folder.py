@@ -58,7 +58,9 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     if path.suffix == ".bin":
         return torch.load(path, weights_only=True)
-    raise ValueError(f"{path.name}: expected a .json, .safetensors or .bin file")
+    if path.suffix == ".pt":
+        return torch.load(path, weights_only=True)["model_state_dict"]
+    raise ValueError(f"{path.name}: expected a .json, .safetensors, .bin or .pt file")
 
 
 def _compare_tensors(

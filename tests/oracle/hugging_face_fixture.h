@@ -49,15 +49,18 @@ class HuggingFaceFixture : public ModelFixture {
   }
 };
 
-// Compares the gradients of the loss ctc_mean of all utterances in one pack. `learner` has the
-// fixture's weights.
-inline void expect_gradients(train::Learner& learner, const HuggingFaceFixture& fixture) {
+// Compares the gradients of the loss of all utterances in one pack. `learner` has the fixture's
+// weights.
+inline void expect_gradients(train::Learner& learner, const HuggingFaceFixture& fixture,
+                             models::Reduction reduction = models::Reduction::kCtcMean) {
   const std::vector<data::Example> examples = fixture.examples();
-  const data::MicroBatch batch = packed_batch(examples, at::kCPU, learner.model->outline().decoder);
+  const std::optional<data::DecoderTokens>& decoder = learner.model->outline().decoder;
+  const data::MicroBatch batch = packed_batch(examples, at::kCPU, decoder);
+  const int64_t num_ends = decoder && decoder->counts_end ? 1 : 0;
   std::vector<int64_t> label_lengths;
-  for (const data::Example& example : examples) label_lengths.push_back(std::ssize(example.labels));
-  const std::vector<float> weights =
-      models::utterance_weights(models::Reduction::kCtcMean, label_lengths);
+  for (const data::Example& example : examples)
+    label_lengths.push_back(std::ssize(example.labels) + num_ends);
+  const std::vector<float> weights = models::utterance_weights(reduction, label_lengths);
   nn::Tape tape;
   learner.model->parameters().zero_gradients();
   learner.model->forward(batch, {}, weights, tape);
@@ -88,11 +91,19 @@ inline double final_tolerance(const std::string& name, double of_others) {
   return name.ends_with("relative_k_proj.weight") ? 10.0 * kNetworkTolerance : of_others;
 }
 
+// How a learner takes the steps, and how near it must come.
+struct ExpectedSteps {
+  nn::Tier tier = nn::Tier::kNone;
+  double tolerance = kNetworkTolerance;
+  models::Reduction reduction = models::Reduction::kCtcMean;
+};
+
 // Compares losses and weights over five steps. `learner` has the fixture's weights.
 inline void expect_five_steps(train::Learner& learner, const HuggingFaceFixture& fixture,
-                              const nn::Tier& tier, double tolerance = kNetworkTolerance) {
+                              const ExpectedSteps& expected) {
   const std::vector<data::Example> examples = fixture.examples();
-  train::StepSettings settings{.tier = tier, .total_steps = 5};
+  train::StepSettings settings{
+      .reduction = expected.reduction, .tier = expected.tier, .total_steps = 5};
   for (const nlohmann::json& loss : fixture.scalars().at("step_losses")) {
     const train::StepResult result = train::run_step(learner, examples, settings);
     EXPECT_NEAR(result.loss, loss.get<double>(), kNetworkTolerance * loss.get<double>());
@@ -104,7 +115,7 @@ inline void expect_five_steps(train::Learner& learner, const HuggingFaceFixture&
     if (zeros.contains(named.name) || !gradient_of(*learner.model, named).defined()) continue;
     EXPECT_LT(
         relative_error(as_in_file(named, named.tensor), fixture.tensor("final." + named.name)),
-        final_tolerance(named.name, tolerance))
+        final_tolerance(named.name, expected.tolerance))
         << named.name;
   }
 }

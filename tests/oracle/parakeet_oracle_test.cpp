@@ -58,7 +58,8 @@ TEST_P(ParakeetOracle, GivesTheSameGradients) {
 TEST_P(ParakeetOracle, EndsInTheSameWeightsAfterFiveSteps) {
   for (const nn::Tier tier : {nn::Tier::kNone, nn::Tier::kBlock}) {
     // Differences between processors in the features, which are fp32 there too.
-    expect_five_steps(*make_learner(), fixture_, tier, 5.0 * kNetworkTolerance);
+    expect_five_steps(*make_learner(), fixture_,
+                      {.tier = tier, .tolerance = 5.0 * kNetworkTolerance});
   }
 }
 

@@ -24,6 +24,7 @@ import fixture
 import fixture_folder
 import numpy
 import saved_parakeet
+import saved_whisper
 import soundfile
 import speech_features
 import whisper_texts
@@ -169,6 +170,12 @@ def check_saved_parakeet(folder: Path) -> bool:
     return report("saved_parakeet", not differences, text, differences)
 
 
+def check_saved_whisper(folder: Path) -> bool:
+    """What runs and `sotto export` wrote of Whisper networks, loaded and run by transformers."""
+    text, differences = saved_whisper.check(SOTTO, folder)
+    return report("saved_whisper", not differences, text, differences)
+
+
 def check_saved_archives(folder: Path) -> bool:
     """What `sotto export` wrote of each archive and of folders, read by the tools that NeMo uses."""
     wrong = []
@@ -274,6 +281,7 @@ CHECKS = {
     "saved_archives": (check_saved_archives, SOTTO),
     "saved_models": (check_saved_models, SOTTO),
     "saved_parakeet": (check_saved_parakeet, SOTTO),
+    "saved_whisper": (check_saved_whisper, SOTTO),
     "speech_features": (check_speech_features, BINARIES / "dump_features"),
     "training_arguments": (check_training_arguments, SOTTO),
     "vector_math": (check_vector_math, None),

@@ -52,7 +52,7 @@ TEST_P(Wav2Vec2Training, EndsInTheSameWeightsAfterFiveSteps) {
   for (const nn::Tier tier : {nn::Tier::kNone, nn::Tier::kBlock}) {
     train::Learner learner(fixture_.config(), Wav2Vec2Fixture::kShape, at::kCPU);
     models::load_hugging_face(fixture_.folder(), *learner.model);
-    expect_five_steps(learner, fixture_, tier);
+    expect_five_steps(learner, fixture_, {.tier = tier});
   }
 }
 

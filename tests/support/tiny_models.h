@@ -11,12 +11,14 @@
 #include "sotto/models/parakeet/parakeet_options.h"
 #include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/models/wav2vec2/wav2vec2_options.h"
+#include "sotto/models/whisper/whisper_options.h"
 #include "sotto/train/step/run_config.h"
 
 namespace sotto::test {
 
 inline constexpr models::DataShape kWaveShape{.vocabulary = 7, .blank = 0};
 inline constexpr models::DataShape kTextShape{.vocabulary = 70};
+inline constexpr models::DataShape kWhisperShape{.vocabulary = 20, .blank = 7};
 
 // `is_stable`: the kind of XLS-R, else of the base models. Two layers; a frame each 20 samples.
 inline train::RunConfig tiny_wav2vec2(bool is_stable) {
@@ -155,6 +157,36 @@ inline train::RunConfig tiny_transducer(models::ParakeetObjective objective) {
   return config;
 }
 
+// A frame each 20 samples before the convolutions; a window of 1000 samples, as long as the longest
+// of wave_examples(). Both stacks have other heads and hidden widths.
+inline train::RunConfig tiny_whisper(models::WhisperWindow window) {
+  train::RunConfig config = tiny_transformer(kernels::LogMelKind::kWhisper);
+  const auto of_transformer = config.model.as<models::TransformerCtcOptions>();
+  config.model = models::ModelOptions::of_preset("whisper-tiny");
+  auto& model = config.model.as<models::WhisperOptions>();
+  model.features = of_transformer.features;
+  model.window = window;
+  model.tokens = {.vocabulary = kWhisperShape.vocabulary, .start = 8, .end = 7};
+  model.positions = 25;
+  model.max_tokens = 12;
+  model.width = 32;
+  model.layers = model.decoder_layers = 2;
+  model.heads = 4;
+  model.decoder_heads = 2;
+  model.hidden = 64;
+  model.decoder_hidden = 48;
+  model.dropout = 0.1;
+  model.activation_dropout = 0.2;
+  model.label_smoothing = 0.1;
+  model.mask = true;
+  model.mask_time_probability = 0.3;
+  model.mask_time_length = 4;
+  model.mask_feature_probability = 0.2;
+  model.mask_feature_length = 3;
+  config.reduction = models::Reduction::kTokens;
+  return config;
+}
+
 // Utterances of 300 samples and more, with few enough labels.
 inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
   const RandomStream stream({.seed = seed});
@@ -171,6 +203,16 @@ inline std::vector<data::Example> wave_examples(int64_t count, uint64_t seed) {
     }
     for (int64_t label = 0; label <= u % 4; ++label)
       example.labels.push_back(static_cast<int32_t>(1 + (u + label) % 6));
+  }
+  return examples;
+}
+
+// The same after a prompt of three labels.
+inline std::vector<data::Example> whisper_examples(int64_t count, uint64_t seed) {
+  std::vector<data::Example> examples = wave_examples(count, seed);
+  for (data::Example& example : examples) {
+    const int32_t language = 9 + static_cast<int32_t>(example.utterance % 2);
+    example.labels.insert(example.labels.begin(), {language, 11, 12});
   }
   return examples;
 }
@@ -223,8 +265,11 @@ inline std::vector<TinyModel> tiny_models() {
       {"parakeet", tiny_parakeet(), kWaveShape, wave_examples},
       {"parakeet_rnnt", tiny_transducer(models::ParakeetObjective::kRnnt), kWaveShape,
        wave_examples},
-      {"parakeet_tdt", tiny_transducer(models::ParakeetObjective::kTdt), kWaveShape,
-       wave_examples}};
+      {"parakeet_tdt", tiny_transducer(models::ParakeetObjective::kTdt), kWaveShape, wave_examples},
+      {"whisper_window", tiny_whisper(models::WhisperWindow::kWhole), kWhisperShape,
+       whisper_examples},
+      {"whisper_utterance", tiny_whisper(models::WhisperWindow::kUtterance), kWhisperShape,
+       whisper_examples}};
 }
 
 }  // namespace sotto::test

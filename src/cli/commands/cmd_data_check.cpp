@@ -101,8 +101,9 @@ CorpusCheck check(const CheckCommand& command, const data::Manifest& manifest) {
   if (tokenizer) options.tokenizer = &*tokenizer;
   if (!command.model.empty()) {
     const models::ModelOptions chosen = plan::choose_model(command.model).options;
-    model = chosen.make({.vocabulary = 32, .feature_dim = manifest.feature_dim()},
-                        {.device = at::kMeta});
+    model = chosen.make(
+        {.vocabulary = chosen.usual_vocabulary(), .feature_dim = manifest.feature_dim()},
+        {.device = at::kMeta});
     options.sample_rate = chosen.sample_rate();
     options.num_frames = [&](int64_t rows) { return model->size_of({.rows = rows}).frames; };
   }

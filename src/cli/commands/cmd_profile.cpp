@@ -120,7 +120,7 @@ std::string render(const device::HardwareProfile& profile) {
 models::ModelProfile model_profile(const ProfileOptions& options) {
   models::ModelOptions model = plan::choose_model(options.model).options;
   read_group(load_overrides(options.overrides), as_group(model));
-  const int64_t usual = model.task().usual_vocabulary;
+  const int64_t usual = model.usual_vocabulary();
   return models::profile_model(model,
                                {.vocabulary = options.vocabulary > 0 ? options.vocabulary : usual});
 }

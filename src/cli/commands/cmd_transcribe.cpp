@@ -62,9 +62,9 @@ void transcribe_all(train::Recogniser& recogniser, const Options& options,
                    .hint = "The transcripts of the others were written; the reasons are above."});
 }
 
-// Returns the run's search overridden by --set.
-decode::DecodeOptions search_of(const train::Recogniser& recogniser,
-                                const std::vector<std::string>& sets) {
+// Returns the run's configuration overridden by --set: its search, and the prompts of Whisper.
+train::RunConfig config_for(const train::Recogniser& recogniser,
+                            const std::vector<std::string>& sets) {
   constexpr std::array kOfEvaluations = {"decode.normalizer=", "decode.spellings=",
                                          "decode.remove_diacritics=", "decode.split_letters="};
   for (const std::string& text : sets) {
@@ -76,21 +76,26 @@ decode::DecodeOptions search_of(const train::Recogniser& recogniser,
                          .expected = "settings of the search, such as decode.beam=8",
                          .hint = "Texts are normalised where they are compared: sotto eval."});
     }
-    if (text.starts_with("decode.")) continue;
+    const bool is_of_prompts = text.starts_with("data.language=") || text.starts_with("data.task=");
+    if (text.starts_with("decode.") || is_of_prompts) continue;
     throw ConfigError({.attempted = "reading the settings of a transcription",
                        .found = fmt::format("--set {}", text),
-                       .expected = "settings of decode, such as decode.beam=8"});
+                       .expected = "settings of decode, such as decode.beam=8, or for whisper "
+                                   "data.language and data.task"});
   }
   train::RunConfig changed = recogniser.checkpoint().config;
   read_group(load_overrides(sets), as_group(changed));
-  return changed.decode;
+  train::check_prompt_effects(changed);
+  return changed;
 }
 
 void run_transcribe(const Options& options) {
   TranscriptOutput output(options.output, options.files);
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
-  options.decode.apply(recogniser, search_of(recogniser, options.overrides), options.overrides);
+  const train::RunConfig changed = config_for(recogniser, options.overrides);
+  recogniser.set_data_options(changed.data);
+  options.decode.apply(recogniser, changed.decode, options.overrides);
   transcribe_all(recogniser, options, output);
 }
 

@@ -57,8 +57,8 @@ int32_t draw(std::span<const double> weights, double uniform) {
 }  // namespace
 
 int64_t most_tokens(const TokenSearchOptions& options, const TokenBeamInput& utterance) {
-  return std::min(rounded_up(options.max_tokens_per_frame, utterance.num_frames),
-                  most_by_positions(options, utterance));
+  return std::min({rounded_up(options.max_tokens_per_frame, utterance.num_frames),
+                   utterance.max_tokens, most_by_positions(options, utterance)});
 }
 
 TokenBeam::TokenBeam(const TokenSearchOptions& options, TokenBeamInput input)

@@ -17,6 +17,8 @@ struct TokenBeamInput {
   int64_t num_frames = 0;
   // Length of its prompt.
   int64_t num_given = 0;
+  // Most tokens after the network's own start.
+  int64_t max_tokens = models::Scorer::kUnlimited;
   int32_t end_token = 0;
   // Where tokens are drawn: the utterance's random numbers.
   std::optional<RandomStream> draws = std::nullopt;

@@ -43,7 +43,11 @@ std::vector<std::optional<CtcPrefixes>> make_prefixes(const std::vector<int64_t>
 // Returns what of the options is an utterance's own.
 TokenBeamInput input_of(const models::Scorer& scorer, const TokenSearchOptions& options, size_t u) {
   TokenBeamInput input{.num_frames = scorer.num_frames()[u], .end_token = scorer.end_token()};
-  if (options.prompts != nullptr) input.num_given = std::ssize(options.prompts->tokens[u]);
+  if (options.prompts == nullptr) {
+    input.max_tokens = scorer.max_tokens();
+  } else {
+    input.num_given = std::ssize(options.prompts->tokens[u]);
+  }
   if (options.sampling != nullptr)
     input.draws.emplace(options.sampling->key, options.sampling->utterances[u]);
   return input;

@@ -4,8 +4,8 @@ namespace sotto::models {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {transformer_ctc_family(), conformer_family(),
-                                          wav2vec2_family(), parakeet_family(),
-                                          decoder_lm_family()};
+                                          wav2vec2_family(),        parakeet_family(),
+                                          whisper_family(),         decoder_lm_family()};
   return all;
 }
 

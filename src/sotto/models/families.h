@@ -16,6 +16,7 @@ Family transformer_ctc_family();
 Family conformer_family();
 Family wav2vec2_family();
 Family parakeet_family();
+Family whisper_family();
 Family decoder_lm_family();
 
 // Return nullptr where no family has that preset, or that model_type in Hugging Face folders.

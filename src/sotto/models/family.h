@@ -25,8 +25,10 @@
 #include "sotto/core/config/options.h"
 #include "sotto/core/task.h"
 #include "sotto/data/batch/text_rows.h"
+#include "sotto/data/text/whisper_prompts.h"
 #include "sotto/models/files/tensor_file.h"
 #include "sotto/models/model.h"
+#include "sotto/models/reduction.h"
 
 namespace sotto {
 class JsonSettings;
@@ -98,6 +100,10 @@ struct FamilySpec {
   int64_t (*sample_rate)(const Options&) = nullptr;
   // Minimum number of samples or stored frames that give one frame; absent: 1.
   int64_t (*min_rows)(const Options&, int64_t feature_dim) = nullptr;
+  // Maximum number of samples or stored frames that the network has positions for; absent: any.
+  int64_t (*max_rows)(const Options&, int64_t feature_dim) = nullptr;
+  // The labels that come before the text of an utterance, as Whisper has them; absent: none.
+  data::PromptRules (*prompts)(const Options&) = nullptr;
   // Throws ConfigError for a setting without effect that differs from `given`, the initial
   // settings.
   void (*check_effects)(const Options&, const Options& given) = nullptr;
@@ -110,6 +116,8 @@ struct FamilySpec {
   int64_t* (*loss_rows)(Options&) = nullptr;
   // Returns the setting with which results depend on the split, or none; absent: never.
   std::optional<SplitDependence> (*split_dependence)(const Options&) = nullptr;
+  // Reduction of a run that names a preset and no reduction; absent: that of all runs.
+  std::optional<Reduction> reduction = std::nullopt;
   std::optional<HuggingFaceFormat> hugging_face = std::nullopt;
 };
 
@@ -145,12 +153,16 @@ struct Family {
   std::function<void(std::any&)> keep_one_layer;
   std::function<int64_t(const std::any&)> sample_rate;
   std::function<int64_t(const std::any&, int64_t feature_dim)> min_rows;
+  // Returns 0 where there is no limit.
+  std::function<int64_t(const std::any&, int64_t feature_dim)> max_rows;
+  std::function<std::optional<data::PromptRules>(const std::any&)> prompts;
   std::function<void(const std::any&, const std::any& given)> check_effects;
   std::function<void(const std::any&, const data::TextRows::Options& rows)> check_rows;
   std::function<std::vector<Saving>(const std::any&)> savings;
   // Returns nullptr where there is no such setting.
   std::function<int64_t*(std::any&)> loss_rows;
   std::function<std::optional<SplitDependence>(const std::any&)> split_dependence;
+  std::optional<Reduction> reduction;
   std::optional<HuggingFaceFormat> hugging_face;
 };
 
@@ -188,6 +200,12 @@ Family make_family(FamilySpec<Options> spec) {
   family.min_rows = [=](const std::any& any, int64_t feature_dim) {
     return spec.min_rows ? spec.min_rows(of(any), feature_dim) : 1;
   };
+  family.max_rows = [=](const std::any& any, int64_t feature_dim) {
+    return spec.max_rows ? spec.max_rows(of(any), feature_dim) : 0;
+  };
+  family.prompts = [=](const std::any& any) {
+    return spec.prompts ? std::optional(spec.prompts(of(any))) : std::nullopt;
+  };
   family.check_effects = [=](const std::any& any, const std::any& given) {
     if (spec.check_effects) spec.check_effects(of(any), of(given));
   };
@@ -203,6 +221,7 @@ Family make_family(FamilySpec<Options> spec) {
   family.split_dependence = [=](const std::any& any) {
     return spec.split_dependence ? spec.split_dependence(of(any)) : std::nullopt;
   };
+  family.reduction = spec.reduction;
   family.hugging_face = spec.hugging_face;
   return family;
 }

@@ -22,6 +22,7 @@ namespace sotto::models {
 inline constexpr const char* kHubConfig = "config.json";
 inline constexpr const char* kHubPreprocessor = "preprocessor_config.json";
 inline constexpr const char* kHubProcessor = "processor_config.json";
+inline constexpr const char* kHubGeneration = "generation_config.json";
 
 struct HuggingFaceModel {
   std::filesystem::path folder;

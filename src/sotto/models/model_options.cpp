@@ -70,6 +70,11 @@ ModelOptions ModelOptions::with_one_layer() const {
   return cut;
 }
 
+int64_t ModelOptions::usual_vocabulary() const {
+  const std::optional<data::PromptRules> rules = prompts();
+  return rules ? rules->numbers.vocabulary : task().usual_vocabulary;
+}
+
 bool ModelOptions::has_loss_rows() const {
   std::any settings = settings_;
   return family_->loss_rows(settings) != nullptr;

@@ -53,6 +53,11 @@ class ModelOptions {
   // The functions of Family, for these settings.
   int64_t sample_rate() const { return family_->sample_rate(settings_); }
   int64_t min_rows(int64_t feature_dim) const { return family_->min_rows(settings_, feature_dim); }
+  int64_t max_rows(int64_t feature_dim) const { return family_->max_rows(settings_, feature_dim); }
+  std::optional<data::PromptRules> prompts() const { return family_->prompts(settings_); }
+  // Returns the entries of the vocabulary that the network is built for, else the usual number of
+  // its task.
+  int64_t usual_vocabulary() const;
   void check_rows(const data::TextRows::Options& rows) const {
     family_->check_rows(settings_, rows);
   }

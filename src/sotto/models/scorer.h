@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +21,10 @@ class Scorer {
   const std::vector<int64_t>& num_frames() const { return num_frames_; }
   int64_t size() const { return static_cast<int64_t>(num_frames_.size()); }
   int32_t end_token() const { return end_token_; }
+  // Most tokens of a hypothesis after the network's own start, without its end and whatever its
+  // frames.
+  int64_t max_tokens() const { return max_tokens_; }
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
   // The largest search that there will be: memory is allocated for it.
   struct Limits {
@@ -54,12 +59,13 @@ class Scorer {
   virtual at::Tensor frame_weights() const = 0;
 
  protected:
-  Scorer(std::vector<int64_t> num_frames, int32_t end_token)
-      : num_frames_(std::move(num_frames)), end_token_(end_token) {}
+  Scorer(std::vector<int64_t> num_frames, int32_t end_token, int64_t max_tokens = kUnlimited)
+      : num_frames_(std::move(num_frames)), end_token_(end_token), max_tokens_(max_tokens) {}
 
  private:
   std::vector<int64_t> num_frames_;
   int32_t end_token_;
+  int64_t max_tokens_;
 };
 
 }  // namespace sotto::models

@@ -29,6 +29,9 @@ class SharedResult {
     }
   }
 
+  // Whether a reader had a backward: a step may skip all of them.
+  bool has_gradient() const { return gradient_.defined(); }
+
   // Returns the whole gradient, after the backward of every reader. Releases the value.
   at::Tensor take_gradient() {
     SOTTO_ASSERT(gradient_.defined(), "no reader had a backward");
@@ -45,6 +48,8 @@ class SharedResult {
 struct SeenPack {
   const kernels::Packing& packing;
   SharedResult& result;
+  // False where nothing that computed them is trained: they need no gradient.
+  bool has_backward = true;
 };
 
 }  // namespace sotto::nn

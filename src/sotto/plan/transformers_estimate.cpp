@@ -92,7 +92,7 @@ TransformersMemory estimate_transformers(const models::ModelOptions& model,
   models::ModelOptions frozen = model;
   frozen.as<Wav2Vec2Options>().freeze_feature_encoder = true;
   const models::ModelProfile profile =
-      models::profile_model(frozen, {.vocabulary = model.task().usual_vocabulary});
+      models::profile_model(frozen, {.vocabulary = model.usual_vocabulary()});
   const BlockBytes blocks = block_bytes(network, training);
   // Autocast keeps its copies of weights until the backward of their products.
   const double copies = training.is_half && !training.checkpoints

@@ -19,7 +19,16 @@ constexpr std::array kSeconds = {1.41,  3.21,  4.25,  5.31,  6.45,  7.56,  8.62,
                                  15.81, 15.93, 16.09, 16.38, 24.52};
 // Characters of a transcript per second.
 constexpr double kCharactersPerSecond = 14.55;
+// Tokens of Whisper's vocabulary per second.
+constexpr double kTokensPerSecond = 3.6;
 constexpr int kCount = 1'000;
+
+// Without a tokenizer labels are characters, unless the network is built for another one.
+int64_t num_labels(const train::RunConfig& config, double seconds) {
+  const std::optional<data::PromptRules> rules = config.model.prompts();
+  if (!rules) return std::llround(seconds * kCharactersPerSecond);
+  return rules->numbers.num_prompt() + std::llround(seconds * kTokensPerSecond);
+}
 
 double seconds_at(double share) {
   const double position = share * static_cast<double>(kSeconds.size() - 1);
@@ -42,14 +51,14 @@ data::ExampleList usual_data(const train::RunConfig& config) {
     const double seconds = seconds_at(static_cast<double>(i) / (kCount - 1));
     examples.push_back(data::make_dry_example(
         std::llround(seconds * static_cast<double>(config.model.sample_rate())),
-        /*feature_dim=*/0, std::llround(seconds * kCharactersPerSecond)));
+        /*feature_dim=*/0, num_labels(config, seconds)));
     lengths.push_back(static_cast<float>(seconds));
   }
   return data::ExampleList(std::move(examples), std::move(lengths));
 }
 
 models::DataShape usual_shape(const train::RunConfig& config) {
-  return {.vocabulary = config.model.task().usual_vocabulary};
+  return {.vocabulary = config.model.usual_vocabulary()};
 }
 
 }  // namespace sotto::plan

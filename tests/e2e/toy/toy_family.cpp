@@ -111,8 +111,10 @@ class Toy : public Model {
     const kernels::Packing& frames = tape.packings().back();
     Recognition result = ctc_recognition(ctc_.logits(encoded), frames, batch.labels, ctc_.blank());
     result.losses.terms.push_back(decoder_.evaluate(*batch.decoder, tape.seen()));
-    result.scorer =
-        std::make_unique<AttentionScorer>(decoder_, encoded, frames, *outline().decoder);
+    result.scorer = std::make_unique<AttentionScorer>(
+        decoder_, AttentionScorer::Audio{.encoded = encoded, .packing = frames},
+        AttentionScorer::Tokens{.prompts = prompts_of(batch.labels, *outline().decoder),
+                                .end = outline().decoder->end});
     return result;
   }
 

@@ -32,6 +32,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 struct Content {
   std::vector<StoredTensor> tensors;
   StorageBytes storages;
+  std::map<std::string, int64_t> dims = {};
 };
 
 // --- the zip archive
@@ -62,7 +63,9 @@ Content read_archive(std::span<const std::byte> bytes, const std::filesystem::pa
   const Pickle pickle =
       read_pickle(entries.find(top + "/data.pkl")->second, state_dict_names(), path);
   const TorchStorages storages = read_storages(pickle, path);
-  Content content{.tensors = read_state_dict(pickle, storages, path), .storages = {}};
+  Content content{.tensors = read_state_dict(pickle, storages, path),
+                  .storages = {},
+                  .dims = read_dims(pickle)};
   for (const auto& [key, storage] : storages) {
     const auto entry = entries.find(fmt::format("{}/data/{}", top, key));
     if (entry == entries.end()) continue;
@@ -92,7 +95,9 @@ class OldFileReader {
     check_head();
     const Pickle pickle = next_pickle();
     const TorchStorages storages = read_storages(pickle, path_);
-    Content content{.tensors = read_state_dict(pickle, storages, path_), .storages = {}};
+    Content content{.tensors = read_state_dict(pickle, storages, path_),
+                    .storages = {},
+                    .dims = read_dims(pickle)};
     const Pickle keys = next_pickle();
     if (keys.root().kind != PickleKind::kList) refuse_form("no list of storages");
     ByteReader in(bytes_, path_, "the data after its pickles");
@@ -201,6 +206,11 @@ std::span<const std::byte> storage_of(const StoredTensor& tensor, const Content&
 
 }  // namespace
 
+bool is_openai_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.extension() == ".pt" && !std::filesystem::is_directory(path, ignored);
+}
+
 TorchFile TorchFile::open(const std::filesystem::path& path) {
   MappedFile file = MappedFile::open(path, std::string(kExpected));
   const std::span<const std::byte> whole = file.bytes();
@@ -215,8 +225,8 @@ TorchFile TorchFile::inside(MappedFile mapped, std::span<const std::byte> bytes,
   if (!is_archive && !text_of(bytes).starts_with(kPickleStart)) {
     refuse_file(path, "it begins like another kind of file", std::string(kExpected));
   }
-  const Content content =
-      is_archive ? read_archive(bytes, path) : OldFileReader(bytes, path).read();
+  Content content = is_archive ? read_archive(bytes, path) : OldFileReader(bytes, path).read();
+  file.dims_ = std::move(content.dims);
   for (const StoredTensor& tensor : content.tensors) {
     file.add(tensor, storage_of(tensor, content, path), path);
   }

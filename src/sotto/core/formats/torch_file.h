@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -23,6 +24,9 @@
 namespace sotto {
 
 struct StoredTensor;
+
+// Whether a path is a file in which OpenAI publishes a Whisper, by its name: `small.pt`.
+bool is_openai_file(const std::filesystem::path& path);
 
 // A file mapped into memory for reading: only accessed pages are read, except for tensors whose
 // values are not stored in row-major order, which are copied when the file is opened. It must not
@@ -44,6 +48,10 @@ class TorchFile {
   // Returns the tensor of that name; nullptr if there is none. It is valid while the file is open.
   const TensorView* find(std::string_view name) const;
 
+  // Whole numbers that are stored under "dims" beside the tensors, as OpenAI's checkpoints have
+  // them.
+  const std::map<std::string, int64_t>& dims() const { return dims_; }
+
  private:
   explicit TorchFile(MappedFile file) : file_(std::move(file)) {}
 
@@ -52,6 +60,7 @@ class TorchFile {
 
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;
+  std::map<std::string, int64_t> dims_;
   // Values of tensors that are not stored in row-major order.
   std::vector<std::vector<std::byte>> copies_;
   size_t num_copied_ = 0;

@@ -273,4 +273,19 @@ std::vector<StoredTensor> read_state_dict(const Pickle& pickle, const TorchStora
   return StateDictReader(pickle, storages, path).read();
 }
 
+std::map<std::string, int64_t> read_dims(const Pickle& pickle) {
+  const PickleValue& root = pickle.root();
+  const PickleValue* dict =
+      root.kind == PickleKind::kDict ? find_key(pickle, root, "dims") : nullptr;
+  if (dict == nullptr || dict->kind != PickleKind::kDict) return {};
+  std::map<std::string, int64_t> dims;
+  for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
+    const PickleValue& key = pickle.item(*dict, i);
+    const PickleValue& value = pickle.item(*dict, i + 1);
+    const bool is_short = key.kind == PickleKind::kText && key.text.size() <= kMaxKeyBytes;
+    if (is_short && value.kind == PickleKind::kInt) dims.emplace(key.text, value.number);
+  }
+  return dims;
+}
+
 }  // namespace sotto

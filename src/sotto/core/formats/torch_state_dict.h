@@ -62,4 +62,8 @@ TorchStorages read_storages(const Pickle& pickle, const std::filesystem::path& p
 std::vector<StoredTensor> read_state_dict(const Pickle& pickle, const TorchStorages& storages,
                                           const std::filesystem::path& path);
 
+// Returns the whole numbers of the dict under "dims", in which OpenAI stores the sizes of a Whisper
+// beside its state dict; none where there is no such dict.
+std::map<std::string, int64_t> read_dims(const Pickle& pickle);
+
 }  // namespace sotto

@@ -107,6 +107,10 @@ WeightFolder WeightFolder::open(const fs::path& folder) {
     weights.add_tensors(folder);
     return weights;
   }
+  if (is_openai_file(folder)) {
+    weights.add_file(folder);
+    return weights;
+  }
   for (const std::string_view name : kKnownFiles) {
     const fs::path path = folder / name;
     if (!is_there(path)) continue;

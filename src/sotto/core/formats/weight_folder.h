@@ -1,5 +1,6 @@
 // The weights of a folder in Hugging Face's layout: one file or several shards with an index, in
-// the safetensors format or in that of torch.save; or those of a `.nemo` archive.
+// the safetensors format or in that of torch.save; or those of a `.nemo` archive or of a `.pt`
+// file.
 //
 //   const auto folder = WeightFolder::open("wav2vec2-base");
 //   if (const TensorView* weight = folder.find("lm_head.weight")) copy(weight->bytes);
@@ -26,8 +27,8 @@ class WeightFolder {
   // Opens the first that exists of model.safetensors, model.safetensors.index.json with its shards,
   // pytorch_model.bin, pytorch_model.bin.index.json with its shards. Throws DataError where none
   // exists, where a file is refused, where a shard is missing or lacks a tensor that the index
-  // assigns to it, or where two shards have the same tensor. Where `folder` is a `.nemo` archive,
-  // opens its state dict.
+  // assigns to it, or where two shards have the same tensor. Where `folder` is a `.nemo` archive or
+  // a `.pt` file, opens its state dict.
   static WeightFolder open(const std::filesystem::path& folder);
 
   // Returns the names in alphabetical order.

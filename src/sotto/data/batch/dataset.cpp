@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "sotto/core/hash.h"
 #include "sotto/core/parallel.h"
 #include "sotto/data/audio/audio.h"
 #include "sotto/data/audio/features.h"
@@ -94,6 +95,13 @@ Dataset::Fault Dataset::too_few_rows(int64_t rows) const {
           .setting = "too_short"};
 }
 
+Dataset::Fault Dataset::too_many_rows(int64_t rows) const {
+  return {.found = fmt::format("{} {}", rows, manifest_.feature_dim() > 0 ? "frames" : "samples"),
+          .expected = fmt::format("at most {}, for the model", options_.max_rows),
+          .policy = options_.too_long == Policy::kChunk ? Policy::kError : options_.too_long,
+          .setting = "too_long"};
+}
+
 std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const {
   std::vector<Fault> faults;
   const double seconds = utterance.duration_s;
@@ -107,8 +115,10 @@ std::vector<Dataset::Fault> Dataset::faults_of(const Utterance& utterance) const
     faults.push_back(too_few_rows(utterance.num_frames));
   if (std::optional<Fault> fault = fault_of_length(utterance)) faults.push_back(std::move(*fault));
   if (std::optional<Fault> fault = fault_of_rows(utterance)) faults.push_back(std::move(*fault));
-  for (Fault& fault : faults_of_text(tokenizer_.encode(utterance.text), ""))
-    faults.push_back(std::move(fault));
+  const Tokenizer::Encoded encoded = tokenizer_.encode(utterance.text);
+  for (Fault& fault : faults_of_text(encoded, "")) faults.push_back(std::move(fault));
+  if (std::optional<Fault> fault = fault_of_labels(utterance.lang, encoded.labels, ""))
+    faults.push_back(std::move(*fault));
   return faults;
 }
 
@@ -132,17 +142,60 @@ std::vector<Dataset::Fault> Dataset::faults_of_text(const Tokenizer::Encoded& en
   return faults;
 }
 
+std::optional<Dataset::Fault> Dataset::fault_of_labels(const std::string& lang,
+                                                       const std::vector<int32_t>& labels,
+                                                       const std::string& piece) const {
+  if (options_.prompts == nullptr) return std::nullopt;
+  const int64_t most = options_.prompts->max_labels() - num_prompt();
+  if (std::ssize(labels) > most) {
+    return Fault{.found = fmt::format("a text of {} tokens{}", labels.size(), piece),
+                 .expected = fmt::format("at most {}, for the model", most),
+                 .policy = options_.broken,
+                 .setting = "broken"};
+  }
+  try {
+    options_.prompts->of(lang);
+  } catch (const ConfigError& error) {
+    return Fault{.found = error.what(),
+                 .expected = "a language of the tokenizer: lang in the manifest, or data.language",
+                 .policy = options_.broken,
+                 .setting = "broken"};
+  }
+  return std::nullopt;
+}
+
+std::vector<int32_t> Dataset::with_prompt(const std::string& lang,
+                                          std::vector<int32_t> labels) const {
+  if (options_.prompts == nullptr) return labels;
+  std::vector<int32_t> all = options_.prompts->of(lang);
+  all.insert(all.end(), labels.begin(), labels.end());
+  return all;
+}
+
 std::string Dataset::reason_of(const Utterance& utterance, const Fault& fault) {
   return fmt::format("line {} ({}): {}, expected {}", utterance.line, utterance.file, fault.found,
                      fault.expected);
 }
 
+double Dataset::most_seconds() const {
+  if (options_.max_rows == 0 || manifest_.feature_dim() > 0) return options_.max_seconds;
+  const double of_model =
+      static_cast<double>(options_.max_rows) / static_cast<double>(options_.sample_rate);
+  return options_.max_seconds > 0.0 ? std::min(options_.max_seconds, of_model) : of_model;
+}
+
+std::string Dataset::most_text() const {
+  const double most = most_seconds();
+  return fmt::format("at most {} s, {}", to_milliseconds(most),
+                     most == options_.max_seconds ? "max_seconds" : "the window of the model");
+}
+
 std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utterance) const {
   if (!is_too_long(utterance)) return std::nullopt;
-  const double most = options_.max_seconds;
+  const double most = most_seconds();
   if (options_.too_long != Policy::kChunk) {
     return Fault{.found = fmt::format("{} s", to_milliseconds(utterance.duration_s)),
-                 .expected = fmt::format("at most {} s, max_seconds", to_milliseconds(most)),
+                 .expected = most_text(),
                  .policy = options_.too_long,
                  .setting = "too_long"};
   }
@@ -155,7 +208,7 @@ std::optional<Dataset::Fault> Dataset::fault_of_length(const Utterance& utteranc
   for (const Segment& segment : utterance.segments) {
     if (segment.duration_s <= most) continue;
     return Fault{.found = fmt::format("a segment of {} s", to_milliseconds(segment.duration_s)),
-                 .expected = fmt::format("at most {} s, max_seconds", to_milliseconds(most)),
+                 .expected = most_text(),
                  .setting = "too_long"};
   }
   return std::nullopt;
@@ -209,7 +262,7 @@ bool Dataset::may_be_faulty(int64_t utterance) const {
   const float seconds = columns.durations_s[row];
   return (!has_text_fault_.empty() && has_text_fault_[row]) ||
          seconds < static_cast<float>(options_.min_seconds) ||
-         (options_.max_seconds > 0.0 && seconds > static_cast<float>(options_.max_seconds)) ||
+         (most_seconds() > 0.0 && seconds > static_cast<float>(most_seconds())) ||
          (manifest_.feature_dim() > 0 && columns.num_frames[row] < options_.min_rows) ||
          columns.num_frames[row] > kMostRows || num_samples(double{seconds}) > kMostRows ||
          (columns.num_characters[row] == 0 && options_.empty_text != Policy::kKeep);
@@ -256,11 +309,14 @@ void Dataset::select_utterances() {
 
 void Dataset::add_pieces(const Utterance& utterance, int64_t row) {
   uint32_t number = 0;
-  for (const SegmentRun& run : join_segments(utterance.segments, options_.max_seconds)) {
+  for (const SegmentRun& run : join_segments(utterance.segments, most_seconds())) {
     const Utterance cut = cut_utterance(utterance, run);
     const Tokenizer::Encoded encoded = tokenizer_.encode(cut.text);
-    const std::vector<Fault> faults = faults_of_text(
-        encoded, fmt::format(" in the piece from {} s", utterance.segments[run.first].offset_s));
+    const std::string piece =
+        fmt::format(" in the piece from {} s", utterance.segments[run.first].offset_s);
+    std::vector<Fault> faults = faults_of_text(encoded, piece);
+    if (std::optional<Fault> fault = fault_of_labels(cut.lang, encoded.labels, piece))
+      faults.push_back(std::move(*fault));
     if (!faults.empty()) {
       for (const Fault& fault : faults) {
         if (fault.policy == Policy::kError) throw error_of(utterance, fault, "");
@@ -268,12 +324,13 @@ void Dataset::add_pieces(const Utterance& utterance, int64_t row) {
       skip(row, reason_of(utterance, faults.front()));
       continue;
     }
-    pieces_.push_back({.utterance = static_cast<uint32_t>(row),
-                       .number = number++,
-                       .run = run,
-                       .seconds = static_cast<float>(cut.duration_s),
-                       .num_frames = static_cast<uint32_t>(cut.num_frames),
-                       .num_labels = static_cast<uint32_t>(encoded.labels.size())});
+    pieces_.push_back(
+        {.utterance = static_cast<uint32_t>(row),
+         .number = number++,
+         .run = run,
+         .seconds = static_cast<float>(cut.duration_s),
+         .num_frames = static_cast<uint32_t>(cut.num_frames),
+         .num_labels = static_cast<uint32_t>(std::ssize(encoded.labels) + num_prompt())});
   }
 }
 
@@ -287,8 +344,10 @@ void Dataset::require_not_empty() const {
 
 void Dataset::look_at_texts() {
   if (manifest_.size() < kLeastStoredLines) return count_labels();
-  const std::filesystem::path path =
-      label_counts_path(manifest_.fingerprint(), tokenizer_.fingerprint());
+  uint64_t of_labels = tokenizer_.fingerprint();
+  if (options_.prompts != nullptr)
+    of_labels = hash_combine(of_labels, options_.prompts->fingerprint());
+  const std::filesystem::path path = label_counts_path(manifest_.fingerprint(), of_labels);
   if (std::optional<LabelCounts> stored = read_label_counts(path, manifest_.size())) {
     has_text_fault_ = std::move(stored->has_fault);
     num_labels_ = std::move(stored->num_labels);
@@ -306,10 +365,13 @@ void Dataset::count_labels() {
   parallel_for(num_blocks, [&](int64_t block) {
     const int64_t end = std::min((block + 1) * kAtOnce, manifest_.size());
     for (int64_t u = block * kAtOnce; u < end; ++u) {
-      const Tokenizer::Encoded encoded = tokenizer_.encode(manifest_.at(u).text);
+      const Utterance line = manifest_.at(u);
+      const Tokenizer::Encoded encoded = tokenizer_.encode(line.text);
       const auto row = static_cast<size_t>(u);
-      has_text_fault_[row] = encoded.unknown.empty() && !encoded.text.empty() ? 0 : 1;
-      num_labels_[row] = static_cast<uint32_t>(encoded.labels.size());
+      const bool is_whole = encoded.unknown.empty() && !encoded.text.empty() &&
+                            !fault_of_labels(line.lang, encoded.labels, "");
+      has_text_fault_[row] = is_whole ? 0 : 1;
+      num_labels_[row] = static_cast<uint32_t>(std::ssize(encoded.labels) + num_prompt());
     }
   });
 }
@@ -327,16 +389,22 @@ int64_t Dataset::num_samples(double seconds) const {
       std::ceil(seconds / slowest * static_cast<double>(options_.sample_rate)));
 }
 
+// load() returns nothing longer than the model accepts.
+int64_t Dataset::most_rows(int64_t samples) const {
+  return options_.max_rows > 0 ? std::min(samples, options_.max_rows) : samples;
+}
+
 ExampleSize Dataset::size_of(int64_t index) const {
   const bool is_audio = manifest_.feature_dim() == 0;
   if (index >= std::ssize(utterances_)) {
     const Piece& piece = pieces_[static_cast<size_t>(index - std::ssize(utterances_))];
-    return {.rows = is_audio ? num_samples(double{piece.seconds}) + 1 : int64_t{piece.num_frames},
+    return {.rows = is_audio ? most_rows(num_samples(double{piece.seconds}) + 1)
+                             : int64_t{piece.num_frames},
             .labels = piece.num_labels};
   }
   const size_t utterance = utterances_[static_cast<size_t>(index)];
   const ManifestIndex::Columns& columns = manifest_.index().columns();
-  return {.rows = is_audio ? most_samples(double{columns.durations_s[utterance]})
+  return {.rows = is_audio ? most_rows(most_samples(double{columns.durations_s[utterance]}))
                            : int64_t{columns.num_frames[utterance]},
           .labels = num_labels_.empty() ? int64_t{columns.num_characters[utterance]}
                                         : int64_t{num_labels_[utterance]}};
@@ -365,7 +433,8 @@ std::vector<float> Dataset::lengths() const {
 }
 
 std::vector<int32_t> Dataset::labels_of(int64_t utterance) const {
-  return tokenizer_.encode(manifest_.at(utterance).text).labels;
+  const Utterance line = manifest_.at(utterance);
+  return with_prompt(line.lang, tokenizer_.encode(line.text).labels);
 }
 
 Dataset::Item Dataset::item_at(int64_t index) const {
@@ -399,7 +468,7 @@ Example Dataset::read(const Item& item, int64_t index, int64_t epoch) const {
                   .rows = line.num_frames,
                   .feature_dim = line.feature_dim,
                   .seconds = line.duration_s,
-                  .labels = std::move(encoded.labels),
+                  .labels = with_prompt(line.lang, std::move(encoded.labels)),
                   .reference = tokenizer_.decoded_form(encoded.text),
                   .speaker = line.speaker,
                   .lang = line.lang};
@@ -436,9 +505,11 @@ std::variant<Example, SkippedUtterance> Dataset::load(int64_t index, int64_t epo
     if (options_.broken == Policy::kError) throw numbered;
     return SkippedUtterance{.utterance = item.utterance, .reason = numbered.what()};
   }
-  if (example.rows >= options_.min_rows) return example;
-  const DataError error = error_of(item.line, too_few_rows(example.rows), "");
-  if (options_.too_short == Policy::kError) throw error;
+  const bool is_too_long = options_.max_rows > 0 && example.rows > options_.max_rows;
+  if (example.rows >= options_.min_rows && !is_too_long) return example;
+  const Fault fault = is_too_long ? too_many_rows(example.rows) : too_few_rows(example.rows);
+  const DataError error = error_of(item.line, fault, "");
+  if (fault.policy == Policy::kError) throw error;
   return SkippedUtterance{.utterance = item.utterance, .reason = error.what()};
 }
 

@@ -20,6 +20,7 @@
 #include "sotto/data/manifest/manifest.h"
 #include "sotto/data/manifest/segments.h"
 #include "sotto/data/text/tokenizer.h"
+#include "sotto/data/text/whisper_prompts.h"
 
 namespace sotto::data {
 
@@ -40,10 +41,13 @@ struct DatasetOptions {
   double max_seconds = 0.0;
   // Maximum number of utterances that take part, from the first on; 0: all.
   int64_t max_samples = 0;
-  // Sample rate of the audio after resampling, in Hz, and the minimum number of samples or frames
-  // that the model accepts: both follow from the model and are not settings.
+  // Sample rate of the audio after resampling, in Hz, the minimum and maximum number of samples or
+  // frames that the model accepts (0: any), and the labels before a text (null: none). They follow
+  // from the model and are not settings.
   int64_t sample_rate = 16'000;
   int64_t min_rows = 1;
+  int64_t max_rows = 0;
+  std::shared_ptr<const WhisperPrompts> prompts = {};
   // Policy for an utterance outside the limits: setting limits implies that others are skipped.
   Policy too_short = Policy::kSkip;
   Policy too_long = Policy::kSkip;
@@ -141,12 +145,25 @@ class Dataset : public Source {
   // Decided by the index alone.
   bool may_be_faulty(int64_t utterance) const;
   std::vector<Fault> faults_of(const Utterance& utterance) const;
+  // Returns the maximum duration by max_seconds and by the model; 0: none.
+  double most_seconds() const;
+  // Describes that limit: "at most 30 s, the model's window".
+  std::string most_text() const;
   bool is_too_long(const Utterance& utterance) const {
-    return options_.max_seconds > 0.0 && utterance.duration_s > options_.max_seconds;
+    const double most = most_seconds();
+    return most > 0.0 && utterance.duration_s > most;
   }
   // Returns the faults in the text of an utterance, or of a piece of it: " in the piece from 2 s".
   std::vector<Fault> faults_of_text(const Tokenizer::Encoded& encoded,
                                     const std::string& piece) const;
+  // Returns what is wrong with the language of an utterance, or with the number of its labels.
+  std::optional<Fault> fault_of_labels(const std::string& lang, const std::vector<int32_t>& labels,
+                                       const std::string& piece) const;
+  // Returns the labels of a text, after those of the prompt.
+  std::vector<int32_t> with_prompt(const std::string& lang, std::vector<int32_t> labels) const;
+  int64_t num_prompt() const {
+    return options_.prompts == nullptr ? 0 : options_.prompts->num_prompt();
+  }
   static std::string reason_of(const Utterance& utterance, const Fault& fault);
   std::optional<Fault> fault_of_length(const Utterance& utterance) const;
   std::optional<Fault> fault_of_rows(const Utterance& utterance) const;
@@ -154,8 +171,10 @@ class Dataset : public Source {
   Item item_at(int64_t index) const;
   int64_t num_samples(double seconds) const;
   int64_t most_samples(double seconds) const;
+  int64_t most_rows(int64_t samples) const;
   void skip(int64_t utterance, const std::string& reason);
   Fault too_few_rows(int64_t rows) const;
+  Fault too_many_rows(int64_t rows) const;
   DataError error_of(const Utterance& utterance, const Fault& fault, const std::string& more) const;
   // Adds the line of the manifest to the error of a broken file.
   DataError error_of(const Utterance& utterance, const DataError& error) const;

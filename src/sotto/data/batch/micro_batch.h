@@ -15,10 +15,14 @@
 
 namespace sotto::data {
 
-// The start and end tokens that a decoder uses around the labels of an utterance.
+// The tokens that a decoder uses around the labels of an utterance.
 struct DecoderTokens {
   int32_t start = 0;
   int32_t end = 0;
+  // Number of first labels of every utterance that are not its text: a search is given them.
+  int64_t num_prompt = 0;
+  // Whether the end counts as a label where a reduction divides by the number of labels.
+  bool counts_end = false;
 };
 
 // The pack of a decoder: for each position its input token, and the token to predict.

@@ -30,6 +30,8 @@ constexpr const char* kSpecialFile = "special_tokens_map.json";
 constexpr const char* kAddedFile = "added_tokens.json";
 // The map of spellings of Whisper's normaliser for English.
 constexpr const char* kSpellingsFile = "normalizer.json";
+// Numbers of tokens with which transformers generates texts.
+constexpr const char* kGenerationFile = "generation_config.json";
 
 // Far more than any published vocabulary has.
 constexpr int64_t kMaxEntries = 1 << 20;
@@ -277,7 +279,8 @@ class Reader {
   }
 
   void read_companions() {
-    for (const char* name : {kConfigFile, kSpecialFile, kAddedFile, kSpellingsFile}) {
+    for (const char* name :
+         {kConfigFile, kSpecialFile, kAddedFile, kSpellingsFile, kGenerationFile}) {
       if (fs::exists(folder_ / name)) content(name);
     }
     if (files_.contents.contains(kAddedFile)) {

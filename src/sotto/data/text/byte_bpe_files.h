@@ -35,7 +35,8 @@ struct ByteBpeFiles {
   std::optional<int32_t> end = {};
   // Whether a text that does not begin with a space is given one (add_prefix_space).
   bool adds_space = false;
-  // All files as they were read, by name, and others that belong to them (normalizer.json).
+  // All files as they were read, by name, and others that belong to them (normalizer.json,
+  // generation_config.json).
   std::map<std::string, std::string> contents = {};
 };
 

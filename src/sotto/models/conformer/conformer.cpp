@@ -197,7 +197,8 @@ nn::AttentionDecoderOptions Conformer::decoder_options(const DataShape& shape,
           .hidden = options_.hidden,
           .seen_width = options_.width,
           .dropout = options_.dropout,
-          .label_smoothing = options_.label_smoothing,
+          .activation_dropout = options_.dropout,
+          .loss = {.smoothing = options_.label_smoothing},
           .first_layer = options_.layers + (options_.has_ctc() ? 2 : 1),
           .compute = compute};
 }
@@ -264,8 +265,10 @@ Recognition Conformer::recognise(const data::MicroBatch& batch) {
   if (!decoder_) return recognition;
   tape.shared().put(encoded);
   recognition.losses.terms.push_back(decoder_->evaluate(*batch.decoder, tape.seen()));
-  recognition.scorer =
-      std::make_unique<AttentionScorer>(*decoder_, encoded, frames, *outline().decoder);
+  const data::DecoderTokens& tokens = *outline().decoder;
+  recognition.scorer = std::make_unique<AttentionScorer>(
+      *decoder_, AttentionScorer::Audio{.encoded = encoded, .packing = frames},
+      AttentionScorer::Tokens{.prompts = prompts_of(batch.labels, tokens), .end = tokens.end});
   return recognition;
 }
 

@@ -33,17 +33,37 @@ void WeightNames::add_part(const std::string& theirs, const std::string& ours,
   if (has(ours + kBias)) add(theirs + kBias, ours + kBias);
 }
 
-void WeightNames::add_qkv(const std::string& theirs, const std::string& ours,
-                          const std::array<std::string_view, 3>& names) {
+void WeightNames::add_convolution(const std::string& theirs, const std::string& ours,
+                                  int64_t taps) {
+  const at::Tensor weight = value_of(ours + kWeight);
+  add({.name = theirs + kWeight,
+       .tensor = weight,
+       .shape = {weight.size(0), weight.size(1) / taps, taps},
+       .taps = taps});
+  if (has(ours + kBias)) add(theirs + kBias, ours + kBias);
+}
+
+void WeightNames::add_joined(const std::string& theirs, const std::string& ours,
+                             std::span<const std::string_view> names, std::string_view unbiased) {
+  const int64_t rows = value_of(ours + kWeight).size(0) / std::ssize(names);
   for (const char* kind : {kWeight, kBias}) {
     if (!has(ours + kind)) continue;
     const at::Tensor whole = value_of(ours + kind);
-    const int64_t rows = whole.size(0) / 3;
-    for (int64_t i = 0; i < 3; ++i) {
-      named_.push_back({.name = fmt::format("{}.{}{}", theirs, names[static_cast<size_t>(i)], kind),
-                        .tensor = whole.narrow(0, i * rows, rows)});
+    int64_t first = 0;
+    for (const std::string_view name : names) {
+      if (kind == kBias && name == unbiased) continue;
+      named_.push_back({.name = fmt::format("{}.{}{}", theirs, name, kind),
+                        .tensor = whole.narrow(0, first, rows)});
+      first += rows;
     }
+    SOTTO_ASSERT(first == whole.size(0), "{} of the {} rows of '{}{}' have a name", first,
+                 whole.size(0), ours, kind);
   }
+}
+
+void WeightNames::add_qkv(const std::string& theirs, const std::string& ours,
+                          const std::array<std::string_view, 3>& names) {
+  add_joined(theirs, ours, names);
 }
 
 at::Tensor WeightNames::value_of(const std::string& ours) const {

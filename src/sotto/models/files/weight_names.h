@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,15 @@ class WeightNames {
   // file: [outputs, inputs, ...].
   void add_part(const std::string& theirs, const std::string& ours,
                 const std::vector<int64_t>& kernel);
+
+  // Adds a part that is a convolution over time, whose weight is [outputs, inputs, taps] in the
+  // file.
+  void add_convolution(const std::string& theirs, const std::string& ours, int64_t taps);
+
+  // Adds parts that are one matrix in ours and as many as there are names in theirs, such as q, k
+  // and v. The part named `unbiased` has no share of the bias.
+  void add_joined(const std::string& theirs, const std::string& ours,
+                  std::span<const std::string_view> names, std::string_view unbiased = {});
 
   // Adds q, k and v, which are one matrix in ours and three in theirs, with these names.
   void add_qkv(const std::string& theirs, const std::string& ours,

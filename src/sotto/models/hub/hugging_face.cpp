@@ -14,6 +14,7 @@
 #include "sotto/core/formats/nemo_archive.h"
 #include "sotto/core/formats/weight_folder.h"
 #include "sotto/models/hub/nemo.h"
+#include "sotto/models/hub/openai.h"
 
 namespace sotto::models {
 
@@ -33,29 +34,37 @@ const HuggingFaceFormat& format_of(const JsonSettings& config) {
                 fmt::format("{} (XLS-R is of the type wav2vec2)", fmt::join(known, ", ")));
 }
 
+// Converts through the settings reader, which validates each value.
+HuggingFaceModel checked(HuggingFaceModel model) {
+  try {
+    model.options = read_options<ModelOptions>(write_options(model.options));
+  } catch (const ConfigError& error) {
+    const fs::path file = fs::is_directory(model.folder) ? model.folder / kHubConfig : model.folder;
+    throw ConfigError({.attempted = fmt::format("reading the model of {}", file.string()),
+                       .found = error.what(),
+                       .expected = "a network that can be built"});
+  }
+  return model;
+}
+
 }  // namespace
 
 fs::path find_model_folder(std::string_view name) {
-  if (is_nemo_file(name)) return name;
+  if (is_nemo_file(name) || is_openai_file(name)) return name;
   const fs::path folder = fs::is_directory(name) ? fs::path(name) : find_hub_folder(name);
   return find_nemo_in(folder).value_or(folder);
 }
 
 HuggingFaceModel read_hugging_face(const fs::path& folder) {
   if (is_nemo_file(folder)) return read_nemo(folder);
+  if (is_openai_file(folder)) return checked(read_openai(folder));
   const JsonSettings config = open_hub_config(folder / kHubConfig);
-  HuggingFaceModel model = format_of(config).read(config, folder);
-  try {
-    // Converts through the settings reader, which validates each value.
-    model.options = read_options<ModelOptions>(write_options(model.options));
-  } catch (const ConfigError& error) {
-    config.refuse(error.what(), "a network that can be built");
-  }
-  return model;
+  return checked(format_of(config).read(config, folder));
 }
 
 ImportRules hugging_face_rules(const fs::path& folder) {
   if (is_nemo_file(folder)) return nemo_rules();
+  if (is_openai_file(folder)) return {};
   if (!fs::exists(folder / kHubConfig)) return {};
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   const Family* family = find_family_of_type(config.get<std::string>("model_type", ""));
@@ -78,11 +87,13 @@ std::vector<NamedTensor> weights_as_stored(const fs::path& folder, Model& model)
 }
 
 std::vector<NamedTensor> names_in(const fs::path& folder, std::vector<NamedTensor> weights) {
-  return is_nemo_file(folder) ? in_nemo_names(std::move(weights)) : std::move(weights);
+  if (is_nemo_file(folder)) return in_nemo_names(std::move(weights));
+  return is_openai_file(folder) ? in_openai_names(std::move(weights)) : std::move(weights);
 }
 
 DataShape shape_of_hugging_face(const fs::path& folder) {
   if (is_nemo_file(folder)) return shape_of_nemo(folder);
+  if (is_openai_file(folder)) return shape_of_openai(folder);
   const JsonSettings config = open_hub_config(folder / kHubConfig);
   return format_of(config).shape(config, folder);
 }

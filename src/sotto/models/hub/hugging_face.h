@@ -1,4 +1,5 @@
-// Hugging Face folders, and `.nemo` archives in their place (nemo.h): reads the settings of a
+// Hugging Face folders, and `.nemo` archives (nemo.h) or OpenAI's checkpoints (openai.h) in their
+// place: reads the settings of a
 // network from its config.json and those of its feature extractor from processor_config.json or
 // preprocessor_config.json, weights from any of its formats, and writes folders that transformers
 // loads unchanged.

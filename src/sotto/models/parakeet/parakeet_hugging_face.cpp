@@ -43,7 +43,6 @@ constexpr int64_t kMaxSymbols = 10;
 constexpr const char* kEncoderKey = "encoder_config";
 constexpr const char* kParakeetExtractor = "ParakeetFeatureExtractor";
 constexpr const char* kParakeetProcessor = "ParakeetProcessor";
-constexpr const char* kGenerationConfig = "generation_config.json";
 constexpr const char* kTokenizersFile = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr double kPreemphasis = 0.97;
@@ -339,7 +338,7 @@ void write_parakeet(const fs::path& folder, const HuggingFaceConfig& of) {
     write_tokenizer(folder, *file, {.pad = pad, .unknown = of.tokenizer->unknown()});
   }
   write_hub_json(folder / kHubProcessor, processor);
-  if (has_transducer) write_hub_json(folder / kGenerationConfig, generation_json(options, config));
+  if (has_transducer) write_hub_json(folder / kHubGeneration, generation_json(options, config));
 }
 
 }  // namespace

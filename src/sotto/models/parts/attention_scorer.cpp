@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sotto/core/error.h"
@@ -11,34 +12,48 @@ namespace sotto::models {
 
 namespace {
 
+std::vector<int64_t> frames_of(const AttentionScorer::Audio& audio) {
+  return audio.num_frames.empty() ? audio.packing.lengths() : audio.num_frames;
+}
+
 // Returns the length that all prompts have.
-int64_t checked_length(const std::vector<std::vector<int32_t>>& prompts, int64_t num_utterances) {
-  SOTTO_ASSERT(std::ssize(prompts) == num_utterances, "prompts of {} utterances", prompts.size());
+int64_t checked_length(std::span<const std::vector<int32_t>> prompts, int64_t num_utterances) {
+  SOTTO_ASSERT(std::ssize(prompts) == num_utterances, "{} prompts of {} utterances",
+               prompts.size(), num_utterances);
   for (const std::vector<int32_t>& prompt : prompts)
     SOTTO_ASSERT(!prompt.empty() && prompt.size() == prompts.front().size(),
-                 "a prompt of {} tokens, and one of {}", prompts.front().size(), prompt.size());
+                 "prompts of {} and {} tokens", prompts.front().size(), prompt.size());
   return std::ssize(prompts.front());
+}
+
+// Returns the most tokens of a text.
+int64_t most_of_text(const AttentionScorer::Tokens& tokens) {
+  if (tokens.most == Scorer::kUnlimited) return tokens.most;
+  return std::max<int64_t>(0, tokens.most - std::ssize(tokens.prompts.front()));
 }
 
 }  // namespace
 
-AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
-                                 const kernels::Packing& packing, const data::DecoderTokens& tokens)
-    : Scorer(packing.lengths(), tokens.end),
+AttentionScorer::AttentionScorer(const nn::AttentionDecoder& decoder, Audio audio, Tokens tokens)
+    : Scorer(frames_of(audio), tokens.end, most_of_text(tokens)),
       decoder_(decoder),
-      encoded_(std::move(encoded)),
-      starts_(packing.starts()),
-      max_frames_(packing.max_length()),
-      start_(tokens.start) {
-  // Searches continue with any other token.
-  SOTTO_ASSERT(tokens.start == tokens.end, "token {} starts and {} ends", tokens.start, tokens.end);
+      encoded_(std::move(audio.encoded)),
+      starts_(audio.packing.starts()),
+      lengths_(audio.packing.lengths()),
+      max_frames_(audio.packing.max_length()),
+      max_positions_(tokens.most),
+      prompts_(std::move(tokens.prompts)) {
+  checked_length(prompts_, size());
 }
 
 at::Tensor AttentionScorer::begin(const Limits& limits) {
   memory_.reset();
-  std::vector<std::vector<int32_t>> prompts(limits.prompts.begin(), limits.prompts.end());
-  if (prompts.empty()) prompts.assign(static_cast<size_t>(size()), {start_});
+  const std::span<const std::vector<int32_t>> prompts =
+      limits.prompts.empty() ? std::span<const std::vector<int32_t>>(prompts_) : limits.prompts;
   const int64_t num_given = checked_length(prompts, size());
+  SOTTO_ASSERT(num_given + limits.max_tokens - 1 <= max_positions_,
+               "a prompt of {} tokens and {} after it, for {} positions", num_given,
+               limits.max_tokens, max_positions_);
   const int64_t num_hypotheses = size() * limits.width;
   // An utterance's hypotheses share the rows of all but the last token of its prompt.
   const int64_t num_rows = size() * (num_given - 1) + num_hypotheses * limits.max_tokens;
@@ -56,9 +71,9 @@ at::Tensor AttentionScorer::begin(const Limits& limits) {
     hypotheses_.push_back({.utterance = utterance});
   position_ = next_row_ = 0;
   at::Tensor scores;  // [H, V]
-  for (size_t i = 0; i < static_cast<size_t>(num_given); ++i) {
+  for (size_t at = 0; at < static_cast<size_t>(num_given); ++at) {
     std::vector<int32_t> tokens;
-    for (const std::vector<int32_t>& prompt : prompts) tokens.push_back(prompt[i]);
+    for (const std::vector<int32_t>& prompt : prompts) tokens.push_back(prompt[at]);
     scores.reset();
     scores = step(tokens);
   }
@@ -75,7 +90,7 @@ at::Tensor AttentionScorer::step(std::span<const int32_t> tokens) {
     hypothesis.rows.push_back(static_cast<int32_t>(next_row_++));
     rows.push_back(hypothesis.rows);
     const auto utterance = static_cast<size_t>(hypothesis.utterance);
-    frames.push_back({.first = starts_[utterance], .count = num_frames()[utterance]});
+    frames.push_back({.first = starts_[utterance], .count = lengths_[utterance]});
   }
   memory_->own.set_lists(rows);
   memory_->seen.set_ranges(frames);
@@ -102,6 +117,21 @@ void AttentionScorer::reorder(std::span<const int64_t> sources) {
 at::Tensor AttentionScorer::frame_weights() const {
   SOTTO_ASSERT(memory_ && memory_->weights.defined(), "weights of frames were not recorded");
   return memory_->weights.narrow(0, 0, std::ssize(hypotheses_));
+}
+
+std::vector<std::vector<int32_t>> prompts_of(const kernels::Labels& labels,
+                                             const data::DecoderTokens& tokens) {
+  std::vector<std::vector<int32_t>> prompts;
+  const bool is_dry = labels.device_values().is_meta();
+  for (int64_t utterance = 0; utterance < labels.num_utterances(); ++utterance) {
+    const std::span<const int32_t> own = labels.of(utterance);
+    SOTTO_ASSERT(is_dry || std::ssize(own) >= tokens.num_prompt,
+                 "{} labels where the prompt has {}", own.size(), tokens.num_prompt);
+    std::vector<int32_t>& prompt = prompts.emplace_back(1, tokens.start);
+    for (int64_t at = 0; at < tokens.num_prompt; ++at)
+      prompt.push_back(is_dry ? tokens.start : own[static_cast<size_t>(at)]);
+  }
+  return prompts;
 }
 
 }  // namespace sotto::models

@@ -21,9 +21,26 @@ namespace sotto::models {
 
 class AttentionScorer : public Scorer {
  public:
-  // `encoded` [M, E]: the encoder's result for the pack. The decoder must outlive this object.
-  AttentionScorer(const nn::AttentionDecoder& decoder, at::Tensor encoded,
-                  const kernels::Packing& packing, const data::DecoderTokens& tokens);
+  // The audio of a micro-batch, as the decoder sees it.
+  struct Audio {
+    at::Tensor encoded;               // [M, E], the encoder's result
+    const kernels::Packing& packing;  // of its rows
+    // Rows of each utterance that are not silence added to it; empty: all.
+    std::vector<int64_t> num_frames = {};
+  };
+
+  // The tokens around the text of a hypothesis.
+  struct Tokens {
+    // Those that the hypotheses of each utterance begin with, equally many: prompts_of() makes
+    // them.
+    std::vector<std::vector<int32_t>> prompts;
+    int32_t end = 0;
+    // Most tokens that the decoder has positions for, with the prompt.
+    int64_t most = kUnlimited;
+  };
+
+  // The decoder must outlive this object.
+  AttentionScorer(const nn::AttentionDecoder& decoder, Audio audio, Tokens tokens);
 
   at::Tensor begin(const Limits& limits) override;
   at::Tensor step(std::span<const int32_t> tokens) override;
@@ -46,14 +63,23 @@ class AttentionScorer : public Scorer {
   };
 
   const nn::AttentionDecoder& decoder_;
-  at::Tensor encoded_;           // [M, E]
-  std::vector<int64_t> starts_;  // first row of each utterance in it
+  at::Tensor encoded_;  // [M, E]
+  // First row of each utterance in it, and their numbers.
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> lengths_;
   int64_t max_frames_;
-  int32_t start_;
+  int64_t max_positions_;
+  // By utterance.
+  std::vector<std::vector<int32_t>> prompts_;
   std::vector<Hypothesis> hypotheses_;
   std::optional<Memory> memory_;
   int64_t position_ = 0;
   int64_t next_row_ = 0;
 };
+
+// Returns the start token and the first labels of each utterance that are its prompt. A dry
+// micro-batch may have fewer labels.
+std::vector<std::vector<int32_t>> prompts_of(const kernels::Labels& labels,
+                                             const data::DecoderTokens& tokens);
 
 }  // namespace sotto::models

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sotto/models/families.h"
+#include "sotto/models/parts/mask_checks.h"
 #include "sotto/models/wav2vec2/wav2vec2.h"
 #include "sotto/models/wav2vec2/wav2vec2_hugging_face.h"
 #include "sotto/nn/fronts/wave_encoder.h"
@@ -79,7 +80,7 @@ Family wav2vec2_family() {
            [](const Options& options, int64_t) {
              return nn::WaveEncoder::samples_per_frame(options.conv_kernels, options.conv_strides);
            },
-       .check_effects = check_wav2vec2_masks,
+       .check_effects = check_span_masks<Options>,
        .savings = wav2vec2_savings,
        .hugging_face = wav2vec2_hugging_face()});
 }

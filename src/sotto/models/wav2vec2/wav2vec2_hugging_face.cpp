@@ -9,6 +9,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/formats/weight_folder.h"
 #include "sotto/models/hugging_face_format.h"
+#include "sotto/models/parts/mask_json.h"
 #include "sotto/models/wav2vec2/wav2vec2_options.h"
 
 namespace sotto::models {
@@ -53,25 +54,6 @@ void read_encoder(const JsonSettings& config, Wav2Vec2Options& options) {
   options.position_groups = config.get("num_conv_pos_embedding_groups", int64_t{16});
 }
 
-// Resets mask settings without effect to their defaults: a run that sets others is warned
-// (mask_checks.h), and one that sets none must not be.
-void forget_idle_masks(Wav2Vec2Options& options) {
-  const Wav2Vec2Options usual;
-  if (!options.mask && options.mask_time_probability > 0.0) {
-    // The vector for masked frames exists all the same.
-    options.mask_time_probability = usual.mask_time_probability;
-    options.mask_feature_probability = usual.mask_feature_probability;
-  }
-  if (!options.mask || options.mask_time_probability == 0.0) {
-    options.mask_time_length = usual.mask_time_length;
-    options.mask_time_min = usual.mask_time_min;
-  }
-  if (!options.mask || options.mask_feature_probability == 0.0) {
-    options.mask_feature_length = usual.mask_feature_length;
-    options.mask_feature_min = usual.mask_feature_min;
-  }
-}
-
 Reduction reduction_of(const JsonSettings& config, std::vector<std::string>& notes) {
   const auto name = config.get<std::string>("ctc_loss_reduction", "sum");
   if (name != "sum" && name != "mean")
@@ -91,14 +73,7 @@ void read_training(const JsonSettings& config, Wav2Vec2Options& options,
   options.feature_dropout = config.get("feat_proj_dropout", 0.0);
   options.final_dropout = config.get("final_dropout", 0.1);
   options.layer_drop = config.get("layerdrop", 0.1);
-  options.mask = config.get("apply_spec_augment", true);
-  options.mask_time_probability = config.get("mask_time_prob", 0.05);
-  options.mask_time_length = config.get("mask_time_length", int64_t{10});
-  options.mask_time_min = config.get("mask_time_min_masks", int64_t{2});
-  options.mask_feature_probability = config.get("mask_feature_prob", 0.0);
-  options.mask_feature_length = config.get("mask_feature_length", int64_t{10});
-  options.mask_feature_min = config.get("mask_feature_min_masks", int64_t{0});
-  forget_idle_masks(options);
+  read_span_masks(config, /*is_on=*/true, options);
   if (const double dropout = config.get("attention_dropout", 0.1); dropout > 0.0)
     notes.push_back(fmt::format(
         "attention_dropout {} becomes 0 in training: it is not supported; config.json keeps it",
@@ -153,23 +128,6 @@ ordered_json network_settings(const Wav2Vec2Options& options) {
           {"layerdrop", options.layer_drop}};
 }
 
-// Returns the settings that have an effect; others stay as in the source.
-ordered_json mask_settings(const Wav2Vec2Options& options) {
-  ordered_json settings = {{"apply_spec_augment", options.mask}};
-  if (!options.mask && options.mask_time_probability > 0.0) return settings;
-  settings["mask_time_prob"] = options.mask_time_probability;
-  settings["mask_feature_prob"] = options.mask_feature_probability;
-  if (options.mask_time_probability > 0.0) {
-    settings["mask_time_length"] = options.mask_time_length;
-    settings["mask_time_min_masks"] = options.mask_time_min;
-  }
-  if (options.mask_feature_probability > 0.0) {
-    settings["mask_feature_length"] = options.mask_feature_length;
-    settings["mask_feature_min_masks"] = options.mask_feature_min;
-  }
-  return settings;
-}
-
 HuggingFaceModel read_wav2vec2(const JsonSettings& config, const fs::path& folder) {
   refuse_adapters(config);
   HuggingFaceModel model{
@@ -211,7 +169,7 @@ void write_wav2vec2(const fs::path& folder, const HuggingFaceConfig& of) {
   config.erase("_name_or_path");
   config.update(network_settings(options));
   config.update({{"vocab_size", of.shape.vocabulary}, {"pad_token_id", of.shape.blank}});
-  config.update(mask_settings(options));
+  config.update(span_mask_json(options));
   if (of.reduction) {
     config["ctc_loss_reduction"] = *of.reduction == Reduction::kSum ? "sum" : "mean";
     config["ctc_zero_infinity"] = true;

@@ -2,7 +2,6 @@
 
 #include "sotto/core/error.h"
 #include "sotto/models/option_checks.h"
-#include "sotto/models/parts/mask_checks.h"
 
 namespace sotto::models {
 
@@ -86,27 +85,6 @@ void Wav2Vec2Options::validate() const {
   if (freeze_layers > layers)
     refuse_settings(fmt::format("freeze_layers: {} of {}", freeze_layers, layers),
                     "at most all layers");
-}
-
-void check_wav2vec2_masks(const Wav2Vec2Options& options, const Wav2Vec2Options& given) {
-  using Options = Wav2Vec2Options;
-  const MaskSettings settings(options, given);
-  constexpr const char* kOff = "mask: false";
-  // With probability 0 there is no vector for masked frames: setting it to 0 has an effect.
-  if (!options.mask && options.mask_time_probability > 0.0)
-    settings.check("mask_time_probability", &Options::mask_time_probability, kOff);
-  if (!options.mask && options.mask_feature_probability > 0.0)
-    settings.check("mask_feature_probability", &Options::mask_feature_probability, kOff);
-  if (!options.mask || options.mask_time_probability == 0.0) {
-    const char* const why = options.mask ? "mask_time_probability: 0" : kOff;
-    settings.check("mask_time_length", &Options::mask_time_length, why);
-    settings.check("mask_time_min", &Options::mask_time_min, why);
-  }
-  if (!options.mask || options.mask_feature_probability == 0.0) {
-    const char* const why = options.mask ? "mask_feature_probability: 0" : kOff;
-    settings.check("mask_feature_length", &Options::mask_feature_length, why);
-    settings.check("mask_feature_min", &Options::mask_feature_min, why);
-  }
 }
 
 }  // namespace sotto::models

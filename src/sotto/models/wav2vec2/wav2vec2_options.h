@@ -62,8 +62,4 @@ struct Wav2Vec2Options {
   void validate() const;
 };
 
-// Throws ConfigError for a mask setting without effect that differs from its default and from
-// `given`, the initial settings of a preset or a Hugging Face folder.
-void check_wav2vec2_masks(const Wav2Vec2Options& options, const Wav2Vec2Options& given);
-
 }  // namespace sotto::models

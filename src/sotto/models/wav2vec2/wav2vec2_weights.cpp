@@ -8,16 +8,6 @@ namespace sotto::models {
 
 namespace {
 
-void add_convolution(WeightNames& names, const std::string& theirs, const std::string& ours,
-                     int64_t taps) {
-  const at::Tensor weight = names.value_of(ours + ".weight");
-  names.add({.name = theirs + ".weight",
-             .tensor = weight,
-             .shape = {weight.size(0), weight.size(1) / taps, taps},
-             .taps = taps});
-  if (names.has(ours + ".bias")) names.add(theirs + ".bias", ours + ".bias");
-}
-
 // Adds both spellings of a normalised weight; the newer one is written.
 void add_normed_weight(WeightNames& names, const std::string& theirs, const std::string& ours) {
   const at::Tensor length = names.value_of(ours + ".length");
@@ -37,8 +27,8 @@ std::vector<NamedTensor> Wav2Vec2::named_weights() {
   WeightNames names(store_);
   for (size_t i = 0; i < options_.conv_kernels.size(); ++i) {
     const std::string theirs = fmt::format("wav2vec2.feature_extractor.conv_layers.{}.", i);
-    add_convolution(names, theirs + "conv", fmt::format("waves.conv{}", i),
-                    options_.conv_kernels[i]);
+    names.add_convolution(theirs + "conv", fmt::format("waves.conv{}", i),
+                          options_.conv_kernels[i]);
     names.add_part(theirs + "layer_norm", fmt::format("waves.norm{}", i));
   }
   names.add_part("wav2vec2.feature_projection.layer_norm", "projection.norm");

@@ -24,7 +24,11 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name,
     : options_(options),
       norm_(store, name + ".norm", options.width, options.norm, options.norm_epsilon),
       query_(store, name + ".query", options.width, options.width, options.deviation),
-      keys_values_(store, name + ".kv", options.seen_width, 2 * options.width, options.deviation),
+      keys_values_(store, name + ".kv",
+                   {.inputs = options.seen_width,
+                    .outputs = 2 * options.width,
+                    .deviation = options.deviation,
+                    .unbiased_end = options.has_key_bias ? 0 : options.width}),
       out_(store, name + ".out", options.width, options.width, options.result_deviation) {}
 
 const CrossTensors& CrossAttention::normed(const PartInput& x, LayerTape& tape) const {
@@ -104,7 +108,8 @@ at::Tensor CrossAttention::backward(const at::Tensor& dy, const PartInput& x,
   tape.release(slot(kKeysValues));
 
   keys_values_.accumulate(gradients.dkv, context.seen->result.value());
-  context.seen->result.add_gradient(keys_values_.input_gradient(gradients.dkv));
+  if (context.seen->has_backward)
+    context.seen->result.add_gradient(keys_values_.input_gradient(gradients.dkv));
   gradients.dkv.reset();
   query_.accumulate(gradients.dq, normed(x, tape).front());
   at::Tensor d_normed = query_.input_gradient(gradients.dq);

@@ -38,6 +38,8 @@ struct CrossAttentionOptions {
   // Its first slot on the block's tape, and the index of its dropout mask in the layer.
   size_t first_slot = 0;
   int64_t dropout_index = 0;
+  // Keys have a bias, as queries and values do.
+  bool has_key_bias = true;
 };
 
 class CrossAttention {

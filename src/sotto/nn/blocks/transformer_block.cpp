@@ -72,7 +72,8 @@ CrossAttentionOptions cross_options(const TransformerBlockOptions& options) {
           .deviation = options.deviation,
           .result_deviation = result_deviation(options.width, options),
           .first_slot = kCross,
-          .dropout_index = kCrossDropout};
+          .dropout_index = kCrossDropout,
+          .has_key_bias = options.has_key_bias};
 }
 
 }  // namespace
@@ -81,7 +82,12 @@ TransformerBlock::TransformerBlock(ParameterStore& store, const std::string& nam
                                    const TransformerBlockOptions& options)
     : options_(options),
       norm1_(store, name + ".norm1", options.width, options.norm, options.norm_epsilon),
-      qkv_(store, name + ".attention.qkv", options.width, 3 * options.width, options.deviation),
+      qkv_(store, name + ".attention.qkv",
+           {.inputs = options.width,
+            .outputs = 3 * options.width,
+            .deviation = options.deviation,
+            .unbiased_begin = options.width,
+            .unbiased_end = (options.has_key_bias ? 1 : 2) * options.width}),
       out_(store, name + ".attention.out", options.width, options.width,
            result_deviation(options.width, options)),
       norm2_(store, name + ".norm2", options.width, options.norm, options.norm_epsilon),

@@ -47,6 +47,8 @@ struct TransformerBlockOptions {
   // Standard deviation of all initial matrices; 0: derived from their inputs and the number of
   // layers.
   double deviation = 0.0;
+  // Keys have a bias, as queries and values do.
+  bool has_key_bias = true;
 };
 
 class TransformerBlock {

@@ -31,6 +31,20 @@ std::vector<Span> draw_spans(const SpanOptions& options, int64_t size, const Ran
   return spans;
 }
 
+// Returns the masked rows of the pack, int32 [R].
+at::Tensor rows_of(const SpecMaskOptions& options, const Context& context) {
+  return hidden_rows(context, [&](const RandomStream& stream, int64_t length) {
+    return draw_spans(options.frames, length, stream);
+  });
+}
+
+// Returns bytes [B, D], nonzero where an utterance's feature is masked.
+at::Tensor features_of(const SpecMaskOptions& options, const Context& context) {
+  return hidden_features(context, options.width, [&](const RandomStream& stream, int64_t width) {
+    return draw_spans(options.features, width, stream);
+  });
+}
+
 }  // namespace
 
 SpecMask::SpecMask(ParameterStore& store, const std::string& name, const SpecMaskOptions& options)
@@ -39,30 +53,28 @@ SpecMask::SpecMask(ParameterStore& store, const std::string& name, const SpecMas
                  ? &store.declare({.name = name, .shape = {options.width}, .deviation = 0.5})
                  : nullptr) {}
 
+void SpecMask::apply_zeros(at::Tensor& features, const Context& context,
+                           const SpecMaskOptions& options) {
+  if (!context.step.is_training) return;
+  if (options.masks_frames()) FrameMask::zero_rows(features, rows_of(options, context));
+  if (options.masks_features())
+    FrameMask::zero_columns(features, context.packing, features_of(options, context));
+}
+
 void SpecMask::apply(at::Tensor& x, const Context& context) const {
   if (!context.step.is_training) return;
-  if (options_.masks_frames()) FrameMask::fill_rows(x, rows_of(context), value_->value);
-  if (options_.masks_features()) FrameMask::zero_columns(x, context.packing, features_of(context));
+  if (options_.masks_frames()) FrameMask::fill_rows(x, rows_of(options_, context), value_->value);
+  if (options_.masks_features())
+    FrameMask::zero_columns(x, context.packing, features_of(options_, context));
 }
 
 void SpecMask::backward(at::Tensor& dy, const Context& context) const {
-  if (options_.masks_features()) FrameMask::zero_columns(dy, context.packing, features_of(context));
+  if (options_.masks_features())
+    FrameMask::zero_columns(dy, context.packing, features_of(options_, context));
   if (!options_.masks_frames()) return;
-  const at::Tensor rows = rows_of(context);
+  const at::Tensor rows = rows_of(options_, context);
   if (value_->spec.trains) FrameMask::accumulate(value_->gradient, dy, rows);
   FrameMask::zero_rows(dy, rows);
-}
-
-at::Tensor SpecMask::rows_of(const Context& context) const {
-  return hidden_rows(context, [&](const RandomStream& stream, int64_t length) {
-    return draw_spans(options_.frames, length, stream);
-  });
-}
-
-at::Tensor SpecMask::features_of(const Context& context) const {
-  return hidden_features(context, options_.width, [&](const RandomStream& stream, int64_t width) {
-    return draw_spans(options_.features, width, stream);
-  });
 }
 
 }  // namespace sotto::nn

@@ -41,6 +41,11 @@ class SpecMask {
   // The value that replaces masked frames is learned.
   SpecMask(ParameterStore& store, const std::string& name, const SpecMaskOptions& options);
 
+  // Sets the frames and features that are masked to 0 where no value is learned for them: in
+  // features [N, D], which have no gradient.
+  static void apply_zeros(at::Tensor& features, const Context& context,
+                          const SpecMaskOptions& options);
+
   // Masks x [N, D] for the context's step; does nothing outside of training.
   void apply(at::Tensor& x, const Context& context) const;
 
@@ -48,11 +53,6 @@ class SpecMask {
   void backward(at::Tensor& dy, const Context& context) const;
 
  private:
-  // Returns the masked rows of the pack, int32 [R].
-  at::Tensor rows_of(const Context& context) const;
-  // Returns bytes [B, D], nonzero where an utterance's feature is masked.
-  at::Tensor features_of(const Context& context) const;
-
   SpecMaskOptions options_;
   Parameter* value_;  // [D]; null where nothing is ever masked
 };

@@ -51,13 +51,16 @@ Subsampling::Subsampling(ParameterStore& store, const std::string& name,
   }
   SOTTO_ASSERT(options.factor == 2 || options.factor == 4, "convolutions with a factor of {}",
                options.factor);
-  const auto num_stages = static_cast<size_t>(options.factor / 2);
+  SOTTO_ASSERT(options.factor == 2 || !options.has_wide_first, "a third convolution");
+  const auto num_stages =
+      static_cast<size_t>(options.factor / 2) + (options.has_wide_first ? 1U : 0U);
   for (size_t stage = 0; stage < num_stages; ++stage) {
-    constexpr FrameWindows::Options kWindows{.size = 3, .stride = 2, .before = 1};
+    const int64_t stride = options.has_wide_first && stage == 0 ? 1 : 2;
+    const FrameWindows::Options windows{.size = 3, .stride = stride, .before = 1};
     const int64_t inputs = stage == 0 ? options.num_features : options.width;
-    stages_.push_back({.windows = kWindows,
+    stages_.push_back({.windows = windows,
                        .linear = Linear(store, fmt::format("{}.conv{}", name, stage + 1),
-                                        kWindows.size * inputs, options.width)});
+                                        windows.size * inputs, options.width)});
   }
 }
 

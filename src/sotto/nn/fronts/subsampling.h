@@ -1,5 +1,5 @@
 // The input of an encoder: fewer frames, each of the encoder's width. Either convolutions over time
-// (3 frames, stride 2, each followed by an activation; one for a factor of 2, two for 4), or
+// (3 frames, each followed by an activation; of stride 2, one for a factor of 2 and two for 4), or
 // stacked frames that are projected. An utterance of T frames is reduced to ceil(T / factor). N
 // input frames, M output frames, F features, D width.
 #pragma once
@@ -30,6 +30,8 @@ struct SubsamplingOptions {
   SubsamplingKind kind = SubsamplingKind::kConvolution;
   // 2 or 4 for convolutions, any value for stacking.
   int64_t factor = 4;
+  // For a factor of 2: a convolution of stride 1 before the other one.
+  bool has_wide_first = false;
   int64_t num_features = 80;
   int64_t width = 256;
   Activation activation = Activation::kGelu;

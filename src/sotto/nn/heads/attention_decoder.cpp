@@ -11,9 +11,13 @@ TransformerStack::Options decoder_stack(const AttentionDecoderOptions& options) 
                     .hidden = options.hidden,
                     .attention = {.num_heads = options.heads, .right = 0},
                     .dropout = options.dropout,
-                    .activation_dropout = options.dropout,
+                    .activation_dropout = options.activation_dropout,
                     .seen_width = options.seen_width,
-                    .num_layers = options.layers},
+                    .num_layers = options.layers,
+                    .deviation = options.deviation,
+                    .has_key_bias = options.has_key_bias},
+          .layer_drop = options.layer_drop,
+          .num_frozen = options.num_frozen,
           .first_layer = options.first_layer};
 }
 
@@ -31,9 +35,18 @@ AttentionDecoder::AttentionDecoder(ParameterStore& store, const std::string& nam
                   .dropout = options.dropout,
                   .compute = options.compute}),
       blocks_(store, name + ".layers", decoder_stack(options)),
-      head_(store, name + ".head", table_,
-            {.width = options.width, .loss = {.smoothing = options.label_smoothing}}),
-      head_layer_(options.first_layer + options.layers) {}
+      head_(store, name + ".head", table_, {.width = options.width, .loss = options.loss}),
+      head_layer_(options.first_layer + options.layers),
+      is_embedding_frozen_(options.num_frozen > 0) {}
+
+std::vector<std::string> AttentionDecoder::frozen_prefixes(const std::string& name,
+                                                           int64_t num_frozen) {
+  if (num_frozen == 0) return {};
+  std::vector<std::string> prefixes = {name + ".embedding.", name + ".positions."};
+  for (int64_t block = 0; block < num_frozen; ++block)
+    prefixes.push_back(prefix_of_block(name + ".layers", block));
+  return prefixes;
+}
 
 at::Tensor AttentionDecoder::forward(const data::DecoderPack& pack, std::span<const float> weights,
                                      const SeenPack& seen, const StepContext& step,
@@ -49,6 +62,7 @@ void AttentionDecoder::backward(const data::DecoderPack& pack, const SeenPack& s
   const Context context = context_of(pack.packing, seen, step);
   at::Tensor dx = head_.backward(context, tape);
   dx = blocks_.backward(std::move(dx), context, tape);
+  if (is_embedding_frozen_) return;
   embedding_.backward(std::move(dx), pack.inputs.device_values(), context);
 }
 
@@ -74,12 +88,18 @@ at::Tensor AttentionDecoder::step(const at::Tensor& tokens, int64_t position,
   return head_.logits(x);
 }
 
-at::Tensor AttentionDecoder::evaluate(const data::DecoderPack& pack, const SeenPack& seen) const {
+at::Tensor AttentionDecoder::decode(const data::DecoderPack& pack, const SeenPack& seen) const {
   Tape tape;
   const Context context = context_of(pack.packing, seen, {.is_training = false});
-  const at::Tensor x =
-      blocks_.forward(embedding_.forward(pack.inputs.device_values(), context), context, tape);
-  return head_.evaluate(x, pack.next, pack.packing);
+  return blocks_.forward(embedding_.forward(pack.inputs.device_values(), context), context, tape);
+}
+
+at::Tensor AttentionDecoder::logits(const data::DecoderPack& pack, const SeenPack& seen) const {
+  return head_.logits(decode(pack, seen));
+}
+
+at::Tensor AttentionDecoder::evaluate(const data::DecoderPack& pack, const SeenPack& seen) const {
+  return head_.evaluate(decode(pack, seen), pack.next, pack.packing);
 }
 
 }  // namespace sotto::nn

@@ -28,7 +28,17 @@ struct AttentionDecoderOptions {
   // Width of the encoder's result.
   int64_t seen_width = 256;
   double dropout = 0.1;
-  double label_smoothing = 0.0;
+  double activation_dropout = 0.1;
+  kernels::CrossEntropy::Options loss = {};
+  // Keys have a bias, as queries and values do.
+  bool has_key_bias = true;
+  // Standard deviation of the blocks' initial matrices; 0: derived from their inputs and number.
+  double deviation = 0.0;
+  // Probability that a step skips a block.
+  double layer_drop = 0.0;
+  // Number of first blocks that are not trained, with the embedding. The encoder's result then has
+  // no gradient from them: it must be frozen as well.
+  int64_t num_frozen = 0;
   PositionKind positions = PositionKind::kSinusoidal;
   // Maximum tokens per utterance for learned positions.
   int64_t max_tokens = 448;
@@ -51,6 +61,12 @@ class AttentionDecoder {
   void backward(const data::DecoderPack& pack, const SeenPack& seen, const StepContext& step,
                 Tape& tape) const;
 
+  // Returns the prefixes of parameters that are not trained with the first blocks frozen.
+  static std::vector<std::string> frozen_prefixes(const std::string& name, int64_t num_frozen);
+
+  // Returns the logits [L, V] of all tokens, for tests.
+  at::Tensor logits(const data::DecoderPack& pack, const SeenPack& seen) const;
+
   // Returns the losses only, without label smoothing.
   at::Tensor evaluate(const data::DecoderPack& pack, const SeenPack& seen) const;
 
@@ -63,6 +79,9 @@ class AttentionDecoder {
                   DecodingStep step) const;
 
  private:
+  // Returns the last block's result [L, D] without training.
+  at::Tensor decode(const data::DecoderPack& pack, const SeenPack& seen) const;
+
   Context context_of(const kernels::Packing& packing, const SeenPack& seen,
                      const StepContext& step) const {
     return {.step = step, .packing = packing, .layer = head_layer_, .seen = &seen};
@@ -73,6 +92,7 @@ class AttentionDecoder {
   TransformerStack blocks_;
   LmHead head_;
   int64_t head_layer_;
+  bool is_embedding_frozen_;
 };
 
 }  // namespace sotto::nn

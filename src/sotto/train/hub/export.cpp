@@ -40,9 +40,9 @@ constexpr const char* kCard = "README.md";
 constexpr const char* kVocabulary = "vocab.json";
 // Tokenizer files of Hugging Face folders other than the vocabulary.
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
-constexpr std::array kTokenizerFiles = {kTokenizerConfig,    "special_tokens_map.json",
-                                        "added_tokens.json", "tokenizer.json",
-                                        "merges.txt",        "normalizer.json"};
+constexpr std::array kTokenizerFiles = {
+    kTokenizerConfig, "special_tokens_map.json", "added_tokens.json",     "tokenizer.json",
+    "merges.txt",     "normalizer.json",         "generation_config.json"};
 
 // Input of an export, whichever folder it comes from.
 struct Source {

@@ -9,6 +9,7 @@
 #include "sotto/core/error.h"
 #include "sotto/core/files/hub_cache.h"
 #include "sotto/core/formats/nemo_archive.h"
+#include "sotto/core/formats/torch_file.h"
 #include "sotto/data/audio/audio.h"
 #include "sotto/data/batch/example_list.h"
 #include "sotto/data/batch/micro_batch.h"
@@ -30,7 +31,8 @@ constexpr const char* kModelConfig = "config.json";
 // Returns a Hugging Face folder, possibly in the local cache, or a `.nemo` archive; none where it
 // is neither.
 std::optional<fs::path> find_foreign(const fs::path& model) {
-  if (is_nemo_file(model) || fs::exists(model / kModelConfig)) return model;
+  const bool is_file = is_nemo_file(model) || (is_openai_file(model) && fs::exists(model));
+  if (is_file || fs::exists(model / kModelConfig)) return model;
   if (const std::optional<fs::path> archive = models::find_nemo_in(model)) return archive;
   if (!is_hub_id(model.string())) return std::nullopt;
   try {
@@ -324,6 +326,9 @@ decode::Labels Recogniser::tokens_of(const std::vector<float>& samples,
   std::vector<data::Example> examples;
   const std::vector<Window> windows =
       cut_recording(samples, checkpoint_.config.model.sample_rate(), options, examples);
+  if (const auto prompts = prompts_of(checkpoint_.config, checkpoint_.tokenizer)) {
+    for (data::Example& example : examples) example.labels = prompts->of("");
+  }
   const data::ExampleList list(std::move(examples));
   decode::DecodingOptions decoding = prepare_decoding(/*has_times=*/true);
   decoding.has_times = true;
@@ -360,6 +365,15 @@ void Recogniser::check_has_audio_input() const {
 void Recogniser::check_windows(const TranscribeOptions& options) const {
   const int64_t rate = checkpoint_.config.model.sample_rate();
   const int64_t shortest = checkpoint_.config.model.min_rows(/*feature_dim=*/0);
+  const int64_t longest = checkpoint_.config.model.max_rows(/*feature_dim=*/0);
+  if (longest > 0 && samples_in(options.window_s, rate) > longest) {
+    const double longest_s = static_cast<double>(longest) / static_cast<double>(rate);
+    throw ConfigError(
+        {.attempted = "transcribing audio",
+         .found = fmt::format("windows of {} s", options.window_s),
+         .expected = fmt::format("at most {} s, which the model has positions for", longest_s),
+         .hint = fmt::format("Use --window {}, or leave it out.", longest_s)});
+  }
   const bool are_numbers = options.window_s >= 0.0 && options.overlap_s >= 0.0;
   if (are_numbers &&
       samples_in(options.window_s, rate) - samples_in(options.overlap_s, rate) >= shortest)

@@ -44,7 +44,11 @@ void give_targets(std::vector<Example>& rows) {
   if (rows.front().tokens.size() > 1) rows.front().labels.back() = kernels::CrossEntropy::kNoTarget;
 }
 
-// Returns the first of `examples` that together reach max_frames, the last one shortened to fit.
+// With fewer frames left, the rest would be too short to be an utterance.
+constexpr int64_t kLeastRest = 8;
+
+// Returns the first of `examples` that together reach max_frames, the last one shortened to fit. It
+// is left out where the network counts a shorter one like a whole one.
 std::vector<Example> fill(const models::Model& model, const data::Source& source,
                           std::span<const Example> examples, int64_t max_frames) {
   std::vector<Example> filled;
@@ -52,13 +56,13 @@ std::vector<Example> fill(const models::Model& model, const data::Source& source
   for (const Example& example : examples) {
     const int64_t frames = frames_of(model, example);
     if (frames > left) {
-      // With fewer frames left, the rest would be too short to be an utterance.
-      if (left > 8) {
+      if (left > kLeastRest) {
         const double share = static_cast<double>(left) / static_cast<double>(frames);
         data::ExampleSize size = data::size_of(example);
         size.rows = static_cast<int64_t>(static_cast<double>(example.rows) * share);
         size.segments = std::min(size.segments, size.rows);
-        filled.push_back(source.dry_example(size));
+        Example rest = source.dry_example(size);
+        if (frames_of(model, rest) <= left) filled.push_back(std::move(rest));
       }
       break;
     }
@@ -115,13 +119,15 @@ Fit BudgetFit::find_limits(const data::EffectiveBatch& batch, const StepSettings
   int64_t bad = frames_of(dry_.model(), step);
   while (bad - good > std::max<int64_t>(1, good / 200)) {
     const int64_t middle = good + (bad - good) / 2;
-    const device::MemoryReport report =
-        dry_.run_micro_batch(fill(dry_.model(), source_, step, middle), settings.tier);
+    const std::vector<Example> filled = fill(dry_.model(), source_, step, middle);
+    const device::MemoryReport report = dry_.run_micro_batch(filled, settings.tier);
     if (budget_.holds(report)) {
       good = middle;
       worst = report;
     } else {
-      bad = middle;
+      // Where no rest fits, whole utterances are too much already.
+      const int64_t frames = frames_of(dry_.model(), filled);
+      bad = middle - frames > kLeastRest ? frames : middle;
     }
   }
   MicroBatchLimits limits = settings.limits;

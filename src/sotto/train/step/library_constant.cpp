@@ -51,7 +51,9 @@ std::vector<data::Example> touching_examples(const RunConfig& config,
                                              const models::DataShape& shape,
                                              const TouchingSize& size) {
   const int64_t rate = shape.feature_dim > 0 ? kStoredFramesPerSecond : config.model.sample_rate();
-  const auto rows = static_cast<int64_t>(size.seconds_each * static_cast<double>(rate));
+  auto rows = static_cast<int64_t>(size.seconds_each * static_cast<double>(rate));
+  if (const int64_t most = config.model.max_rows(shape.feature_dim); most > 0)
+    rows = std::min(rows, most);
   const int64_t label = shape.blank == 0 ? 1 : 0;
   std::vector<data::Example> examples;
   for (int64_t index = 0; index < size.utterances; ++index) {

@@ -17,6 +17,10 @@ void DataOptions::visit(OptionVisitor& visitor) {
   visitor.value("tokenizer", tokenizer,
                 "vocab.json or SentencePiece .model; empty: characters of the training texts");
   visitor.group("text", text, "normalisation of transcripts");
+  visitor.value("language", language,
+                "language of all utterances, for whisper; empty: lang of each in the manifest");
+  visitor.choice("task", task, "transcribe, or translate into English, for whisper",
+                 data::kWhisperTasks);
   visitor.value("row_tokens", row_tokens, "tokens per row of text, for decoder_lm",
                 {.min = 2, .max = 1 << 20});
   visitor.choice("documents", documents, "unit of plain text that is a document, for decoder_lm",
@@ -118,7 +122,8 @@ constexpr std::array kOfSpeech = {std::string_view("min_seconds"),  std::string_
                                   std::string_view("too_long"),     std::string_view("broken"),
                                   std::string_view("unknown_text"), std::string_view("empty_text"),
                                   std::string_view("too_large"),    std::string_view("augment"),
-                                  std::string_view("cache"),        std::string_view("cache_size")};
+                                  std::string_view("cache"),        std::string_view("cache_size"),
+                                  std::string_view("language"),     std::string_view("task")};
 
 // Throws for a setting that differs from its default but has no effect on the network.
 void check_data_of(const DataOptions& options, std::span<const std::string_view> idle,
@@ -215,6 +220,19 @@ void check_effects(const RunConfig& config) {
   const data::DatasetOptions& utterances = config.data.utterances;
   if (utterances.min_seconds == 0.0 && utterances.too_short != data::DatasetOptions().too_short)
     refuse("data.too_short without data.min_seconds", "Set data.min_seconds.");
+  check_prompt_effects(config);
+}
+
+void check_prompt_effects(const RunConfig& config) {
+  if (config.model.prompts()) return;
+  const auto refuse = [](const std::string& found) {
+    throw ConfigError({.attempted = "checking the settings",
+                       .found = found + ", which has no effect",
+                       .expected = "only settings that take effect",
+                       .hint = "Only networks of the family whisper have prompts."});
+  };
+  if (!config.data.language.empty()) refuse(fmt::format("data.language: {}", config.data.language));
+  if (config.data.task != data::WhisperTask::kTranscribe) refuse("data.task: translate");
 }
 
 void check_stage_effects(const RunConfig& config) {
@@ -259,6 +277,7 @@ data::DatasetOptions dataset_options(const RunConfig& config, const data::Manife
   data::DatasetOptions options = config.data.utterances;
   options.sample_rate = config.model.sample_rate();
   options.min_rows = config.model.min_rows(manifest.feature_dim());
+  options.max_rows = config.model.max_rows(manifest.feature_dim());
   return options;
 }
 

@@ -40,6 +40,10 @@ struct DataOptions {
   std::filesystem::path tokenizer;
   // Normalisation of transcripts and texts.
   data::TextRules text;
+  // For a network with prompts: the language of all utterances (empty: `lang` of each in the
+  // manifest), and what it is to do.
+  std::string language;
+  data::WhisperTask task = data::WhisperTask::kTranscribe;
   // For a language model: tokens per row, and what separates documents in plain text.
   int64_t row_tokens = 512;
   data::Documents documents = data::Documents::kParagraph;
@@ -149,6 +153,9 @@ struct RunConfig {
 // Throws ConfigError for a setting that has no effect in combination with the others. Only for new
 // runs, since earlier versions allowed such runs to start.
 void check_effects(const RunConfig& config);
+
+// Throws ConfigError for a setting of prompts where the network has none.
+void check_prompt_effects(const RunConfig& config);
 
 // Throws ConfigError for a setting that has no effect because the run has stages.
 void check_stage_effects(const RunConfig& config);

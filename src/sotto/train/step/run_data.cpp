@@ -54,6 +54,24 @@ data::Manifest read_manifest(const fs::path& path, const PreparingProgress& prog
   return data::Manifest::read(path, options);
 }
 
+// Returns the options for a manifest's utterances, whose labels are those of the tokenizer.
+data::DatasetOptions options_for(const RunConfig& config, const data::Manifest& manifest,
+                                 const data::Tokenizer& tokenizer) {
+  data::DatasetOptions options = dataset_options(config, manifest);
+  options.prompts = prompts_of(config, tokenizer);
+  return options;
+}
+
+// A run of a network that is built for one vocabulary cannot make its own.
+void check_has_tokenizer(const RunConfig& config) {
+  if (!config.model.prompts()) return;
+  throw ConfigError(
+      {.attempted = fmt::format("choosing the tokenizer of {}", config.model.preset()),
+       .found = "no data.tokenizer",
+       .expected = "that of a Whisper model",
+       .hint = "Name its folder: --set data.tokenizer=FOLDER."});
+}
+
 class Speech : public RunData {
  public:
   Speech(const RunConfig& config, std::optional<data::Tokenizer> of_checkpoint,
@@ -65,8 +83,12 @@ class Speech : public RunData {
     } else if (!config.data.tokenizer.empty()) {
       tokenizer_ = data::Tokenizer::read(config.data.tokenizer, rules);
     } else {
+      check_has_tokenizer(config);
       tokenizer_ = data::Tokenizer::of_characters(manifest_, rules);
     }
+    // Files of older models do not name the last entries.
+    if (prompts_of(config, *tokenizer_) != nullptr)
+      tokenizer_->widen(config.model.usual_vocabulary());
   }
 
   models::DataShape shape() const override {
@@ -78,7 +100,7 @@ class Speech : public RunData {
   uint64_t fingerprint() const override { return manifest_.fingerprint(); }
 
   std::shared_ptr<data::Source> make_train(const LongestFitting& longest_fitting) override {
-    data::DatasetOptions options = dataset_options(config_, manifest_);
+    data::DatasetOptions options = options_for(config_, manifest_, *tokenizer_);
     const data::AudioTreatment treatment = treatment_of(config_);
     cache_ = treatment.cache;
     auto train = std::make_shared<data::Dataset>(manifest_, *tokenizer_, options, treatment);
@@ -93,7 +115,8 @@ class Speech : public RunData {
   std::unique_ptr<data::Source> make_dev() const override {
     if (config_.data.dev.empty()) return nullptr;
     const data::Manifest dev = data::Manifest::read(config_.data.dev);
-    return std::make_unique<data::Dataset>(dev, *tokenizer_, dataset_options(config_, dev));
+    return std::make_unique<data::Dataset>(dev, *tokenizer_,
+                                           options_for(config_, dev, *tokenizer_));
   }
 
   data::AudioCache* audio_cache() const override { return cache_.get(); }
@@ -175,6 +198,15 @@ std::unique_ptr<RunData> open_run_data(const RunConfig& config,
   return std::make_unique<Speech>(config, std::move(of_checkpoint), progress);
 }
 
+std::shared_ptr<const data::WhisperPrompts> prompts_of(const RunConfig& config,
+                                                       const data::Tokenizer& tokenizer) {
+  const std::optional<data::PromptRules> rules = config.model.prompts();
+  if (!rules) return nullptr;
+  return std::make_shared<const data::WhisperPrompts>(
+      tokenizer, *rules,
+      data::PromptOptions{.language = config.data.language, .task = config.data.task});
+}
+
 DataOptions evaluation_options(DataOptions of_run) {
   const data::DatasetOptions defaults;
   of_run.utterances.min_seconds = defaults.min_seconds;
@@ -203,7 +235,8 @@ std::unique_ptr<data::Source> open_for_evaluation(const RunConfig& config,
                      .found = kind_of(manifest.feature_dim()),
                      .expected = fmt::format("{}, as in training", kind_of(shape.feature_dim))});
   }
-  return std::make_unique<data::Dataset>(manifest, tokenizer, dataset_options(config, manifest));
+  return std::make_unique<data::Dataset>(manifest, tokenizer,
+                                         options_for(config, manifest, tokenizer));
 }
 
 }  // namespace sotto::train

@@ -62,6 +62,11 @@ std::unique_ptr<RunData> open_run_data(const RunConfig& config,
                                        std::optional<data::Tokenizer> of_checkpoint,
                                        const PreparingProgress& progress);
 
+// Returns the prompts of a network that has them, else null. Throws ConfigError for another
+// tokenizer, and for a language that it does not know.
+std::shared_ptr<const data::WhisperPrompts> prompts_of(const RunConfig& config,
+                                                       const data::Tokenizer& tokenizer);
+
 // Returns the run's data options for an evaluation on other data: without those that selected the
 // training data (duration bounds and number of utterances). An evaluation uses all data unless its
 // own settings say otherwise.

@@ -29,10 +29,12 @@ bool is_target(int32_t label) {
   return label != kernels::CrossEntropy::kNoTarget;
 }
 
-std::vector<float> weights_of(std::span<const Example> examples, models::Reduction reduction) {
+std::vector<float> weights_of(const models::Outline& outline, std::span<const Example> examples,
+                              models::Reduction reduction) {
+  const int64_t num_ends = outline.decoder && outline.decoder->counts_end ? 1 : 0;
   std::vector<int64_t> label_lengths;
   for (const Example& example : examples)
-    label_lengths.push_back(std::ranges::count_if(example.labels, is_target));
+    label_lengths.push_back(std::ranges::count_if(example.labels, is_target) + num_ends);
   return models::utterance_weights(reduction, label_lengths);
 }
 
@@ -190,7 +192,7 @@ StepResult run_step(Learner& learner, std::span<const Example> examples,
   // There is no graph to build: this skips the dispatch that would look for one on every call.
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   models::Model& model = *learner.model;
-  const std::vector<float> weights = weights_of(examples, settings.reduction);
+  const std::vector<float> weights = weights_of(model.outline(), examples, settings.reduction);
   const auto micro_batches = split_step(model, examples, settings.limits);
   check_micro_batches(learner.gradient_type, std::ssize(micro_batches));
   const std::vector<nn::Tier> tiers = settings.tier.first(model.num_tapes());
