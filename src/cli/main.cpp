@@ -10,6 +10,7 @@
 #include "cli/commands/failure.h"
 #include "cli/commands/process_limits.h"
 #include "cli/views/console.h"
+#include "cli/views/json_text.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/files/log.h"
 #include "sotto/device/cpu_level.h"
@@ -23,11 +24,11 @@ std::string describe_version() {
                      build.commit, build.torch, build.cuda, build.audio, build.text);
 }
 
-void run(int argc, char** argv) {
+void run(int argc, char** argv, sotto::cli::GlobalOptions& global) {
   CLI::App app("Trains speech transformers inside a memory budget.", "sotto");
-  sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
   app.add_flag("--verbose", global.verbose, "Print more log messages");
+  app.add_flag("--json-errors", global.json_errors, "Print an error as one line of JSON");
   // Global options may also follow the command.
   app.fallthrough();
   app.require_subcommand(0, 1);
@@ -60,16 +61,18 @@ void run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   sotto::cli::open_missing_streams();
+  sotto::cli::GlobalOptions global;
   try {
     sotto::cli::prepare_process();
     sotto::device::check_cpu_level(sotto::build_info().cpu_level,
                                    sotto::device::read_cpu_features());
-    run(argc, argv);
+    run(argc, argv, global);
     return 0;
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
-    sotto::cli::print_error(text);
+    sotto::cli::print_error(
+        global.json_errors ? sotto::cli::json_text(sotto::cli::to_json(failure), -1) : text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;
   }

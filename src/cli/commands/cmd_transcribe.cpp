@@ -16,6 +16,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/decode_choice.h"
 #include "cli/commands/number_checks.h"
+#include "cli/commands/transcript_server.h"
 #include "cli/views/json_text.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
@@ -37,9 +38,21 @@ struct Options {
   std::vector<std::string> overrides;
   bool srt = false;
   bool json = false;
+  bool serves = false;
 };
 
 void check(const Options& options) {
+  if (options.serves && !options.files.empty()) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "--serve and files",
+                       .expected = "one of them: --serve reads the names of files from its input"});
+  }
+  if (!options.serves && options.files.empty()) {
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "no file",
+                       .expected = "WAV, FLAC, OGG or MP3 files",
+                       .hint = "See 'sotto transcribe --help'."});
+  }
   if (options.srt && options.json) {
     throw ConfigError({.attempted = "transcribing audio",
                        .found = "--srt and --json",
@@ -52,16 +65,6 @@ void check(const Options& options) {
                        .expected = "one file: subtitles are numbered from 1 in each",
                        .hint = "Call sotto transcribe once per file."});
   }
-}
-
-nlohmann::ordered_json to_json(const std::string& file, const decode::Transcript& transcript) {
-  nlohmann::ordered_json words = nlohmann::ordered_json::array();
-  for (const decode::Transcript::Word& word : transcript.words)
-    words.push_back({{"word", word.text}, {"start", word.start_s}, {"end", word.end_s}});
-  return {{"audio_filepath", file},
-          {"duration", transcript.seconds},
-          {"text", transcript.text},
-          {"words", std::move(words)}};
 }
 
 std::string to_text(const std::string& file, const decode::Transcript& transcript,
@@ -127,6 +130,7 @@ void run_transcribe(const Options& options) {
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   options.decode.apply(recogniser, search_of(recogniser, options.overrides), options.overrides);
+  if (options.serves) return serve_transcripts(recogniser, options.windows, std::cin, std::cout);
   transcribe_all(recogniser, options);
 }
 
@@ -137,7 +141,7 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       app.add_subcommand("transcribe", "Transcribe audio files, with the time of each word");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<Options>();
-  command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
+  command->add_option("files", options->files, "WAV, FLAC, OGG or MP3");
   command
       ->add_option(
           "--model,--checkpoint", options->model,
@@ -159,8 +163,14 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       ->add_option("--set", options->overrides,
                    "Override the run's search: decode.max_tokens_per_frame=0.5 (repeatable)")
       ->allow_extra_args(false);
-  command->add_flag("--srt", options->srt, "Print subtitles");
-  command->add_flag("--json", options->json, "Print JSON, with the time of each word");
+  CLI::Option* srt = command->add_flag("--srt", options->srt, "Print subtitles");
+  CLI::Option* json =
+      command->add_flag("--json", options->json, "Print JSON, with the time of each word");
+  command
+      ->add_flag("--serve", options->serves,
+                 "Answer requests on standard input, one JSON object per line, until it ends")
+      ->excludes(srt)
+      ->excludes(json);
   command->footer(example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3",
                           "a run in runs/tiny-1, as sotto train --help makes it, and audio files"));
   command->callback([options] { run_transcribe(*options); });
