@@ -104,6 +104,13 @@ def _leaves(name: str, value: Setting) -> Iterator[tuple[str, Setting]]:
         yield name, _plain(name, value)
 
 
+def with_model(model: object, given: Mapping[str, Setting]) -> tuple[object, dict[str, Setting]]:
+    """Moves a model that is a dictionary of settings to the settings."""
+    if isinstance(model, Mapping):
+        return None, {**given, "model": model}
+    return model, dict(given)
+
+
 def settings(given: Mapping[str, Setting]) -> list[str]:
     """Returns --set for every setting; the settings of a dictionary are set one by one.
 

@@ -39,7 +39,7 @@ def fetch_model(model: object) -> None:
         raise DataError(
             f"downloading {model} from the Hugging Face Hub",
             str(error).split("\n")[0],
-            "a model that can be read",
+            "the id of a model, or a folder of that name",
         ) from error
 
 

@@ -137,14 +137,15 @@ def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def name_of(model: object, config: object) -> str:
     """Returns the name of a run: the last part of its model's or its configuration's name."""
-    for given in (model, config):
+    preset = model.get("preset") if isinstance(model, Mapping) else model
+    for given in (preset, config):
         if given is not None:
             return re.sub(r"[^\w.-]", "_", Path(str(given)).stem) or "run"
     return "run"
 
 
 def plan(
-    model: str | Path | None = None,
+    model: str | Path | Mapping[str, Setting] | None = None,
     *,
     config: str | Path | None = None,
     train: str | Path | None = None,
@@ -159,7 +160,8 @@ def plan(
     """Finds the settings of a run for a memory budget, for this device or for a card that is not here.
 
     Args:
-        model: a preset, a Hugging Face folder, an id on the Hub, or a .nemo archive.
+        model: a preset, a Hugging Face folder, an id on the Hub, a .nemo archive, or settings of a model as a
+            dictionary: {"preset": "tiny", "width": 32}.
         config: a configuration in YAML or JSON.
         train: manifest or text to train on; without it usual data are assumed.
         dev: manifest or text to evaluate on.
@@ -178,8 +180,9 @@ def plan(
     >>> plan.best.total_bytes <= plan.budget_bytes
     True
     """
+    chosen, more_settings = _arguments.with_model(model, settings)
     given = {
-        "model": model,
+        "model": chosen,
         "train": train,
         "dev": dev,
         "memory": memory,
@@ -190,8 +193,8 @@ def plan(
     words = ["plan", *_arguments.options(given)]
     if config is not None:
         words += ["--config", _arguments.text_of("config", config)]
-    words += _arguments.settings(settings)
-    _hub.fetch_model(model)
+    words += _arguments.settings(more_settings)
+    _hub.fetch_model(chosen)
     name = str(settings.get("name") or name_of(model, config))
     with tempfile.TemporaryDirectory(prefix="sotto-") as scratch:
         folder = Path(scratch) / name

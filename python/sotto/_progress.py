@@ -49,6 +49,10 @@ class Progress:
             print(f"\r\x1b[K{bar} {text}", end="", file=sys.stderr, flush=True)
             self._has_line = True
 
+    def clear(self) -> None:
+        if self._has_line:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
     def end(self) -> None:
         if self._has_line:
             print(file=sys.stderr)

@@ -9,7 +9,7 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, overload
@@ -117,7 +117,12 @@ class Recogniser:
         self._lock = threading.Lock()
 
     @overload
-    def transcribe(self, audio: Sequence[Any], sample_rate: int | None = None) -> list[Transcript]: ...
+    def transcribe(self, audio: str | os.PathLike[str], sample_rate: int | None = None) -> Transcript: ...
+
+    @overload
+    def transcribe(
+        self, audio: list[Any] | tuple[Any, ...], sample_rate: int | None = None
+    ) -> list[Transcript]: ...
 
     @overload
     def transcribe(self, audio: Any, sample_rate: int | None = None) -> Transcript: ...
@@ -229,7 +234,7 @@ class Recogniser:
 
 def evaluate(
     model: str | Path,
-    data: str | Path,
+    manifest: str | Path,
     *,
     memory: str | None = None,
     device: str | None = None,
@@ -243,7 +248,7 @@ def evaluate(
 
     Args:
         model: as in `Recogniser`.
-        data: a manifest; a text for a language model.
+        manifest: the data to evaluate on; a text for a language model.
         **settings: settings of the data and of the search: data={"broken": "skip"}.
 
     >>> scores = sotto.evaluate("run", "train.jsonl")
@@ -252,7 +257,7 @@ def evaluate(
     """
     given = {
         "model": model,
-        "data": data,
+        "data": _arguments.text_of("manifest", manifest),
         "memory": memory,
         "device": device,
         "beam": beam,

@@ -138,10 +138,12 @@ class Run:
                 if isinstance(event, Planned):
                     progress.begin(event.total_steps)
                 elif isinstance(event, Step):
-                    progress.show(event)
+                    # The line is empty while the program may print something of its own.
+                    progress.clear()
                     if self._on_step is not None:
                         self._on_step(event)
                     yield event
+                    progress.show(event)
         finally:
             progress.end()
 
@@ -325,7 +327,7 @@ def train(
     config: Plan | str | Path | Mapping[str, Setting] | None = None,
     *,
     folder: str | Path | None = None,
-    model: str | Path | None = None,
+    model: str | Path | Mapping[str, Setting] | None = None,
     train: str | Path | None = None,
     dev: str | Path | None = None,
     memory: str | None = None,
@@ -359,8 +361,9 @@ def train(
     >>> run.wait().steps
     2
     """
+    chosen, more_settings = _arguments.with_model(model, settings)
     given = {
-        "model": model,
+        "model": chosen,
         "train": train,
         "dev": dev,
         "memory": memory,
@@ -370,12 +373,12 @@ def train(
         "init_from": init_from,
         "max_steps": max_steps,
     }
-    words = [*_arguments.options(given), *_arguments.settings(settings)]
+    words = [*_arguments.options(given), *_arguments.settings(more_settings)]
     if not isinstance(config, Plan):
         _config_words(config, Path())  # named before a folder is created
     path = Path(_arguments.text_of("folder", folder)) if folder is not None else None
     checked_program()
-    _hub.fetch_model(model)
+    _hub.fetch_model(chosen)
     if path is None:
         path = _claim_folder(str(settings.get("name") or _name_of(model, config)))
     path.mkdir(parents=True, exist_ok=True)

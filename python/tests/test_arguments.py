@@ -34,10 +34,10 @@ from sotto import _arguments
             lambda: sotto.Recogniser("run").transcribe(numpy.zeros(9, "i8"), 16000),
             "Expected samples as floating",
         ),
-        (lambda: sotto.evaluate("run", 5), "data=5, a int"),  # type: ignore[arg-type]
+        (lambda: sotto.evaluate("run", 5), "manifest=5, a int"),  # type: ignore[arg-type]
         (lambda: sotto.find_run(None), "folder=None, a NoneType"),  # type: ignore[arg-type]
         (lambda: sotto.push_to_hub("run", "nobody"), "repository='nobody', a str. Expected ORG/NAME"),
-        (lambda: sotto.profile(model="tiny", data="x"), "model and data"),  # type: ignore[call-overload]
+        (lambda: sotto.profile(model="tiny", data="x"), "model and data"),
     ],
 )
 def test_wrong_types_are_named(call: Any, named: str, monkeypatch: pytest.MonkeyPatch) -> None:

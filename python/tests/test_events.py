@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sotto
-from sotto import _events
+from sotto import _events, errors
 
 STARTED = {
     "event": "started",
@@ -22,6 +23,18 @@ STARTED = {
     "pid": 7,
     "host": "h",
 }
+
+
+@pytest.mark.parametrize("kind", ["ConfigError", "Infeasible", "DataError", "OutOfMemory", "InternalError"])
+def test_every_failure_has_its_exception(kind: str) -> None:
+    parts = {"attempted": "a", "found": "b", "expected": "c", "hint": "Do d."}
+    error = errors.error_from({"error": kind, **parts})
+    assert type(error).__name__ == kind
+    assert str(error) == "a: b. Expected c. Do d."
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.hint) == (type(error), str(error), "Do d.")
+    text = 'info: {"error"\n' + json.dumps({"error": kind, **parts}) + "\nlast line\n"
+    assert errors.find_failure(text) == {"error": kind, **parts}
 
 
 def line(**event: object) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -61,19 +63,19 @@ def test_torch_without_libraries_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_install.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(_install.sys, "base_prefix", "/nowhere")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "base_prefix", "/nowhere")
     with pytest.raises(sotto.ConfigError, match="there is no package torch") as caught:
         sotto.profile()
     assert caught.value.hint == f"Run: pip install torch=={_install.wanted_torch()}"
 
 
 def test_torch_of_the_base_python_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    purelib = Path(_install.sysconfig.get_path("purelib", vars={"base": str(tmp_path)}))
+    purelib = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)}))
     torch = fake_torch(purelib, _install.wanted_torch()) / "torch"
     (torch / "lib" / "libtorch_cpu.so").touch()
-    monkeypatch.setattr(_install.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(_install.sys, "base_prefix", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     assert _install.torch_libraries() == torch / "lib"
 
 

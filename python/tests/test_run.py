@@ -153,7 +153,7 @@ def test_errors_are_exceptions_with_their_parts() -> None:
 
 
 def test_run_of_a_plan_in_a_numbered_folder() -> None:
-    plan = sotto.plan(model="tiny", memory="200MiB", train="train.jsonl", **SMALL)
+    plan = sotto.plan(memory="200MiB", train="train.jsonl", **SMALL)
     runs = [sotto.train(plan, max_steps=2) for _ in range(2)]
     assert [str(run.folder) for run in runs] == ["runs/tiny-1", "runs/tiny-2"]
     assert [run.wait().steps for run in runs] == [2, 2]
