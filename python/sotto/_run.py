@@ -233,9 +233,16 @@ class Run:
         given = {"max_steps": max_steps, "memory": memory, "device": device}
         words = ["--resume", *_arguments.options(given)]
         if not any((self.folder / "checkpoints").glob("step-*")):
-            config = self.folder / "config.yaml"
-            words += self._command or (["--config", str(config)] if config.exists() else [])
+            words += self._command or self._written_config()
         return _start(self.folder, words, _Watching(on_step or self._on_step, progress))
+
+    def _written_config(self) -> list[str]:
+        """Returns the option for the configuration that the run wrote, copied: it writes that file again."""
+        written, copy = self.folder / "config.yaml", self.folder / "given_config.yaml"
+        if not written.exists():
+            return []
+        copy.write_bytes(written.read_bytes())
+        return ["--config", str(copy)]
 
     def report(self) -> Page:
         """Writes report.html, a page with the charts and tables of the run, and returns it."""

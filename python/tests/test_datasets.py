@@ -96,7 +96,7 @@ def test_models_of_the_hub_are_downloaded_once(hub: FakeHub, tmp_path: Path) -> 
 def test_run_is_uploaded_with_its_card(hub: FakeHub, trained: sotto.Run) -> None:
     address = sotto.push_to_hub(trained.folder, "me/tones", language="en", license="apache-2.0")
     assert address == "https://hub/me/tones"
-    assert {"README.md", "config.json", "model.safetensors"} <= set(hub.uploaded["files"])
+    assert {"README.md", "model.safetensors", "vocab.json"} <= set(hub.uploaded["files"])
 
 
 def test_upload_without_the_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
@@ -24,11 +26,19 @@ std::string describe_version() {
                      build.commit, build.torch, build.cuda, build.audio, build.text);
 }
 
-void run(int argc, char** argv, sotto::cli::GlobalOptions& global) {
+constexpr const char* kJsonErrors = "--json-errors";
+
+// Known before the command line is parsed, because it also applies to an error there.
+bool wants_json_errors(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view word) { return word == kJsonErrors; });
+}
+
+void run(int argc, char** argv) {
   CLI::App app("Trains speech transformers inside a memory budget.", "sotto");
+  sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
   app.add_flag("--verbose", global.verbose, "Print more log messages");
-  app.add_flag("--json-errors", global.json_errors, "Print an error as one line of JSON");
+  app.add_flag(kJsonErrors, "Print an error as one line of JSON");
   // Global options may also follow the command.
   app.fallthrough();
   app.require_subcommand(0, 1);
@@ -61,18 +71,18 @@ void run(int argc, char** argv, sotto::cli::GlobalOptions& global) {
 
 int main(int argc, char** argv) {
   sotto::cli::open_missing_streams();
-  sotto::cli::GlobalOptions global;
   try {
     sotto::cli::prepare_process();
     sotto::device::check_cpu_level(sotto::build_info().cpu_level,
                                    sotto::device::read_cpu_features());
-    run(argc, argv, global);
+    run(argc, argv);
     return 0;
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
-    sotto::cli::print_error(
-        global.json_errors ? sotto::cli::json_text(sotto::cli::to_json(failure), -1) : text);
+    sotto::cli::print_error(wants_json_errors(argc, argv)
+                                ? sotto::cli::json_text(sotto::cli::to_json(failure), -1)
+                                : text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;
   }

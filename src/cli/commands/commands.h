@@ -13,8 +13,6 @@ namespace sotto::cli {
 struct GlobalOptions {
   // Include debug lines in the log.
   bool verbose = false;
-  // Print the error that ends the program as a JSON object.
-  bool json_errors = false;
 };
 
 // `sotto plan`: finds the settings of a run for a budget.

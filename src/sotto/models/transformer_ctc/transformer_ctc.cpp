@@ -19,7 +19,7 @@ using kernels::Dropout;
 using kernels::Packing;
 using nn::Context;
 
-constexpr int64_t kInputDropout = 0;
+constexpr int64_t kDropoutOfInput = 0;
 
 std::optional<int64_t> window_of(int64_t frames) {
   return frames < 0 ? std::nullopt : std::optional(frames);
@@ -170,7 +170,7 @@ void TransformerCtc::backward(const data::MicroBatch&, const nn::StepContext& st
   dx = blocks_.backward(std::move(dx), context, tape);
   const Context front = context.at_layer(front_layer());
   const MomentScope moment(front.moment(Phase::kBackward));
-  Dropout::apply(dx, packing, front.dropout(kInputDropout, options_.dropout));
+  Dropout::apply(dx, packing, front.dropout(kDropoutOfInput, options_.dropout));
   positions_.accumulate(dx, packing);
   subsampling_.backward(std::move(dx), tape.packings(), front, tape);
 }
@@ -195,7 +195,7 @@ at::Tensor TransformerCtc::encode(const data::MicroBatch& batch, const nn::StepC
     const Context of_input{.step = step, .packing = packings.front(), .layer = front_layer()};
     x = subsampling_.forward(features_.forward(batch, of_input), packings, context, tape);
     positions_.add(x, context.packing);
-    Dropout::apply(x, context.packing, context.dropout(kInputDropout, options_.dropout));
+    Dropout::apply(x, context.packing, context.dropout(kDropoutOfInput, options_.dropout));
   }
   return blocks_.forward(std::move(x), context, tape);
 }
