@@ -83,8 +83,12 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> FakeHub:
     return fake
 
 
-def test_models_of_the_hub_are_downloaded_once(hub: FakeHub, tmp_path: Path) -> None:
-    for model in ("tiny", "me/cached", "me/new", Path("a/b"), None):
+def test_models_of_the_hub_are_downloaded_once(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/mine").mkdir(parents=True)
+    for model in ("tiny", "runs/mine", "me/cached", "me/new", Path("a/b"), None):
         _hub.fetch_model(model)
     # The second is there for weights in PyTorch's format, as the first brought none.
     assert hub.downloaded == ["me/new", "me/new"]
