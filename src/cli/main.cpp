@@ -38,7 +38,7 @@ void run(int argc, char** argv) {
   sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
   app.add_flag("--verbose", global.verbose, "Print more log messages");
-  app.add_flag(kJsonErrors, "Print an error as one line of JSON");
+  app.add_flag(kJsonErrors)->description("Print an error as one line of JSON");
   // Global options may also follow the command.
   app.fallthrough();
   app.require_subcommand(0, 1);
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
     sotto::cli::print_error(wants_json_errors(argc, argv)
-                                ? sotto::cli::json_text(sotto::cli::to_json(failure), -1)
+                                ? sotto::cli::json_text(sotto::cli::failure_json(failure), -1)
                                 : text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;

@@ -82,7 +82,7 @@ void transcribe_all(train::Recogniser& recogniser, const Options& options) {
     try {
       const decode::Transcript transcript = recogniser.transcribe(file, options.windows);
       if (options.json) {
-        json.push_back(to_json(file, transcript));
+        json.push_back(transcript_json(file, transcript));
       } else {
         std::cout << to_text(file, transcript, options) << std::flush;
       }

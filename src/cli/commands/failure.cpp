@@ -80,7 +80,7 @@ Failure describe_current_exception() {
   }
 }
 
-nlohmann::ordered_json to_json(const Failure& failure) {
+nlohmann::ordered_json failure_json(const Failure& failure) {
   return {{"error", failure.error},         {"attempted", failure.problem.attempted},
           {"found", failure.problem.found}, {"expected", failure.problem.expected},
           {"hint", failure.problem.hint},   {"message", failure.message},

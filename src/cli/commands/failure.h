@@ -24,6 +24,6 @@ struct Failure {
 Failure describe_current_exception();
 
 // The object of --json-errors and of the event `failed`: docs/events.md.
-nlohmann::ordered_json to_json(const Failure& failure);
+nlohmann::ordered_json failure_json(const Failure& failure);
 
 }  // namespace sotto::cli

@@ -64,7 +64,7 @@ void JsonEvents::finish(const nlohmann::ordered_json& summary) {
 }
 
 void JsonEvents::fail(const Failure& failure) {
-  add("failed", nlohmann::json(to_json(failure)));
+  add("failed", nlohmann::json(failure_json(failure)));
 }
 
 // The events of steps, evaluations, stages and so on are the lines of metrics.jsonl.

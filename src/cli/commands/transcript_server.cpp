@@ -35,17 +35,18 @@ nlohmann::ordered_json answer_to(const nlohmann::json& request, train::Recognise
                                  const train::TranscribeOptions& windows) {
   try {
     const std::string file = file_of(request);
-    return to_json(file, recogniser.transcribe(file, windows));
+    return transcript_json(file, recogniser.transcribe(file, windows));
   } catch (...) {
     const Failure failure = describe_current_exception();
     if (failure.exit_code == kFaultOfSotto) throw;
-    return {{"failure", to_json(failure)}};
+    return {{"failure", failure_json(failure)}};
   }
 }
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const std::string& file, const decode::Transcript& transcript) {
+nlohmann::ordered_json transcript_json(const std::string& file,
+                                       const decode::Transcript& transcript) {
   nlohmann::ordered_json words = nlohmann::ordered_json::array();
   for (const decode::Transcript::Word& word : transcript.words)
     words.push_back({{"word", word.text}, {"start", word.start_s}, {"end", word.end_s}});

@@ -11,7 +11,8 @@
 namespace sotto::cli {
 
 // The object of one file, as --json prints it.
-nlohmann::ordered_json to_json(const std::string& file, const decode::Transcript& transcript);
+nlohmann::ordered_json transcript_json(const std::string& file,
+                                       const decode::Transcript& transcript);
 
 // Answers one request per line until the input ends. A request that cannot be fulfilled gets an
 // error as its answer. Throws what is not the fault of a request.

@@ -66,7 +66,7 @@ TEST(Failure, HasTheNameAndThePartsOfTheError) {
   const Failure failure = failure_of(Infeasible(
       {.attempted = "fitting", .found = "8", .expected = "at most 7", .hint = "Take less."}));
   EXPECT_EQ(failure.exit_code, 2);
-  EXPECT_EQ(to_json(failure).dump(),
+  EXPECT_EQ(failure_json(failure).dump(),
             R"({"error":"Infeasible","attempted":"fitting","found":"8","expected":"at most 7",)"
             R"("hint":"Take less.","message":"fitting: 8. Expected at most 7. Take less.",)"
             R"("exit_code":2})");
