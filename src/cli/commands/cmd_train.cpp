@@ -12,6 +12,8 @@
 
 #include "cli/commands/command_line.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/failure.h"
+#include "cli/commands/json_events.h"
 #include "cli/commands/number_checks.h"
 #include "cli/commands/run_options.h"
 #include "cli/commands/stop_signal.h"
@@ -34,6 +36,7 @@ struct TrainOptions {
   std::string pretended;
   int64_t failing_step = 0;
   std::string out;
+  std::string json_events;
   int64_t log_every = 50;
   bool resume = false;
   bool json = false;
@@ -107,8 +110,8 @@ void keep_log_in(const fs::path& folder) {
            fmt::format("format_version 1, sotto {}, commit {}\n", build.version, build.commit));
 }
 
-void run_train(const TrainOptions& options) {
-  survive_broken_pipes();
+// `stream`: receives the events of the run; may be null.
+void train_and_print(const TrainOptions& options, JsonEvents* stream) {
   TrainView view(options.log_every);
   std::optional<plan::PlannedTraining> training;
   plan::TrainingEvents events{.run = view.events(),
@@ -125,6 +128,7 @@ void run_train(const TrainOptions& options) {
     show(plan);
   };
   events.run.should_stop = is_asked_to_end;
+  if (stream) stream->follow(events);
   training.emplace(plan::TrainingRequest{.run = options.run,
                                          .folder = options.out,
                                          .resumes = options.resume,
@@ -135,7 +139,21 @@ void run_train(const TrainOptions& options) {
   const train::RunSummary summary = training->run();
   const std::string text = summary_text(summary, training->folder());
   add_to_kept_log(text);
-  std::cout << (options.json ? json_text(to_json(summary, training->folder())) : text);
+  const nlohmann::ordered_json json = to_json(summary, training->folder());
+  if (stream) stream->finish(json);
+  std::cout << (options.json ? json_text(json) : text);
+}
+
+void run_train(const TrainOptions& options) {
+  survive_broken_pipes();
+  if (options.json_events.empty()) return train_and_print(options, nullptr);
+  JsonEvents stream(options.json_events);
+  try {
+    train_and_print(options, &stream);
+  } catch (...) {
+    stream.fail(describe_current_exception());
+    throw;
+  }
 }
 
 }  // namespace
@@ -167,6 +185,8 @@ void add_train(CLI::App& app, const GlobalOptions&) {
                    "Let memory run out once in this step, to see how the run recovers")
       ->check(positive());
   command->add_flag("--json", options->json, "Print the summary as JSON");
+  command->add_option("--json-events", options->json_events,
+                      "Also write what happens to this file, one JSON object per line");
   command->footer(
       example("  sotto data demo --out demo_data\n"
               "  sotto train --model tiny --train demo_data/train.jsonl --dev "

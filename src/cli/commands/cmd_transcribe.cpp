@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cli/commands/decode_choice.h"
 #include "cli/commands/number_checks.h"
 #include "cli/commands/transcript_output.h"
+#include "cli/commands/transcript_server.h"
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
 #include "sotto/core/units.h"
@@ -34,7 +36,26 @@ struct Options {
   DecodeChoice decode;
   std::vector<std::string> overrides;
   TranscriptOutputOptions output;
+  bool serves = false;
 };
+
+void check(const Options& options) {
+  if (options.serves && !options.files.empty())
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "--serve and files",
+                       .expected = "one of them: --serve reads the names of files from its input",
+                       .hint = "Remove one."});
+  if (!options.serves && options.files.empty())
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "no file",
+                       .expected = "WAV, FLAC, OGG or MP3 files",
+                       .hint = "See 'sotto transcribe --help'."});
+  if (options.serves && options.output.is_given())
+    throw ConfigError({.attempted = "transcribing audio",
+                       .found = "--serve and a format or file of transcripts",
+                       .expected = "one of them: answers of --serve are JSON on standard output",
+                       .hint = "Remove one."});
+}
 
 // Transcribes the files in order: unreadable ones do not prevent output for the others.
 void transcribe_all(train::Recogniser& recogniser, const Options& options,
@@ -90,12 +111,14 @@ train::RunConfig config_for(const train::Recogniser& recogniser,
 }
 
 void run_transcribe(const Options& options) {
+  check(options);
   TranscriptOutput output(options.output, options.files);
   const device::OpenedDevice opened(MemorySize::parse(options.memory), options.device);
   train::Recogniser recogniser(options.model, opened.budget_bytes, opened.device);
   const train::RunConfig changed = config_for(recogniser, options.overrides);
   recogniser.set_data_options(changed.data);
   options.decode.apply(recogniser, changed.decode, options.overrides);
+  if (options.serves) return serve_transcripts(recogniser, options.windows, std::cin, std::cout);
   transcribe_all(recogniser, options, output);
 }
 
@@ -106,7 +129,7 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
       app.add_subcommand("transcribe", "Transcribe audio files, with the time of each word");
   // Shared, because the callback is copied and has to outlive this function.
   auto options = std::make_shared<Options>();
-  command->add_option("files", options->files, "WAV, FLAC, OGG or MP3")->required();
+  command->add_option("files", options->files, "WAV, FLAC, OGG or MP3");
   command
       ->add_option(
           "--model,--checkpoint", options->model,
@@ -129,6 +152,8 @@ void add_transcribe(CLI::App& app, const GlobalOptions&) {
                    "Override the run's search: decode.max_tokens_per_frame=0.5 (repeatable)")
       ->allow_extra_args(false);
   options->output.add_to(*command);
+  command->add_flag("--serve", options->serves,
+                    "Answer requests on standard input, one JSON object per line, until it ends");
   command->footer(
       example("  sotto transcribe --model runs/tiny-1 a.flac b.mp3\n"
               "  sotto transcribe --model runs/tiny-1 talk.mp3 --out talk.srt",

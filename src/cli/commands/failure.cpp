@@ -25,12 +25,31 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string describe_path(const std::filesystem::filesystem_error& error) {
+Failure failure_of(const Error& error, int exit_code, const char* name) {
+  return {.exit_code = exit_code,
+          .message = one_line(error.what()),
+          .error = name,
+          .problem = error.problem()};
+}
+
+// A path that is too long, a name that the file system does not support, a folder without
+// permission.
+Failure failure_of(const std::filesystem::filesystem_error& error) {
   constexpr size_t kMostShown = 200;
   std::string path = error.path1().string();
   if (path.size() > kMostShown) path = path.substr(0, kMostShown) + "...";
-  return one_line(fmt::format("using {}: {}. Expected a path that this machine can use.",
-                              path.empty() ? "a file" : path, error.code().message()));
+  return failure_of(DataError({.attempted = "using " + (path.empty() ? "a file" : path),
+                               .found = error.code().message(),
+                               .expected = "a path that this machine can use"}),
+                    kBadInput, "DataError");
+}
+
+// Exceptions of other libraries.
+Failure failure_of(int exit_code, const char* name, const std::string& text) {
+  return {.exit_code = exit_code,
+          .message = one_line(text),
+          .error = name,
+          .problem = {.attempted = "running the command", .found = one_line(text)}};
 }
 
 }  // namespace
@@ -38,24 +57,34 @@ std::string describe_path(const std::filesystem::filesystem_error& error) {
 Failure describe_current_exception() {
   try {
     throw;
+  } catch (const Infeasible& error) {
+    return failure_of(error, kBadInput, "Infeasible");
   } catch (const ConfigError& error) {
-    return {kBadInput, one_line(error.what())};
+    return failure_of(error, kBadInput, "ConfigError");
   } catch (const DataError& error) {
-    return {kBadInput, one_line(error.what())};
+    return failure_of(error, kBadInput, "DataError");
   } catch (const OutOfMemory& error) {
-    return {kOutOfMemory, one_line(error.what())};
+    return failure_of(error, kOutOfMemory, "OutOfMemory");
+  } catch (const InternalError& error) {
+    return failure_of(error, kOwnFault, "InternalError");
   } catch (const std::filesystem::filesystem_error& error) {
-    // A path that is too long, a name that the file system does not support, a folder without
-    // permission.
-    return {kBadInput, describe_path(error)};
+    return failure_of(error);
   } catch (const std::exception& error) {
     if (const std::optional<std::string> reason = train::out_of_memory_reason(error))
-      return {kOutOfMemory, one_line("out of memory: " + *reason)};
+      return failure_of(kOutOfMemory, "OutOfMemory", "out of memory: " + *reason);
     const auto* torch = dynamic_cast<const c10::Error*>(&error);
-    return {kOwnFault, one_line(torch == nullptr ? error.what() : torch->what_without_backtrace())};
+    return failure_of(kOwnFault, "InternalError",
+                      torch == nullptr ? error.what() : torch->what_without_backtrace());
   } catch (...) {
-    return {kOwnFault, "an object that is not an exception was thrown"};
+    return failure_of(kOwnFault, "InternalError", "an object that is not an exception was thrown");
   }
+}
+
+nlohmann::ordered_json failure_json(const Failure& failure) {
+  return {{"error", failure.error},         {"attempted", failure.problem.attempted},
+          {"found", failure.problem.found}, {"expected", failure.problem.expected},
+          {"hint", failure.problem.hint},   {"message", failure.message},
+          {"exit_code", failure.exit_code}};
 }
 
 }  // namespace sotto::cli

@@ -20,6 +20,7 @@ struct TranscriptOutputOptions {
 
   // Adds --format, --out, --srt and --json.
   void add_to(CLI::App& command);
+  bool is_given() const { return srt || json || !format.empty() || !out.empty(); }
 };
 
 class TranscriptOutput {

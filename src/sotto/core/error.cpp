@@ -18,7 +18,7 @@ std::string compose(const Problem& problem) {
 
 }  // namespace
 
-Error::Error(const Problem& problem) : std::runtime_error(compose(problem)) {}
+Error::Error(const Problem& problem) : std::runtime_error(compose(problem)), problem_(problem) {}
 
 void detail::assertion_failed(const char* condition, const char* file, int line,
                               const std::string& message) {

@@ -24,6 +24,12 @@ struct Problem {
 class Error : public std::runtime_error {
  public:
   explicit Error(const Problem& problem);
+
+  // The parts of what().
+  const Problem& problem() const { return problem_; }
+
+ private:
+  Problem problem_;
 };
 
 // The user's settings or command line are wrong, or cannot take effect on this machine. Exit code

@@ -37,7 +37,8 @@ std::string read_holder(int descriptor) {
   return size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "another process";
 }
 
-// Returns false where another process keeps the lock. A report holds it for an instant (is_locked).
+}  // namespace
+
 bool lock_soon(int descriptor) {
   constexpr int kTries = 5;
   for (int i = 0; i < kTries; ++i) {
@@ -46,8 +47,6 @@ bool lock_soon(int descriptor) {
   }
   return false;
 }
-
-}  // namespace
 
 FolderLock::FolderLock(const fs::path& folder)
     : folder_(folder), file_(fs::absolute(folder) / kLockFile) {
@@ -88,7 +87,6 @@ void FolderLock::take() {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw_file_error("opening", file_);
-    // File systems without locks return other error codes; the lock is then skipped.
     if (!lock_soon(descriptor_)) {
       const std::string holder = read_holder(descriptor_);
       ::close(std::exchange(descriptor_, -1));

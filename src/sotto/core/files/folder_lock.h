@@ -36,6 +36,11 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+// Takes the exclusive lock of an open file. Returns false where another process keeps it: whoever
+// only asks whether it is locked (is_locked, the Python package) holds it for an instant. On file
+// systems without locks nothing is locked.
+bool lock_soon(int descriptor);
+
 // Whether another process holds the lock of a folder. False where that cannot be found out.
 bool is_locked(const std::filesystem::path& folder);
 

@@ -1,7 +1,6 @@
 #include "sotto/core/files/run_record.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "sotto/core/error.h"
+#include "sotto/core/files/folder_lock.h"
 #include "sotto/core/files/output_file.h"
 
 namespace sotto {
@@ -41,7 +41,7 @@ void check_header(const std::string& line, const std::filesystem::path& path) {
   if (!ours) {
     throw DataError({.attempted = describe_attempt("reading", path),
                      .found = "line 1 is not the header of a run record",
-                     .expected = "a metrics.jsonl that sotto wrote"});
+                     .expected = "a record that sotto wrote, such as metrics.jsonl"});
   }
   const auto version = header["format_version"].get<int64_t>();
   if (version > kRunRecordFormatVersion) {
@@ -149,8 +149,7 @@ RunRecord RunRecord::open(const std::filesystem::path& path) {
     throw DataError(
         {.attempted = describe_attempt("opening", path), .found = "it is not a regular file"});
   }
-  // File systems without locks return other error codes; the lock is then skipped.
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (!lock_soon(descriptor)) {
     throw DataError({.attempted = describe_attempt("opening", path),
                      .found = "another process is writing it",
                      .hint = "Wait until that run ends, or name another folder with --out."});

@@ -18,8 +18,8 @@ std::vector<int64_t> frames_of(const AttentionScorer::Audio& audio) {
 
 // Returns the length that all prompts have.
 int64_t checked_length(std::span<const std::vector<int32_t>> prompts, int64_t num_utterances) {
-  SOTTO_ASSERT(std::ssize(prompts) == num_utterances, "{} prompts of {} utterances",
-               prompts.size(), num_utterances);
+  SOTTO_ASSERT(std::ssize(prompts) == num_utterances, "{} prompts of {} utterances", prompts.size(),
+               num_utterances);
   for (const std::vector<int32_t>& prompt : prompts)
     SOTTO_ASSERT(!prompt.empty() && prompt.size() == prompts.front().size(),
                  "prompts of {} and {} tokens", prompts.front().size(), prompt.size());

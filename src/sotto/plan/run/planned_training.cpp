@@ -93,6 +93,7 @@ void PlannedTraining::write_plan_files(const train::RunPlan& plan) {
   if (text.empty() && checkpoint_) keep_decisions(facts, json);
   write_text_synced(facts,
                     json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  train::notify(events_.known, json);
 }
 
 void PlannedTraining::make_trainer(const ReadConfig& read, train::RunEvents events) {

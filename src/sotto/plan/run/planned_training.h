@@ -38,6 +38,8 @@ struct TrainingEvents {
   // Called with the decisions and their reasons; not called where nothing was open and the split
   // of steps does not matter.
   std::function<void(const std::vector<Reason>&)> decided = {};
+  // Called with the content of facts.json, after it was written.
+  std::function<void(const nlohmann::ordered_json&)> known = {};
   // Called with advice on saving memory, in lines, before the error that ends a run for lack of
   // memory.
   std::function<void(const std::string&)> advised = {};

@@ -77,7 +77,10 @@ Json facts_json(const train::RunPlan& plan, const train::RunConfig& config,
                 {{"peak_bytes", worst.peak},
                  {"high_water_bytes", worst.high_water},
                  {"moment", worst.peak_moment.to_string()}}},
-               {"steps", {{"per_epoch", plan.steps_per_epoch}, {"total", plan.total_steps}}}};
+               {"steps",
+                {{"per_epoch", plan.steps_per_epoch},
+                 {"total", plan.total_steps},
+                 {"first", plan.first_step}}}};
   for (const train::Stage& stage : plan.stages)
     json["steps"]["stages"].push_back({{"name", stage.name},
                                        {"samples", stage.num_samples},

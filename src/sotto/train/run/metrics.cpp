@@ -9,10 +9,12 @@
 
 namespace sotto::train {
 
-Metrics::Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned)
+Metrics::Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned,
+                 Recorded recorded)
     : record_(RunRecord::open(folder / kMetricsFile)),
       events_(EventFile::begin(folder, first_step)),
-      warned_(std::move(warned)) {
+      warned_(std::move(warned)),
+      recorded_(std::move(recorded)) {
   record_.cut_back([&](const nlohmann::json& record) {
     const auto step = record.find("step");
     return step == record.end() || !step->is_number_integer() || step->get<int64_t>() < first_step;
@@ -24,6 +26,7 @@ void Metrics::add(const nlohmann::json& record, const std::vector<Scalar>& scala
     record_.append(record);
     if (!scalars.empty()) events_.add(record.at("step").get<int64_t>(), scalars);
   });
+  if (recorded_) recorded_(record);
 }
 
 void Metrics::sync() {

@@ -16,12 +16,15 @@ namespace sotto::train {
 class Metrics {
  public:
   using Warning = std::function<void(const std::string&)>;
+  using Recorded = std::function<void(const nlohmann::json&)>;
 
   // Continues metrics.jsonl of the folder; lines of `first_step` and later are removed, because
   // those steps run again. Starts an event file whose steps continue from there. Throws DataError
   // where they cannot be written. Later write failures, such as a full disk, lose lines but do not
   // end the run: a warning is issued once, and again only after a write has succeeded in between.
-  Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned);
+  // `recorded` receives every line that is added, written or not.
+  Metrics(const std::filesystem::path& folder, int64_t first_step, Warning warned,
+          Recorded recorded = {});
 
   // Adds a line, and its values as named scalars. A line with scalars must have a "step".
   void add(const nlohmann::json& record, const std::vector<Scalar>& scalars = {});
@@ -35,6 +38,7 @@ class Metrics {
   RunRecord record_;
   EventFile events_;
   Warning warned_;
+  Recorded recorded_;
   bool is_failing_ = false;
 };
 

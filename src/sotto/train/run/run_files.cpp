@@ -88,6 +88,7 @@ nlohmann::json step_record(const StepReport& report) {
   nlohmann::json record = {{"kind", "step"},
                            {"step", report.step},
                            {"epoch", report.epoch},
+                           {"ends_epoch", report.ends_epoch},
                            {"loss", report.result.loss},
                            {"rate", report.result.rate},
                            {"gradient_norm", report.result.gradient_norm},

@@ -116,6 +116,8 @@ struct RunEvents {
   std::function<void(int64_t step, const Evaluation&)> evaluated = {};
   std::function<void(const std::filesystem::path&)> saved = {};
   std::function<void(int64_t step, const ReleasedCaches&)> released = {};
+  // Called with every line of metrics.jsonl.
+  std::function<void(const nlohmann::json&)> recorded = {};
   // Warnings and notes for the user, one line each.
   std::function<void(const std::string&)> warned = {};
   std::function<void(const std::string&)> noted = {};

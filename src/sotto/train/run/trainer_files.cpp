@@ -37,7 +37,7 @@ void Trainer::open_folder() {
     forget_learned_limits(request_.folder);
   }
   if (has_new_limits_) keep_limits();
-  metrics_.emplace(request_.folder, state_.step + 1, events_.warned);
+  metrics_.emplace(request_.folder, state_.step + 1, events_.warned, events_.recorded);
   if (request_.resume_from) metrics_->add(resume_record(state_.step));
 }
 

@@ -62,6 +62,21 @@ TEST(Failure, MessageIsOneLine) {
   EXPECT_EQ(failure_of(std::runtime_error("a\nb\n")).message, "a b");
 }
 
+TEST(Failure, HasTheNameAndThePartsOfTheError) {
+  const Failure failure = failure_of(Infeasible(
+      {.attempted = "fitting", .found = "8", .expected = "at most 7", .hint = "Take less."}));
+  EXPECT_EQ(failure.exit_code, 2);
+  EXPECT_EQ(failure_json(failure).dump(),
+            R"({"error":"Infeasible","attempted":"fitting","found":"8","expected":"at most 7",)"
+            R"("hint":"Take less.","message":"fitting: 8. Expected at most 7. Take less.",)"
+            R"("exit_code":2})");
+  EXPECT_EQ(failure_of(ConfigError(kProblem)).error, "ConfigError");
+  EXPECT_EQ(failure_of(DataError(kProblem)).error, "DataError");
+  EXPECT_EQ(failure_of(OutOfMemory(kProblem)).error, "OutOfMemory");
+  EXPECT_EQ(failure_of(7).error, "InternalError");
+  EXPECT_EQ(failure_of(std::runtime_error("x")).problem.found, "x");
+}
+
 TEST(Failure, LibTorchErrorsHaveNoBacktrace) {
   const c10::Error error({"function", "file.cpp", 1}, "shapes differ");
   const Failure failure = failure_of(error);

@@ -24,7 +24,10 @@ std::vector<std::string> tags(const std::vector<Scalar>& scalars) {
 TEST(Metrics, FilesContinueOnceTheDiskHasRoom) {
   const test::TempFolder folder;
   std::vector<std::string> warnings;
-  Metrics metrics(folder.path(), 1, [&](const std::string& text) { warnings.push_back(text); });
+  std::vector<int64_t> told;
+  Metrics metrics(
+      folder.path(), 1, [&](const std::string& text) { warnings.push_back(text); },
+      [&](const nlohmann::json& line) { told.push_back(line["step"]); });
   const std::vector<Scalar> scalars = {{.tag = "train/loss", .value = 1.0}};
   metrics.add({{"kind", "step"}, {"step", 1}}, scalars);
   {
@@ -43,6 +46,7 @@ TEST(Metrics, FilesContinueOnceTheDiskHasRoom) {
   for (const nlohmann::json& record : read_run_record(folder.path() / kMetricsFile).records)
     steps.push_back(record["step"]);
   EXPECT_EQ(steps, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(told, (std::vector<int64_t>{1, 2, 3, 4, 5})) << "whoever listens needs no disk";
 }
 
 TEST(Metrics, HaveOneLineForARepeatedStep) {
