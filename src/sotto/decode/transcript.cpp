@@ -48,7 +48,7 @@ Transcript make_transcript(std::span<const CtcGreedy::Label> labels, const Exten
       piece.erase(0, 1);
     }
     if (piece.empty()) continue;
-    const double start_s = static_cast<double>(label.frame) * frame_s;
+    const double start_s = std::min(static_cast<double>(label.frame) * frame_s, extent.seconds);
     if (is_new) transcript.words.push_back({.start_s = start_s});
     is_new = false;
     transcript.words.back().text += piece;

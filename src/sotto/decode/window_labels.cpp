@@ -45,9 +45,10 @@ class Words {
   std::optional<int32_t> space_;
 };
 
-// Appends a word, which begins after the one before it: windows may hear a seam differently.
+// Appends a word, which does not begin before the end of the one before it: windows may hear a seam
+// differently. Transducers emit several labels at one frame.
 void append(std::span<const CtcGreedy::Label> word, int64_t shift, Labels& joined) {
-  int64_t earliest = joined.empty() ? 0 : joined.back().frame + 1;
+  int64_t earliest = joined.empty() ? 0 : joined.back().frame;
   for (CtcGreedy::Label label : word) {
     label.frame = earliest = std::max(label.frame + shift, earliest);
     joined.push_back(label);

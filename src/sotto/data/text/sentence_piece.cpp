@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sotto/core/error.h"
+#include "sotto/data/text/chars_map.h"
 
 namespace sotto::data {
 
@@ -88,6 +89,7 @@ SentencePieceModel SentencePieceModel::parse(std::string bytes, const std::strin
                      .expected = "a SentencePiece model, such as `sotto tokenizer train` writes",
                      .hint = "If it was copied or downloaded, copy or download it again."});
   }
+  check_chars_map_of_model(bytes, source);
   return {std::move(bytes), std::move(processor)};
 }
 

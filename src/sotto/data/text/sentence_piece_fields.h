@@ -10,7 +10,7 @@ namespace sotto::data {
 // The mark that stands for a space in pieces.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-enum ModelField : uint32_t { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
+enum ModelField : uint32_t { kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5 };
 enum PieceField : uint32_t { kPieceText = 1, kPieceScore = 2, kPieceType = 3 };
 enum TrainerField : uint32_t {
   kModelType = 3,

@@ -120,7 +120,8 @@ void DecoderLmOptions::visit(OptionVisitor& visitor) {
   visitor.value("label_smoothing", label_smoothing,
                 "label smoothing: probability spread over all entries", {.min = 0, .max = 1});
   visitor.value("loss_rows", loss_rows,
-                "tokens whose logits are computed at a time; 0: 52 MiB of logits", {.min = 0});
+                "tokens whose logits are computed at a time; 0: 52 MiB of logits",
+                {.min = 0, .max = 1'000'000'000});
 }
 
 void DecoderLmOptions::validate() const {

@@ -119,6 +119,11 @@ void read_parakeet_extractor(const JsonSettings& extractor, kernels::LogMelOptio
   if (const int64_t mels = extractor.get("feature_size", int64_t{80}); mels != features.num_mels)
     extractor.refuse(extractor.shown("feature_size"),
                      fmt::format("{}, the num_mel_bins of the encoder", features.num_mels));
+  const auto points = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(features.window)));
+  if (extractor.get("n_fft", int64_t{512}) != points)
+    extractor.refuse(fmt::format("an n_fft of {} with a win_length of {}",
+                                 extractor.get("n_fft", int64_t{512}), features.window),
+                     fmt::format("{}, the next power of two", points));
   if (extractor.get("preemphasis", kPreemphasis) != kPreemphasis)
     extractor.refuse(extractor.shown("preemphasis"), "0.97");
 }

@@ -137,7 +137,7 @@ void read_encoder_sizes(NemoSettings& part, ParakeetOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 20;
   options.hidden = std::clamp(options.width, -kMost, kMost) *
                    std::clamp(part.get("ff_expansion_factor", int64_t{4}), -kMost, kMost);
-  options.kernel = part.get("conv_kernel_size", int64_t{31});
+  options.kernel = std::clamp(part.get("conv_kernel_size", int64_t{31}), -kMost, kMost);
   options.biases = part.get("use_bias", true);
   options.scale_input = part.get("xscaling", true);
   options.subsampling_factor = part.get("subsampling_factor", int64_t{4});

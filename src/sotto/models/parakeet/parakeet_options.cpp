@@ -82,7 +82,7 @@ void ParakeetOptions::visit(OptionVisitor& visitor) {
   visitor.value("loss_rows", loss_rows,
                 "nodes of a transducer's lattice whose logits are computed at a time; 0: 64 MiB of "
                 "logits",
-                {.min = 0});
+                {.min = 0, .max = 1'000'000'000});
 }
 
 void ParakeetOptions::validate() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -148,7 +149,7 @@ void check_numbers(const RunState& state, const fs::path& path) {
         Number{"epoch_step", state.next.step, kMost}, Number{"stage", state.stage, kMost},
         Number{"stage_begin", state.stage_begin, state.step},
         Number{"best_step", state.best_step, kMost},
-        Number{"schedule_steps", state.schedule_steps, kMost},
+        Number{"schedule_steps", state.schedule_steps, std::numeric_limits<int64_t>::max()},
         Number{"vocabulary", state.shape.vocabulary, kMostEntries},
         Number{"feature_dim", state.shape.feature_dim, kMostEntries}}) {
     if (number.value >= 0 && number.value <= number.most) continue;

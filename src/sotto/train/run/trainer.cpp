@@ -82,7 +82,11 @@ Trainer::Trainer(RunRequest request, RunEvents events)
   identify_data(checkpoint);
   set_length(checkpoint);
   fit_to_budget(earlier_limits(checkpoint));
-  check_release_interval(config.release_caches_every, plan_.total_steps);
+  // The lengths that were configured: stages may have ended early.
+  check_release_interval(
+      config.release_caches_every,
+      std::accumulate(stages_.begin(), stages_.end(), int64_t{0},
+                      [](int64_t steps, const Stage& stage) { return steps + stage.num_steps; }));
 
   const at::Device& torch_device = request_.device.torch;
   arena_ = std::make_shared<device::Arena>(

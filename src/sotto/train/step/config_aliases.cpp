@@ -65,7 +65,10 @@ class Aliases {
     take_optimizer();
     take_optim();
     for (const Renamed& renamed : kRenamed) {
-      if (std::optional<ConfigNode> node = take(renamed.key)) put(renamed.ours, std::move(*node));
+      std::optional<ConfigNode> node = take(renamed.key);
+      if (!node) continue;
+      if (renamed.ours == "micro_batch") batch_ = *node;
+      put(renamed.ours, std::move(*node));
     }
     take_schedule();
     take_batch();
@@ -261,7 +264,12 @@ class Aliases {
       }
       steps = std::move(theirs);
     }
-    if (!steps) return;
+    if (!steps) {
+      // Without accumulation the batch of other tools is that of an update.
+      if (batch_ && root_.find("effective_batch") == nullptr)
+        put_text("effective_batch", *batch_, fmt::format("{}", whole(*batch_, 1)));
+      return;
+    }
     const ConfigNode* micro_batch = root_.find("micro_batch");
     if (micro_batch == nullptr) {
       refuse(steps->key_location, {.found = fmt::format("{} without micro_batch", steps->key),
@@ -342,6 +350,8 @@ class Aliases {
   }
 
   ConfigNode& root_;
+  // The utterances per batch under the key of another tool; none where it is absent.
+  std::optional<ConfigNode> batch_ = std::nullopt;
 };
 
 }  // namespace

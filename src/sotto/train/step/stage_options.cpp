@@ -34,7 +34,7 @@ int64_t count_of(double number, std::string_view suffix, std::string_view text) 
     if (suffix != known.text) continue;
     // Decimals such as 1.1M are not exact.
     const double count = std::round(number * known.factor);
-    const bool is_whole = std::abs(number * known.factor - count) < 1e-6 * known.factor;
+    const bool is_whole = std::abs(number * known.factor - count) < 1e-3;
     if (is_whole && count >= 1.0 && count <= kMostSamples) return static_cast<int64_t>(count);
   }
   refuse_size(text);
@@ -125,7 +125,8 @@ void StageOptions::visit(OptionVisitor& visitor) {
   visitor.parsed("samples", samples, "number of samples, share of the data, or all", kExpectedSize);
   visitor.value("epochs", epochs, "passes over the samples of the stage; 0: use steps",
                 {.min = 0, .max = 1'000'000'000});
-  visitor.value("steps", steps, "number of updates, instead of epochs", {.min = 0});
+  visitor.value("steps", steps, "number of updates, instead of epochs",
+                {.min = 0, .max = 1'000'000'000'000});
   StageSchedule own{schedule};
   visitor.group("schedule", own, "learning rate schedule over the steps of the stage");
 }
