@@ -16,6 +16,7 @@ import torch
 from make_whisper import VARIANTS, Variant, make_samples
 from oracle_steps import draw
 from saved_parakeet import Failed, run
+from whisper_texts import letters
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read on import: a folder must be enough
 
@@ -26,7 +27,6 @@ from transformers import (  # noqa: E402
     WhisperProcessor,
     logging,
 )
-from transformers.models.gpt2.tokenization_gpt2 import bytes_to_unicode  # noqa: E402
 
 TOLERANCE = 1e-4
 SPECIAL = ["endoftext", "startoftranscript", "en", "pl", "ms", "translate", "transcribe", "startoflm"]
@@ -54,8 +54,8 @@ LENGTHS = [9000, 16_000, 12_800]
 
 def write_tokenizer(folder: Path) -> None:
     """The bytes without merges, and the special tokens, of which older files do not name the timestamps."""
-    letters = bytes_to_unicode()
-    (folder / "vocab.json").write_text(json.dumps({letters[byte]: byte for byte in range(END)}))
+    bytes_in_letters = {letter: byte for byte, letter in letters().items()}
+    (folder / "vocab.json").write_text(json.dumps(bytes_in_letters))
     (folder / "merges.txt").write_text("#version: 0.2\n")
     names = {f"<|{name}|>": END + i for i, name in enumerate(SPECIAL)}
     (folder / "added_tokens.json").write_text(json.dumps(names))

@@ -130,8 +130,8 @@ TEST_F(WhisperFolder, IsWrittenAsItWasRead) {
                                          .shape = {.vocabulary = 1774, .blank = 262},
                                          .source = read_model_config(folder_.path())});
   const json written = json::parse(read_text_file(out.path() / "config.json"));
-  for (const auto& [key, value] : whisper_config().items())
-    EXPECT_EQ(written.at(key), value) << key;
+  const json source = whisper_config();
+  for (const auto& [key, value] : source.items()) EXPECT_EQ(written.at(key), value) << key;
   const json extractor = json::parse(read_text_file(out.path() / "preprocessor_config.json"));
   EXPECT_EQ(extractor.at("feature_size"), 128);
   EXPECT_EQ(extractor.at("chunk_length"), 30);
