@@ -45,10 +45,9 @@ class Words {
   std::optional<int32_t> space_;
 };
 
-// Appends a word, which does not begin before the end of the one before it: windows may hear a seam
-// differently. Transducers emit several labels at one frame.
-void append(std::span<const CtcGreedy::Label> word, int64_t shift, Labels& joined) {
-  int64_t earliest = joined.empty() ? 0 : joined.back().frame;
+// Appends a word whose labels are at `earliest` or later.
+void append(std::span<const CtcGreedy::Label> word, int64_t shift, int64_t earliest,
+            Labels& joined) {
   for (CtcGreedy::Label label : word) {
     label.frame = earliest = std::max(label.frame + shift, earliest);
     joined.push_back(label);
@@ -63,6 +62,9 @@ Labels join_windows(std::span<const WindowLabels> windows, const data::Tokenizer
   int64_t num_frames = 0;
   for (const WindowLabels& window : windows) {
     const int64_t shift = num_frames - window.begin;
+    // Windows may hear a seam differently: the first word of one begins after the last of the
+    // other. Within a window a transducer emits several labels at one frame.
+    int64_t gap = 1;
     for (size_t first = 0; first < window.labels.size();) {
       const size_t end = words.end_of(window.labels, first);
       const auto word = std::span(window.labels).subspan(first, end - first);
@@ -72,8 +74,9 @@ Labels join_windows(std::span<const WindowLabels> windows, const data::Tokenizer
       // The first word of a window has no space before it.
       if (!joined.empty() && words.space() && !words.begins_word(word.front().label))
         append(std::vector{CtcGreedy::Label{.label = *words.space(), .frame = frame}}, shift,
-               joined);
-      append(word, shift, joined);
+               joined.back().frame + gap, joined);
+      append(word, shift, joined.empty() ? 0 : joined.back().frame + gap, joined);
+      gap = 0;
     }
     num_frames += window.end - window.begin;
   }

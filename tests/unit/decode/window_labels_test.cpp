@@ -50,6 +50,14 @@ TEST_F(WindowLabelsTest, SeparateTheFirstWordOfAWindow) {
   EXPECT_EQ(joined.back().frame, 110);
 }
 
+TEST_F(WindowLabelsTest, KeepTheFramesOfOneWindow) {
+  // A transducer may emit several words at one frame.
+  const Labels joined = join({{.labels = at("a b c", {4, 4, 4, 4, 6}), .end = 100}});
+  EXPECT_EQ(text_of(joined), "a b c");
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(joined[i].frame, 4);
+  EXPECT_EQ(joined.back().frame, 6);
+}
+
 TEST_F(WindowLabelsTest, NeverRunBackwards) {
   const Labels joined = join({{.labels = at("abcd", {97, 102, 104, 108}), .end = 100},
                               {.labels = at("a b", {0, 5, 11}), .begin = 10, .end = 50}});

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "sotto/core/error.h"
+#include "sotto/data/text/chars_map.h"
 #include "sotto/data/text/tokenizer.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
@@ -44,6 +45,36 @@ Tokenizer make(Kind kind, int64_t size, TextRules rules = kAsTheyAre) {
   return {SentencePieceModel::parse(
               train_sentence_piece(syllable_texts(), {.kind = kind, .size = size}), "test"),
           std::move(rules)};
+}
+
+// A table of one trie of 256 units and these texts.
+std::string chars_map_of(const std::vector<uint32_t>& units, const std::string& texts) {
+  const auto size = static_cast<uint32_t>(units.size() * sizeof(uint32_t));
+  std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
+  bytes.append(reinterpret_cast<const char*>(units.data()), size);
+  return bytes + texts;
+}
+
+std::string refusal_of_chars_map(const std::vector<uint32_t>& units, const std::string& texts) {
+  return message_of<DataError>([&] { check_chars_map(chars_map_of(units, texts), "x.model"); });
+}
+
+TEST(CharsMap, ThatLeadsOutsideIsRefused) {
+  const std::string text("a\0", 2);
+  std::vector<uint32_t> units(256, 0);
+  // 'A' leads to the value in unit 1.
+  units[65] = 65U | 1U << 8U | 64U << 10U;
+  units[1] = 1U << 31U;
+  EXPECT_NO_THROW(check_chars_map(chars_map_of(units, text), "x.model"));
+  units[1] = 1U << 31U | 2U;
+  EXPECT_PRED2(contains, refusal_of_chars_map(units, text), "names a text outside of it");
+  units[1] = 1U << 31U;
+  EXPECT_PRED2(contains, refusal_of_chars_map(units, "a"), "whose last text does not end");
+  units[65] = 65U | 256U << 10U;
+  EXPECT_PRED2(contains, refusal_of_chars_map(units, text), "whose trie leads outside of it");
+  EXPECT_PRED2(contains, refusal_of_chars_map(std::vector<uint32_t>(16, 0), text),
+               "whose trie leads outside of it");
+  EXPECT_PRED2(contains, refusal_of_chars_map(units, ""), "with a trie of 1024");
 }
 
 class SentencePiece : public testing::TestWithParam<Kind> {};

@@ -43,6 +43,18 @@ TEST(ConfigAliases, BatchesAreMicroBatchTimesSteps) {
                "a whole number of at least 1");
 }
 
+TEST(ConfigAliases, BatchesWithoutAccumulationAreThoseOfAnUpdate) {
+  for (const char* key : {"per_device_train_batch_size", "batch_size"}) {
+    const RunConfig config = read({fmt::format("{}=16", key)});
+    EXPECT_EQ(config.micro_batch, 16);
+    EXPECT_EQ(config.effective_batch.utterances, 16) << key;
+  }
+  // Ours is a limit alone.
+  EXPECT_EQ(read({"micro_batch=16"}).effective_batch.utterances,
+            RunConfig().effective_batch.utterances);
+  EXPECT_EQ(read({"batch_size=4", "effective_batch=12"}).effective_batch.utterances, 12);
+}
+
 TEST(ConfigAliases, RunLengths) {
   EXPECT_EQ(read({"num_train_epochs=3"}).epochs, 3);
   EXPECT_EQ(read({"num_train_epochs=3.0"}).epochs, 3);
