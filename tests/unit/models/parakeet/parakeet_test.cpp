@@ -83,6 +83,9 @@ TEST_F(ParakeetFolder, IsRefusedIfItsFeaturesDiffer) {
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { read(released_config()); }), "num_mel_bins");
   folder_.write("preprocessor_config.json", json({{"preemphasis", 0.5}}).dump());
   EXPECT_PRED2(contains, message_of<ConfigError>([&] { read(released_config()); }), "0.97");
+  folder_.write("preprocessor_config.json", json({{"n_fft", 1024}}).dump());
+  EXPECT_PRED2(contains, message_of<ConfigError>([&] { read(released_config()); }),
+               "an n_fft of 1024 with a win_length of 400");
 }
 
 TEST_F(ParakeetFolder, HasTheTransducerOfItsFile) {
