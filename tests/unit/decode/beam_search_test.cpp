@@ -11,6 +11,7 @@
 #include "sotto/core/rng.h"
 #include "sotto/decode/decoding.h"
 #include "sotto/decode/transcript.h"
+#include "sotto/decode/transcript_files.h"
 #include "support/temp_folder.h"
 #include "support/thrown.h"
 #include "unit/decode/ctc_labellings.h"
