@@ -147,7 +147,7 @@ TEST_F(Corpus, IsTranscribedInWindows) {
     EXPECT_PRED2(contains, result.err, part);
   };
   expect_refusal({"--srt", "--json"}, "--srt and --json");
-  expect_refusal({"--srt", at("good0.wav")}, "--srt and 2 files");
+  expect_refusal({"--srt", at("good0.wav")}, "--format srt and 2 files");
   expect_refusal({"--window", "2", "--overlap", "2"},
                  "windows of 2 s that overlap by 2 s. Expected a window of at least 2.");
   // None of these is a sample, longer than the overlap by one, or long enough for the network.

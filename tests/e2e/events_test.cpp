@@ -72,7 +72,7 @@ TEST_F(Events, FollowARunFromStartToEnd) {
 // There is one description of a step, an evaluation and so on: that of metrics.jsonl.
 TEST_F(Events, OfStepsAreTheLinesOfMetrics) {
   const CommandResult result = run_sotto(
-      with_events("run", {"--inject-oom", "2", "--set",
+      with_events("run", {"--inject-oom", "2", "--set", "epochs=10", "--set",
                           "stages=[{samples: 50%, epochs: 1}, {samples: all, steps: 4}]"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   Records same;
