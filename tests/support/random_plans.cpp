@@ -19,6 +19,7 @@
 #include "sotto/models/parakeet/parakeet_options.h"
 #include "sotto/models/transformer_ctc/transformer_ctc.h"
 #include "sotto/models/wav2vec2/wav2vec2_options.h"
+#include "sotto/models/whisper/whisper_options.h"
 #include "sotto/plan/calibration.h"
 #include "sotto/plan/planner.h"
 #include "sotto/plan/usual_data.h"
@@ -89,6 +90,17 @@ void draw_sizes(Draws& draws, RunConfig& config) {
     model.hidden = hidden;
     model.subsampling_channels = draws.from(4, 40);
     model.freeze_layers = draws.coin() ? draws.from(0, layers - 1) : 0;
+  } else if (config.model.find<models::WhisperOptions>() != nullptr) {
+    models::WhisperOptions& model = config.model.as<models::WhisperOptions>();
+    model.features = models::WhisperOptions().features;
+    model.positions = models::WhisperOptions().positions;
+    model.max_tokens = models::WhisperOptions().max_tokens;
+    model.layers = layers;
+    model.decoder_layers = draws.from(1, 3);
+    model.heads = model.decoder_heads = heads;
+    model.width = width;
+    model.hidden = model.decoder_hidden = hidden;
+    model.freeze_layers = draws.coin() ? draws.from(0, layers - 1) : 0;
   } else {
     models::TransformerCtcOptions& model = config.model.as<models::TransformerCtcOptions>();
     model.features = kernels::LogMelOptions::of_kind(model.features.kind);
@@ -128,6 +140,13 @@ void make_large(Draws& draws, RunConfig& config) {
     model.width = width;
     model.heads = width / 64;
     model.hidden = width;
+    model.layers = layers;
+    model.freeze_layers = 0;
+  } else if (config.model.find<models::WhisperOptions>() != nullptr) {
+    models::WhisperOptions& model = config.model.as<models::WhisperOptions>();
+    model.width = width;
+    model.heads = model.decoder_heads = width / 64;
+    model.hidden = model.decoder_hidden = width;
     model.layers = layers;
     model.freeze_layers = 0;
   } else {
