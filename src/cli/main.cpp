@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -67,6 +68,16 @@ void run(int argc, char** argv) {
   if (!app.got_subcommand("train")) sotto::cli::check_printed();
 }
 
+// Returns the failure as JSON, or the text where that cannot be made: main has to end with a
+// message.
+std::string json_or(const std::string& text, const sotto::cli::Failure& failure) {
+  try {
+    return sotto::cli::json_text(sotto::cli::failure_json(failure), -1);
+  } catch (const std::exception&) {
+    return text;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,9 +91,7 @@ int main(int argc, char** argv) {
   } catch (...) {
     const sotto::cli::Failure failure = sotto::cli::describe_current_exception();
     const std::string text = fmt::format("sotto: {}\n", failure.message);
-    sotto::cli::print_error(wants_json_errors(argc, argv)
-                                ? sotto::cli::json_text(sotto::cli::failure_json(failure), -1)
-                                : text);
+    sotto::cli::print_error(wants_json_errors(argc, argv) ? json_or(text, failure) : text);
     sotto::add_to_kept_log(text);
     return failure.exit_code;
   }
