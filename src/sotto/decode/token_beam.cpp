@@ -61,9 +61,9 @@ int64_t most_tokens(const TokenSearchOptions& options, const TokenBeamInput& utt
                    utterance.max_tokens, most_by_positions(options, utterance)});
 }
 
-TokenBeam::TokenBeam(const TokenSearchOptions& options, TokenBeamInput input)
+TokenBeam::TokenBeam(const TokenSearchOptions& options, const TokenBeamInput& input)
     : options_(options),
-      input_(std::move(input)),
+      input_(input),
       fewest_(std::min(rounded_up(options.min_tokens_per_frame, input_.num_frames),
                        most_tokens(options, input_))),
       most_(most_tokens(options, input_)),

@@ -42,7 +42,7 @@ class TokenBeam {
   };
 
   // The options must outlive this object.
-  TokenBeam(const TokenSearchOptions& options, TokenBeamInput input);
+  TokenBeam(const TokenSearchOptions& options, const TokenBeamInput& input);
 
   const std::vector<Open>& open() const { return open_; }
   // The hypothesis, by its former index, that each open one continues.

@@ -59,8 +59,8 @@ std::vector<TokenBeam> make_beams(const models::Scorer& scorer, const TokenSearc
   std::vector<TokenBeam> beams;
   for (size_t u = 0; u < ctc.size(); ++u) {
     TokenBeamInput input = input_of(scorer, options, u);
-    input.ctc = std::move(ctc[u]);
-    beams.emplace_back(options, std::move(input));
+    input.ctc = ctc[u];
+    beams.emplace_back(options, input);
   }
   return beams;
 }

@@ -501,16 +501,16 @@ std::variant<Example, SkippedUtterance> Dataset::load(int64_t index, int64_t epo
   try {
     example = read(item, index, epoch);
   } catch (const DataError& error) {
-    const DataError numbered = error_of(item.line, error);
-    if (options_.broken == Policy::kError) throw numbered;
-    return SkippedUtterance{.utterance = item.utterance, .reason = numbered.what()};
+    if (options_.broken == Policy::kError) throw error_of(item.line, error);
+    return SkippedUtterance{.utterance = item.utterance,
+                            .reason = error_of(item.line, error).what()};
   }
   const bool is_too_long = options_.max_rows > 0 && example.rows > options_.max_rows;
   if (example.rows >= options_.min_rows && !is_too_long) return example;
   const Fault fault = is_too_long ? too_many_rows(example.rows) : too_few_rows(example.rows);
-  const DataError error = error_of(item.line, fault, "");
-  if (fault.policy == Policy::kError) throw error;
-  return SkippedUtterance{.utterance = item.utterance, .reason = error.what()};
+  if (fault.policy == Policy::kError) throw error_of(item.line, fault, "");
+  return SkippedUtterance{.utterance = item.utterance,
+                          .reason = error_of(item.line, fault, "").what()};
 }
 
 }  // namespace sotto::data
