@@ -147,7 +147,7 @@ TEST_F(Corpus, IsTranscribedInWindows) {
     EXPECT_PRED2(contains, result.err, part);
   };
   expect_refusal({"--srt", "--json"}, "--srt and --json");
-  expect_refusal({"--srt", at("good0.wav")}, "--srt and 2 files");
+  expect_refusal({"--srt", at("good0.wav")}, "--format srt and 2 files");
   expect_refusal({"--window", "2", "--overlap", "2"},
                  "windows of 2 s that overlap by 2 s. Expected a window of at least 2.");
   // None of these is a sample, longer than the overlap by one, or long enough for the network.
@@ -181,6 +181,51 @@ TEST_F(Corpus, TrainingReportsRandomWeights) {
   begun.push_back("init_from=" + at("first"));
   EXPECT_FALSE(contains(train(begun).err, "random weights"));
   EXPECT_FALSE(contains(train({}).err, "random weights"));
+}
+
+// To a file or to a folder, in the format that is named or that the file's name says.
+TEST_F(Corpus, IsTranscribedToFiles) {
+  good_utterances();
+  ASSERT_EQ(train({}).exit_code, 0);
+  const auto transcribe = [&](std::vector<std::string> files, std::vector<std::string> more) {
+    std::vector<std::string> words = {"transcribe", "--checkpoint", at("run")};
+    words.insert(words.end(), files.begin(), files.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return run_sotto(words);
+  };
+  const std::string one = at("good0.wav"), other = at("good1.wav");
+  for (const std::string format : {"text", "json", "srt", "vtt"}) {
+    const std::string ending = format == "text" ? "txt" : format;
+    const CommandResult printed = transcribe({one}, {"--format", format});
+    ASSERT_EQ(printed.exit_code, 0) << printed.err;
+    ASSERT_EQ(transcribe({one}, {"--out", at("by_name." + ending)}).exit_code, 0);
+    EXPECT_EQ(content_of(at("by_name." + ending)), printed.out) << format;
+    const CommandResult both =
+        transcribe({one, other}, {"--format", format, "--out", at("new/folder")});
+    ASSERT_EQ(both.exit_code, 0) << both.err;
+    EXPECT_EQ(content_of(at("new/folder/good0." + ending)), printed.out) << format;
+    EXPECT_TRUE(fs::exists(at("new/folder/good1." + ending)));
+    EXPECT_PRED2(contains, both.out, "good1." + ending);
+  }
+  EXPECT_EQ(transcribe({one}, {"--srt"}).out, content_of(at("by_name.srt")));
+  EXPECT_TRUE(content_of(at("by_name.vtt")).starts_with("WEBVTT\n"));
+  EXPECT_TRUE(json::parse(content_of(at("by_name.json")))[0].contains("segments"));
+  const auto expect_refusal = [&](std::vector<std::string> files, std::vector<std::string> more,
+                                  const std::string& part) {
+    const CommandResult result = transcribe(std::move(files), std::move(more));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_PRED2(contains, result.err, part);
+    EXPECT_PRED2(contains, result.err, "Expected");
+  };
+  expect_refusal({one}, {"--format", "pdf"}, "pdf");
+  expect_refusal({one}, {"--format", "vtt", "--srt"}, "--format vtt and --srt");
+  expect_refusal({one}, {"--out", ""}, "--out");
+  expect_refusal({one, other}, {"--out", at("by_name.srt")}, "a file, and 2 recordings");
+  expect_refusal({one}, {"--out", one}, "the input file itself");
+  sound("again/good0.flac", tone(0.5));
+  expect_refusal({one, at("again/good0.flac")}, {"--out", at("new")}, "would both be");
+  expect_refusal({one}, {"--set", "decode.whisper.no_speech_threshold=0.5"}, "Whisper's tokens");
+  expect_refusal({one}, {"--set", "decode.length_penalty=1"}, "decode.length_penalty 1 for CTC");
 }
 
 // Files that can be read are transcribed even if others cannot.

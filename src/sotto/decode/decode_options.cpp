@@ -1,6 +1,7 @@
 #include "sotto/decode/decode_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 
@@ -25,6 +26,9 @@ void DecodeOptions::visit(OptionVisitor& visitor) {
   visitor.value("min_tokens_per_frame", min_tokens_per_frame,
                 "shortest output of an attention decoder, in tokens per encoder frame",
                 {.min = 0, .max = kMostTokensPerFrame});
+  visitor.value("length_penalty", length_penalty,
+                "exponent of the length that divides scores of an attention decoder; 0: none",
+                {.min = -10, .max = 10});
   visitor.value("lm", lm, "word language model in ARPA format; empty: none");
   visitor.value("lm_weight", lm_weight, "weight of the language model", {.min = 0});
   visitor.value("word_bonus", word_bonus, "bonus per word, with a language model");
@@ -35,6 +39,7 @@ void DecodeOptions::visit(OptionVisitor& visitor) {
                 "normalizer.json of a Whisper model, for english; empty: that of the tokenizer");
   visitor.value("remove_diacritics", remove_diacritics, "basic also removes marks from letters");
   visitor.value("split_letters", split_letters, "basic makes each character a word");
+  visitor.group("whisper", whisper, "for networks with Whisper's tokens");
 }
 
 void DecodeOptions::validate() const {
@@ -59,6 +64,18 @@ void DecodeOptions::validate() const {
     refuse("decode.spellings without decode.normalizer: english", "decode.normalizer: english");
 }
 
+namespace {
+
+std::string fingerprint_text(const WhisperDecodeOptions& options) {
+  return fmt::format(" whisper {} {} {} {} [{}] {} {} {} {}", options.language,
+                     name_of(options.task, data::kWhisperTasks), options.timestamps,
+                     options.max_length, fmt::join(options.temperatures, " "),
+                     options.compression_ratio_threshold, options.logprob_threshold,
+                     options.no_speech_threshold, options.condition_on_previous_text);
+}
+
+}  // namespace
+
 uint64_t fingerprint(const DecodeOptions& options) {
   if (options == DecodeOptions()) return 0;
   // What a file holds, wherever it lies.
@@ -76,6 +93,8 @@ uint64_t fingerprint(const DecodeOptions& options) {
     text += fmt::format(" {} {} {} {}", name_of(options.normalizer, kNormalizerKinds),
                         checksum_of(options.spellings, "spellings"), options.remove_diacritics,
                         options.split_letters);
+  if (options.length_penalty != 0.0) text += fmt::format(" length {}", options.length_penalty);
+  if (options.whisper != WhisperDecodeOptions()) text += fingerprint_text(options.whisper);
   return fnv1a(text);
 }
 
@@ -117,6 +136,16 @@ void check_effects(const DecodeOptions& options, const models::Outline& outline)
     refuse(fmt::format("decode.max_tokens_per_frame or min_tokens_per_frame for {}",
                        kind == SearchKind::kLattice ? "a transducer" : "CTC"),
            "a search over an attention decoder");
+  if (options.length_penalty != 0.0 && !has_tokens)
+    refuse(fmt::format("decode.length_penalty {} for {}", options.length_penalty,
+                       kind == SearchKind::kLattice ? "a transducer" : "CTC"),
+           "a search over an attention decoder");
+  if (options.length_penalty != 0.0 && options.beam == 1)
+    refuse(fmt::format("decode.length_penalty {} with decode.beam 1", options.length_penalty),
+           "a beam of 2 or more, such as decode.beam: 5");
+  if (options.whisper != defaults.whisper && !outline.has_whisper_tokens)
+    refuse(fmt::format("a setting of decode.whisper for {}", describe_heads(outline)),
+           "a network with Whisper's tokens");
   if (options.max_symbols != defaults.max_symbols && kind != SearchKind::kLattice)
     refuse(
         fmt::format("decode.max_symbols {} for {}", options.max_symbols, describe_heads(outline)),

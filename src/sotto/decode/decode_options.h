@@ -7,6 +7,7 @@
 
 #include "sotto/core/config/options.h"
 #include "sotto/decode/text_normalizer.h"
+#include "sotto/decode/whisper_options.h"
 #include "sotto/models/outline.h"
 
 namespace sotto::decode {
@@ -26,6 +27,9 @@ struct DecodeOptions {
   // Bounds of the number of tokens of an attention decoder, per frame of its encoder.
   double max_tokens_per_frame = 1.0;
   double min_tokens_per_frame = 0.0;
+  // Exponent of the number of tokens by which the score of an attention decoder's hypothesis is
+  // divided, as in transformers (where it is 1 by default); 0: no division.
+  double length_penalty = 0.0;
   // Word language model in ARPA format; empty: none. Its weight, and the bonus per word.
   std::filesystem::path lm = {};
   double lm_weight = 0.5;
@@ -37,6 +41,8 @@ struct DecodeOptions {
   // For `basic`.
   bool remove_diacritics = false;
   bool split_letters = false;
+  // For a network with Whisper's tokens.
+  WhisperDecodeOptions whisper = {};
 
   void visit(OptionVisitor& visitor);
   void validate() const;

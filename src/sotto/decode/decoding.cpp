@@ -17,10 +17,12 @@ using kernels::CtcGreedy;
 using models::FrameScores;
 
 TokenSearchOptions token_options(const DecodeOptions& options) {
-  return {.width = options.beam,
-          .ctc_weight = options.ctc_weight,
-          .max_tokens_per_frame = options.max_tokens_per_frame,
-          .min_tokens_per_frame = options.min_tokens_per_frame};
+  TokenSearchOptions made{.width = options.beam,
+                          .ctc_weight = options.ctc_weight,
+                          .max_tokens_per_frame = options.max_tokens_per_frame,
+                          .min_tokens_per_frame = options.min_tokens_per_frame};
+  if (options.length_penalty != 0.0) made.length_penalty = options.length_penalty;
+  return made;
 }
 
 // Calls body(index, logits) with the logits [T, V] of each utterance, on the host.

@@ -1,8 +1,10 @@
 #include "sotto/decode/transcript.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sotto/core/utf8_repair.h"
+#include "sotto/core/words.h"
 #include "sotto/kernels/loss/ctc_greedy.h"
 
 namespace sotto::decode {
@@ -28,6 +30,36 @@ std::vector<CtcGreedy::Label> most_likely_labels(std::span<const float> logits,
   return labels;
 }
 
+// Words of labels that come one by one.
+class GrowingWords {
+ public:
+  explicit GrowingWords(const data::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  void add(int32_t label, const TokenTime& time) {
+    std::string piece = tokenizer_.piece(label);
+    if (piece.starts_with(' ')) {
+      is_new_ = true;
+      piece.erase(0, 1);
+    }
+    if (piece.empty()) return;
+    if (is_new_) words_.push_back({.start_s = time.start_s});
+    is_new_ = false;
+    words_.back().text += piece;
+    words_.back().end_s = time.end_s;
+  }
+
+  std::vector<Transcript::Word> take() {
+    // Labels of a byte-level tokenizer may be parts of characters.
+    for (Transcript::Word& word : words_) word.text = repaired_utf8(word.text);
+    return std::move(words_);
+  }
+
+ private:
+  const data::Tokenizer& tokenizer_;
+  std::vector<Transcript::Word> words_;
+  bool is_new_ = true;
+};
+
 }  // namespace
 
 Labels labels_of(std::span<const float> logits, const data::Tokenizer& tokenizer,
@@ -40,23 +72,42 @@ Transcript make_transcript(std::span<const CtcGreedy::Label> labels, const Exten
                            const data::Tokenizer& tokenizer) {
   Transcript transcript{.text = text_of(labels, tokenizer), .seconds = extent.seconds};
   const double frame_s = extent.seconds / std::max(1.0, static_cast<double>(extent.num_frames));
-  bool is_new = true;
+  GrowingWords words(tokenizer);
   for (const CtcGreedy::Label& label : labels) {
-    std::string piece = tokenizer.piece(label.label);
-    if (piece.starts_with(' ')) {
-      is_new = true;
-      piece.erase(0, 1);
-    }
-    if (piece.empty()) continue;
     const double start_s = static_cast<double>(label.frame) * frame_s;
-    if (is_new) transcript.words.push_back({.start_s = start_s});
-    is_new = false;
-    transcript.words.back().text += piece;
-    transcript.words.back().end_s =
-        std::min(start_s + static_cast<double>(label.num_frames) * frame_s, extent.seconds);
+    words.add(label.label,
+              {.start_s = start_s,
+               .end_s = std::min(start_s + static_cast<double>(label.num_frames) * frame_s,
+                                 extent.seconds)});
   }
-  // Labels of a byte-level tokenizer may be parts of characters.
-  for (Transcript::Word& word : transcript.words) word.text = repaired_utf8(word.text);
+  transcript.words = words.take();
+  return transcript;
+}
+
+Transcript make_transcript(std::span<const SegmentTokens> segments, double seconds,
+                           const data::Tokenizer& tokenizer, int32_t text_end) {
+  Transcript transcript{.seconds = seconds};
+  for (const SegmentTokens& segment : segments) {
+    std::vector<int32_t> text;
+    GrowingWords words(tokenizer);
+    for (size_t i = 0; i < segment.tokens.size(); ++i) {
+      if (segment.tokens[i] >= text_end) continue;
+      text.push_back(segment.tokens[i]);
+      if (segment.times.empty()) continue;
+      words.add(segment.tokens[i], {.start_s = std::min(segment.times[i].start_s, seconds),
+                                    .end_s = std::min(segment.times[i].end_s, seconds)});
+    }
+    const std::string trimmed_text(trimmed(tokenizer.decode(text)));
+    if (trimmed_text.empty()) continue;
+    const size_t first = transcript.words.size();
+    for (Transcript::Word& word : words.take()) transcript.words.push_back(std::move(word));
+    transcript.text += (transcript.text.empty() ? "" : " ") + trimmed_text;
+    transcript.segments.push_back({.text = trimmed_text,
+                                   .start_s = std::min(segment.start_s, seconds),
+                                   .end_s = std::min(segment.end_s, seconds),
+                                   .first_word = first,
+                                   .end_word = transcript.words.size()});
+  }
   return transcript;
 }
 

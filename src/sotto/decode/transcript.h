@@ -10,6 +10,7 @@
 #include "sotto/data/text/tokenizer.h"
 #include "sotto/decode/beam_search.h"
 #include "sotto/decode/decoding.h"
+#include "sotto/decode/long_recording.h"
 
 namespace sotto::decode {
 
@@ -55,6 +56,11 @@ struct Extent {
 // Makes the transcript of a recording from its labels.
 Transcript make_transcript(std::span<const kernels::CtcGreedy::Label> labels, const Extent& extent,
                            const data::Tokenizer& tokenizer);
+
+// Makes the transcript of a recording from segments of tokens, of which those below `text_end` are
+// text. Segments without text are left out, and no time is after the end of the recording.
+Transcript make_transcript(std::span<const SegmentTokens> segments, double seconds,
+                           const data::Tokenizer& tokenizer, int32_t text_end);
 
 // Returns the segments of a transcript: its own, or its words up to pauses of a second.
 std::vector<Transcript::Segment> segments_of(const Transcript& transcript);

@@ -50,6 +50,8 @@ struct Outline {
   bool scores_frames = false;
   // Whether recognition gives scores of a transducer's lattice.
   bool scores_lattice = false;
+  // Whether its decoder has Whisper's tokens and is given a prompt of them.
+  bool has_whisper_tokens = false;
   // If set, micro-batches have a second pack: inputs and targets of a decoder, or the inputs of a
   // transducer's prediction network.
   std::optional<data::DecoderTokens> decoder = std::nullopt;

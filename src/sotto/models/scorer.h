@@ -50,7 +50,8 @@ class Scorer {
   virtual void reorder(std::span<const int64_t> sources) = 0;
 
   // Returns the share of each frame in the attention behind the last log-probabilities, [H, M] fp32
-  // on the device: 0 beyond the frames of its utterance. For searches that record it.
+  // on the device: 0 beyond the frames of its utterance. For searches that record it. Of a network
+  // that names heads which follow the audio: of each of these A heads, [A, H, M].
   virtual at::Tensor frame_weights() const = 0;
 
  protected:

@@ -5,6 +5,7 @@
 
 #include "sotto/core/config/config.h"
 #include "sotto/core/error.h"
+#include "sotto/core/hash.h"
 #include "support/thrown.h"
 
 namespace sotto::decode {
@@ -58,6 +59,11 @@ TEST(DecodeOptions, WithoutEffectAreRefused) {
   EXPECT_PRED2(contains, refusal_of({"max_tokens_per_frame=2"}, transducer()), "for a transducer");
   EXPECT_PRED2(contains, refusal_of({"ctc_weight=0.5"}, transducer()), "a transducer alone");
   EXPECT_PRED2(contains, refusal_of({"lm=a.arpa", "beam=4"}, transducer()), "decode.lm");
+  EXPECT_PRED2(contains, refusal_of({"length_penalty=1", "beam=4"}, kCtc), "for CTC");
+  EXPECT_PRED2(contains, refusal_of({"length_penalty=1"}, with_decoder(kText)),
+               "decode.length_penalty 1 with decode.beam 1");
+  EXPECT_PRED2(contains, refusal_of({"whisper.temperatures=[0]"}, with_decoder(kText)),
+               "decode.whisper for an attention decoder");
 }
 
 TEST(DecodeOptions, OutOfRangeAreRefused) {
@@ -69,11 +75,31 @@ TEST(DecodeOptions, OutOfRangeAreRefused) {
       "min_tokens_per_frame 0.5 above max_tokens_per_frame 0.2");
 }
 
+TEST(DecodeOptions, HaveRisingTemperatures) {
+  for (const char* text : {"[]", "[0.2, 0]", "[0, 0]"})
+    EXPECT_PRED2(contains,
+                 refusal_of({std::string("whisper.temperatures=") + text}, with_decoder(kText)),
+                 "decode.whisper.temperatures [");
+}
+
+// Hashes of searches are in the folders of runs.
+TEST(DecodeOptions, HaveAFingerprintThatNewSettingsLeaveAlone) {
+  EXPECT_EQ(fingerprint({}), 0u);
+  const uint64_t old = fingerprint({.beam = 4});
+  EXPECT_EQ(old, fnv1a("4 0.3 1 0 0 0.5 1"));
+  EXPECT_NE(fingerprint({.beam = 4, .length_penalty = 1.0}), old);
+  EXPECT_NE(fingerprint({.beam = 4, .whisper = {.timestamps = false}}), old);
+}
+
 TEST(DecodeOptions, WithAnEffectAreTaken) {
   check_effects({.beam = 8}, kCtc);
   check_effects({.beam = 8, .lm = "a.arpa", .lm_weight = 0.7, .word_bonus = 0.0}, kCtc);
   check_effects({.ctc_weight = 0.5, .min_tokens_per_frame = 0.01}, with_decoder(kCtc));
   check_effects({.max_tokens_per_frame = 0.5}, with_decoder(kText));
+  check_effects({.beam = 4, .length_penalty = 1.0}, with_decoder(kText));
+  models::Outline whisper = with_decoder(kText);
+  whisper.has_whisper_tokens = true;
+  check_effects({.whisper = {.language = "polish", .temperatures = {0.0}}}, whisper);
   check_effects({.beam = 4, .max_symbols = 3}, transducer());
   check_effects({}, kText);
 }

@@ -108,10 +108,10 @@ CudaTransducerTensors cuda_tensors(const TransducerTensors& tensors) {
 }
 
 // One call: state shared by its chunks.
-class Pass {
+class TransducerPass {
  public:
-  Pass(const Transducer::Inputs& in, std::span<const float> weights,
-       const Transducer::Options& options)
+  TransducerPass(const Transducer::Inputs& in, std::span<const float> weights,
+                 const Transducer::Options& options)
       : in_(in),
         options_(options),
         with_gradient_(!weights.empty()),
@@ -356,12 +356,12 @@ Transducer::Result Transducer::forward(const Inputs& in, std::span<const float> 
                "a gradient of {} elements for a weight of {}", gradients.weight->numel(),
                in.weight.numel());
   if (gradients.bias != nullptr) check_float_vector(*gradients.bias, in.bias.size(0), "grad bias");
-  return Pass(in, weights, options).run(gradients);
+  return TransducerPass(in, weights, options).run(gradients);
 }
 
 Transducer::Result Transducer::evaluate(const Inputs& in, const Options& options) {
   detail::check_transducer(in, options);
-  return Pass(in, {}, options).run({});
+  return TransducerPass(in, {}, options).run({});
 }
 
 }  // namespace sotto::kernels

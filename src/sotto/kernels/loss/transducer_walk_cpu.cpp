@@ -15,7 +15,7 @@ namespace {
 using Record = TransducerRecord;
 
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUndefined = std::numeric_limits<float>::quiet_NaN();
 
 // The log of a sum of exponentials.
 class LogSum {
@@ -37,9 +37,9 @@ class LogSum {
   double total_ = 0.0;
 };
 
-class Walk {
+class TransducerWalk {
  public:
-  Walk(const TransducerLattices& lattices, const TransducerUtterance& utterance)
+  TransducerWalk(const TransducerLattices& lattices, const TransducerUtterance& utterance)
       : lattices_(lattices),
         utterance_(utterance),
         moves_(lattices.moves_of(utterance)),
@@ -51,8 +51,8 @@ class Walk {
   float run() {
     if (!utterance_.is_feasible) return 0.0f;
     if (!is_finite()) {
-      if (after_ != nullptr) fill_shares(kNan);
-      return kNan;
+      if (after_ != nullptr) fill_shares(kUndefined);
+      return kUndefined;
     }
     for (int64_t frame = 0; frame < num_frames_; ++frame) {
       for (int64_t label = 0; label <= num_labels_; ++label) advance(frame, label);
@@ -170,7 +170,7 @@ class Walk {
 void transducer_walk_cpu(const TransducerLattices& lattices) {
   constexpr int64_t kWorkPerNode = 64;
   parallel_tasks(lattices.num_utterances, lattices.num_nodes * kWorkPerNode, [&](int64_t u) {
-    lattices.loss[u] = Walk(lattices, lattices.utterances[u]).run();
+    lattices.loss[u] = TransducerWalk(lattices, lattices.utterances[u]).run();
   });
 }
 

@@ -115,6 +115,29 @@ TEST(AttentionScorer, ContinuesFromWhateverWasKept) {
         << row.utterance;
 }
 
+// A prompt is what would be said after the start, and takes no memory from the search.
+TEST(AttentionScorer, BeginsAfterThePromptOfEachUtterance) {
+  const Decoded decoded({{1}, {2}, {3}});
+  const std::vector<Tokens> prompts = {
+      {kEndOfSentence, 2, 5}, {kEndOfSentence, 1, 1}, {kEndOfSentence, 4, 3}};
+  constexpr int64_t kWidth = 2, kMostTokens = 4;
+  const at::Tensor first =
+      decoded.scorer()
+          .begin({.width = kWidth, .max_tokens = kMostTokens, .prompts = prompts})
+          .clone();
+  decoded.scorer().reorder(std::vector<int64_t>{0, 0, 1, 1, 2, 2});
+  at::Tensor last;
+  for (int64_t token = 1; token < kMostTokens; ++token)
+    last = decoded.scorer().step(Tokens{1, 2, 3, 4, 5, 1}).clone();
+  for (int64_t u = 0; u < 3; ++u) {
+    const Tokens& prompt = prompts[static_cast<size_t>(u)];
+    Tokens history(prompt.begin() + 1, prompt.end());
+    EXPECT_TRUE(at::allclose(first[u], alone(decoded, u, history), 1e-4, 1e-4)) << u;
+    history.insert(history.end(), 3, static_cast<int32_t>(2 * u + 1));
+    EXPECT_TRUE(at::allclose(last[2 * u], alone(decoded, u, history), 1e-4, 1e-4)) << u;
+  }
+}
+
 TEST(AttentionScorer, RecordsTheShareOfEachFrame) {
   const Decoded decoded({{1}, {2}, {3}});
   decoded.scorer().begin({.max_tokens = 3, .records_frames = true});
