@@ -217,9 +217,9 @@ TEST_F(Corpus, IsTranscribedToFiles) {
     EXPECT_PRED2(contains, result.err, part);
     EXPECT_PRED2(contains, result.err, "Expected");
   };
-  expect_refusal({one}, {"--format", "pdf"}, "pdf");
+  expect_refusal({one}, {"--format", "pdf"}, "text, json, srt or vtt");
   expect_refusal({one}, {"--format", "vtt", "--srt"}, "--format vtt and --srt");
-  expect_refusal({one}, {"--out", ""}, "--out");
+  expect_refusal({one}, {"--out", ""}, "--out without a name");
   expect_refusal({one, other}, {"--out", at("by_name.srt")}, "a file, and 2 recordings");
   expect_refusal({one}, {"--out", one}, "the input file itself");
   sound("again/good0.flac", tone(0.5));

@@ -34,16 +34,22 @@ bool names_folder(const std::string& out, size_t num_files) {
   return num_files > 1 || out.ends_with('/') || fs::is_directory(out);
 }
 
-TranscriptFormat format_of(const TranscriptOutputOptions& options, bool is_folder) {
+TranscriptFormat format_named(const std::string& name) {
+  for (const Named<TranscriptFormat>& entry : kTranscriptFormats)
+    if (entry.name == name) return entry.value;
+  refuse(fmt::format("--format {}", name), "text, json, srt or vtt", "Example: --format srt.");
+}
+
+TranscriptFormat format_of(const TranscriptOutputOptions& options, size_t num_files) {
   if (options.srt && options.json) refuse("--srt and --json", "one of them", "Remove one.");
-  if (!options.format.empty() && (options.srt || options.json))
-    refuse(fmt::format("--format {} and {}", options.format, options.srt ? "--srt" : "--json"),
+  if (options.format && (options.srt || options.json))
+    refuse(fmt::format("--format {} and {}", *options.format, options.srt ? "--srt" : "--json"),
            "one of them", "Remove one.");
   if (options.srt) return TranscriptFormat::kSrt;
   if (options.json) return TranscriptFormat::kJson;
-  if (!options.format.empty()) return value_of(options.format, kTranscriptFormats);
-  if (is_folder) return TranscriptFormat::kText;
-  const std::string ending = fs::path(options.out).extension().string();
+  if (options.format) return format_named(*options.format);
+  if (!options.out || names_folder(*options.out, num_files)) return TranscriptFormat::kText;
+  const std::string ending = fs::path(*options.out).extension().string();
   for (const Named<TranscriptFormat>& entry : kEndings)
     if (entry.name == ending) return entry.value;
   return TranscriptFormat::kText;
@@ -69,27 +75,23 @@ std::vector<fs::path> paths_in(const fs::path& folder, TranscriptFormat format,
 
 std::vector<fs::path> paths_of(const TranscriptOutputOptions& options, TranscriptFormat format,
                                const std::vector<std::string>& files) {
-  if (options.out.empty()) return {};
-  if (!names_folder(options.out, files.size())) return {fs::path(options.out)};
-  if (fs::exists(options.out) && !fs::is_directory(options.out))
-    refuse(fmt::format("--out {}, a file, and {} recordings", options.out, files.size()),
+  if (!options.out) return {};
+  const std::string& out = *options.out;
+  if (out.empty()) refuse("--out without a name", "a file or a folder", "Example: --out talk.srt.");
+  if (!names_folder(out, files.size())) return {fs::path(out)};
+  if (fs::exists(out) && !fs::is_directory(out))
+    refuse(fmt::format("--out {}, a file, and {} recordings", out, files.size()),
            "a folder for the transcripts of several files", "Name a folder.");
-  return paths_in(options.out, format, files);
+  return paths_in(out, format, files);
 }
 
 }  // namespace
 
 void TranscriptOutputOptions::add_to(CLI::App& command) {
-  command
-      .add_option("--format", format,
-                  "text, json, srt or vtt; by default what the ending of --out says, or text")
-      ->check(CLI::IsMember({"text", "json", "srt", "vtt"}));
-  command
-      .add_option("--out", out,
-                  "File to write, or folder with a file for each recording (standard output)")
-      ->check([](const std::string& value) {
-        return value.empty() ? std::string("an empty name") : std::string();
-      });
+  command.add_option("--format", format,
+                     "text, json, srt or vtt; by default what the ending of --out says, or text");
+  command.add_option("--out", out,
+                     "File to write, or folder with a file for each recording (standard output)");
   command.add_flag("--srt", srt, "Same as --format srt");
   command.add_flag("--json", json, "Same as --format json");
 }
@@ -97,10 +99,10 @@ void TranscriptOutputOptions::add_to(CLI::App& command) {
 TranscriptOutput::TranscriptOutput(const TranscriptOutputOptions& options,
                                    const std::vector<std::string>& files)
     : files_(files),
-      format_(format_of(options, options.out.empty() || names_folder(options.out, files.size()))),
+      format_(format_of(options, files.size())),
       paths_(paths_of(options, format_, files)) {
   const bool has_captions = format_ == TranscriptFormat::kSrt || format_ == TranscriptFormat::kVtt;
-  if (has_captions && options.out.empty() && files.size() > 1)
+  if (has_captions && !options.out && files.size() > 1)
     refuse(
         fmt::format("--format {} and {} files", name_of(format_, kTranscriptFormats), files.size()),
         "one file, or a folder for the subtitles of each", "Add --out FOLDER.");

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,8 @@
 namespace sotto::cli {
 
 struct TranscriptOutputOptions {
-  std::string format;
-  std::string out;
+  std::optional<std::string> format;
+  std::optional<std::string> out;
   bool srt = false;
   bool json = false;
 

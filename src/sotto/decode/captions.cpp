@@ -28,7 +28,7 @@ struct Piece {
 };
 
 // Whether a character would end a line or is not visible.
-bool is_blank(char32_t code) {
+bool is_invisible(char32_t code) {
   return code <= U' ' || code == 0x7F || code == 0x85 || code == 0xA0 || code == 0x2028 ||
          code == 0x2029;
 }
@@ -36,17 +36,17 @@ bool is_blank(char32_t code) {
 // Adds the words of a text, each with its share of the time.
 void add_pieces(std::string_view text, double start_s, double end_s, std::vector<Piece>& pieces) {
   std::u32string codes = code_points_of(repaired_utf8(text));
-  while (!codes.empty() && is_blank(codes.back())) codes.pop_back();
-  codes.erase(codes.begin(), std::ranges::find_if_not(codes, is_blank));
+  while (!codes.empty() && is_invisible(codes.back())) codes.pop_back();
+  codes.erase(codes.begin(), std::ranges::find_if_not(codes, is_invisible));
   const double per_character = (end_s - start_s) / std::max(1.0, static_cast<double>(codes.size()));
   for (size_t at = 0; at < codes.size();) {
-    if (is_blank(codes[at])) {
+    if (is_invisible(codes[at])) {
       ++at;
       continue;
     }
-    const bool is_apart = at == 0 || is_blank(codes[at - 1]);
+    const bool is_apart = at == 0 || is_invisible(codes[at - 1]);
     size_t end = at + 1;
-    while (end < codes.size() && end - at < kMostCharacters && !is_blank(codes[end])) ++end;
+    while (end < codes.size() && end - at < kMostCharacters && !is_invisible(codes[end])) ++end;
     pieces.push_back({.text = codes.substr(at, end - at),
                       .start_s = start_s + per_character * static_cast<double>(at),
                       .end_s = start_s + per_character * static_cast<double>(end),

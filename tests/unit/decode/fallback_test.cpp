@@ -8,7 +8,7 @@
 
 #include "unit/decode/drawn_scorer.h"
 
-namespace sotto::decode {
+namespace sotto::decode::fallback_test {
 namespace {
 
 using test::DrawnScorer;
@@ -111,4 +111,4 @@ TEST(Compression, IsThatOfZlib) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::fallback_test

@@ -9,7 +9,7 @@
 
 #include "sotto/core/rng.h"
 
-namespace sotto::decode {
+namespace sotto::decode::long_recording_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
@@ -174,4 +174,4 @@ TEST(LongRecording, LosesNoSentenceAndRepeatsNone) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::long_recording_test

@@ -10,7 +10,7 @@
 
 #include "sotto/core/rng.h"
 
-namespace sotto::decode {
+namespace sotto::decode::time_warping_test {
 namespace {
 
 // The least sum over all paths, by recursion.
@@ -94,4 +94,4 @@ TEST(TimeWarping, OfATokenThatIsAloneBeginsAtTheFirstFrame) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::time_warping_test

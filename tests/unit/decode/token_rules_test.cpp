@@ -13,7 +13,7 @@
 #include "sotto/decode/token_search.h"
 #include "unit/decode/drawn_scorer.h"
 
-namespace sotto::decode {
+namespace sotto::decode::token_rules_test {
 namespace {
 
 using test::DrawnScorer;
@@ -281,4 +281,4 @@ TEST(TokenSearch, LeavesUtterancesAloneThatAreNotSearched) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::token_rules_test

@@ -11,7 +11,7 @@
 #include "unit/decode/ctc_labellings.h"
 #include "unit/decode/drawn_scorer.h"
 
-namespace sotto::decode {
+namespace sotto::decode::token_search_test {
 namespace token_search_test {
 
 using test::DrawnScorer;
@@ -259,4 +259,4 @@ TEST(TokenSearch, RunsTheWidestStepInADryRun) {
 }
 
 }  // namespace token_search_test
-}  // namespace sotto::decode
+}  // namespace sotto::decode::token_search_test

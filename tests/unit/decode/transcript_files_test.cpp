@@ -12,7 +12,7 @@
 #include "sotto/core/utf8.h"
 #include "sotto/decode/captions.h"
 
-namespace sotto::decode {
+namespace sotto::decode::transcript_files_test {
 namespace {
 
 using Word = Transcript::Word;
@@ -177,4 +177,4 @@ TEST(TranscriptJson, HasSegmentsAndWords) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::transcript_files_test

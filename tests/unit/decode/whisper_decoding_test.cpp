@@ -14,7 +14,7 @@
 #include "support/byte_vocabulary.h"
 #include "support/thrown.h"
 
-namespace sotto::decode {
+namespace sotto::decode::whisper_decoding_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
@@ -202,4 +202,4 @@ TEST_F(WhisperWindows, WithoutSpeechAreSilent) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::whisper_decoding_test

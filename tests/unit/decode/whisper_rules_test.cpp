@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-namespace sotto::decode {
+namespace sotto::decode::whisper_rules_test {
 namespace {
 
 constexpr int32_t kTextEnd = 10, kNoTimestamps = 12, kFirst = 13, kSize = 20;
@@ -109,4 +109,4 @@ TEST(WhisperRules, WithoutTimestampsLeaveThemAlone) {
 }
 
 }  // namespace
-}  // namespace sotto::decode
+}  // namespace sotto::decode::whisper_rules_test
