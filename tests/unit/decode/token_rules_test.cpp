@@ -75,13 +75,13 @@ TokenHypothesis best_of(const Exhaustive& how) {
 }
 
 TEST(TokenRules, AreKeptByEveryHypothesis) {
-  constexpr int64_t kUtterances = 20, kMostTokens = 4;
+  constexpr int64_t kSearched = 20, kMostTokens = 4;
   const NoRepetitions rules;
-  DrawnScorer scorer(kUtterances, kMostTokens);
+  DrawnScorer scorer(kSearched, kMostTokens);
   const std::vector<TokenHypothesis> found =
       find_tokens(scorer, {.width = kAllSequences, .rules = &rules});
   int64_t num_changed = 0;
-  for (int64_t u = 0; u < kUtterances; ++u) {
+  for (int64_t u = 0; u < kSearched; ++u) {
     const TokenHypothesis expected =
         best_of({.utterance = u, .most = kMostTokens, .rules = &rules});
     EXPECT_EQ(found[static_cast<size_t>(u)].tokens, expected.tokens) << u;
